@@ -1,0 +1,339 @@
+"""The command line: reads the arguments, calls opbridge, shows the answer."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import inspect
+import json
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import opbridge
+from opbridge import console, specs
+from opbridge.errors import OpbridgeError
+
+__all__ = ["app", "main"]
+
+_NOT_KEYWORDS = {"model", "args", "f", "progress"}
+_NO_TORCH = (
+    "This command needs torch, which is not installed in this environment: pip install 'opbridge[torch]'. Only running "
+    "an exported model, with opbridge.session, does without."
+)
+
+app = typer.Typer(
+    help="Carry PyTorch models to ONNX, every operator accounted for, and prove that they run.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Exit status: 0 fine, 1 the answer is no, 2 wrong use.",
+)
+
+
+@dataclass
+class Answer:
+    """What a command found.
+
+    Attributes:
+        document: The answer as plain data, for `--json`.
+        show: Shows it to a person.
+        ok: Whether the answer is yes; no is exit status 1.
+    """
+
+    document: dict[str, Any]
+    show: Callable[[Console], None]
+    ok: bool = True
+
+
+SpecArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC",
+        help="FILE.py:FACTORY or package.module:FACTORY; FACTORY() returns (model, args) or (model, args, keywords).",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document to stdout.")]
+OpsetOption = Annotated[
+    int | None, typer.Option(metavar="N", help="The ONNX opset; the newest that ONNX Runtime runs well if not given.")
+]
+AllowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ROUTE",
+        help="Permit a route besides standard, function and kernel: aten, fallthrough. Repeat it, or use commas.",
+    ),
+]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ROUTE", help="Permit these routes and no others. Repeat it, or separate them with commas."),
+]
+TargetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The runtime to fit the model to.")]
+DynamicOption = Annotated[
+    str | None,
+    typer.Option(metavar="auto", help="auto: every dimension that the model leaves free becomes dynamic."),
+]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"opbridge {opbridge.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", help="Show the traceback of an unexpected error; so does the environment's OPBRIDGE_DEBUG=1."
+        ),
+    ] = False,
+) -> None:
+    """Declares the options that every command has; main() reads --debug, wherever on the line it stands."""
+
+
+@app.command()
+def check(
+    spec: SpecArgument,
+    opset: OpsetOption = None,
+    allow: AllowOption = None,
+    only: OnlyOption = None,
+    target: TargetOption = None,
+    dynamic_shapes: DynamicOption = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """List every operator of a model with its route, and what is missing: where, why and what to do."""
+    subject = _load(spec)
+    keywords = _keywords(opbridge.check, subject, opset, allow, only, target, dynamic_shapes)
+    plan = opbridge.check(subject.model, subject.args, **keywords)
+    return Answer(plan.to_json(), lambda screen: console.print_plan(screen, plan), plan.ok)
+
+
+@app.command()
+def export(
+    spec: SpecArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)],
+    opset: OpsetOption = None,
+    allow: AllowOption = None,
+    only: OnlyOption = None,
+    target: TargetOption = None,
+    dynamic_shapes: DynamicOption = None,
+    verify: Annotated[
+        bool | None, typer.Option("--verify/--no-verify", help="Compare the file with PyTorch.", show_default="verify")
+    ] = None,
+    external_data: Annotated[
+        bool | None,
+        typer.Option(
+            "--external-data/--no-external-data",
+            help="Put the weights beside the file, or all in one file.",
+            show_default="beside it from 2 GB on",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Export a model to a file and compare the file with PyTorch."""
+    subject = _load(spec)
+    keywords = _keywords(opbridge.export, subject, opset, allow, only, target, dynamic_shapes)
+    keywords.update(_given(verify=verify, external_data=external_data))
+    screen = Console()
+    drawn = screen.is_terminal and not as_json
+    with console.Stages(screen) if drawn else contextlib.nullcontext() as stages:
+        program = opbridge.export(subject.model, subject.args, output, **keywords, progress=stages)
+    document = {
+        "ok": True,
+        "files": [{"path": str(path), "bytes": path.stat().st_size} for path in program.files],
+        "timings": program.timings,
+        "plan": program.plan.to_json(),
+        "verification": program.verification.to_json() if program.verification else None,
+    }
+    return Answer(document, lambda screen: console.print_export(screen, program, spec))
+
+
+@app.command()
+def verify(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The exported file.", show_default=False)],
+    spec: SpecArgument,
+    dynamic_shapes: DynamicOption = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Compare an exported file with the PyTorch model that it was made from."""
+    subject = _load(spec)
+    keywords = _accepted(opbridge.verify, {**subject.keywords, **_given(dynamic_shapes=dynamic_shapes)})
+    verification = opbridge.verify(model, subject.model, subject.args, **keywords)
+    return Answer(
+        verification.to_json(), lambda screen: console.print_verification(screen, verification), verification.ok
+    )
+
+
+@app.command()
+def ops(
+    pattern: Annotated[str, typer.Argument(help="A name or a shell pattern: cummax, '*deform*', 'aten::sym*'.")] = "*",
+    as_json: JsonOption = False,
+) -> Answer:
+    """List the operators that have a translation: the route, since which opset, and whose it is."""
+    from opbridge import registry
+
+    rows = registry.catalogue(pattern)
+    document = {
+        "ok": bool(rows),
+        "pattern": pattern,
+        "operators": [
+            {
+                "operator": row.operator,
+                "route": row.route,
+                "opset": row.opset,
+                "origin": row.origin,
+                "complex": row.complex,
+            }
+            for row in rows
+        ],
+    }
+    if rows:
+        return Answer(document, lambda screen: console.print_catalogue(screen, rows))
+    near = _near_names(pattern, [row.operator for row in registry.catalogue("*")])
+    return Answer({**document, "near": near}, lambda screen: console.print_not_covered(screen, pattern, near), ok=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+        arguments: What follows the program's name; `sys.argv` if not given.
+
+    Returns:
+        The exit status: 0 fine, 1 the answer is no, 2 wrong use, 3 a fault of opbridge's own, 130 interrupted.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    debug = "--debug" in given or os.environ.get("OPBRIDGE_DEBUG", "0") not in ("", "0")
+    try:
+        with _stdout_kept_clear() if as_json else contextlib.nullcontext():
+            answer = app([each for each in given if each != "--debug"], "opbridge", standalone_mode=False)
+        if not isinstance(answer, Answer):  # the status of --help or --version, or of an interrupt
+            return int(answer or 0)
+        if as_json:
+            _print_json(answer.document)
+        else:
+            answer.show(Console())
+        return 0 if answer.ok else 1
+    except OpbridgeError as error:
+        return _failed(error, str(error), error.exit_status, as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            return _failed(error, _NO_TORCH, 2, as_json)
+        if hasattr(error, "format_message"):  # typer's own: an unknown option, an argument left out
+            message = f"{error.format_message()} See 'opbridge --help', or the --help of the command."
+            return _failed(error, message, 2, as_json)
+        if debug:
+            traceback.print_exc()
+        return _failed(error, _describe_bug(error, debug), 3, as_json)
+
+
+def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
+    console.print_error(Console(stderr=True), message)
+    if as_json:
+        document: dict[str, Any] = {"ok": False, "error": {"kind": type(error).__name__, "message": message}}
+        for name in ("plan", "verification"):
+            if hasattr(error, name):
+                document[name] = getattr(error, name).to_json()
+        _print_json(document)
+    return status
+
+
+def _describe_bug(error: Exception, debug: bool) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    message = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
+    advice = "" if debug else " Run it again with --debug for the traceback, and"
+    return (
+        f"opbridge failed unexpectedly (this is a bug) with {message}, in {place.name} at "
+        f"{Path(place.filename).name}:{place.lineno}.{advice or ' Please'} report it with the model's factory."
+    )
+
+
+def _load(spec: str) -> specs.Subject:
+    return specs.load(spec, known=inspect.signature(opbridge.export).parameters.keys() - _NOT_KEYWORDS)
+
+
+def _keywords(
+    function: Callable[..., Any],
+    subject: specs.Subject,
+    opset: int | None,
+    allow: list[str] | None,
+    only: list[str] | None,
+    target: str | None,
+    dynamic_shapes: str | None,
+) -> dict[str, Any]:
+    """The factory's keywords that a function of opbridge takes, with the command line's options put over them."""
+    keywords = {**subject.keywords, **_given(opset_version=opset, target=target, dynamic_shapes=dynamic_shapes)}
+    if only:
+        keywords["allow"] = _routes(only)
+    if allow:
+        default = inspect.signature(function).parameters["allow"].default
+        keywords["allow"] = tuple(dict.fromkeys((*keywords.get("allow", default), *_routes(allow))))
+    return _accepted(function, keywords)
+
+
+def _routes(given: list[str]) -> tuple[str, ...]:
+    return tuple(route for text in given for route in text.replace(",", " ").split())
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _accepted(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    names = inspect.signature(function).parameters
+    return {name: value for name, value in keywords.items() if name in names}
+
+
+def _near_names(pattern: str, operators: Sequence[str]) -> list[str]:
+    """The operators whose names look most like a pattern that fits none."""
+    wanted = pattern.rpartition("::")[2].strip("*?")
+    by_name: dict[str, list[str]] = {}
+    for operator in dict.fromkeys(operators):
+        by_name.setdefault(operator.rpartition("::")[2].partition(".")[0], []).append(operator)
+    return [operator for name in difflib.get_close_matches(wanted, by_name, n=3) for operator in by_name[name]]
+
+
+@contextlib.contextmanager
+def _stdout_kept_clear() -> Iterator[None]:
+    """Sends what the model prints meanwhile, from Python or from native code, to stderr instead."""
+    with contextlib.redirect_stdout(sys.stderr):
+        sys.__stdout__.flush()
+        saved = os.dup(1)
+        os.dup2(2, 1)
+        try:
+            yield
+        finally:
+            os.dup2(saved, 1)
+            os.close(saved)
+
+
+def _print_json(document: Mapping[str, Any]) -> None:
+    print(json.dumps(_plain_data(document), indent=2), flush=True)
+
+
+def _plain_data(value: Any) -> Any:
+    """A value as JSON has it, which has no infinities and no NaN: they become text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain_data(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain_data(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

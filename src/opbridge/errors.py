@@ -1,0 +1,86 @@
+"""The errors that opbridge raises on purpose.
+
+Each one is a paragraph for a person: what happened, to which operator, on which line of the model, and what to do
+next. The command line prints it and ends with `exit_status`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opbridge.plan import Plan
+    from opbridge.verification import Verification
+
+__all__ = [
+    "CaptureError",
+    "MissingOperators",
+    "ModelFileError",
+    "OpbridgeError",
+    "SaveError",
+    "TranslationError",
+    "UsageError",
+    "VerificationError",
+]
+
+
+class OpbridgeError(Exception):
+    """The base of every error that opbridge raises on purpose.
+
+    Attributes:
+        exit_status: What the command line exits with: 1 when the answer is no, 2 when the question was wrong.
+    """
+
+    exit_status = 2
+
+
+class UsageError(OpbridgeError):
+    """An argument that cannot be used: a wrong kind of input, an opset out of range, an unknown route."""
+
+
+class CaptureError(OpbridgeError):
+    """torch.export could not capture the model; the message names the model's line and what to write instead."""
+
+    exit_status = 1
+
+
+class TranslationError(OpbridgeError):
+    """A translation was called and could not build its nodes."""
+
+    exit_status = 1
+
+
+class SaveError(OpbridgeError):
+    """The file could not be written; what stood at the path before is still there."""
+
+
+class ModelFileError(OpbridgeError):
+    """An ONNX file that does not exist, is damaged, or that the runtime refuses to load."""
+
+
+class MissingOperators(OpbridgeError):
+    """Operators of the model have no route.
+
+    Attributes:
+        plan: The whole plan, in which the missing operators stand beside those that have a route.
+    """
+
+    exit_status = 1
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        super().__init__(plan.describe_missing())
+
+
+class VerificationError(OpbridgeError):
+    """The exported model and PyTorch do not agree.
+
+    Attributes:
+        verification: Every comparison that was made, and the first operator that differs.
+    """
+
+    exit_status = 1
+
+    def __init__(self, verification: Verification) -> None:
+        self.verification = verification
+        super().__init__(verification.describe_mismatch())

@@ -1,0 +1,254 @@
+"""In-place operators and views become values; what depends on no input is told apart.
+
+torch.export leaves writes in the graph. Most are harmless: `relu_(x)` gives a new value, and whoever reads `x` later
+means that value. Which nodes those are is all that translation has to know (`Dataflow.rebinds`). Only where a write goes
+through a view whose base, or another view of it, is read later does the graph have to be rewritten; torch's own
+functionalisation does that (`run_decompositions` with nothing to decompose).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Graph, Node
+
+from opbridge import _torch
+
+__all__ = ["Dataflow", "functionalize", "functional_name", "lifted_tensors", "written_placeholders"]
+
+_BY_METADATA = frozenset(
+    {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "new_empty", "empty_like"}
+)
+
+_LARGEST_GROWTH = 1 << 20
+"""Bytes that a value computed from weights may have beyond the weights themselves and still be stored in the file."""
+
+
+@dataclass
+class Dataflow:
+    """What is known of a graph's values before anything is translated.
+
+    Attributes:
+        constant: Nodes whose value depends on no input of the model, and is computed at export.
+        rebinds: For a node that writes in place: the earlier nodes that stand for the written tensor, and mean the
+            node's own value from there on.
+    """
+
+    constant: set[Node] = field(default_factory=set)
+    rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
+
+
+def functionalize(program: ExportedProgram) -> tuple[ExportedProgram, Dataflow]:
+    """The program to translate and what is known of its values.
+
+    The program is the one given, unless a write through a view, or autocast, has to be rewritten.
+    """
+    flow = _analyse(program.graph, lifted_tensors(program))
+    if flow is None:
+        program = program.run_decompositions({})
+        flow = _analyse(program.graph, lifted_tensors(program))
+        if flow is None:
+            raise AssertionError("torch's functionalisation left a write through a view in the graph")
+    return program, flow
+
+
+def lifted_tensors(program: ExportedProgram) -> dict[str, tuple[str, torch.Tensor]]:
+    """The parameters, buffers and constants: placeholder's name -> (its name in the model, the tensor)."""
+    lifted: dict[str, tuple[str, torch.Tensor]] = {}
+    for spec in program.graph_signature.input_specs:
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            target = spec.target or ""
+            tensor = program.state_dict.get(target)
+            if tensor is None:
+                tensor = program.constants.get(target)
+            if isinstance(tensor, torch.Tensor):
+                lifted[spec.arg.name] = (target, tensor)
+    return lifted
+
+
+def written_placeholders(graph: Graph) -> list[str]:
+    """The names of the inputs, parameters and buffers that a graph writes to, directly or through a view."""
+    names = []
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    for node in graph.nodes:
+        if node.op == "call_function":
+            for target in _written(node):
+                names.extend(other.name for other in placeholders if _keys(other) & _keys(target))
+    return list(dict.fromkeys(names))
+
+
+def functional_name(operator: str) -> str | None:
+    """The functional form of an in-place operator's name, "aten::add_.Tensor" -> "aten::add.Tensor"; None for others."""
+    namespace, _, rest = operator.partition("::")
+    base, dot, overload = rest.partition(".")
+    if base.startswith("__i") and base.endswith("__"):
+        return f"{namespace}::__{base[3:]}{dot}{overload}"
+    if base.endswith("_") and not base.endswith("__"):
+        return f"{namespace}::{base[:-1]}{dot}{overload}"
+    return None
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _keys(node: Node) -> set[int]:
+    return {_torch.storage_key(tensor) for tensor in _tensors(node.meta.get("val"))}
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Whether two tensors that share memory are the same tensor, and neither a part or rearrangement of the other."""
+    return (
+        isinstance(left, torch.Tensor)
+        and isinstance(right, torch.Tensor)
+        and left.dtype == right.dtype
+        and left.shape == right.shape
+        and left.stride() == right.stride()
+        and left.storage_offset() == right.storage_offset()
+    )
+
+
+def _written(node: Node) -> list[Node]:
+    """The arguments that a node writes to."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    written = []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
+        written.extend(item for item in _flat(value) if isinstance(item, Node))
+    return written
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
+
+
+def _analyse(graph: Graph, lifted: dict[str, tuple[str, torch.Tensor]]) -> Dataflow | None:
+    """What is known of the values, or None where a write through a view has to be rewritten first."""
+    nodes = list(graph.nodes)
+    if any("autocast" in str(node.target) for node in nodes if node.op == "call_function"):
+        return None
+    keys = {node: _keys(node) for node in nodes}
+    sharing: dict[int, list[Node]] = defaultdict(list)
+    for node in nodes:
+        for key in keys[node]:
+            sharing[key].append(node)
+    writes = {node: written for node in nodes if node.op == "call_function" and (written := _written(node))}
+    flow = Dataflow(constant=_constants(nodes, keys, sharing, writes, lifted))
+    order = {node: position for position, node in enumerate(nodes)}
+    for node, written in writes.items():
+        if node in flow.constant:
+            continue
+        rebound: list[Node] = []
+        for target in written:
+            value = target.meta.get("val")
+            others = [other for key in keys[target] for other in sharing[key] if order[other] < order[node]]
+            for other in others:
+                if _is_same(other.meta.get("val"), value):
+                    rebound.append(other)
+                elif any(order[user] > order[node] for user in other.users):
+                    return None
+        flow.rebinds[node] = tuple(dict.fromkeys(rebound))
+    return flow
+
+
+def _constants(
+    nodes: list[Node],
+    keys: dict[Node, set[int]],
+    sharing: dict[int, list[Node]],
+    writes: dict[Node, list[Node]],
+    lifted: dict[str, tuple[str, torch.Tensor]],
+) -> set[Node]:
+    """The nodes that depend on no input of the model.
+
+    Memory is what decides: a tensor that any write makes depend on an input is no constant anywhere, before the write
+    included. Parameters are never written to at export, so a write to one makes it depend on an input too.
+    """
+    varying: set[int] = set()
+    for node in nodes:
+        if node.op == "placeholder" and node.name not in lifted:
+            varying |= keys[node]
+    for node, written in writes.items():
+        for target in written:
+            sharers = (other for key in keys[target] for other in sharing[key])
+            if any(other.name in lifted for other in sharers) or not _is_repeatable(node):
+                varying |= keys[target]
+    while True:
+        constant: set[Node] = set()
+        for node in nodes:
+            if node.op == "placeholder" and node.name in lifted and not keys[node] & varying:
+                constant.add(node)
+            elif node.op == "call_function" and _is_constant(node, constant, keys, varying):
+                constant.add(node)
+        before = len(varying)
+        for node, written in writes.items():
+            if node not in constant:
+                for target in written:
+                    varying |= keys[target]
+        if len(varying) == before:
+            return constant
+
+
+def _is_constant(node: Node, constant: set[Node], keys: dict[Node, set[int]], varying: set[int]) -> bool:
+    if keys[node] & varying or not _is_repeatable(node):
+        return False
+    if any(argument not in constant for argument in node.all_input_nodes) and not _reads_only_metadata(node):
+        return False
+    value = node.meta.get("val")
+    if any(not isinstance(dim, int) for tensor in _tensors(value) for dim in tensor.shape):
+        return False
+    if not list(_tensors(value)) and not keys[node]:
+        return isinstance(value, (int, float, bool))
+    # Views cost nothing; anything else must not make the file larger than the weights that it is made from.
+    own = sum(tensor.nbytes for tensor in _tensors(value) if not _is_view(node, keys))
+    given = sum(tensor.nbytes for argument in node.all_input_nodes for tensor in _tensors(argument.meta.get("val")))
+    return own <= given + _LARGEST_GROWTH and not _expands(value)
+
+
+def _is_view(node: Node, keys: dict[Node, set[int]]) -> bool:
+    return any(keys[argument] & keys[node] for argument in node.all_input_nodes)
+
+
+def _expands(value: Any) -> bool:
+    """Whether a tensor repeats its memory (expand), so that storing it would store the repeats."""
+    return any(
+        stride == 0 and size > 1 and tensor.numel() > 4096
+        for tensor in _tensors(value)
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+
+
+def _is_repeatable(node: Node) -> bool:
+    """Whether an operator gives the same result each time, and does nothing else."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    if torch.Tag.nondeterministic_seeded in node.target.tags:
+        return _is_inactive_dropout(node)
+    return True
+
+
+def _reads_only_metadata(node: Node) -> bool:
+    """Whether an operator uses nothing but the size and dtype of its only tensor, both known here."""
+    name = str(node.target).partition(".")[2].partition(".")[0]
+    return name in _BY_METADATA and len(node.all_input_nodes) == 1
+
+
+def _is_inactive_dropout(node: Node) -> bool:
+    return "dropout" in str(node.target) and any(argument is False for argument in (*node.args, *node.kwargs.values()))

@@ -1,0 +1,88 @@
+"""What an export gives: the ONNX model, its plan, its verification."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+    import onnxruntime
+
+    from opbridge.capture import Capture
+    from opbridge.plan import Plan
+    from opbridge.verification import Verification
+
+__all__ = ["Program", "session"]
+
+
+@dataclass
+class Program:
+    """An exported model.
+
+    Attributes:
+        model: The ONNX model. Its weights are the PyTorch model's own memory, until it is saved.
+        plan: The route of every operator.
+        capture: What it was made from.
+        path: Where it was saved; None before that.
+        files: The files that saving wrote: the model, and its weights where they stand beside it.
+        verification: The comparison with PyTorch; None where none was made.
+        timings: Seconds that each stage took, by its name.
+    """
+
+    model: ir.Model
+    plan: Plan
+    capture: Capture
+    path: Path | None = None
+    files: list[Path] = field(default_factory=list)
+    verification: Verification | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+
+    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
+        """Writes the model, whole or not at all.
+
+        Args:
+            path: The file to write.
+            external_data: Whether weights go to a file beside it, `<name>.data`; None: only where one file cannot hold
+                them (2 GB, protobuf's limit).
+
+        Raises:
+            SaveError: it cannot be written; what stood at the path before is still there.
+        """
+        from opbridge import save
+
+        self.path = Path(path)
+        self.files = save.save(self.model, self.path, external_data=external_data)
+
+    def session(self, **options: Any) -> onnxruntime.InferenceSession:
+        """An ONNX Runtime session with this model.
+
+        Args:
+            **options: `providers`, `options` and `threads`, as `opbridge.session` takes them.
+
+        Raises:
+            ModelFileError: ONNX Runtime refuses the model.
+        """
+        if self.path is not None:
+            return session(self.path, **options)
+        from opbridge import save
+
+        return session(save.to_bytes(self.model), **options)
+
+
+def session(model: str | os.PathLike[str] | bytes, **options: Any) -> onnxruntime.InferenceSession:
+    """An ONNX Runtime session with a model that opbridge exported; torch is not needed.
+
+    Args:
+        model: The file, or its bytes.
+        **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
+            the session's own pool).
+
+    Raises:
+        ModelFileError: the file is missing or damaged, or ONNX Runtime refuses it; the message says which.
+    """
+    from opbridge.runtimes import onnxruntime as runtime
+
+    return runtime.session(model, **options)

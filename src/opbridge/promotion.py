@@ -1,0 +1,60 @@
+"""torch's implicit type promotion, made explicit.
+
+ONNX operators take inputs of one type. torch's pointwise operators take any mix of tensors and numbers and compute in
+the type that promotion gives ("Type promotion" in torch's documentation of tensor attributes).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from opbridge import _torch
+
+__all__ = ["computation_dtype"]
+
+# Pointwise by torch's tag, and yet their arguments keep their own types: conversions, and masks beside values.
+_OWN_TYPES = frozenset(
+    {"_to_copy", "to", "type_as", "copy", "copy_", "clone", "where", "masked_fill", "masked_fill_", "float_power", "fill"}
+    | {"fill_", "contiguous", "detach", "alias", "bernoulli", "dropout", "native_dropout", "bucketize", "isin", "ldexp"}
+)
+
+
+def computation_dtype(node: Node) -> torch.dtype | None:
+    """The dtype that a node's tensor arguments have to be converted to, or None where they stay as they are.
+
+    Rules, in this order:
+        1. Only pointwise operators promote; conversions, and operators with masks, do not.
+        2. The type is torch's common type of all tensor and number arguments.
+        3. Where that is an integer or bool type and the result is floating, the operator computes in the result's type.
+        4. Where every tensor has the type already, nothing is done.
+    """
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise not in target.tags:
+        return None
+    name = target._schema.name.partition("::")[2]
+    if name in _OWN_TYPES:
+        return None
+    arguments = [_value(argument) for argument in (*node.args, *node.kwargs.values())]
+    tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
+    if not tensors:
+        return None
+    result = node.meta.get("val")
+    output = result.dtype if isinstance(result, torch.Tensor) else None
+    dtypes = {tensor.dtype for tensor in tensors}
+    numbers = [value for value in arguments if isinstance(value, (int, float, complex))]
+    (first, *others) = dtypes
+    if not others and (first.is_floating_point or first.is_complex or output == first):
+        return None
+    common = _torch.computation_dtype([*tensors, *numbers])
+    if common is None:
+        return None
+    if output is not None and output.is_floating_point and not common.is_floating_point and not common.is_complex:
+        common = output
+    return common if dtypes != {common} else None
+
+
+def _value(argument: Any) -> Any:
+    return argument.meta.get("val") if isinstance(argument, Node) else argument

@@ -1,0 +1,254 @@
+"""Which translations there are: the user's, ours and torchlib's, in that order of preference."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from opbridge.errors import UsageError
+
+__all__ = ["Registry", "Translation", "catalogue", "default_registry", "translation", "translation_table"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_OPERATOR = re.compile(r"[A-Za-z_]\w*::\w+(\.\w+)?")
+
+_ORDER = {"user": 0, "opbridge": 1, "torchlib": 2}
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A Python function that builds the ONNX nodes for one operator.
+
+    Attributes:
+        operator: The operator, `namespace::name` or `namespace::name.overload`; the default overload has no suffix.
+        function: Called with the operator's arguments in its schema's order: tensors as values of the graph, the rest as
+            Python values, dtypes as ONNX element types (-1 for None).
+        opset: The first opset that it can be used with.
+        origin: Whose it is: "user", "opbridge" or "torchlib".
+        complex: Whether it is for complex inputs, which arrive as real tensors with a trailing dimension of 2.
+        route: "standard" where the nodes are built in place, "function" where a call to an ONNX function is.
+    """
+
+    operator: str
+    function: Callable[..., Any]
+    opset: int
+    origin: str
+    complex: bool = False
+    route: str = "standard"
+
+    def describe(self) -> str:
+        """In a few words, for the plan."""
+        return f"{self.origin} translation, opset {self.opset}"
+
+
+@dataclass
+class Registry:
+    """Translations by operator.
+
+    Attributes:
+        entries: All translations of each operator, of every opset and origin.
+    """
+
+    entries: dict[str, list[Translation]] = field(default_factory=dict)
+
+    def add(self, entry: Translation) -> None:
+        """Adds a translation; a newer one of the same origin, opset and kind takes the older one's place."""
+        known = self.entries.setdefault(entry.operator, [])
+        key = (entry.opset, entry.origin, entry.complex)
+        known[:] = [other for other in known if (other.opset, other.origin, other.complex) != key]
+        known.append(entry)
+
+    def find(self, operator: str, opset: int, *, complex: bool = False) -> Translation | None:
+        """The translation to use: the user's before ours before torchlib's, and of these the newest that `opset` allows."""
+        fitting = [
+            entry for entry in self.entries.get(operator, ()) if entry.opset <= opset and entry.complex == complex
+        ]
+        return min(fitting, key=lambda entry: (_ORDER[entry.origin], -entry.opset), default=None)
+
+    def with_user_table(self, table: Mapping[Any, Any] | None) -> Registry:
+        """This registry and, before all else in it, a user's `custom_translation_table`.
+
+        Args:
+            table: From an operator (a `torch._ops.OpOverload` or its name) to a translation or a list of them, as
+                torch.onnx.export takes it.
+
+        Raises:
+            UsageError: a key that is no operator, or a value that is no function.
+        """
+        if not table:
+            return self
+        merged = Registry({operator: list(entries) for operator, entries in self.entries.items()})
+        for target, functions in table.items():
+            for function in functions if isinstance(functions, Sequence) else (functions,):
+                if not callable(function):
+                    raise UsageError(f"custom_translation_table maps {target} to {function!r}, which is no function.")
+                merged.add(_entry(_name_of(target), function, opset=1, origin="user"))
+        return merged
+
+    def near_misses(self, operator: str, opset: int, *, complex: bool) -> list[str]:
+        """What almost fits an operator that has no translation, in words."""
+        said = []
+        later = [entry.opset for entry in self.entries.get(operator, ()) if entry.opset > opset]
+        if later:
+            said.append(f"translated from opset {min(later)}")
+        kinds = {entry.complex for entry in self.entries.get(operator, ())}
+        if kinds and complex not in kinds:
+            said.append("translated for real inputs only" if complex else "translated for complex inputs only")
+        base = operator.partition(".")[0]
+        overloads = sorted(other for other in self.entries if other.partition(".")[0] == base and other != operator)
+        if overloads:
+            said.append(f"translated for the overload{'s' * (len(overloads) > 1)} {', '.join(overloads)}")
+        return said
+
+
+def _entry(operator: str, function: Any, *, opset: int, origin: str, complex: bool = False) -> Translation:
+    from opbridge import _onnxscript
+
+    own = _onnxscript.is_onnx_function(function) and not _onnxscript.is_torchlib(function)
+    return Translation(operator, function, opset, origin, complex, "function" if own else "standard")
+
+
+def _name_of(target: Any) -> str:
+    """An operator's name, from the name or from torch's object for it."""
+    if isinstance(target, str):
+        name = target.removesuffix(".default")
+        if _OPERATOR.fullmatch(name):
+            return name
+        raise UsageError(f"'{target}' does not name an operator; write namespace::name or namespace::name.overload.")
+    from opbridge import _torch
+
+    name = _torch.operator_name(target)
+    if name is None:
+        raise UsageError(
+            f"{target!r} does not name one operator; give an overload such as torch.ops.aten.add.Tensor, or its name."
+        )
+    return name
+
+
+_ours = Registry()
+"""Filled by the decorator: by our families of translations, and by users."""
+
+_loading_families = False
+
+
+def translation(
+    *operators: str, opset: int = 18, complex: bool = False
+) -> Callable[[_Function], _Function]:
+    """Registers a translation for one or several operators.
+
+    The function takes the operator's arguments in the order and by the names of its schema, and builds nodes with
+    onnxscript's operators; unannotated parameters are fine. What it leaves out of the schema (device, layout,
+    memory_format, pin_memory, generator, non_blocking) it is not given.
+
+    Args:
+        *operators: `namespace::name`, with `.overload` for any but the default overload.
+        opset: The first opset that the function's nodes are part of. Several functions may be registered for one
+            operator; the newest one not above the requested opset is taken.
+        complex: Whether the function is for complex inputs, which arrive as real tensors with a trailing dimension of 2.
+
+    Raises:
+        UsageError: a name that is no operator's.
+
+    Example:
+        >>> from onnxscript import opset18 as op
+        >>> @opbridge.translation("mylib::foo")
+        ... def foo(x, y, alpha: float = 1.0):
+        ...     return op.Add(x, op.Mul(y, alpha))
+    """
+    if not operators:
+        raise UsageError("translation() needs the name of an operator, such as 'mylib::foo'.")
+    names = [_name_of(operator) for operator in operators]
+    origin = "opbridge" if _loading_families else "user"
+
+    def register(function: _Function) -> _Function:
+        for name in names:
+            _ours.add(_entry(name, function, opset=opset, origin=origin, complex=complex))
+        _merged.cache_clear()
+        return function
+
+    return register
+
+
+@functools.cache
+def _load_families() -> None:
+    """Imports every module of opbridge.translations, whose decorators fill the registry."""
+    global _loading_families
+    from opbridge import translations
+
+    _loading_families = True
+    try:
+        for module in pkgutil.iter_modules(translations.__path__):
+            importlib.import_module(f"{translations.__name__}.{module.name}")
+    finally:
+        _loading_families = False
+
+
+def default_registry() -> Registry:
+    """Every translation there is. The first call loads our families and torchlib, which imports torch."""
+    _load_families()
+    return _merged()
+
+
+@functools.cache
+def _merged() -> Registry:
+    from opbridge import _onnxscript
+
+    merged = Registry()
+    for operator, function, opset, is_complex in _onnxscript.torchlib_entries():
+        entry = Translation(operator, function, opset, "torchlib", is_complex)
+        # torchlib registers a few operators twice; the first one is the one that torch.onnx takes.
+        if not any(
+            (other.opset, other.complex) == (opset, is_complex) for other in merged.entries.get(operator, ())
+        ):
+            merged.add(entry)
+    for entries in _ours.entries.values():
+        for entry in entries:
+            merged.add(entry)
+    return merged
+
+
+def translation_table() -> dict[Any, list[Callable[..., Any]]]:
+    """opbridge's and the user's translations in the form of torch.onnx.export's `custom_translation_table`.
+
+    Of each operator the newest translation that opset 18, the version torch.onnx builds for, allows; real inputs only,
+    since the table has no place for complex ones.
+    """
+    from opbridge import _torch
+
+    _load_families()
+    table: dict[Any, list[Callable[..., Any]]] = {}
+    for operator in _ours.entries:
+        entry = _ours.find(operator, 18)
+        target = _torch.operator_object(operator)
+        if entry is not None and target is not None:
+            table[target] = [entry.function]
+    return table
+
+
+def catalogue(pattern: str = "*") -> list[Translation]:
+    """Every translation whose operator fits a shell pattern, by operator, in the order in which they are preferred.
+
+    A pattern without "::" is looked for in the name alone, so that "deform*" finds torchvision::deform_conv2d.
+    """
+    registry = default_registry()
+    fitting = [name for name in registry.entries if _fits(name, pattern)]
+    rows: Iterable[Translation] = (
+        entry
+        for name in sorted(fitting)
+        for entry in sorted(registry.entries[name], key=lambda entry: (_ORDER[entry.origin], -entry.opset))
+    )
+    return list(rows)
+
+
+def _fits(operator: str, pattern: str) -> bool:
+    name = operator if "::" in pattern else operator.partition("::")[2]
+    return any(
+        fnmatch.fnmatchcase(candidate, pattern) for candidate in (name, name.partition(".")[0])
+    )

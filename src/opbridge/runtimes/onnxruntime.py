@@ -1,0 +1,340 @@
+"""ONNX Runtime: sessions, and which kernels it has. The only module that touches it."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as _native
+
+from opbridge._wire import GRAPH, fields, lead
+from opbridge.errors import ModelFileError, UsageError
+
+__all__ = ["Kernel", "cpu_kernels", "newest_opset", "session"]
+
+_CPU = "CPUExecutionProvider"
+_SILENT = 4  # whatever it would log as an error is raised too
+_OPEN_END = 2**31 - 1
+
+# Its errors share no base class but Exception.
+_REFUSALS: tuple[type[Exception], ...] = (
+    RuntimeError,
+    *(error for error in vars(_native).values() if isinstance(error, type) and issubclass(error, Exception)),
+)
+
+
+def session(
+    path_or_bytes: str | os.PathLike[str] | bytes,
+    *,
+    providers: Sequence[str | tuple[str, dict[str, Any]]] | None = None,
+    options: onnxruntime.SessionOptions | None = None,
+    threads: int | None = None,
+) -> onnxruntime.InferenceSession:
+    """Loads a model into ONNX Runtime.
+
+    Args:
+        path_or_bytes: An ONNX file, or the content of one that keeps its weights inside.
+        providers: The execution providers, the preferred one first, as ONNX Runtime takes them; None: the CPU's. One
+            that the installed ONNX Runtime lacks is an error here, and not passed over.
+        options: Session options, with the kernel libraries that the model needs registered; None: ONNX Runtime's own,
+            without log output, as every error is raised.
+        threads: How many threads an operator may use; set on `options` where both are given.
+
+    Raises:
+        ModelFileError: The file is missing, damaged or no ONNX file, or ONNX Runtime refuses it.
+        UsageError: An argument of the wrong kind, or a provider that is not there.
+    """
+    model, label = _model(path_or_bytes)
+    providers = _checked_providers(providers)
+    if options is None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _SILENT
+    if threads is not None:
+        if threads < 0:
+            raise UsageError(f"threads={threads} is no number of threads; give 1 or more, or 0 for one a core.")
+        options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=providers)
+    except _REFUSALS as error:
+        raise ModelFileError(_explain(model, label, str(error))) from error
+
+
+class Kernel(NamedTuple):
+    """A kernel of ONNX Runtime.
+
+    Attributes:
+        since: The first opset whose nodes it runs.
+        until: The last one.
+        types: By type variable of the operator's schema, the types that it takes, as in 'tensor(float)'.
+    """
+
+    since: int
+    until: int
+    types: Mapping[str, frozenset[str]]
+
+
+@functools.cache
+def cpu_kernels(domain: str = "") -> Mapping[str, tuple[Kernel, ...]]:
+    """The CPU's kernels of one operator domain, by operator.
+
+    The opsets are those of models, and not of schemas: a kernel that ONNX Runtime registers "from opset 16 on" runs
+    no node of opset 22, if the operator's schema changed there. An operator that is not here may still run, if ONNX
+    defines it as a function of others (CastLike, Mish).
+
+    Args:
+        domain: "" for the standard operators, or for example "com.microsoft".
+    """
+    schemas = _schema_versions(domain)
+    newest = max((versions[-1] for versions in schemas.values()), default=1)
+    kernels: dict[str, list[Kernel]] = {}
+    for definition in _native.get_all_opkernel_def():
+        if definition.domain != domain or definition.provider != _CPU:
+            continue
+        since, until = definition.version_range
+        span = _span(since, until, schemas.get(definition.op_name, []), newest)
+        if span is not None:
+            types = {variable: frozenset(names) for variable, names in definition.type_constraints.items()}
+            kernels.setdefault(definition.op_name, []).append(Kernel(*span, types))
+    return {name: tuple(found) for name, found in kernels.items()}
+
+
+def _span(since: int, until: int, versions: list[int], newest: int) -> tuple[int, int] | None:
+    """The opsets in which a kernel that was registered for `since` to `until` is found.
+
+    A node counts by the version of its schema, and an open end stands for the schema of `since` alone.
+
+    Args:
+        since: The first version of the registration.
+        until: The last one, or `_OPEN_END`.
+        versions: The versions of the operator's schema, ascending.
+        newest: The newest opset of the domain.
+    """
+    if until == _OPEN_END:
+        until = since
+    covered = versions[bisect.bisect_left(versions, since) : bisect.bisect_right(versions, until)]
+    if not covered:
+        return None
+    after = versions[bisect.bisect_right(versions, until) :]
+    return covered[0], after[0] - 1 if after else newest
+
+
+@functools.cache
+def _schema_versions(domain: str) -> dict[str, list[int]]:
+    versions: dict[str, list[int]] = {}
+    for schema in _native.get_all_operator_schema():
+        if schema.domain == domain:
+            versions.setdefault(schema.name, []).append(schema.since_version)
+    return {name: sorted(found) for name, found in versions.items()}
+
+
+@functools.cache
+def newest_opset() -> int:
+    """The newest opset whose models the installed ONNX Runtime loads.
+
+    Its schemas may go further, to an opset that was still being written when it was released. That it loads an opset
+    does not mean that it has a kernel for each of its operators; `cpu_kernels` tells.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _SILENT
+    opset = max(versions[-1] for versions in _schema_versions("").values())
+    while opset > 1:
+        try:
+            onnxruntime.InferenceSession(_identity_model(opset), options, providers=[_CPU])
+            break
+        except _REFUSALS:
+            opset -= 1
+    return opset
+
+
+def _identity_model(opset: int) -> bytes:
+    """A model of one Identity, by hand: a machine that runs models need not have the onnx package."""
+
+    def message(field: int, content: bytes) -> bytes:
+        return lead(field, len(content)) + content
+
+    float_type = message(2, message(1, b"\x08\x01"))
+    node = message(1, b"x") + message(2, b"y") + message(4, b"Identity")
+    graph = message(1, node) + message(2, b"g")
+    graph += message(11, message(1, b"x") + float_type) + message(12, message(1, b"y") + float_type)
+    return b"\x08\x08" + message(8, b"\x10" + bytes([opset])) + message(GRAPH, graph)
+
+
+def _model(path_or_bytes: Any) -> tuple[str | bytes, str]:
+    """What ONNX Runtime takes, and what to call it."""
+    if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
+        return bytes(path_or_bytes), "The model in memory"
+    try:
+        path = os.fsdecode(path_or_bytes)
+    except TypeError:
+        raise UsageError(
+            f"A model is loaded from a path or from bytes, not from {type(path_or_bytes).__name__}; give an ONNX "
+            "file, or its content."
+        ) from None
+    try:
+        with open(path, "rb") as file:
+            if not file.read(1):
+                raise ModelFileError(f"{path} is empty, so it is no ONNX model. Export or copy it again.")
+    except FileNotFoundError:
+        raise ModelFileError(f"There is no file {path}. Export the model first, or correct the path.") from None
+    except IsADirectoryError:
+        raise ModelFileError(f"{path} is a folder. Name the ONNX file in it.") from None
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"{path} cannot be read ({error}). Look into that, or name another file.") from None
+    return path, path
+
+
+def _checked_providers(providers: Any) -> list[Any]:
+    if providers is None:
+        return [_CPU]
+    if isinstance(providers, str):
+        providers = [providers]
+    available = onnxruntime.get_available_providers()
+    for provider in providers:
+        name = provider[0] if isinstance(provider, tuple) else provider
+        if name not in available:
+            raise UsageError(
+                f"This ONNX Runtime ({onnxruntime.__version__}) has no execution provider {name!r}, only "
+                f"{', '.join(available)}. Choose one of these, or install the build of ONNX Runtime that has it."
+            )
+    return list(providers)
+
+
+_RUNTIME = f"ONNX Runtime {onnxruntime.__version__}"
+
+_UNKNOWN_OPERATOR = re.compile(r"Fatal error: (?P<domain>\S*):(?P<name>[^\s:(]+)\(.*is not a registered function/op")
+_UNKNOWN_IN_OPSET = re.compile(r"No Op registered for (?P<name>\S+) with domain_version of (?P<opset>\d+)")
+_UNDECLARED = re.compile(
+    r'In Node, \("[^"]*", (?P<name>[^,]+), .*No opset import for domain \'(?P<domain>[^\']*)\'', re.S
+)
+_NO_KERNEL = re.compile(
+    r"Could not find an implementation for (?P<name>[^\s(]+)\((?P<version>\d+)\)(?: node with name '(?P<node>[^']*)')?"
+)
+_OPSET = re.compile(r"Opset (?P<found>\d+) is under development.*support for domain \S+ is till opset (?P<newest>\d+)")
+_IR_VERSION = re.compile(r"Unsupported model IR version: (?P<found>\d+), max supported IR version: (?P<newest>\d+)")
+_NO_WEIGHTS = re.compile(r'External data path does not exist: "(?P<path>[^"]*)"')
+_SHORT_WEIGHTS = re.compile(r"External initializer: (?P<name>\S*) offset: .* are out of bounds")
+# Its status code, and the C++ function that a message starts with, up to the closing parenthesis of its parameters.
+_NOISE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+:\d+ [^\n]*\)(?: \[with [^\]]*\])? ")
+
+_BRING_KERNEL = (
+    "Register the shared library that has it (options.register_custom_ops_library, and options= here), or export the "
+    "model again by another route"
+)
+
+
+def _explain(model: str | bytes, label: str, message: str) -> str:
+    """One paragraph on why ONNX Runtime refused a model, and what to do."""
+    if "INVALID_PROTOBUF" in message or "No graph was found" in message:
+        return _explain_damage(model, label)
+    if found := _UNKNOWN_OPERATOR.search(message):
+        return (
+            f"{label} needs the operator {found['domain']}::{found['name']}, which {_RUNTIME} does not have. "
+            f"{_BRING_KERNEL}, one that builds it from standard operators."
+        )
+    if found := _UNKNOWN_IN_OPSET.search(message):
+        return f"{label} {_explain_unknown(found['name'], int(found['opset']))}"
+    if found := _UNDECLARED.search(message):
+        return (
+            f"{label} uses the operator {found['domain']}::{found['name']} and does not say of which version, as an "
+            f"ONNX model must (opset_import has no entry for {found['domain']!r}). Add one, or export the model again."
+        )
+    if found := _NO_KERNEL.search(message):
+        return f"{label} {_explain_no_kernel(found['name'], int(found['version']), found['node'])}"
+    if found := _OPSET.search(message):
+        return (
+            f"{label} is of opset {found['found']}, and {_RUNTIME} runs models up to opset {found['newest']}. Install "
+            f"a newer onnxruntime, or export the model with opset_version={found['newest']} or lower."
+        )
+    if found := _IR_VERSION.search(message):
+        return (
+            f"{label} is of ONNX's IR version {found['found']}, and {_RUNTIME} reads versions up to "
+            f"{found['newest']}. Install a newer onnxruntime, or save the model with a lower ir_version."
+        )
+    if found := _NO_WEIGHTS.search(message):
+        where = "in the working directory" if isinstance(model, bytes) else "beside it"
+        name = os.path.basename(found["path"])
+        return (
+            f"{label} keeps its weights in a file of their own, {name}, which is not {where}. Copy that file along "
+            "with the model."
+        )
+    if found := _SHORT_WEIGHTS.search(message):
+        return (
+            f"{label} keeps its weights in a file of their own, which ends before the weight {found['name']} does. "
+            "Copy that file again, or export the model again."
+        )
+    reason = " ".join(_NOISE.sub("", message).split()).rstrip(".")
+    return f"{_RUNTIME} refuses {_mid_sentence(label)}: {reason}. Export the model again, or correct that in the file."
+
+
+def _explain_damage(model: str | bytes, label: str) -> str:
+    if isinstance(model, bytes):
+        content, size = model, len(model)
+    else:
+        with open(model, "rb") as file:
+            content, size = file.read(1 << 16), os.path.getsize(model)
+    what = "it is no ONNX file, or is damaged"
+    if b"git-lfs" in content[:64]:
+        what = "it is a Git LFS pointer that stands in for the file; fetch the file with git lfs pull"
+    elif content.startswith(b"PK\x03\x04"):
+        what = "it is a zip archive, perhaps a checkpoint or an exported program that torch wrote; export that to ONNX"
+    elif (missing := _missing_bytes(content, size)) is not None:
+        what = f"it was cut off, and {missing:,} of its bytes are missing" if missing else "it was cut off"
+    return f"{label} cannot be read: {what}. Copy or export it again."
+
+
+def _missing_bytes(content: bytes, size: int) -> int | None:
+    """How many bytes a model that starts like one lacks at its end; None if it does not look like a model cut off."""
+    try:
+        for number, _, stop in fields(content, 0, size):
+            if stop > size:
+                return stop - size if number == GRAPH else None
+    except (ValueError, IndexError):
+        pass
+    return None
+
+
+def _explain_unknown(name: str, opset: int) -> str:
+    versions = _schema_versions("").get(name)
+    if versions and versions[0] > opset:
+        return (
+            f"is of opset {opset} and uses the operator {name}, which ONNX has since opset {versions[0]}. Export the "
+            f"model with opset_version={versions[0]} or higher."
+        )
+    if versions:
+        return (
+            f"is of opset {opset} and uses the operator {name}, which ONNX has no longer in that opset. Export the "
+            "model again for this opset."
+        )
+    return f"uses the operator {name}, which {_RUNTIME} does not know. {_BRING_KERNEL}, or install a newer onnxruntime."
+
+
+def _explain_no_kernel(name: str, version: int, node: str | None) -> str:
+    where = f" (node {node!r})" if node else ""
+    kernels = cpu_kernels().get(name) or ()
+    usable = [kernel for kernel in kernels if kernel.since <= version <= kernel.until]
+    if usable:
+        taken: dict[str, set[str]] = {}
+        for kernel in usable:
+            for variable, names in kernel.types.items():
+                taken.setdefault(variable, set()).update(names)
+        types = "; ".join(f"{variable}: {', '.join(sorted(taken[variable]))}" for variable in sorted(taken))
+        return (
+            f"uses the operator {name}{where} with types for which {_RUNTIME} has no kernel; it has some for {types}. "
+            "Export the model in one of these types, with a conversion around the operator, or choose another provider."
+        )
+    if kernels:
+        newest = max(kernel.until for kernel in kernels)
+        return (
+            f"uses the operator {name}{where} as it is since opset {version}, and {_RUNTIME} has kernels for it up to "
+            f"opset {newest} only. Export the model with opset_version={newest} or lower."
+        )
+    return f"uses the operator {name}{where}, for which {_RUNTIME} has no kernel on the CPU. {_BRING_KERNEL}."
+
+
+def _mid_sentence(label: str) -> str:
+    return label[0].lower() + label[1:] if label.startswith("The ") else label

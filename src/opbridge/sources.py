@@ -1,0 +1,72 @@
+"""Where in the user's code an operator comes from."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sysconfig
+from dataclasses import dataclass
+
+__all__ = ["Source", "innermost"]
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]*)\n?(?P<code>[^\n]*)')
+
+
+@dataclass(frozen=True)
+class Source:
+    """One line of Python.
+
+    Attributes:
+        file: The file as a person would name it: relative to the working directory or to site-packages.
+        line: The line number, from 1.
+        function: The function that the line stands in.
+        code: The text of the line, stripped.
+    """
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@functools.cache
+def _site_packages() -> tuple[str, ...]:
+    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    return tuple(os.path.join(path, "") for path in paths)
+
+
+@functools.cache
+def _readable(file: str) -> str:
+    """A file's name without the parts that differ from machine to machine."""
+    for prefix in _site_packages():
+        if file.startswith(prefix):
+            return file[len(prefix) :]
+    here = os.path.join(os.getcwd(), "")
+    return file[len(here) :] if file.startswith(here) else file
+
+
+@functools.cache
+def _is_torch(file: str) -> bool:
+    return f"{os.sep}torch{os.sep}" in file and "site-packages" in file
+
+
+@functools.lru_cache(maxsize=65536)
+def innermost(stack_trace: str | None) -> tuple[Source, ...]:
+    """The frames of a Python stack trace that lie outside torch, the innermost first.
+
+    Args:
+        stack_trace: Text in the form of `traceback.format_list`, the outermost frame first, as torch.fx keeps it in
+            `node.meta["stack_trace"]`.
+    """
+    if not stack_trace:
+        return ()
+    frames = [
+        Source(_readable(found["file"]), int(found["line"]), found["function"].strip(), found["code"].strip())
+        for found in _FRAME.finditer(stack_trace)
+        if not _is_torch(found["file"])
+    ]
+    return tuple(reversed(frames))

@@ -1,0 +1,233 @@
+"""Weights where they are: PyTorch tensors as onnx_ir tensors, without copying them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import onnx_ir as ir
+
+from opbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+__all__ = ["TorchTensor", "onnx_dtype", "torch_dtype"]
+
+# What is not contiguous, or not in the host's memory, is copied in pieces of this size while it is written.
+_PIECE_BYTES = 16 << 20
+
+_SAME_NAME = ("bfloat16", "bool", "complex64", "complex128", "float16", "int8", "int16", "int32", "int64", "uint8")
+_NAMES = {
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    # Not in every PyTorch that can be captured with.
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+    "uint64": "UINT64",
+    "float8_e4m3fn": "FLOAT8E4M3FN",
+    "float8_e4m3fnuz": "FLOAT8E4M3FNUZ",
+    "float8_e5m2": "FLOAT8E5M2",
+    "float8_e5m2fnuz": "FLOAT8E5M2FNUZ",
+    "float8_e8m0fnu": "FLOAT8E8M0",
+} | {name: name.upper() for name in _SAME_NAME}
+
+
+@functools.cache
+def _dtypes() -> dict[torch.dtype, ir.DataType]:
+    import torch
+
+    return {getattr(torch, name): ir.DataType[onnx] for name, onnx in _NAMES.items() if hasattr(torch, name)}
+
+
+@functools.cache
+def _torch_dtypes() -> dict[ir.DataType, torch.dtype]:
+    return {onnx: dtype for dtype, onnx in _dtypes().items()}
+
+
+def onnx_dtype(dtype: torch.dtype) -> ir.DataType:
+    """The ONNX data type of a torch dtype; complex ones included, though a `TorchTensor` carries them as pairs.
+
+    Raises:
+        UsageError: ONNX has no such type (quantized and sub-byte dtypes).
+    """
+    try:
+        return _dtypes()[dtype]
+    except KeyError:
+        raise UsageError(
+            f"ONNX has no data type for {dtype}. Convert the tensor before exporting, for a quantized one with "
+            ".dequantize() or .int_repr(), otherwise with .to(...)."
+        ) from None
+
+
+def torch_dtype(dtype: ir.DataType) -> torch.dtype:
+    """The torch dtype of an ONNX data type.
+
+    Raises:
+        UsageError: PyTorch, or the installed release of it, has no such type (strings, 4-bit numbers).
+    """
+    try:
+        return _torch_dtypes()[ir.DataType(dtype)]
+    except KeyError:
+        import torch
+
+        raise UsageError(
+            f"PyTorch {torch.__version__} has no dtype for ONNX's {ir.DataType(dtype).name}; cast the value to one "
+            "that it has."
+        ) from None
+
+
+class TorchTensor(ir.TensorProtocol):
+    """An ONNX tensor over a PyTorch tensor's own memory.
+
+    Nothing is read or copied until the bytes are asked for, so changes made to the PyTorch tensor until then are seen.
+    A complex tensor appears as a real one with a trailing dimension of 2, as `torch.view_as_real` gives it.
+
+    Attributes:
+        tensor: The PyTorch tensor, as it was given.
+        name: The name in the ONNX file.
+        dtype: The ONNX data type; that of the parts for a complex tensor.
+        shape: The shape in the ONNX file.
+    """
+
+    def __init__(self, tensor: torch.Tensor, name: str | None = None, doc_string: str | None = None) -> None:
+        """Wraps a tensor.
+
+        Args:
+            tensor: A strided tensor of any shape and device.
+            name: The name in the ONNX file.
+            doc_string: A text to go with it.
+
+        Raises:
+            UsageError: The tensor is sparse, nested or quantized, or of a dtype that ONNX has not.
+        """
+        import torch
+
+        if tensor.layout != torch.strided or tensor.is_nested:
+            kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+            raise UsageError(
+                f"The weight {name!r} is a {kind} tensor, which ONNX cannot hold. Give the model a dense one, with "
+                ".to_dense() or torch.nested.to_padded_tensor()."
+            )
+        self.tensor = tensor
+        self.name = name
+        self.doc_string = doc_string
+        self.metadata_props: dict[str, str] = {}
+        self.meta: dict[str, Any] = {}
+        pair = (2,) if tensor.is_complex() else ()
+        self.dtype = onnx_dtype(tensor.dtype.to_real() if pair else tensor.dtype)
+        self.shape = ir.Shape((*tensor.shape, *pair), frozen=True)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape.numpy())
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes in the ONNX file."""
+        return int(self.tensor.numel() * self.tensor.element_size())
+
+    def raw(self) -> memoryview:
+        """The bytes, in order; a view of the tensor's memory if it is contiguous and on the host, else of one copy."""
+        return _view(_on_host(self._detached()))
+
+    def pieces(self, limit: int = _PIECE_BYTES) -> Iterator[memoryview]:
+        """The bytes, in order and in parts, so that what has to be copied is copied by at most `limit` bytes at a time.
+
+        A tensor that is contiguous and on the host comes as one part, which is no copy.
+        """
+        for piece in _split(self._detached(), limit):
+            yield _view(_on_host(piece))
+
+    def tobytes(self) -> bytes:
+        """A copy of the bytes, as ONNX stores them."""
+        return bytes(self.raw())
+
+    def tofile(self, file: BinaryIO) -> None:
+        """Writes the bytes to a file, or to anything with `write`, piece by piece."""
+        for piece in self.pieces():
+            file.write(piece)
+
+    def numpy(self) -> np.ndarray:
+        """The numbers, sharing memory where they can; bfloat16 and float8 in the dtypes of ml_dtypes."""
+        import torch
+
+        tensor = _on_host(self._detached())
+        if self.dtype.numpy().isbuiltin == 1:
+            return tensor.numpy()
+        # A NumPy dtype of ml_dtypes: numpy() does not know it, an integer of the same width carries its bits.
+        bits = torch.uint8 if tensor.element_size() == 1 else torch.int16
+        return tensor.view(bits).numpy().view(self.dtype.numpy())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and dtype != array.dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        return _on_host(self._detached()).__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> Any:
+        return _on_host(self._detached()).__dlpack_device__()
+
+    def __repr__(self) -> str:
+        return f"TorchTensor<{self.dtype},{self.shape}>(name={self.name!r})"
+
+    def identity(self) -> Hashable | None:
+        """Equal for two tensors that show the same bytes of the same memory in the same order; None if that is unknown.
+
+        Tied parameters are found by it. It holds as long as both tensors live.
+        """
+        tensor = self._detached()
+        if tensor.is_conj() or tensor.is_neg() or not tensor.numel():
+            return None
+        where = (str(tensor.device), tensor.data_ptr(), self.nbytes)
+        if tensor.is_contiguous():
+            return where
+        return (*where, tuple(tensor.shape), tensor.stride())
+
+    def _detached(self) -> torch.Tensor:
+        tensor = self.tensor.detach()
+        storage = tensor.untyped_storage()
+        # Fake tensors claim a real device, but their storage does not; tensor subclasses that wrap others have none.
+        if storage.device.type == "meta" or (tensor.numel() and not storage.data_ptr()):
+            raise UsageError(
+                f"The weight {self.name!r} has no numbers in memory: it is a {type(self.tensor).__name__} on a meta or "
+                "fake device, or a wrapper around other tensors. Load the weights (model.to_empty(device='cpu'), then "
+                "load_state_dict), or unwrap the parameter, before exporting."
+            )
+        return tensor
+
+
+def _split(tensor: torch.Tensor, limit: int) -> Iterator[torch.Tensor]:
+    """Parts of a tensor that follow one another in row-major order, small enough to be copied."""
+    size = tensor.numel() * tensor.element_size()
+    direct = tensor.is_contiguous() and tensor.device.type == "cpu" and not tensor.is_conj() and not tensor.is_neg()
+    if direct or size <= limit or not tensor.dim():
+        yield tensor
+        return
+    rows = limit // (size // tensor.shape[0])
+    if rows:
+        yield from tensor.split(rows)
+    else:
+        for row in tensor:
+            yield from _split(row, limit)
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers as they are, on the host: conjugation and negation carried out, complex ones as pairs."""
+    import torch
+
+    tensor = tensor.cpu().resolve_conj().resolve_neg()
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def _view(tensor: torch.Tensor) -> memoryview:
+    import torch
+
+    return memoryview(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
