@@ -25,6 +25,7 @@ def test_the_worst_element_is_found_with_its_values() -> None:
     assert not result.ok
     assert (result.outside, result.index, result.expected, result.actual) == (2, (1, 2), 1.0, 3.0)
     assert result.absolute == pytest.approx(2.0)
+    assert result.excess == pytest.approx(2.0 / (2 * tolerance(expected).relative))
     assert "2 of 6 elements" in str(result) and "[1, 2]" in str(result)
 
 
@@ -80,9 +81,20 @@ def test_small_elements_are_judged_on_the_scale_of_the_output() -> None:
 def test_an_output_that_is_rounding_only_is_judged_as_rounding() -> None:
     expected = torch.tensor([3e-8, -2e-8])
     assert compare("y", expected, -expected).ok
-    assert "eps" in tolerance(expected).origin
+    assert "rounding" in tolerance(expected).origin
     assert compare("y", torch.zeros(2), torch.full((2,), 1e-7)).ok
     assert not compare("y", torch.zeros(2), torch.full((2,), 1e-6)).ok
+
+
+def test_rounding_grows_with_the_values_that_the_output_comes_from() -> None:
+    expected = torch.tensor([3e-6, -2e-6])
+    assert not compare("y", expected, -expected).ok
+    assert compare("y", expected, -expected, scale=100.0).ok
+
+
+def test_small_float16_outputs_are_no_rounding() -> None:
+    expected = torch.full((1000,), 1e-3, dtype=torch.float16)
+    assert not compare("y", expected, expected * 2).ok
 
 
 def test_given_tolerances_are_taken_as_they_are() -> None:

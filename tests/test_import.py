@@ -50,7 +50,9 @@ sys.meta_path.insert(0, NoTorch())
 """
 
 
-def run_python(code: str, folder: Path, python: str = sys.executable, **environment: str) -> subprocess.CompletedProcess:
+def run_python(
+    code: str, folder: Path, python: str = sys.executable, **environment: str
+) -> subprocess.CompletedProcess:
     """Runs code in a child, which has to succeed."""
     done = subprocess.run(
         [python, "-c", textwrap.dedent(code)],
@@ -119,7 +121,6 @@ def test_the_command_line_without_torch_says_what_to_install(tmp_path, command):
     assert "pip install 'opbridge[torch]'" in said
 
 
-@pytest.mark.slow
 def test_the_declared_dependencies_are_enough_to_run_a_model(tmp_path):
     """In an environment that holds what pyproject.toml asks for and nothing else."""
     venv.create(tmp_path / "venv", with_pip=False)

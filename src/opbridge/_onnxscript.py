@@ -20,6 +20,7 @@ __all__ = [
     "function_definitions",
     "is_torchlib",
     "parameters",
+    "required_parameters",
     "split_arguments",
     "torchlib_entries",
 ]
@@ -72,12 +73,26 @@ def split_arguments(
     return inputs, attributes
 
 
+def _signature(function: Any) -> inspect.Signature:
+    plain = inspect.unwrap(getattr(function, "func", None) or getattr(function, "function", None) or function)
+    return inspect.signature(plain)
+
+
+def required_parameters(function: Any) -> tuple[str, ...]:
+    """The names of a translation's parameters that have no default."""
+    return tuple(
+        parameter.name
+        for parameter in _signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    )
+
+
 @functools.cache
 def parameters(function: Any) -> tuple[tuple[str, ...], bool, bool]:
-    """A translation's parameters: the names of those that can be given by position, and whether it takes *args, **kwargs."""
-    plain = inspect.unwrap(getattr(function, "func", None) or getattr(function, "function", None) or function)
+    """A translation's parameters: their names, and whether it takes *args and **kwargs beside them."""
     names, more, named = [], False, False
-    for parameter in inspect.signature(plain).parameters.values():
+    for parameter in _signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             more = True
         elif parameter.kind is parameter.VAR_KEYWORD:

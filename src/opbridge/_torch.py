@@ -6,11 +6,22 @@ Checked on torch 2.13.0 and 2.15.0.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+
+_NOISY_LOGGERS = (
+    "torch.export._trace",
+    "torch._subclasses.fake_tensor",
+    "torch.export.dynamic_shapes",
+    "torch.fx.experimental.symbolic_shapes",
+    "torch._dynamo.eval_frame",
+)
 
 
 def operator_name(target: Any) -> str | None:
@@ -100,3 +111,168 @@ def output_paths(program: Any) -> list[str]:
         text = ".".join(parts)
         paths.append(f"output_{text}" if text[:1].isdigit() else text or "output")
     return paths
+
+
+@contextlib.contextmanager
+def mute_export() -> Iterator[None]:
+    """Keep torch.export from printing the partial graph and its warnings when it fails: our error says it in a line.
+
+    A person who sets TORCH_LOGS asked to see them.
+    """
+    if "TORCH_LOGS" in os.environ:
+        yield
+        return
+    import torch.export._trace as trace
+
+    loggers = [logger for logger in map(logging.getLogger, _NOISY_LOGGERS) if not logger.disabled]
+    shadowed = "print" in vars(trace)
+    if not shadowed:
+        vars(trace)["print"] = lambda *args, **kwargs: None  # it prints the graph through the builtin
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.disabled = False
+        if not shadowed:
+            vars(trace).pop("print", None)
+
+
+def general_sizes(enabled: bool) -> contextlib.AbstractContextManager[Any]:
+    """While it lasts, a dynamic dimension of size 0 or 1 in the example stays dynamic, and 0 and 1 are not excluded."""
+    from torch.fx.experimental import _config
+
+    return _config.patch(backed_size_oblivious=True) if enabled else contextlib.nullcontext()
+
+
+def original_module(model: Any) -> Any:
+    """What `torch.compile` or a data-parallel wrapper was put around; any other model as it is."""
+    while isinstance(model, torch.nn.Module):
+        if isinstance(model, torch._dynamo.eval_frame.OptimizedModule):
+            model = model._orig_mod
+        elif isinstance(model, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+            model = model.module
+        else:
+            return model
+    return model
+
+
+def hint_kind(value: object) -> str | None:
+    """AUTO, DYNAMIC or STATIC for `torch.export.Dim.AUTO` and its siblings, None for anything else."""
+    return value.type.name if isinstance(value, type(torch.export.Dim.AUTO)) else None
+
+
+def is_shapes_spec(value: object) -> bool:
+    """Whether this is a ShapesSpec or ParamsSpec, the form of dynamic shapes that came with torch 2.14."""
+    return type(value).__module__ == "torch.fx.experimental.dynamic_spec"
+
+
+def map_shapes(
+    function: Callable[[str, Any, Any], Any], arguments: Mapping[str, Any], shapes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Walk the arguments and their dynamic shapes together.
+
+    Args:
+        function: Called with the place of a leaf (`x`, `batch['ids'][0]`), the leaf, and what `shapes` says of it.
+        arguments: By parameter name, as `inspect.Signature.bind` gives them.
+        shapes: In the same structure, down to the leaves.
+
+    Raises:
+        ValueError: The two structures differ.
+    """
+    from torch._dynamo.exc import UserError
+    from torch.export.dynamic_shapes import _tree_map_with_path
+    from torch.utils import _pytree
+
+    def at(path: Any, leaf: Any, shape: Any) -> Any:
+        # Inside a class that is registered with pytree the path begins anew, by numbers.
+        named = bool(path) and isinstance(path[0], _pytree.MappingKey)
+        place = f"{path[0].key}{_pytree.keystr(path[1:])}" if named else f"input{_pytree.keystr(path)}"
+        return function(place, leaf, shape)
+
+    try:
+        return _tree_map_with_path(at, dict(arguments), dict(shapes), tree_name="inputs")
+    except UserError as error:
+        raise ValueError(str(error)) from error
+
+
+def symbols(size: object) -> tuple[str, ...]:
+    """The symbols in a SymInt, sorted by name; none for a plain int."""
+    return tuple(sorted(map(str, size.node.expr.free_symbols))) if isinstance(size, torch.SymInt) else ()
+
+
+def shape_sources(program: torch.export.ExportedProgram) -> dict[str, str]:
+    """For each symbol of a capture, the input size it first stood for, as a person would write it: `x.shape[0]`."""
+    env = _shape_env(program)
+    found: dict[str, str] = {}
+    for symbol, sources in env.var_to_sources.items() if env is not None else ():
+        if sources:
+            name = sources[0].name
+            found[str(symbol)] = _readable_source(name if isinstance(name, str) else name())
+    return found
+
+
+def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple[str, ...], str]]:
+    """The conditions on sizes under which a capture holds.
+
+    Returns:
+        For each one a Python expression over symbols (`(s77 % 2) == 0`), its symbols, and the stack of the line that
+        made it (empty outside `ascribe_guards`).
+    """
+    from torch.utils._sympy.printers import PythonPrinter
+
+    env = _shape_env(program)
+    if env is None:
+        return []
+    printer = PythonPrinter()
+    return [
+        (printer.doprint(guard.expr), tuple(sorted(map(str, guard.expr.free_symbols))), guard.sloc.maybe_user_loc or "")
+        for guard in env.guards
+    ]
+
+
+def narrow_range(program: torch.export.ExportedProgram, symbol: str, low: int | None, high: int | None) -> None:
+    """Takes sizes out of the range of a symbol."""
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    ranges = program.range_constraints
+    for key, found in list(ranges.items()):
+        if str(key) == symbol:
+            ranges[key] = ValueRanges(
+                found.lower if low is None else max(found.lower, low),
+                found.upper if high is None else min(found.upper, high),
+            )
+
+
+@contextlib.contextmanager
+def ascribe_guards(stack: Callable[[], str]) -> Iterator[None]:
+    """While it lasts, every condition on sizes keeps `stack()`, called where it was made; see `shape_guards`."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    original = ShapeEnv._get_sloc
+
+    def located(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return dataclasses.replace(original(self, *args, **kwargs), maybe_user_loc=stack())
+
+    ShapeEnv._get_sloc = located
+    try:
+        yield
+    finally:
+        ShapeEnv._get_sloc = original
+
+
+def _shape_env(program: torch.export.ExportedProgram) -> Any:
+    for node in program.graph.nodes:
+        if node.op != "placeholder":
+            return None
+        env = getattr(getattr(node.meta.get("val"), "fake_mode", None), "shape_env", None)
+        if env is not None:
+            return env
+    return None
+
+
+def _readable_source(name: str) -> str:
+    """`L['x'].size()[0]` as `x.shape[0]`."""
+    head, _, rest = name.removeprefix("L['").partition("']")
+    return (head + rest).replace(".size()[", ".shape[")

@@ -288,7 +288,7 @@ class Builder:
         if domain != "":
             return self._custom_call(op_type, args, kwargs, domain, version or 1)
         schema = opsets.schema_for(op_type, self.opset, written_for=version or self.opset)
-        inputs, attributes = schema.bind(args, kwargs)
+        inputs, attributes = (schema.older or schema).bind(args, kwargs)
         if schema.revise is not None:
             inputs, attributes = schema.revise(self, inputs, attributes)
         tensors, types = self._convert_inputs(schema, inputs)

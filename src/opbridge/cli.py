@@ -35,7 +35,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="Exit status: 0 fine, 1 the answer is no, 2 wrong use.",
+    epilog="Exit status: 0 fine, 1 the answer is no, 2 wrong use, 3 a fault of opbridge's own.",
 )
 
 
@@ -145,13 +145,14 @@ def export(
     as_json: JsonOption = False,
 ) -> Answer:
     """Export a model to a file and compare the file with PyTorch."""
-    subject = _load(spec)
-    keywords = _keywords(opbridge.export, subject, opset, allow, only, target, dynamic_shapes)
-    keywords.update(_given(verify=verify, external_data=external_data))
     screen = Console()
-    drawn = screen.is_terminal and not as_json
-    with console.Stages(screen) if drawn else contextlib.nullcontext() as stages:
-        program = opbridge.export(subject.model, subject.args, output, **keywords, progress=stages)
+    drawn = console.Stages(screen) if screen.is_terminal and not as_json else None
+    with drawn or contextlib.nullcontext():
+        with drawn.stage("load") if drawn else contextlib.nullcontext():
+            subject = _load(spec)
+            keywords = _keywords(opbridge.export, subject, opset, allow, only, target, dynamic_shapes)
+        keywords.update(_given(verify=verify, external_data=external_data))
+        program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,
         "files": [{"path": str(path), "bytes": path.stat().st_size} for path in program.files],
@@ -167,11 +168,18 @@ def verify(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The exported file.", show_default=False)],
     spec: SpecArgument,
     dynamic_shapes: DynamicOption = None,
+    rtol: Annotated[
+        float | None, typer.Option(help="The relative difference allowed.", show_default="by dtype")
+    ] = None,
+    atol: Annotated[
+        float | None, typer.Option(help="The absolute difference allowed.", show_default="by dtype")
+    ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Compare an exported file with the PyTorch model that it was made from."""
     subject = _load(spec)
-    keywords = _accepted(opbridge.verify, {**subject.keywords, **_given(dynamic_shapes=dynamic_shapes)})
+    options = _given(dynamic_shapes=dynamic_shapes, rtol=rtol, atol=atol)
+    keywords = _accepted(opbridge.verify, {**subject.keywords, **options})
     verification = opbridge.verify(model, subject.model, subject.args, **keywords)
     return Answer(
         verification.to_json(), lambda screen: console.print_verification(screen, verification), verification.ok
@@ -233,11 +241,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(error, str(error), error.exit_status, as_json)
     except (KeyboardInterrupt, typer.Abort):
         return 130
+    except BrokenPipeError:  # the reader had enough, as in `opbridge ops | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own last flush succeeds
+        return 1
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
             return _failed(error, _NO_TORCH, 2, as_json)
         if hasattr(error, "format_message"):  # typer's own: an unknown option, an argument left out
-            message = f"{error.format_message()} See 'opbridge --help', or the --help of the command."
+            message = f"{error.format_message().rstrip('.')}. See 'opbridge --help', or the --help of the command."
             return _failed(error, message, 2, as_json)
         if debug:
             traceback.print_exc()
@@ -313,8 +324,8 @@ def _near_names(pattern: str, operators: Sequence[str]) -> list[str]:
 @contextlib.contextmanager
 def _stdout_kept_clear() -> Iterator[None]:
     """Sends what the model prints meanwhile, from Python or from native code, to stderr instead."""
+    sys.stdout.flush()
     with contextlib.redirect_stdout(sys.stderr):
-        sys.__stdout__.flush()
         saved = os.dup(1)
         os.dup2(2, 1)
         try:

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["Comparison", "Tolerance", "compare", "dtype_name", "exact", "tolerance"]
+__all__ = ["Comparison", "Tolerance", "compare", "dtype_name", "exact", "rms", "tolerance"]
 
 _CHUNK = 1 << 22
 """Elements that are compared at a time: the arithmetic is done in float64, and should not double a large output."""
 
 _ROUNDING = 4
-"""In units of eps: an output with an RMS below that is what rounding leaves of values near 1, and has no digits."""
+"""In units of eps: an output with an RMS below that is what rounding leaves of values near 1, and has no digits.
+
+The eps is float32's for narrower dtypes too: they are summed up in float32, and a softmax in float16 has digits.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class Tolerance:
         return self.origin
 
 
+_NOT_COMPARED = Tolerance(math.inf, math.inf, "random: not compared")
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One tensor of PyTorch beside the same tensor of a runtime.
@@ -56,6 +62,7 @@ class Comparison:
         index: Where the difference is greatest in units of what is allowed; None where nothing differs at all.
         expected: PyTorch's value there.
         actual: The runtime's value there.
+        excess: The difference there, in units of what is allowed.
         elements: How many elements there are.
         outside: How many of them lie outside the tolerance.
         random: The values are random and were not compared.
@@ -73,6 +80,7 @@ class Comparison:
     index: tuple[int, ...] | None = None
     expected: float | int | bool | None = None
     actual: float | int | bool | None = None
+    excess: float = 0.0
     elements: int = 0
     outside: int = 0
     random: bool = False
@@ -81,6 +89,20 @@ class Comparison:
     @property
     def ok(self) -> bool:
         return self.reason is None and self.outside == 0
+
+    def as_random(self, reason: str | None) -> Comparison:
+        """The same for values that turn out to be random: nothing is said of them."""
+        return Comparison(
+            self.name,
+            self.dtype,
+            self.shape,
+            self.actual_dtype,
+            self.actual_shape,
+            _NOT_COMPARED,
+            elements=self.elements,
+            random=True,
+            reason=reason,
+        )
 
     def __str__(self) -> str:
         if self.reason is not None:
@@ -115,6 +137,7 @@ def tolerance(
     expected: torch.Tensor,
     *,
     precision: torch.dtype | None = None,
+    scale: float = 1.0,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Tolerance:
@@ -126,16 +149,17 @@ def tolerance(
        that the dtype has. The dtype is the output's own, or `precision` where that is coarser.
     4. `absolute` is the same times the RMS of the expected output, infinities and NaNs left out: a small element
        beside large ones is judged on the scale of the computation that it comes from.
-    5. Where the whole output is no larger than what rounding leaves of values near 1, such as the mean of something
-       that was just normalised, it has no digits to compare, and `absolute` is that rounding.
+    5. Where the whole output is no larger than what rounding leaves of values of size `scale`, such as the mean of
+       something that was just normalised, it has no digits to compare, and `absolute` is that rounding.
 
     Args:
         expected: PyTorch's output, of any dtype and shape.
         precision: The coarsest dtype that the values passed through on their way.
+        scale: The size of the values that the output was computed from.
         rtol: Replaces `relative`.
         atol: Replaces `absolute`.
     """
-    return _tolerance(expected.dtype, _rms(_real(expected)), precision, rtol, atol)
+    return _tolerance(expected.dtype, rms(expected), precision, scale, rtol, atol)
 
 
 def compare(
@@ -144,6 +168,7 @@ def compare(
     actual: torch.Tensor,
     *,
     precision: torch.dtype | None = None,
+    scale: float = 1.0,
     rtol: float | None = None,
     atol: float | None = None,
     random: bool = False,
@@ -159,6 +184,7 @@ def compare(
         expected: PyTorch's tensor, on any device.
         actual: The runtime's tensor.
         precision: As for `tolerance`.
+        scale: As for `tolerance`.
         rtol: As for `tolerance`.
         atol: As for `tolerance`.
         random: The model draws these values at random: only shape and dtype are compared.
@@ -172,15 +198,16 @@ def compare(
     elif expected.dtype != actual.dtype:
         reason = f"its dtype is {actual_dtype} where PyTorch gives {dtype_name(expected.dtype)}"
     if reason is not None or random:
-        allowed = Tolerance(math.inf, math.inf, "not compared") if reason is None else exact(original)
+        allowed = _NOT_COMPARED if random else exact(original)
+        elements = expected.numel()
         return Comparison(
-            name, dtype, shape, actual_dtype, actual_shape, allowed, elements=expected.numel(), random=random, reason=reason
-        )  # fmt: skip
-    rms = _rms(expected)
-    allowed = _tolerance(original, rms, precision, rtol, atol)
+            name, dtype, shape, actual_dtype, actual_shape, allowed, elements=elements, random=random, reason=reason
+        )
+    size = rms(expected)
+    allowed = _tolerance(original, size, precision, scale, rtol, atol)
     worst = _Worst()
     for start, left, right in _chunks(expected, actual):
-        worst.add(start, left, right, allowed, rms)
+        worst.add(start, left, right, allowed, size)
     index, values = worst.place, (None, None)
     if index is not None:
         values = (expected.reshape(-1)[index].item(), actual.reshape(-1)[index].item())
@@ -196,6 +223,7 @@ def compare(
         index=None if index is None else _unravel(index, shape),
         expected=values[0],
         actual=values[1],
+        excess=worst.excess,
         elements=expected.numel(),
         outside=worst.outside,
     )
@@ -205,12 +233,11 @@ class _Worst:
     """The largest differences found so far."""
 
     def __init__(self) -> None:
-        self.absolute = self.relative = 0.0
+        self.absolute = self.relative = self.excess = 0.0
         self.outside = 0
         self.place: int | None = None
-        self._excess = 0.0
 
-    def add(self, start: int, expected: torch.Tensor, actual: torch.Tensor, allowed: Tolerance, rms: float) -> None:
+    def add(self, start: int, expected: torch.Tensor, actual: torch.Tensor, allowed: Tolerance, size: float) -> None:
         """Takes one stretch of the flattened tensors into account."""
         same = expected == actual
         if expected.is_floating_point():
@@ -226,19 +253,24 @@ class _Worst:
         limit.masked_fill_(error.isinf(), 0)  # an infinity allows nothing beside itself
         outside = error > limit
         excess = torch.where(error == 0, 0.0, error / limit)
-        magnitude = left.abs().clamp_(min=rms).nan_to_num(nan=rms)
+        magnitude = left.abs().clamp_(min=size).nan_to_num(nan=size)
         relative = torch.where(error == 0, 0.0, error / magnitude)
         self.absolute = max(self.absolute, float(error.max()))
         self.relative = max(self.relative, float(relative.max()))
         self.outside += int(outside.sum())
         # Where several are infinitely far off, the first of the largest in numbers says most.
         place = int(torch.where(excess == excess.max(), error, -1.0).argmax())
-        if self.place is None or float(excess[place]) > self._excess:
-            self.place, self._excess = start + place, float(excess[place])
+        if self.place is None or float(excess[place]) > self.excess:
+            self.place, self.excess = start + place, float(excess[place])
 
 
 def _tolerance(
-    dtype: torch.dtype, rms: float, precision: torch.dtype | None, rtol: float | None, atol: float | None
+    dtype: torch.dtype,
+    size: float,
+    precision: torch.dtype | None,
+    scale: float,
+    rtol: float | None,
+    atol: float | None,
 ) -> Tolerance:
     if rtol is not None or atol is not None:
         relative, absolute = rtol or 0.0, atol or 0.0
@@ -251,10 +283,10 @@ def _tolerance(
         eps = torch.finfo(precision).eps
         name = f"{dtype_name(precision)} (which this {name} was computed in)"
     relative = math.sqrt(eps)
-    if rms <= _ROUNDING * own:
-        least = _ROUNDING * eps
-        return Tolerance(relative, least, f"{name}: {least:.1e} = {_ROUNDING} eps, as the output is no larger than that")
-    return Tolerance(relative, relative * rms, f"{name}: {relative:.1e} = sqrt(eps), scaled by the RMS of the output")
+    rounding = _ROUNDING * min(eps, torch.finfo(torch.float32).eps) * scale
+    if size <= rounding:
+        return Tolerance(relative, rounding, f"{name}: {rounding:.1e}, rounding: the output is no larger than that")
+    return Tolerance(relative, relative * size, f"{name}: {relative:.1e} = sqrt(eps), scaled by the RMS of the output")
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:
@@ -278,8 +310,9 @@ def _chunks(*tensors: torch.Tensor) -> Iterator[tuple[int, *tuple[torch.Tensor, 
         yield (start, *(_comparable(tensor[start : start + _CHUNK]) for tensor in flat))
 
 
-def _rms(tensor: torch.Tensor) -> float:
-    """The root of the mean square of a tensor's finite values; 0 where there is none."""
+def rms(tensor: torch.Tensor) -> float:
+    """The root of the mean square of a float tensor's finite values, complex ones as pairs; 0 where there is none."""
+    tensor = _real(tensor)
     if not tensor.is_floating_point():
         return 0.0
     total, count = 0.0, 0

@@ -1,6 +1,6 @@
 """What a person sees: the stages as they run, the plan, the verification and the closing summary.
 
-On a terminal these are drawn with rich; anywhere else they are plain aligned text, without colours and without wrapping.
+On a terminal these are drawn with rich; anywhere else they are plain aligned text, neither coloured nor wrapped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opbridge.plan import Plan, PlanRow
     from opbridge.program import Program
     from opbridge.registry import Translation
-    from opbridge.verification import Verification
+    from opbridge.verification import OutputReport, Verification
 
 __all__ = [
     "Stages",
@@ -46,8 +46,9 @@ _STYLES = {
 }
 
 # So that the summary fits on a screen of 80 by 24 below the stages.
-_MOST_NOTES = 4
+_MOST_NOTES = 3
 _LONGEST_NOTE = 130
+_MOST_OUTPUTS = 12
 
 
 def size(count: int) -> str:
@@ -56,23 +57,19 @@ def size(count: int) -> str:
     >>> size(340_000_000)
     '340.0 MB'
     """
-    amount = float(count)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000:
-            break
-        amount /= 1000
-    else:
-        unit = "GB"
-    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Rows of text in columns two spaces apart; the columns in `right` end in line instead of starting so."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.rjust(width) if i in right else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True)))
-        for row in rows
-    )
+    lines = []
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        lines.append("  ".join(f"{cell:{'>' if i in right else '<'}{width}}" for i, (cell, width) in enumerate(cells)))
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -82,7 +79,7 @@ def print_error(console: Console, message: str) -> None:
 
 
 def _plain(console: Console, text: str) -> None:
-    console.print(Text(text), soft_wrap=True)
+    console.out(text, highlight=False)
 
 
 # -- the stages of an export ------------------------------------------------------------------------------------------
@@ -221,6 +218,50 @@ def _missing(row: PlanRow) -> RenderableType:
     return Group(Text(f"\n{row.operator}", "bold red"), Padding(grid, (0, 0, 1, 2)))
 
 
+# -- the verification -------------------------------------------------------------------------------------------------
+
+
+def print_verification(console: Console, verification: Verification) -> None:
+    """Each output at its worst, with what was allowed; on a mismatch the first operator that differs."""
+    if not console.is_terminal:
+        _plain(console, str(verification))
+        return
+    verdict = ("verified", "bold green") if verification.ok else ("mismatch", "bold red")
+    console.print(Text.assemble(verdict, f"  {verification.subject}, {verification.runtime}: {verification.summary()}"))
+    outputs = sorted(verification.outputs, key=lambda output: output.ok)  # those that differ first
+    if outputs:
+        console.print(_outputs_table(outputs[:_MOST_OUTPUTS]))
+        if len(outputs) > _MOST_OUTPUTS:
+            console.print(Text(f"and {len(outputs) - _MOST_OUTPUTS} more outputs", "dim"))
+        for origin in dict.fromkeys(str(output.worst.tolerance) for output in outputs):
+            console.print(Text(f"allowed  {origin}", "dim"))
+    if not verification.ok:
+        console.print(Text(f"\n{verification.describe_mismatch()}\n", "red"))
+    for run in verification.left_out:
+        console.print(Text(f"left out: {run.label}: the model itself raises {run.left_out}", "yellow"))
+    if verification.kept:
+        console.print(Text(f"as in the example throughout: {', '.join(verification.kept)}", "dim"))
+    for note in verification.notes if verification.ok else ():
+        console.print(Text.assemble(("note: ", "yellow"), note))
+
+
+def _outputs_table(outputs: Sequence[OutputReport]) -> Table:
+    table = _table()
+    table.add_column("output", overflow="fold")
+    table.add_column("type", overflow="fold")
+    for name in ("absolute", "relative", "outside"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("worst on", overflow="fold")
+    for output in outputs:
+        worst = output.worst
+        kind = f"{worst.dtype} {'x'.join(map(str, worst.shape)) or 'scalar'}"
+        errors = (f"{worst.absolute:.1e}", f"{worst.relative:.1e}", str(worst.outside))
+        if worst.random or worst.reason is not None:
+            errors = ("-", "-", "-")
+        table.add_row(Text(output.name, "" if output.ok else "bold red"), kind, *errors, worst.reason or output.run)
+    return table
+
+
 # -- the closing summary of an export ---------------------------------------------------------------------------------
 
 
@@ -252,7 +293,9 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     if program.verification is None:
         yield "verified", "no, as asked", "yellow"
     else:
-        yield "verified", program.verification.summary(), "green" if program.verification.ok else "red"
+        said = _shortened(program.verification.summary(), _LONGEST_NOTE)
+        yield "verified", said, "green" if program.verification.ok else "red"
+        yield from _worst_rows(program.verification)
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in program.timings.items())
     yield "time", f"{sum(program.timings.values()):.2f} s: {stages}", ""
     notes = program.plan.notes
@@ -262,6 +305,14 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     if len(notes) > len(shown):
         yield "note", f"{len(notes) - len(shown)} more; 'opbridge check {spec}' lists them", "yellow"
     yield from _next_steps(program, spec)
+
+
+def _worst_rows(verification: Verification) -> Iterator[tuple[str, str, str]]:
+    compared = [output for output in verification.outputs if not output.worst.random]
+    if compared:
+        worst = max(compared, key=lambda output: output.worst.excess).worst
+        errors = f"worst error {worst.absolute:.1e} absolute, {worst.relative:.1e} relative, in '{worst.name}'"
+        yield "", _shortened(f"{errors}; allowed for {worst.tolerance}", 2 * _LONGEST_NOTE), ""
 
 
 def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:

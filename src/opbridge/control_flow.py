@@ -1,10 +1,10 @@
 """Operators that hold graphs: cond, while_loop, scan and the regions that torch.export wraps.
 
-    cond                               If, one body a branch
-    while_loop                         Loop, its condition built once before and once inside
-    scan, map_impl                     Scan
-    wrap_with_set_grad_enabled,        built in place: they change nothing in an ONNX model
-    invoke_subgraph, ...
+cond                               If, one body a branch
+while_loop                         Loop, its condition built once before and once inside
+scan, map_impl                     Scan
+wrap_with_set_grad_enabled,        built in place: they change nothing in an ONNX model
+invoke_subgraph, ...
 """
 
 from __future__ import annotations
@@ -56,10 +56,16 @@ def translate(
     return _TRANSLATIONS[operator](builder, walk, *args, **kwargs)
 
 
-def _cond(builder: Builder, walk: Walk, predicate: Any, on_true: Any, on_false: Any, operands: Any = ()) -> Sequence[Any]:
-    branches = [builder.body(name, [], lambda graph=graph: walk(graph, operands)) for name, graph in
-                (("then", on_true), ("else", on_false))]
-    return _call(builder, "If", [predicate], {"then_branch": branches[0], "else_branch": branches[1]}, branches[0].outputs)
+def _cond(
+    builder: Builder, walk: Walk, predicate: Any, on_true: Any, on_false: Any, operands: Any = ()
+) -> Sequence[Any]:
+    branches = [
+        builder.body(name, [], lambda graph=graph: walk(graph, operands))
+        for name, graph in (("then", on_true), ("else", on_false))
+    ]
+    return _call(
+        builder, "If", [predicate], {"then_branch": branches[0], "else_branch": branches[1]}, branches[0].outputs
+    )
 
 
 def _while_loop(
@@ -85,7 +91,9 @@ def _scan(
 ) -> Sequence[Any]:
     inside = [_like(builder, builder.unique(f"carried_{index}"), value) for index, value in enumerate(carried)]
     slices = [
-        builder.value(builder.unique(f"slice_{index}"), value.dtype, None if value.shape is None else list(value.shape)[1:])
+        builder.value(
+            builder.unique(f"slice_{index}"), value.dtype, None if value.shape is None else list(value.shape)[1:]
+        )
         for index, value in enumerate(sequences)
     ]
     graph = builder.body("body", [*inside, *slices], lambda: walk(combine, [*inside, *slices, *(additional or ())]))
@@ -93,7 +101,9 @@ def _scan(
     return _call(builder, "Scan", [*carried, *sequences], attributes, graph.outputs)
 
 
-def _map(builder: Builder, walk: Walk, function: Any, sequences: Sequence[Any], additional: Sequence[Any] = ()) -> Sequence[Any]:
+def _map(
+    builder: Builder, walk: Walk, function: Any, sequences: Sequence[Any], additional: Sequence[Any] = ()
+) -> Sequence[Any]:
     return _scan(builder, walk, function, [], sequences, additional)
 
 

@@ -98,9 +98,14 @@ def _types(node: ir.Node, opset: int) -> dict[str, ir.DataType] | None:
 
 
 def _lacks(node: ir.Node, types: dict[str, ir.DataType], target: Target) -> bool:
-    if onnx.defs.get_schema(node.op_type, target.opset).has_function:
-        return False
-    return target.lacks(node.op_type, target.opset, {name: _spelled(dtype) for name, dtype in types.items()})
+    spelled = {name: _spelled(dtype) for name, dtype in types.items()}
+    return target.lacks(node.op_type, target.opset, spelled) and not _is_function_only(node.op_type, target)
+
+
+def _is_function_only(op_type: str, target: Target) -> bool:
+    """Whether ONNX defines an operator by others and the target has no kernel of its own for it, for any types."""
+    schema = onnx.defs.get_schema(op_type, target.opset)
+    return (schema.has_function or schema.has_context_dependent_function) and target.lacks(op_type, target.opset, {})
 
 
 def _spelled(dtype: ir.DataType) -> str:

@@ -5,6 +5,7 @@ Each rule is exact: the value that takes the node's place has the same type, sha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -226,8 +227,8 @@ _COMPUTABLE: dict[str, Callable[[list[Any], Mapping[str, Any]], np.ndarray | Non
     "Gather": lambda arrays, attributes: np.take(arrays[0], arrays[1], axis=attributes.get("axis", 0)),
     "Greater": lambda arrays, attributes: np.greater(*arrays),
     "Less": lambda arrays, attributes: np.less(*arrays),
-    "Max": _integers(lambda *arrays: np.maximum.reduce(arrays) if len(arrays) > 1 else arrays[0]),
-    "Min": _integers(lambda *arrays: np.minimum.reduce(arrays) if len(arrays) > 1 else arrays[0]),
+    "Max": _integers(lambda *arrays: functools.reduce(np.maximum, arrays)),
+    "Min": _integers(lambda *arrays: functools.reduce(np.minimum, arrays)),
     "Mul": _integers(np.multiply),
     "Neg": lambda arrays, attributes: -arrays[0],
     "Not": lambda arrays, attributes: np.logical_not(arrays[0]),

@@ -82,7 +82,9 @@ def fresh_inputs(
     return pytree.tree_unflatten(fresh, structure)
 
 
-def fresh_tensor(example: torch.Tensor, generator: torch.Generator, shape: tuple[int, ...] | None = None) -> torch.Tensor:  # fmt: skip
+def fresh_tensor(
+    example: torch.Tensor, generator: torch.Generator, shape: tuple[int, ...] | None = None
+) -> torch.Tensor:
     """A fresh tensor like the example.
 
     Args:

@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 
 from opbridge import _torch
+from opbridge.errors import CaptureError
 
 __all__ = ["Dataflow", "functionalize", "functional_name", "lifted_tensors", "written_placeholders"]
 
@@ -47,14 +48,20 @@ class Dataflow:
 def functionalize(program: ExportedProgram) -> tuple[ExportedProgram, Dataflow]:
     """The program to translate and what is known of its values.
 
-    The program is the one given, unless a write through a view, or autocast, has to be rewritten.
+    The program is the one given, unless a write through a view, a write inside a region, or autocast has to be rewritten.
+
+    Raises:
+        CaptureError: a write that torch's own functionalisation does not remove.
     """
-    flow = _analyse(program.graph, lifted_tensors(program))
+    flow = _analyse(program.graph_module, lifted_tensors(program))
     if flow is None:
         program = program.run_decompositions({})
-        flow = _analyse(program.graph, lifted_tensors(program))
+        flow = _analyse(program.graph_module, lifted_tensors(program))
         if flow is None:
-            raise AssertionError("torch's functionalisation left a write through a view in the graph")
+            raise CaptureError(
+                "The model writes in place in a way that torch's functionalisation leaves in the graph. Write the "
+                "in-place operators on views, or inside torch.cond and its like, out of place."
+            )
     return program, flow
 
 
@@ -140,10 +147,13 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _analyse(graph: Graph, lifted: dict[str, tuple[str, torch.Tensor]]) -> Dataflow | None:
-    """What is known of the values, or None where a write through a view has to be rewritten first."""
-    nodes = list(graph.nodes)
+def _analyse(module: GraphModule, lifted: dict[str, tuple[str, torch.Tensor]]) -> Dataflow | None:
+    """What is known of the values, or None where the graph has to be rewritten first."""
+    nodes = list(module.graph.nodes)
     if any("autocast" in str(node.target) for node in nodes if node.op == "call_function"):
+        return None
+    inner = (body for body in module.modules() if body is not module and isinstance(body, GraphModule))
+    if any(_written(node) for body in inner for node in body.graph.nodes if node.op == "call_function"):
         return None
     keys = {node: _keys(node) for node in nodes}
     sharing: dict[int, list[Node]] = defaultdict(list)
@@ -217,8 +227,9 @@ def _is_constant(node: Node, constant: set[Node], keys: dict[Node, set[int]], va
     if not list(_tensors(value)) and not keys[node]:
         return isinstance(value, (int, float, bool))
     # Views cost nothing; anything else must not make the file larger than the weights that it is made from.
-    own = sum(tensor.nbytes for tensor in _tensors(value) if not _is_view(node, keys))
-    given = sum(tensor.nbytes for argument in node.all_input_nodes for tensor in _tensors(argument.meta.get("val")))
+    own = 0 if _is_view(node, keys) else sum(tensor.nbytes for tensor in _tensors(value))
+    arguments = (argument for argument in node.all_input_nodes if argument in constant)
+    given = sum(tensor.nbytes for argument in arguments for tensor in _tensors(argument.meta.get("val")))
     return own <= given + _LARGEST_GROWTH and not _expands(value)
 
 

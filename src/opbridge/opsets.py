@@ -6,6 +6,7 @@ form changed, `_REVISIONS` says how a call in the old form is put in the new one
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ def _dft_20(builder: Builder, inputs: list[Any], attributes: dict[str, Any]) -> 
     """DFT took its axis as an attribute before opset 20, with a default of 1, and takes it as an input since."""
     attributes = dict(attributes)
     axis = attributes.pop("axis", 1)
-    return [*inputs, *[None] * (2 - len(inputs)), axis], attributes
+    signal, length = inputs
+    return [signal, length, axis], attributes
 
 
 def _grid_sample_20(
@@ -69,13 +71,15 @@ class Schema:
         inputs: Its inputs; only the last may be variadic.
         attributes: Its attributes by name, with their defaults.
         outputs: Its outputs.
-        revise: Puts a call in an older form in this one; None where nothing changed.
+        older: The form that calls are written in, where it differs from this one.
+        revise: Puts a call in the older form in this one; None where nothing changed.
     """
 
     name: str
     inputs: tuple[schemas.Parameter, ...]
     attributes: Mapping[str, schemas.AttributeParameter]
     outputs: tuple[schemas.Parameter, ...]
+    older: Schema | None = None
     revise: _Revision | None = None
 
     def _input(self, position: int) -> schemas.Parameter:
@@ -214,17 +218,19 @@ def schema_for(op_type: str, opset: int, *, written_for: int) -> Schema:
             f"The translation uses {op_type} in its form of opset {written_since}, and the model is built for opset "
             f"{opset}. Export with opset_version={written_since} or newer."
         )
-    revisions = [
-        revision
-        for (name, version), revision in _REVISIONS.items()
-        if name == op_type and written_since < version <= since
-    ]
+    for (name, version), revise in _REVISIONS.items():
+        if name == op_type and written_since < version <= since:
+            older = schema_for(op_type, written_for, written_for=written_for)
+            return dataclasses.replace(_as_schema(signature), older=older, revise=revise)
+    return _as_schema(signature)
+
+
+def _as_schema(signature: schemas.OpSignature) -> Schema:
     return Schema(
-        op_type,
+        signature.name,
         tuple(signature.inputs),
         {attribute.name: attribute for attribute in signature.attributes},
         tuple(signature.outputs),
-        revisions[0] if revisions else None,
     )
 
 

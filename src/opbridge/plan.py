@@ -22,6 +22,7 @@ from opbridge.functionalize import (
     written_placeholders,
 )
 from opbridge.registry import Registry, Translation
+from opbridge.signature import mismatch
 from opbridge.sources import Source, innermost
 
 __all__ = ["ALLOWED_BY_DEFAULT", "ROUTES", "Plan", "PlanRow", "Step", "make_plan"]
@@ -38,7 +39,6 @@ _NOT_OPERATORS = frozenset(
         "aten::_assert_tensor_metadata",
         "aten::sym_constrain_range",
         "aten::sym_constrain_range_for_size",
-        "aten::detach_",
         "_operator::getitem",
     }
 )
@@ -54,6 +54,7 @@ class Step:
         graph: The operators that take its place, where it is decomposed.
         evaluated: Whether its value is computed at export.
         reason: Why there is no route.
+        remedy: What would give it one; None: a translation would.
     """
 
     route: str | None
@@ -61,6 +62,7 @@ class Step:
     graph: GraphModule | None = None
     evaluated: bool = False
     reason: str = ""
+    remedy: str | None = None
 
 
 @dataclass
@@ -139,7 +141,7 @@ class Plan:
             nodes = lost.get(row.operator)
             if nodes and row.route is not None:
                 row = dataclasses.replace(
-                    row, route=None, reason=failures[nodes[0]], remedy=_remedy(row.operator), sources=_sources(nodes)
+                    row, route=None, reason=failures[nodes[0]], remedy=_remedy(row.operator, row.schema), sources=_sources(nodes)
                 )
             rows.append(row)
         return dataclasses.replace(self, rows=rows)
@@ -267,7 +269,8 @@ class _Planner:
             return Step(None, reason=f"It is pinned to the route '{pinned}', which this release cannot take.")
         found = self.lookup(node, operator)
         if found is not None and (found.route in self.allow and pinned in (None, found.route)):
-            return Step(found.route, translation=found)
+            wrong = mismatch(found.function, getattr(node.target, "_schema", None)) if found.origin == "user" else None
+            return Step(None, reason=wrong, remedy="") if wrong else Step(found.route, translation=found)
         if found is not None:
             return Step(None, reason=f"Its translation takes the route '{found.route}', which is not allowed.")
         if "standard" in self.allow:
@@ -319,8 +322,9 @@ class _Planner:
         sources = _sources([node for node, _ in lost] or nodes)
         schema = str(getattr(nodes[0].target, "_schema", ""))
         if lost:
-            reason = lost[0][1].reason
-            return PlanRow(operator, len(nodes), None, "", sources, reason, _remedy(operator), schema)
+            step = lost[0][1]
+            remedy = _remedy(operator, schema) if step.remedy is None else step.remedy
+            return PlanRow(operator, len(nodes), None, "", sources, step.reason, remedy, schema)
         worst = max((step.route or "" for step in steps), key=ROUTES.index)
         how = "; ".join(dict.fromkeys(_how(step) for step in steps))
         return PlanRow(operator, len(nodes), worst, how, sources, schema=schema)
@@ -357,11 +361,11 @@ def _inner_names(graph: GraphModule) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None and name not in _NOT_OPERATORS))
 
 
-def _remedy(operator: str) -> str:
-    return (
-        f'Write a translation: @opbridge.translation("{operator}") over a function of its arguments, or pass one in '
-        "custom_translation_table=."
-    )
+def _remedy(operator: str, schema: str) -> str:
+    if not schema:
+        return "Write the model without it, or around it."
+    arguments = schema.partition("(")[2].rpartition(" -> ")[0].removesuffix(")")
+    return f'Write a translation: @opbridge.translation("{operator}") over a function of ({arguments}).'
 
 
 def _runtime_remedy() -> str:

@@ -22,6 +22,9 @@ _OWN_TYPES = frozenset(
 )
 
 
+_STANDS_FOR: dict[type, int | float | bool] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+
+
 def computation_dtype(node: Node) -> torch.dtype | None:
     """The dtype that a node's tensor arguments have to be converted to, or None where they stay as they are.
 
@@ -29,7 +32,7 @@ def computation_dtype(node: Node) -> torch.dtype | None:
         1. Only pointwise operators promote; conversions, and operators with masks, do not.
         2. The type is torch's common type of all tensor and number arguments.
         3. Where that is an integer or bool type and the result is floating, the operator computes in the result's type.
-        4. Where every tensor has the type already, nothing is done.
+        4. Where every tensor has the type already, and no size is an argument, nothing is done.
     """
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise not in target.tags:
@@ -45,15 +48,17 @@ def computation_dtype(node: Node) -> torch.dtype | None:
     output = result.dtype if isinstance(result, torch.Tensor) else None
     dtypes = {tensor.dtype for tensor in tensors}
     numbers = [value for value in arguments if isinstance(value, (int, float, complex))]
+    # Sizes known only when the model runs arrive as tensors of their own type.
+    symbolic = [_STANDS_FOR[type(value)] for value in arguments if type(value) in _STANDS_FOR]
     (first, *others) = dtypes
-    if not others and (first.is_floating_point or first.is_complex or output == first):
+    if not others and not symbolic and (first.is_floating_point or first.is_complex or output == first):
         return None
-    common = _torch.computation_dtype([*tensors, *numbers])
+    common = _torch.computation_dtype([*tensors, *numbers, *symbolic])
     if common is None:
         return None
     if output is not None and output.is_floating_point and not common.is_floating_point and not common.is_complex:
         common = output
-    return common if dtypes != {common} else None
+    return common if symbolic or dtypes != {common} else None
 
 
 def _value(argument: Any) -> Any:

@@ -45,7 +45,7 @@ class Translation:
 
     def describe(self) -> str:
         """In a few words, for the plan."""
-        return f"{self.origin} translation, opset {self.opset}"
+        return f"{self.origin} translation" + (f", opset {self.opset}" if self.opset > 1 else "")
 
 
 @dataclass
@@ -214,7 +214,7 @@ def _merged() -> Registry:
     return merged
 
 
-def translation_table() -> dict[Any, list[Callable[..., Any]]]:
+def translation_table() -> dict[Any, Callable[..., Any]]:
     """opbridge's and the user's translations in the form of torch.onnx.export's `custom_translation_table`.
 
     Of each operator the newest translation that opset 18, the version torch.onnx builds for, allows; real inputs only,
@@ -223,12 +223,12 @@ def translation_table() -> dict[Any, list[Callable[..., Any]]]:
     from opbridge import _torch
 
     _load_families()
-    table: dict[Any, list[Callable[..., Any]]] = {}
+    table: dict[Any, Callable[..., Any]] = {}
     for operator in _ours.entries:
         entry = _ours.find(operator, 18)
         target = _torch.operator_object(operator)
         if entry is not None and target is not None:
-            table[target] = [entry.function]
+            table[target] = entry.function
     return table
 
 

@@ -21,9 +21,9 @@ class Replacement:
        never half old and half new.
     3. Whatever fails before the last rename, an interrupt included, leaves the paths as they were before.
 
-    There is no fsync. It would guard a finished file against a power cut in the seconds after, and costs the full
-    trip to the disk, several times what writing takes; an export can be run again. A write that the disk refuses is
-    reported without it, by write or close.
+    There is no fsync. It would guard the new file against a power cut in the seconds after, and costs the full trip to
+    the disk, several times what writing takes; an export can be run again. (Where one file replaces another, ext4 sends
+    it to the disk by itself.) A write that the disk refuses is reported without it, by write or close.
 
     A symbolic link at a path is replaced; the file that it points to is left alone.
     """

@@ -8,7 +8,7 @@ import io
 import mmap
 import os
 import stat
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
@@ -87,9 +87,14 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
 
     superseded = _superseded(target, weights_target, replaced=bool(stored))
     try:
+        if stored:
+            _check_place(weights_target)
         with Replacement(target.parent) as files:
             if stored:
-                _write_weights(_Sink(files.open(weights_target), weights_target), stored)
+                sink = _Sink(files.open(weights_target), weights_target)
+                for offset, name, tensor in stored:
+                    sink.write(bytes(offset - sink.position))
+                    sink.write_tensor(name, tensor)
             _write_model(_Sink(files.open(target), target), content)
             files.commit()
     except OSError as error:
@@ -156,13 +161,13 @@ class _Content:
         graph = self.graph_size()
         return len(self.model) + len(lead(GRAPH, graph)) + graph
 
-    def move_out(self, location: str) -> list[tuple[int, ir.TensorProtocol]]:
+    def move_out(self, location: str) -> list[tuple[int, str, ir.TensorProtocol]]:
         """Takes all but the smallest weights out of the file.
 
         Returns:
-            What the weights file is to hold: offsets, ascending, and tensors.
+            What the weights file is to hold: offsets, ascending, with names and tensors.
         """
-        stored: list[tuple[int, ir.TensorProtocol]] = []
+        stored: list[tuple[int, str, ir.TensorProtocol]] = []
         offsets: dict[Hashable, int] = {}
         end = 0
         for weight in self.weights:
@@ -173,7 +178,7 @@ class _Content:
             if identity not in offsets:
                 step = _PAGE_BYTES if tensor.nbytes >= _PAGE_FROM_BYTES else _CACHE_LINE_BYTES
                 offset = -(-end // step) * step
-                stored.append((offset, tensor))
+                stored.append((offset, weight.proto.name, tensor))
                 offsets[identity] = offset
                 end = offset + tensor.nbytes
             weight.proto.data_location = weight.proto.EXTERNAL
@@ -286,7 +291,7 @@ def _inside(tensor: Any) -> Any:
     if not isinstance(tensor, ir.ExternalTensor):
         return tensor
     return ir.LazyTensor(
-        lambda: ir.Tensor(_read(tensor.numpy, tensor), dtype=tensor.dtype),
+        lambda: ir.Tensor(_read(tensor.numpy, tensor.name, tensor), dtype=tensor.dtype),
         dtype=tensor.dtype,
         shape=tensor.shape,
         name=tensor.name,
@@ -357,17 +362,17 @@ class _Sink:
         self.position += view.nbytes
         return view.nbytes
 
-    def write_tensor(self, tensor: ir.TensorProtocol) -> None:
+    def write_tensor(self, name: str, tensor: ir.TensorProtocol) -> None:
         """Writes a tensor's bytes.
 
         Raises:
             SaveError: They cannot be read, or are not as many as the tensor says.
         """
         start = self.position
-        _read(lambda: self._copy(tensor), tensor)
+        _read(lambda: self._copy(tensor), name, tensor)
         if (count := self.position - start) != tensor.nbytes:
             raise SaveError(
-                f"{self._target} was not written: the weight {tensor.name!r} should have {tensor.nbytes} bytes by its "
+                f"{self._target} was not written: the weight {name!r} should have {tensor.nbytes} bytes by its "
                 f"shape {tensor.shape} and type {tensor.dtype.name}, and gave {count}. Give it a tensor that is what "
                 "it says."
             )
@@ -385,24 +390,15 @@ class _Sink:
             to_file(self)
 
 
-def _read(read: Callable[[], _T], tensor: ir.TensorProtocol) -> _T:
+def _read(read: Callable[[], _T], name: str | None, tensor: ir.TensorProtocol) -> _T:
     try:
         return read()
     except OSError as error:
+        source = f" from {tensor.path}" if isinstance(tensor, ir.ExternalTensor) else ""
         raise SaveError(
-            f"The model was not written: its weight {tensor.name!r} cannot be read from {_origin(tensor)} ({error}). "
-            "Put that file back, or load the model again, and save it then."
+            f"The model was not written: its weight {name!r} cannot be read{source} ({error}). Put its file back, or "
+            "load the model again, and save it then."
         ) from error
-
-
-def _origin(tensor: ir.TensorProtocol) -> str:
-    return tensor.path if isinstance(tensor, ir.ExternalTensor) else "where it lies"
-
-
-def _write_weights(sink: _Sink, stored: Sequence[tuple[int, ir.TensorProtocol]]) -> None:
-    for offset, tensor in stored:
-        sink.write(bytes(offset - sink.position))
-        sink.write_tensor(tensor)
 
 
 def _write_model(sink: _Sink, content: _Content) -> None:
@@ -412,7 +408,7 @@ def _write_model(sink: _Sink, content: _Content) -> None:
     for weight in content.weights:
         sink.write(weight.lead())
         if weight.tensor is not None:
-            sink.write_tensor(weight.tensor)
+            sink.write_tensor(weight.proto.name, weight.tensor)
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:
@@ -424,12 +420,7 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
     try:
         target = Path(path)
         target.name.encode()  # goes into the file, as the location of the weights
-        for file in (target, target.with_name(target.name + ".data")) if target.name else (target,):
-            with contextlib.suppress(FileNotFoundError):
-                mode = file.stat().st_mode
-                if not stat.S_ISREG(mode):
-                    kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe, not a file,"
-                    raise SaveError(f"Nothing was written: {kind} stands at {file}. Name a file to write.")
+        _check_place(target)
         if not target.parent.is_dir():
             raise SaveError(
                 f"{target} was not written: there is no folder {target.parent}. Create it, or choose another path."
@@ -443,13 +434,23 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def _check_place(target: Path) -> None:
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe, not a file,"
+        raise SaveError(f"Nothing was written: {kind} stands at {target}. Name a file to write.")
+
+
 def _superseded(target: Path, weights: Path, *, replaced: bool) -> bool:
     """Whether a weights file, of a model that is about to be replaced, is to be removed afterwards.
 
     Raises:
         SaveError: The weights file is to be replaced, and a model beside this one uses it.
     """
-    if not weights.exists():
+    if not os.path.isfile(weights):
         return False
     users = [file for file in target.parent.glob("*.onnx") if file != target and _mentions(file, weights.name)]
     if replaced and users:

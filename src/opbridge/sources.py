@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 import sysconfig
 from dataclasses import dataclass
 
@@ -50,13 +51,22 @@ def _readable(file: str) -> str:
 
 
 @functools.cache
-def _is_torch(file: str) -> bool:
-    return f"{os.sep}torch{os.sep}" in file and "site-packages" in file
+def _torch_folder() -> str:
+    torch = sys.modules.get("torch")
+    return os.path.join(os.path.dirname(torch.__file__), "") if torch is not None and torch.__file__ else "\0"
+
+
+_OWN_FOLDER = os.path.join(os.path.dirname(__file__), "")
+
+
+@functools.cache
+def _is_users(file: str) -> bool:
+    return not file.startswith((_torch_folder(), _OWN_FOLDER))
 
 
 @functools.lru_cache(maxsize=65536)
 def innermost(stack_trace: str | None) -> tuple[Source, ...]:
-    """The frames of a Python stack trace that lie outside torch, the innermost first.
+    """The frames of a Python stack trace that lie outside torch and opbridge, the innermost first.
 
     Args:
         stack_trace: Text in the form of `traceback.format_list`, the outermost frame first, as torch.fx keeps it in
@@ -67,6 +77,6 @@ def innermost(stack_trace: str | None) -> tuple[Source, ...]:
     frames = [
         Source(_readable(found["file"]), int(found["line"]), found["function"].strip(), found["code"].strip())
         for found in _FRAME.finditer(stack_trace)
-        if not _is_torch(found["file"])
+        if _is_users(found["file"])
     ]
     return tuple(reversed(frames))

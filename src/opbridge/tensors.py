@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import mmap
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, Protocol
 
 import onnx_ir as ir
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchTensor", "onnx_dtype", "torch_dtype"]
 
-# What is not contiguous, or not in the host's memory, is copied in pieces of this size while it is written.
-_PIECE_BYTES = 16 << 20
+# What is not contiguous, or not in the host's memory, is copied through a buffer of this size while it is written.
+_BUFFER_BYTES = 16 << 20
 
 _SAME_NAME = ("bfloat16", "bool", "complex64", "complex128", "float16", "int8", "int16", "int32", "int64", "uint8")
 _NAMES = {
@@ -80,6 +81,13 @@ def torch_dtype(dtype: ir.DataType) -> torch.dtype:
         ) from None
 
 
+class SupportsWrite(Protocol):
+    """A file, as far as it is needed here."""
+
+    def write(self, data: memoryview, /) -> object:
+        """Takes the bytes."""
+
+
 class TorchTensor(ir.TensorProtocol):
     """An ONNX tensor over a PyTorch tensor's own memory.
 
@@ -135,22 +143,27 @@ class TorchTensor(ir.TensorProtocol):
         """The bytes, in order; a view of the tensor's memory if it is contiguous and on the host, else of one copy."""
         return _view(_on_host(self._detached()))
 
-    def pieces(self, limit: int = _PIECE_BYTES) -> Iterator[memoryview]:
-        """The bytes, in order and in parts, so that what has to be copied is copied by at most `limit` bytes at a time.
-
-        A tensor that is contiguous and on the host comes as one part, which is no copy.
-        """
-        for piece in _split(self._detached(), limit):
-            yield _view(_on_host(piece))
-
     def tobytes(self) -> bytes:
         """A copy of the bytes, as ONNX stores them."""
         return bytes(self.raw())
 
-    def tofile(self, file: BinaryIO) -> None:
-        """Writes the bytes to a file, or to anything with `write`, piece by piece."""
-        for piece in self.pieces():
-            file.write(piece)
+    def tofile(self, file: SupportsWrite) -> None:
+        """Writes the bytes to a file, or to anything with `write`, which must not keep what it is given.
+
+        What is contiguous and on the host is written from where it is, anything else by way of a small buffer.
+        """
+        import torch
+
+        buffer: torch.Tensor | None = None
+        for part in _split(self._detached(), _BUFFER_BYTES):
+            if _in_place(part):
+                file.write(_view(part))
+                continue
+            if buffer is None:
+                # From the system and not from the heap, where buffers for tensor after tensor would leave gaps.
+                buffer = torch.frombuffer(mmap.mmap(-1, min(self.nbytes, _BUFFER_BYTES)), dtype=torch.uint8)
+            copy = buffer[: part.numel() * part.element_size()].view(part.dtype).view(part.shape)
+            file.write(_view(copy.copy_(part)))
 
     def numpy(self) -> np.ndarray:
         """The numbers, sharing memory where they can; bfloat16 and float8 in the dtypes of ml_dtypes."""
@@ -204,15 +217,17 @@ class TorchTensor(ir.TensorProtocol):
         return tensor
 
 
+def _in_place(tensor: torch.Tensor) -> bool:
+    """Whether the memory holds the tensor's bytes as they are to be written."""
+    return tensor.is_contiguous() and tensor.device.type == "cpu" and not tensor.is_conj() and not tensor.is_neg()
+
+
 def _split(tensor: torch.Tensor, limit: int) -> Iterator[torch.Tensor]:
-    """Parts of a tensor that follow one another in row-major order, small enough to be copied."""
+    """Parts of a tensor that follow one another in row-major order, each in place or of at most `limit` bytes."""
     size = tensor.numel() * tensor.element_size()
-    direct = tensor.is_contiguous() and tensor.device.type == "cpu" and not tensor.is_conj() and not tensor.is_neg()
-    if direct or size <= limit or not tensor.dim():
+    if size <= limit or _in_place(tensor):
         yield tensor
-        return
-    rows = limit // (size // tensor.shape[0])
-    if rows:
+    elif rows := limit // (size // tensor.shape[0]):
         yield from tensor.split(rows)
     else:
         for row in tensor:
@@ -230,4 +245,6 @@ def _on_host(tensor: torch.Tensor) -> torch.Tensor:
 def _view(tensor: torch.Tensor) -> memoryview:
     import torch
 
-    return memoryview(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+    # as_strided, because a tensor with one element may be contiguous with any stride.
+    row = tensor.contiguous().as_strided((tensor.numel(),), (1,))
+    return memoryview(row.view(torch.uint8).numpy())

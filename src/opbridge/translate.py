@@ -17,7 +17,7 @@ from onnx_ir.passes import common as passes
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 from torch.fx import GraphModule, Node
 
-from opbridge import _onnxscript, _torch, control_flow, tensors
+from opbridge import _onnxscript, _torch, control_flow, signature, tensors
 from opbridge.builder import Builder, Tensor
 from opbridge.errors import TranslationError, UsageError
 from opbridge.functionalize import lifted_tensors
@@ -33,9 +33,6 @@ __all__ = ["Translated", "translate"]
 
 _SMALL = 4096
 """Constants of at most this many elements are numbers of the graph; larger ones are weights with a name."""
-
-# Arguments that say where and how torch holds a tensor. A translation that has no use for them leaves them out.
-_HOLDING = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy", "out"})
 
 
 @dataclass
@@ -180,9 +177,11 @@ class _Translator:
     def call(self, node: Node) -> None:
         """Builds one node and notes what it stands for."""
         operator = _torch.operator_name(node.target) or str(node.target)
-        if operator == "_operator::getitem" and not isinstance(self.resolve(node.args[0]), ir.Value):
-            container, index = node.args
-            self.values[node] = self.resolve(container)[index]
+        if operator == "_operator::getitem":
+            container, index = self.resolve(node.args)
+            is_sequence = isinstance(container, ir.Value)
+            element = self.builder.emit("SequenceAt", (container, index)) if is_sequence else container[index]
+            self.values[node] = self.settle(node, element, node.meta.get("val"), set(), "")
             return
         step = self.plan.steps.get(node)
         if step is None:
@@ -221,7 +220,8 @@ class _Translator:
         value = self.values[node]
         if isinstance(value, ir.Value):
             described = node.meta["val"]
-            return torch.empty((), dtype=described.dtype).expand(described.shape)
+            # A size that is not known here has no part in a result whose own size is known.
+            return torch.empty((), dtype=described.dtype).expand([n if isinstance(n, int) else 1 for n in described.shape])
         return value
 
     def build(self, node: Node, operator: str, step: Step) -> Any:
@@ -262,10 +262,10 @@ class _Translator:
         keywords = {name: convert(name, value) for name, value in kwargs.items()}
         names, takes_more, takes_named = _onnxscript.parameters(entry.function)
         if not takes_named:
-            keywords = {name: value for name, value in keywords.items() if name in names or name not in _HOLDING}
+            keywords = {name: value for name, value in keywords.items() if name in names or name not in signature.HOLDING}
         if not takes_more and len(positional) > len(names):
             extra = list(named)[len(names) :]
-            if all(name in _HOLDING for name in extra):
+            if all(name in signature.HOLDING for name in extra):
                 positional = positional[: len(names)]
         return entry.function(*positional, **keywords)
 

@@ -207,7 +207,9 @@ def _checked_providers(providers: Any) -> list[Any]:
 _RUNTIME = f"ONNX Runtime {onnxruntime.__version__}"
 
 _UNKNOWN_OPERATOR = re.compile(r"Fatal error: (?P<domain>\S*):(?P<name>[^\s:(]+)\(.*is not a registered function/op")
-_UNKNOWN_IN_OPSET = re.compile(r"No Op registered for (?P<name>\S+) with domain_version of (?P<opset>\d+)")
+_UNKNOWN_IN_OPSET = re.compile(
+    r"Op registered for (?P<name>\S+) (?:with|is deprecated in) domain_version of (?P<opset>\d+)"
+)
 _UNDECLARED = re.compile(
     r'In Node, \("[^"]*", (?P<name>[^,]+), .*No opset import for domain \'(?P<domain>[^\']*)\'', re.S
 )
@@ -277,14 +279,14 @@ def _explain_damage(model: str | bytes, label: str) -> str:
     else:
         with open(model, "rb") as file:
             content, size = file.read(1 << 16), os.path.getsize(model)
-    what = "it is no ONNX file, or is damaged"
+    what = "it is no ONNX file, or is damaged. Copy or export it again"
     if b"git-lfs" in content[:64]:
-        what = "it is a Git LFS pointer that stands in for the file; fetch the file with git lfs pull"
+        what = "it is a Git LFS pointer that stands in for the file. Fetch the file with git lfs pull"
     elif content.startswith(b"PK\x03\x04"):
-        what = "it is a zip archive, perhaps a checkpoint or an exported program that torch wrote; export that to ONNX"
-    elif (missing := _missing_bytes(content, size)) is not None:
-        what = f"it was cut off, and {missing:,} of its bytes are missing" if missing else "it was cut off"
-    return f"{label} cannot be read: {what}. Copy or export it again."
+        what = "it is a zip archive, perhaps a checkpoint or a program that torch saved. Export that model to ONNX"
+    elif missing := _missing_bytes(content, size):
+        what = f"it was cut off, and at least {missing:,} bytes are missing. Copy or export it again"
+    return f"{label} cannot be read: {what}."
 
 
 def _missing_bytes(content: bytes, size: int) -> int | None:

@@ -1,0 +1,86 @@
+"""RESULTS.md: one section for each script here, replaced by the script's next run."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["interleaved", "table", "write_section"]
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "numpy")
+
+
+def interleaved(contenders: Mapping[str, Callable[[], object]], runs: int, warm_up: int = 1) -> dict[str, list[float]]:
+    """Seconds of each run of each contender, taken in turns: what disturbs one disturbs all.
+
+    Args:
+        contenders: What to time, by name.
+        runs: How often each is timed.
+        warm_up: How often each is called first without being timed.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    names = list(contenders)
+    for turn in range(-warm_up, runs):
+        # Each turn starts with another contender: who follows whom matters (caches, the memory allocator).
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            start = time.perf_counter()
+            contenders[name]()
+            elapsed = time.perf_counter() - start
+            if turn >= 0:
+                seconds[name].append(elapsed)
+    return seconds
+
+
+def median(seconds: Sequence[float]) -> float:
+    """The median, which one disturbed run does not move."""
+    return statistics.median(seconds)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; all columns but the first end in line."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def write_section(name: str, title: str, body: str, path: Path = RESULTS) -> None:
+    """Puts a section into RESULTS.md, in place of the one that an earlier run left there.
+
+    Args:
+        name: The section's name in its markers, the script's own.
+        title: Its heading.
+        body: Its Markdown.
+        path: The file.
+    """
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    section = f"{begin}\n## {title}\n\n{_circumstances()}\n\n{body.strip()}\n{end}"
+    text = path.read_text() if path.exists() else "# Measurements\n\nEach section is written by the script it names.\n"
+    if begin in text and end in text:
+        before, _, rest = text.partition(begin)
+        after = rest.partition(end)[2]
+        text = before + section + after
+    else:
+        text = f"{text.rstrip()}\n\n{section}\n"
+    path.write_text(text)
+    print(f"\n{body}\n\nwritten to {path.name}, section '{name}'")
+
+
+def _circumstances() -> str:
+    command = " ".join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    versions = ", ".join(f"{name} {version}" for name in _PACKAGES if (version := _version(name)))
+    machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {versions}"
+    return f"`{command}`, {datetime.date.today().isoformat()}, on {machine}."
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

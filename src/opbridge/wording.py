@@ -1,0 +1,23 @@
+"""Small pieces of text for reports and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["counted", "listed", "sentence"]
+
+
+def counted(count: int, what: str) -> str:
+    """ "1 run", "3 runs" """
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """ "a, b and 3 more" """
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def sentence(text: str) -> str:
+    """A text that may begin a sentence; the names of files and inputs stay as they are."""
+    return text[:1].upper() + text[1:] if text.startswith(("the ", "no ")) else text

@@ -1,0 +1,138 @@
+"""check and export, end to end."""
+
+from __future__ import annotations
+
+import contextlib
+
+import onnx
+import pytest
+import torch
+from onnxscript import opset18 as op
+
+import opbridge
+
+
+class Recorder:
+    def __init__(self):
+        self.stages, self.details = [], []
+
+    @contextlib.contextmanager
+    def stage(self, name):
+        self.stages.append(name)
+        yield self
+
+    def detail(self, text):
+        self.details.append(text)
+
+
+def _model():
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).eval()
+
+
+def test_export_writes_a_verified_file_that_runs(tmp_path):
+    model, x = _model(), torch.randn(3, 4)
+    program = opbridge.export(model, (x,), tmp_path / "model.onnx", dynamic_shapes={"input": {0: "batch"}})
+    assert program.verification.ok
+    assert program.files == [tmp_path / "model.onnx"]
+    assert set(program.timings) == {"capture", "plan", "translate", "save", "verify"}
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+    session = opbridge.session(tmp_path / "model.onnx")
+    other = torch.randn(7, 4)
+    (got,) = session.run(None, {session.get_inputs()[0].name: other.numpy()})
+    torch.testing.assert_close(torch.from_numpy(got), model(other).detach())
+    assert opbridge.verify(tmp_path / "model.onnx", model, (x,)).ok
+
+
+def test_the_stages_are_told_in_order(tmp_path):
+    recorder = Recorder()
+    opbridge.export(_model(), torch.randn(1, 4), tmp_path / "model.onnx", progress=recorder)
+    assert recorder.stages == ["capture", "plan", "translate", "save", "verify"]
+    assert len(recorder.details) == 5
+
+
+def test_a_wrong_translation_is_found_and_named(tmp_path):
+    table = {"aten::relu": lambda x: op.LeakyRelu(x, alpha=0.1)}
+    with pytest.raises(opbridge.VerificationError) as caught:
+        opbridge.export(_model(), torch.randn(16, 4), tmp_path / "model.onnx", custom_translation_table=table)
+    assert not caught.value.verification.ok
+    assert "aten::relu" in str(caught.value)
+    assert caught.value.exit_status == 1
+
+
+def test_without_verification_a_wrong_translation_is_not_found():
+    table = {"aten::relu": lambda x: op.LeakyRelu(x, alpha=0.1)}
+    program = opbridge.export(_model(), torch.randn(16, 4), custom_translation_table=table, verify=False)
+    assert program.verification is None
+
+
+def test_a_failed_export_leaves_what_was_there(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"before")
+    with pytest.raises(opbridge.MissingOperators):
+        opbridge.export(_model(), torch.randn(1, 4), path, allow=())
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_path_that_cannot_be_written_is_said_before_the_work(tmp_path):
+    recorder = Recorder()
+    for path, said in ((tmp_path, "is a folder"), (tmp_path / "none" / "model.onnx", "does not exist")):
+        with pytest.raises(opbridge.SaveError, match=said):
+            opbridge.export(_model(), torch.randn(1, 4), path, progress=recorder)
+    assert not recorder.stages
+
+
+def test_an_exported_program_and_a_function_are_taken_too():
+    x = torch.randn(2, 4)
+    assert opbridge.export(torch.export.export(_model(), (x,)), ()).verification.ok
+    assert opbridge.export(lambda a, b: a @ b, (x, torch.randn(4, 3))).verification.ok
+
+
+def test_check_raises_nothing_and_exports_nothing():
+    plan = opbridge.check(_model(), torch.randn(1, 4))
+    assert plan.ok
+    assert [row.operator for row in plan.rows] == ["aten::linear", "aten::relu"]
+
+
+def test_functions_of_onnx_are_called_and_defined():
+    import onnxscript
+
+    domain = onnxscript.values.Opset("test.functions", 1)
+
+    @onnxscript.script(domain)
+    def Twice(X):
+        return op.Add(X, X)
+
+    program = opbridge.export(
+        torch.relu,
+        (torch.randn(3),),
+        custom_translation_table={"aten::relu": Twice},
+        custom_opsets={"test.functions": 3},
+        verify=False,
+    )
+    assert program.plan.rows[0].route == "function"
+    assert [node.domain for node in program.model.graph] == ["test.functions"]
+    assert [identifier[:2] for identifier in program.model.functions] == [("test.functions", "Twice")]
+    assert program.model.opset_imports["test.functions"] == 3
+    (got,) = program.session().run(None, {program.model.graph.inputs[0].name: torch.ones(3).numpy()})
+    assert got.tolist() == [2, 2, 2]
+
+
+def test_our_translations_serve_the_stock_exporter(tmp_path):
+    """What opbridge corrects is corrected there too: a variance over one element is nan, and the stock file says 0."""
+    import onnxruntime
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.std(x, dim=-1)
+
+    x = torch.randn(3, 1)
+    stock = torch.onnx.export(Model(), (x,), dynamo=True, custom_translation_table=opbridge.translation_table(), verbose=False)
+    session = onnxruntime.InferenceSession(stock.model_proto.SerializeToString())
+    (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    assert all(value != value for value in got.tolist())
+
+
+def test_another_way_to_capture_is_refused():
+    with pytest.raises(opbridge.UsageError, match="capture='magic'"):
+        opbridge.export(_model(), torch.randn(1, 4), capture="magic")

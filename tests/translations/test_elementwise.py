@@ -1,0 +1,239 @@
+"""Pointwise operators of one tensor, and the few of two that are no plain arithmetic."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from support import assert_matches
+
+NAN, INF = math.nan, math.inf
+
+SPECIAL = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 0.1, -0.3, 3.7, -7.0, 1e-6, 20.5, -40.0, 90.0]
+
+FLOATING = {
+    "abs": torch.abs,
+    "acos": torch.acos,
+    "acosh": torch.acosh,
+    "angle": torch.angle,
+    "asin": torch.asin,
+    "asinh": torch.asinh,
+    "atan": torch.atan,
+    "atanh": torch.atanh,
+    "ceil": torch.ceil,
+    "conj_physical": torch.conj_physical,
+    "cos": torch.cos,
+    "cosh": torch.cosh,
+    "deg2rad": torch.deg2rad,
+    "erf": torch.erf,
+    "erfc": torch.erfc,
+    "exp": torch.exp,
+    "exp2": torch.exp2,
+    "expm1": torch.expm1,
+    "fix": torch.fix,
+    "floor": torch.floor,
+    "frac": torch.frac,
+    "isfinite": torch.isfinite,
+    "isinf": torch.isinf,
+    "isnan": torch.isnan,
+    "isneginf": torch.isneginf,
+    "isposinf": torch.isposinf,
+    "isreal": torch.isreal,
+    "log": torch.log,
+    "log10": torch.log10,
+    "log1p": torch.log1p,
+    "log2": torch.log2,
+    "logit": torch.logit,
+    "logit eps": lambda x: torch.logit(x, eps=0.2),
+    "logit eps zero": lambda x: torch.logit(x, eps=0.0),
+    "nan_to_num": torch.nan_to_num,
+    "nan_to_num numbers": lambda x: torch.nan_to_num(x, nan=2.0, posinf=5.5, neginf=-3.0),
+    "neg": torch.neg,
+    "positive": torch.positive,
+    "rad2deg": torch.rad2deg,
+    "reciprocal": torch.reciprocal,
+    "relu": torch.relu,
+    "round": torch.round,
+    "round decimals": lambda x: torch.round(x, decimals=1),
+    "round decimals down": lambda x: torch.round(x, decimals=-1),
+    "round decimals none": lambda x: torch.round(x, decimals=0),
+    "rsqrt": torch.rsqrt,
+    "sgn": torch.sgn,
+    "sigmoid": torch.sigmoid,
+    "sign": torch.sign,
+    "signbit": torch.signbit,
+    "sin": torch.sin,
+    "sinc": torch.sinc,
+    "sinh": torch.sinh,
+    "sqrt": torch.sqrt,
+    "square": torch.square,
+    "tan": torch.tan,
+    "tanh": torch.tanh,
+    "threshold": lambda x: torch.nn.functional.threshold(x, 0.3, -2.0),
+    "trunc": torch.trunc,
+}
+
+INTEGER = {
+    name: FLOATING[name]
+    for name in (
+        "abs",
+        "acos",
+        "asinh",
+        "angle",
+        "ceil",
+        "cosh",
+        "deg2rad",
+        "erf",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "isneginf",
+        "isposinf",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "logit",
+        "nan_to_num",
+        "neg",
+        "rad2deg",
+        "reciprocal",
+        "relu",
+        "round",
+        "round decimals",
+        "rsqrt",
+        "sgn",
+        "sigmoid",
+        "sign",
+        "signbit",
+        "sin",
+        "sinc",
+        "sqrt",
+        "square",
+        "tan",
+        "tanh",
+        "trunc",
+    )
+}
+
+BOOLEAN = ("abs", "angle", "exp", "isfinite", "isinf", "isnan", "nan_to_num", "reciprocal", "sgn", "sigmoid", "sign") + (
+    "signbit",
+    "sqrt",
+    "square",
+    "sin",
+)
+
+BINARY = {
+    "atan2": torch.atan2,
+    "copysign": torch.copysign,
+    "copysign number": lambda x, y: torch.copysign(x, -0.0),
+    "heaviside": torch.heaviside,
+    "hypot": torch.hypot,
+    "ldexp": lambda x, y: torch.ldexp(x, torch.tensor([3], dtype=torch.int32)),
+    "logaddexp": torch.logaddexp,
+    "logaddexp2": torch.logaddexp2,
+    "xlogy": torch.xlogy,
+    "xlogy number": lambda x, y: torch.xlogy(x, 2.5),
+    "xlogy of number": lambda x, y: torch.xlogy(0.0, y) + torch.xlogy(2, y),
+    "nextafter": torch.nextafter,
+    "lerp": lambda x, y: torch.lerp(x, y, 0.3),
+    "lerp past": lambda x, y: torch.lerp(x, y, 0.7),
+    "lerp tensor": lambda x, y: torch.lerp(x, y, y),
+    "addcmul": lambda x, y: torch.addcmul(x, y, x, value=0.5),
+    "addcmul one": lambda x, y: torch.addcmul(x, y, x),
+    "addcdiv": lambda x, y: torch.addcdiv(x, y, x, value=-2),
+}
+
+
+def special(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.tensor(SPECIAL, dtype=dtype)
+
+
+def pairs(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    """Every special value with every other."""
+    return special(dtype)[:, None], special(dtype)[None, :]
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_floating(name: str) -> None:
+    assert_matches(FLOATING[name], special(), others=[(torch.randn(20) * 3,)])
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_double(name: str) -> None:
+    assert_matches(FLOATING[name], special(torch.float64), others=[(torch.randn(20, dtype=torch.float64) * 3,)])
+
+
+@pytest.mark.parametrize("name", ["erfc", "expm1", "log1p", "logit", "sinc", "tan", "frac", "exp2", "round decimals"])
+def test_half(name: str) -> None:
+    assert_matches(FLOATING[name], special(torch.float16), others=[(torch.randn(20, dtype=torch.float16) * 3,)])
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_integer(name: str) -> None:
+    value = torch.tensor([0, 1, -1, 2, -3, 7, 100, -40, 12345])
+    assert_matches(INTEGER[name], value, others=[(torch.randint(-50, 50, (9,)),)])
+
+
+@pytest.mark.parametrize("name", ["abs", "neg", "sign", "ceil", "isnan", "sqrt", "exp2", "square", "relu", "isinf"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int8, torch.uint8], ids=str)
+def test_narrow_integer(name: str, dtype: torch.dtype) -> None:
+    assert_matches(INTEGER[name], torch.tensor([0, 1, 2, 7, 100, 127], dtype=dtype))
+
+
+@pytest.mark.parametrize("name", BOOLEAN)
+def test_boolean(name: str) -> None:
+    assert_matches(FLOATING[name], torch.tensor([True, False, True]), others=[(torch.tensor([False, False, True]),)])
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_binary(name: str, dtype: torch.dtype) -> None:
+    x, y = pairs(dtype)
+    others = [(torch.randn(20, 1, dtype=dtype), torch.randn(1, 20, dtype=dtype))]
+    assert_matches(BINARY[name], x, y, others=others)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2", "lerp", "addcmul", "addcdiv", "hypot", "xlogy"])
+def test_binary_half(name: str) -> None:
+    x, y = torch.randn(2, 30, 1, dtype=torch.float16), torch.randn(2, 1, 30, dtype=torch.float16)
+    assert_matches(BINARY[name], x, y, others=[(torch.randn_like(x), torch.randn_like(y))])
+
+
+@pytest.mark.parametrize("name", ["atan2", "copysign", "xlogy", "heaviside"])
+def test_binary_integer(name: str) -> None:
+    x, y = torch.tensor([0, 1, -1, 5])[:, None], torch.tensor([0, 3, -2, 7])
+    assert_matches(BINARY[name], x, y, others=[(torch.randint(-5, 5, (4, 1)), torch.randint(-5, 5, (4,)))])
+
+
+def test_frexp() -> None:
+    value = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 3.7, -1e-6, 1e30, 1e-38, 2.0**-126, 0.9999999, 4.0, 2.0**127])
+    assert_matches(torch.frexp, value, others=[(torch.randn(13) * 100,)])
+    assert_matches(torch.frexp, value.double(), others=[(torch.randn(13, dtype=torch.float64) * 1e-200,)])
+
+
+def test_gcd_and_lcm() -> None:
+    x = torch.tensor([0, 1, -4, 12, 270, 1071, -17, 2**40])[:, None]
+    y = torch.tensor([0, 6, -8, 18, 192, 462, 2**35])
+    assert_matches(lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)), x, y, others=[(x + 5, y * 3)])
+    assert_matches(lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)), x[:-1].int(), y[:-1].int())
+
+
+def test_pointwise_in_a_dynamic_batch() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.nan_to_num(torch.logit(x, 0.1)) + torch.frac(x * 3) + torch.lerp(x, x * 2, 0.4)
+
+    batch = torch.export.Dim("batch")
+    for opset in (18, 23):
+        assert_matches(
+            model,
+            torch.randn(3, 4),
+            others=[(torch.randn(7, 4),), (torch.randn(2, 4),)],
+            dynamic_shapes={"x": {0: batch}},
+            opset_version=opset,
+        )
