@@ -1,4 +1,4 @@
-"""The command line, over stand-ins for what it calls; tests/test_end_to_end.py has the real ones."""
+"""The command line, over stand-ins for what it calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import opbridge
-from opbridge import cli, errors, registry
+from opbridge import cli, console, errors, registry
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -187,6 +187,17 @@ def test_export_options(calls, options, keywords):
     assert {**calls.keywords, "progress": None} == {**keywords, "progress": None}
 
 
+def test_an_export_on_a_terminal_shows_its_stages(calls, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.main(["export", "net.py:plain", "-o", "net.onnx"]) == 0
+    assert isinstance(calls.keywords["progress"], console.Stages)
+    assert "load" in capsys.readouterr().out
+    assert cli.main(["export", "net.py:plain", "-o", "net.onnx", "--json"]) == 0
+    assert calls.keywords["progress"] is None
+    assert json.loads(capsys.readouterr().out)["ok"] is True
+
+
 def test_an_unverified_export_says_how_to_verify(calls, capsys):
     assert cli.main(["export", "net.py:plain", "-o", "net.onnx", "--no-verify"]) == 0
     assert "opbridge verify net.onnx net.py:plain" in capsys.readouterr().out
@@ -197,9 +208,11 @@ def test_verify(calls, capsys):
     _, args, keywords = calls.made[0]
     assert args == (Path("net.onnx"), abs, (1,))
     assert keywords == {"kwargs": {"k": 2}, "dynamic_shapes": [3]}
+    assert cli.main(["verify", "net.onnx", "net.py:plain", "--rtol", "0.01", "--atol", "1e-3"]) == 0
+    assert calls.keywords == {"rtol": 0.01, "atol": 0.001}
     calls.verification.ok = False
     assert cli.main(["verify", "net.onnx", "net.py:build"]) == 1
-    assert capsys.readouterr().out.count("the verification as text") == 2
+    assert capsys.readouterr().out.count("the verification as text") == 3
 
 
 def rows():

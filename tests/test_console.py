@@ -27,6 +27,10 @@ def text_of(target: Console) -> str:
     return target.file.getvalue()
 
 
+def words_of(target: Console) -> str:
+    return " ".join(text_of(target).split())
+
+
 @pytest.fixture
 def plan():
     def line(number: int) -> Source:
@@ -98,7 +102,9 @@ def test_an_error_is_shown_as_it_is():
 def test_a_plan_outside_a_terminal_is_its_text(plan):
     target = screen(terminal=False, width=40)
     console.print_plan(target, plan)
-    assert text_of(target) == f"{plan}\n"
+    assert [line.rstrip() for line in text_of(target).splitlines()] == [
+        line.rstrip() for line in str(plan).splitlines()
+    ]
 
 
 def test_a_plan_on_a_terminal(plan):
@@ -110,7 +116,7 @@ def test_a_plan_on_a_terminal(plan):
     assert lines[1].split() == ["aten::conv2d", "20", "standard", "torchvision/models/resnet.py:92", "+2"]
     assert lines[3].split() == ["torchvision::deform_conv2d", "1", "kernel"]
     assert lines[4].split() == ["mylib::foo", "2", "missing", "net.py:7", "+1"]
-    shown = " ".join(text_of(target).split())
+    shown = words_of(target)
     for said in (
         "net.py:7 y = foo(x[0]) net.py:9 z = foo(y)",
         "why No translation",
@@ -210,11 +216,10 @@ def test_stages_are_drawn_while_they_run_and_stay():
             stage.detail("a long story " * 20)
     assert "capture" in running
     assert "✓" not in running
-    done = text_of(target)
-    assert "✓ capture   non-strict, [92] nodes" in done
-    assert "✓ plan      a long story" in done
-    assert "…" in done
-    for line in done.splitlines():
+    assert "✓ capture non-strict, [92] nodes" in words_of(target)
+    assert "✓ plan a long story" in words_of(target)
+    assert "…" in text_of(target)
+    for line in text_of(target).splitlines():
         assert len(line) < 120  # one row of the screen, with the codes that move the cursor
 
 
@@ -222,7 +227,7 @@ def test_a_stage_that_fails_is_marked_and_the_error_goes_on():
     target = screen(terminal=True)
     with pytest.raises(KeyError), console.Stages(target) as stages, stages.stage("capture"):
         raise KeyError("x")
-    assert "✗ capture" in text_of(target)
+    assert "✗ capture" in words_of(target)
     assert "✓" not in text_of(target)
 
 
@@ -242,15 +247,16 @@ def test_stages_on_a_terminal_without_unicode():
             time.sleep(0.15)
         with pytest.raises(KeyError), stages.stage("plan"):
             raise KeyError("x")
-    assert "+ capture" in raw.getvalue().decode("ascii")
-    assert "x plan" in raw.getvalue().decode("ascii")
+    shown = " ".join(raw.getvalue().decode("ascii").split())
+    assert "+ capture 0." in shown
+    assert "x plan 0." in shown
 
 
 def test_a_verification_on_a_terminal():
     target = screen(terminal=True)
     good = verification(comparison(), kept=("position_ids",), notes=("sizes above 8 were not tried",))
     console.print_verification(target, good)
-    shown = " ".join(text_of(target).split())
+    shown = words_of(target)
     assert shown.startswith("verified net.onnx, onnxruntime 1.31.1: 1 output")
     assert "logits float32 4x1000 1.2e-06 3.0e-07 0 example" in shown
     assert shown.count("allowed float32: 3.5e-04 = sqrt(eps)") == 1
@@ -268,7 +274,7 @@ def test_a_mismatch_on_a_terminal():
     assert lines[table + 1].split()[0] == "bad"  # those that differ come first
     assert lines[table + 2].split()[0] == "odd"
     assert "and 10 more outputs" in lines
-    shown = " ".join(text_of(target).split())
+    shown = words_of(target)
     assert shown.startswith("mismatch")
     assert " ".join(bad.describe_mismatch().split()) in shown
 

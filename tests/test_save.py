@@ -428,7 +428,6 @@ def test_limits_on_size_and_memory(tmp_path):
 
         rows, columns = 7_000, 1_000
         weights = {
-            "plain": torch.ones(rows, columns),
             "transposed": torch.ones(columns, rows).t(),
             "one_row": torch.ones(1, columns, rows).transpose(1, 2),
             "half": torch.ones(2 * rows, columns, dtype=torch.bfloat16).t(),
@@ -451,7 +450,7 @@ def test_limits_on_size_and_memory(tmp_path):
     assert {name: content for name, content in listing(tmp_path).items() if "large" not in name} == there
     for line in (one_file, two_files):
         added, size = map(float, line.split())
-        assert size > 100
+        assert size > 75
         # The pieces of non-contiguous weights take at most 16 MiB and their copies' allocator a little: 0.1 at 1 GB.
         assert added < 24, f"saving {size:.0f} MiB of weights added {added:.0f} MiB to the peak of memory"
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from opbridge import specs
 from opbridge.errors import UsageError
@@ -72,6 +73,12 @@ def test_a_changed_file_is_read_again(write):
     specs.load("net.py:build")
     write("def build():\n    return abs, (1, 2, 3)\n")
     assert specs.load("net.py:build").args == (1, 2, 3)
+
+
+def test_random_weights_are_the_same_in_every_run(write):
+    write("import torch\nHEAD = torch.randn(3)\ndef build():\n    return abs, (HEAD, torch.randn(3))\n")
+    first, again = (specs.load("net.py:build").args for _ in range(2))
+    assert all(map(torch.equal, first, again))
 
 
 def test_one_tensor_stands_for_a_tuple_of_one(write):

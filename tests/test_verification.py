@@ -114,6 +114,17 @@ def test_a_file_without_metadata_is_compared_and_says_what_it_cannot(tmp_path: P
     assert "which of its values" in " ".join(found.notes) and "which of its values" in found.describe_mismatch()
 
 
+def test_weights_that_are_not_the_model_s_are_told_and_no_operator_is_blamed(tmp_path: Path) -> None:
+    model, example = Scaled(), (rows(2, 3),)
+    graph = SCALED.format(2, 3).replace("[3] w =", "[3] weight =").replace("Mul(x, w)", "Mul(x, weight)")
+    path = saved(tmp_path, graph, capture(model, example), SCALED_NODES)
+    assert opbridge.verify(path, model, example).ok
+    model.weight.data[1] = 2.5
+    found = opbridge.verify(path, model, example)
+    assert not found.ok and found.difference is None
+    assert "weights of the file are not the model's: 'weight'" in found.describe_mismatch()
+
+
 def test_given_tolerances_replace_the_usual_ones(tmp_path: Path) -> None:
     path = saved(tmp_path, SCALED.format(2, 3.01))
     assert not opbridge.verify(path, Scaled(), (rows(2, 3),)).ok
@@ -168,14 +179,23 @@ def test_sizes_that_the_model_refuses_are_left_out_and_others_tried(tmp_path: Pa
     assert "test_verification.py" in str(found.left_out[0].left_out) and "left out: n=1" in str(found)
 
 
-def test_sizes_that_the_capture_excludes_are_left_out(tmp_path: Path) -> None:
+def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] % 2 == 0 else x
 
     path = saved(tmp_path, "(float[n, 3] x) => (float[n, 3] y) <float one = {1}> { y = Add(x, one) }")
     found = opbridge.verify(path, model, (rows(4, 3),), dynamic_shapes={"x": {0: "n"}})
-    assert found.ok and "n=8" in labels(found)
-    assert all("the capture holds only where" in str(run.left_out) for run in found.left_out) and found.left_out
+    assert found.ok and labels(found)[3:] == ["n=2", "n=6"] and not found.left_out
+
+
+def test_sizes_that_the_capture_excludes_are_left_out(tmp_path: Path) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] * x.shape[1] == 12 else x
+
+    path = saved(tmp_path, "(float[n, m] x) => (float[n, m] y) <float one = {1}> { y = Add(x, one) }")
+    found = opbridge.verify(path, model, (rows(4, 3),), dynamic_shapes={"x": {0: "n", 1: "m"}})
+    assert found.ok and "n=1, m=1" in labels(found) and len(found.left_out) == len(labels(found)) - 3
+    assert all("the capture holds only where" in str(run.left_out) for run in found.left_out)
 
 
 def test_fresh_inputs_that_the_model_refuses_are_left_out_but_the_example_is_not(tmp_path: Path) -> None:

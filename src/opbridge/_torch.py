@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import logging
 import os
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -111,6 +112,34 @@ def output_paths(program: Any) -> list[str]:
         text = ".".join(parts)
         paths.append(f"output_{text}" if text[:1].isdigit() else text or "output")
     return paths
+
+
+@contextlib.contextmanager
+def keep_model_frames(*markers: str) -> Iterator[None]:
+    """While it lasts, the stack traces of graph nodes hold all frames of the model's code, not only those of `forward`.
+
+    Args:
+        markers: The files whose innermost frame stands just outside of the model's.
+    """
+    from torch.fx.proxy import TracerBase
+
+    folder = os.path.join(os.path.dirname(torch.__file__), "")
+    kept = TracerBase._filter_traceback_frames
+
+    def of_the_model(self: Any, summary: traceback.StackSummary) -> traceback.StackSummary:
+        inner: list[traceback.FrameSummary] = []
+        for frame in reversed(summary):
+            if frame.filename in markers:
+                break
+            if not frame.filename.startswith(folder):
+                inner.append(frame)
+        return traceback.StackSummary.from_list(reversed(inner))
+
+    TracerBase._filter_traceback_frames = of_the_model
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = kept
 
 
 @contextlib.contextmanager
@@ -226,10 +255,14 @@ def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple
     if env is None:
         return []
     printer = PythonPrinter()
-    return [
-        (printer.doprint(guard.expr), tuple(sorted(map(str, guard.expr.free_symbols))), guard.sloc.maybe_user_loc or "")
-        for guard in env.guards
-    ]
+    found = []
+    for guard in env.guards:
+        # In terms of the symbols that are left; one that settled a symbol is true by now, and stays as it was made.
+        expression = env.replace(guard.expr)
+        expression = expression if expression.free_symbols else guard.expr
+        symbols = tuple(sorted(map(str, expression.free_symbols)))
+        found.append((printer.doprint(expression), symbols, guard.sloc.maybe_user_loc or ""))
+    return found
 
 
 def narrow_range(program: torch.export.ExportedProgram, symbol: str, low: int | None, high: int | None) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from opbridge import _torch
+from opbridge import _torch, capture_model
 from opbridge.capture_advice import (
     advise,
     advise_eager,
@@ -33,7 +33,8 @@ from opbridge.capture_model import (
     register_containers,
     training_notes,
 )
-from opbridge.capture_shapes import Shapes, conditions, dim_names, narrow_ranges, resolve
+from opbridge.capture_shapes import Shapes, resolve
+from opbridge.capture_sizes import dim_names, settle_sizes
 from opbridge.errors import CaptureError, UsageError
 
 __all__ = ["Capture", "capture"]
@@ -128,13 +129,11 @@ class _Run:
                     "and None, in tuples, lists, dicts and dataclasses."
                 ) from error
             program = self._strict(error)
-        if self.dynamic:
-            narrow_ranges(program, self._least)
         if self.shapes.verify is not None:
             try:
                 self.shapes.verify(program)
             except Exception as error:
-                raise CaptureError(advise(error)) from error
+                raise CaptureError(advise(error, training=self.module.training)) from error
         return program
 
     def size_notes(self, program: ExportedProgram) -> Iterator[str]:
@@ -180,7 +179,7 @@ class _Run:
         try:
             program = self._export()
         except Exception:
-            raise CaptureError(advise(error)) from error
+            raise CaptureError(advise(error, training=self.module.training)) from error
         self.notes.append(f"captured with torch.export's strict mode, as its default mode stops: {reason(error)}")
         return program
 
@@ -190,6 +189,7 @@ class _Run:
             torch.set_grad_enabled(self.grad),
             _torch.general_sizes(self.general),
             _torch.ascribe_guards(model_line) if self.dynamic else contextlib.nullcontext(),
+            _torch.keep_model_frames(__file__, capture_model.__file__),
             _torch.mute_export(),
             warnings.catch_warnings(),
         ):
@@ -204,11 +204,7 @@ class _Run:
 
     def _demands(self, program: ExportedProgram) -> list[Any]:
         leaves = pytree.tree_leaves((self.args, self.kwargs))
-        return conditions(program, leaves, self.shapes.axes, self._least) if self.shapes.axes else []
-
-    @property
-    def _least(self) -> int:
-        return 1 if self.general else 2
+        return settle_sizes(program, leaves, self.shapes.axes, 1 if self.general else 2) if self.shapes.axes else []
 
     def _violated(self) -> list[Any]:
         """What the model needs of its sizes, found by leaving every dimension to torch."""

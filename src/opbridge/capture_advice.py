@@ -165,10 +165,19 @@ _RULES = (
 )
 
 
-def advise(error: BaseException) -> str:
-    """A paragraph about a failure of torch.export, and the line of the model that it happened on."""
+def advise(error: BaseException, *, training: bool = False) -> str:
+    """A paragraph about a failure of torch.export, and the line of the model that it happened on.
+
+    Args:
+        error: What torch.export raised.
+        training: Whether the model is in training mode.
+    """
     source, caller = _origin(error)
     what, instead = _matched(error, source)
+    if training and is_data_dependent(error):
+        instead = (
+            f"The model is in training mode: call model.eval() first, if it is for inference. Otherwise: {instead}"
+        )
     via = f", called at {caller}," if caller else ","
     where = f"at {source}, in {source.function}{via} " if source else ""
     return _with_code(f"The model cannot be captured: {where}{what}. {instead}", source)
@@ -191,7 +200,7 @@ def advise_shapes(error: BaseException, demands: Sequence[tuple[str, Source | No
 
     Args:
         error: What torch.export raised.
-        demands: What the model needs of its sizes, from `capture_shapes.conditions`.
+        demands: What the model needs of its sizes, from `capture_sizes.settle_sizes`.
     """
     told = "; ".join(f"{text} ({source})" if source else text for text, source in demands[:4])
     suggested = re.search(r"Suggested fixes:\n(.*?)(\n\s*\n|$)", str(error), re.DOTALL)

@@ -1,4 +1,4 @@
-"""Dynamic shapes: every form that torch.export takes and two more, brought into one; and what became of them.
+"""Dynamic shapes: every form that torch.export takes and two more, brought into one.
 
 The two more are "auto" for the whole, which leaves every dimension of every tensor to torch, and names in place of
 dimensions, as torch.onnx takes them: `{"x": {0: "batch"}}`.
@@ -7,24 +7,18 @@ dimensions, as torch.onnx takes them: `{"x": {0: "batch"}}`.
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollection
-from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from opbridge import _torch
 from opbridge.errors import UsageError
-from opbridge.sources import Source, innermost
 
-__all__ = ["Axis", "Shapes", "conditions", "dim_names", "narrow_ranges", "resolve"]
-
-# Sizes on which a condition is tried: one that holds for all of them says nothing worth telling.
-_TRIED = (1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 31, 64, 100, 1000, 4096, 1_000_003)
+__all__ = ["Axis", "Shapes", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -216,158 +210,6 @@ class _Reader:
                 )
         self.axes[id(leaf), index] = axis
         return index, dim
-
-
-def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> dict[str, str]:
-    """A name for each symbol in the sizes of a capture's inputs: the user's own, else `<input>_dim_<i>`.
-
-    Args:
-        program: The capture.
-        leaves: The leaves of `(args, kwargs)`, one for each input of the program.
-        axes: What the user asked, from `resolve`.
-    """
-    names: dict[str, str] = {}
-    automatic: dict[str, str] = {}
-    for (name, value), leaf in zip(_inputs(program), leaves, strict=True):
-        if isinstance(value, torch.SymInt):
-            for symbol in _torch.symbols(value):
-                automatic.setdefault(symbol, name)
-        for index, size in enumerate(_shape(value)):
-            found = _torch.symbols(size)
-            axis = axes.get((id(leaf), index))
-            if len(found) == 1 and axis is not None and axis.name is not None:
-                names.setdefault(found[0], axis.name)
-            for symbol in found:
-                automatic.setdefault(symbol, f"{name}_dim_{index}")
-    taken = set(names.values())
-    for symbol, name in automatic.items():
-        if symbol not in names:
-            while name in taken:
-                name += "_"
-            names[symbol] = name
-            taken.add(name)
-    return names
-
-
-def narrow_ranges(program: ExportedProgram, least: int) -> None:
-    """Takes the sizes that a capture does not cover out of its ranges, where that is a matter of an end of a range.
-
-    torch leaves in the range what it excluded in two cases: sizes below 2 of a named dimension, when it set them apart,
-    and sizes that it compared with a constant when it did not.
-    """
-    for size in [size for _, value in _inputs(program) for size in _shape(value)] if least > 1 else ():
-        if _torch.symbols(size) == (str(size),):
-            _torch.narrow_range(program, str(size), least, None)
-    for expression, _, _ in _torch.shape_guards(program):
-        if found := re.fullmatch(r"(\w+) == min\((\d+), \1\)", expression):
-            _torch.narrow_range(program, found[1], None, int(found[2]))
-        elif found := re.fullmatch(r"(\w+) != ([01])", expression):
-            _torch.narrow_range(program, found[1], int(found[2]) + 1, None)
-
-
-def conditions(
-    program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[int, int], Axis], least: int
-) -> list[tuple[str, Source | None]]:
-    """What has to hold of the sizes for a capture to be the model: sizes that it fixed, and branches that it took.
-
-    Args:
-        program: A capture with dynamic shapes.
-        leaves: The leaves of `(args, kwargs)`.
-        axes: What the user asked, from `resolve`.
-        least: The least size that the capture was made for: 1, or 2 where torch set 0 and 1 apart.
-
-    Returns:
-        Conditions such as `batch % 2 == 0`, each with the line that made it where that is known. Those that follow from
-        what the user said are left out, and so is it that two dimensions without names are equal.
-    """
-    called = {axis.place: axis.name or axis.place for axis in axes.values()}
-    shown = {symbol: _called(place, leaves, axes, called) for symbol, place in _torch.shape_sources(program).items()}
-    bounds: dict[str, tuple[int, int | None]] = {}
-    fixed: dict[str, str] = {}
-    told: dict[str, Source | None] = {}
-    for (_, value), leaf in zip(_inputs(program), leaves, strict=True):
-        for index, size in enumerate(_shape(value)):
-            axis = axes.get((id(leaf), index))
-            if axis is None:
-                continue
-            symbol = str(size)
-            if not _torch.symbols(size):
-                fixed.setdefault(called[axis.place], f"{called[axis.place]} == {int(size)}")
-            elif _torch.symbols(size) == (symbol,):
-                bounds.setdefault(symbol, (max(axis.low or 0, least), axis.high))
-                shown[symbol] = called[axis.place]
-                if least > max(axis.low or 0, 1):
-                    told[f"{shown[symbol]} >= {least}"] = None
-    named = {axis.name for axis in axes.values()}
-    for expression, symbols, stack in _torch.shape_guards(program):
-        line = next(iter(innermost(stack)), None)
-        places = [shown.get(symbol, symbol) for symbol in symbols]
-        if len(places) == 1 and places[0] in fixed:
-            told.setdefault(fixed.pop(places[0]), line)
-        elif len(set(places)) < len(places) or (_EQUAL.fullmatch(expression) and not named.issuperset(places)):
-            continue
-        elif not _always(expression, symbols, bounds, least):
-            told.setdefault(_readable(expression, shown), line)
-    return [*told.items(), *((text, None) for text in fixed.values() if text not in told)]
-
-
-_EQUAL = re.compile(r"[a-z]+\d+ == [a-z]+\d+")
-
-
-def _called(place: str, leaves: list[Any], axes: Mapping[tuple[int, int], Axis], called: Mapping[str, str]) -> str:
-    """What to call a place; the strict mode numbers the inputs."""
-    if numbered := re.fullmatch(r"flat_args\[(\d+)\]\.shape\[(\d+)\]", place):
-        axis = axes.get((id(leaves[int(numbered[1])]), int(numbered[2])))
-        place = axis.place if axis else place
-    return called.get(place, place)
-
-
-def _readable(expression: str, shown: Mapping[str, str]) -> str:
-    """A condition as a person would write it."""
-    text = re.sub(r"^(\w+) == min\((\d+), \1\)$", r"\1 <= \2", expression)
-    text = re.sub(r"^\(([^()]*)\) (==|!=|<=|>=|<|>) ", r"\1 \2 ", text)
-    text = re.sub(r" (==|!=|<=|>=|<|>) \((.*)\)$", r" \1 \2", text) if text.count("(") == text.count(" (") else text
-    return re.sub(r"\b[a-z]+\d+\b", lambda found: shown.get(found[0], found[0]), text)
-
-
-def _always(
-    expression: str, symbols: tuple[str, ...], bounds: Mapping[str, tuple[int, int | None]], least: int
-) -> bool:
-    """Whether a condition held for all the sizes that were tried."""
-    code = compile(expression, "<condition>", "eval")
-    for sizes in _trials(symbols, bounds, least):
-        try:
-            if not eval(code, {"__builtins__": {}, "min": min, "max": max}, sizes):
-                return False
-        except (ZeroDivisionError, NameError, AttributeError, TypeError):
-            continue
-    return True
-
-
-def _trials(
-    symbols: tuple[str, ...], bounds: Mapping[str, tuple[int, int | None]], least: int
-) -> Iterator[dict[str, int]]:
-    choices = []
-    for symbol in symbols:
-        low, high = bounds.get(symbol, (least, None))
-        inside = [size for size in _TRIED if size >= low and (high is None or size <= high)]
-        choices.append(sorted({*inside, low, *([high] if high is not None else [])}))
-    for step in range(len(_TRIED) + 2):
-        yield {
-            symbol: sizes[step * at % len(sizes)]
-            for at, (symbol, sizes) in enumerate(zip(symbols, choices, strict=True), 1)
-        }
-
-
-def _inputs(program: ExportedProgram) -> Iterator[tuple[str, Any]]:
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
-        if spec.kind == InputKind.USER_INPUT:
-            yield node.name, node.meta.get("val")
-
-
-def _shape(value: Any) -> tuple[Any, ...]:
-    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
 
 
 def _finite(bound: Any) -> int | None:

@@ -70,7 +70,7 @@ AllowOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ROUTE",
-        help="Permit a route besides standard, function and kernel: aten, fallthrough. Repeat it, or use commas.",
+        help="Permit a route besides standard, function and kernel. Repeat it, or separate several with commas.",
     ),
 ]
 OnlyOption = Annotated[

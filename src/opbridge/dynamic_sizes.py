@@ -7,6 +7,7 @@ change together, and an expression follows its symbols.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import math
 import operator
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["DynamicSizes", "evaluate", "from_capture", "from_shapes"]
 
 _MOST_SYMBOLS_ALONE = 4
+_MOST_TRIED = 128
+"""How many sizes in a row are held against the conditions: a network may want multiples of 64."""
+
 _LARGEST_SOLUTION = 1 << 16
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -82,13 +86,14 @@ class DynamicSizes:
     def groups(self) -> list[list[dict[str, int]]]:
         """Sizes to try, in groups: where a model refuses the first of a group, the others of it are worth trying.
 
-        1. All symbols at their least size (from 1 on, as nothing has no size); else from 2 on, else one at a time.
+        1. All symbols at the least size that the range and the conditions allow (from 1 on, as nothing has no size);
+           else from 2 on, else one at a time.
         2. All symbols somewhat larger than in the example, each by another number; else twice as large, else one at a
            time. Where the range ends there, smaller instead.
         """
-        least = {symbol: self._clipped(symbol, 1) for symbol in self.example}
+        least = {symbol: self._least(symbol, 1) for symbol in self.example}
         larger = {symbol: self._beside(symbol, step) for step, symbol in enumerate(self.example, 1)}
-        two = {symbol: self._clipped(symbol, 2) for symbol in self.example}
+        two = {symbol: self._least(symbol, 2) for symbol in self.example}
         twice = {symbol: self._clipped(symbol, 2 * size) for symbol, size in self.example.items()}
         tried: list[dict[str, int]] = [self.example]
         groups = []
@@ -127,15 +132,24 @@ class DynamicSizes:
                 continue
         return None
 
+    def _allows(self, symbol: str, size: int) -> bool:
+        """Whether a symbol may have a size while the others keep theirs."""
+        return self._clipped(symbol, size) == size and not self.broken_condition({**self.example, symbol: size})
+
     def _clipped(self, symbol: str, size: int) -> int:
         least, greatest = self.ranges.get(symbol, (1, None))
         size = max(size, least)
         return size if greatest is None else min(size, greatest)
 
+    def _least(self, symbol: str, start: int) -> int:
+        smaller = range(start, min(self.example[symbol], start + _MOST_TRIED))
+        return next((size for size in smaller if self._allows(symbol, size)), self._clipped(symbol, start))
+
     def _beside(self, symbol: str, step: int) -> int:
         size = self.example[symbol]
-        above = self._clipped(symbol, size + step)
-        return above if above != size else self._clipped(symbol, max(size - step, 1))
+        above = range(size + step, size + step + _MOST_TRIED)
+        below = range(size - step, 0, -1)
+        return next((each for each in (*above, *below) if self._allows(symbol, each)), size)
 
 
 def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
@@ -188,16 +202,15 @@ def from_shapes(
         wanted.extend((dim, size) for dim, size in zip(shape, leaves[leaf].shape, strict=True) if isinstance(dim, str))
     wanted.extend((expression, leaves[leaf]) for leaf, expression in (numbers or {}).items())
     example = _solved(wanted)
-    solved = {dim: size for dim, size in wanted if _is_known(dim, example) and evaluate(dim, example) == size}
+    solved = {(dim, size) for dim, size in wanted if _is_known(dim, example) and evaluate(dim, example) == size}
     return DynamicSizes(
         {
             leaf: tuple(
-                dim if isinstance(dim, str) and dim in solved else size
-                for dim, size in zip(shape, leaves[leaf].shape, strict=True)
+                dim if (dim, size) in solved else size for dim, size in zip(shape, leaves[leaf].shape, strict=True)
             )
             for leaf, shape in dims.items()
         },
-        {leaf: expression for leaf, expression in (numbers or {}).items() if expression in solved},
+        {leaf: text for leaf, text in (numbers or {}).items() if (text, leaves[leaf]) in solved},
         example,
         dict(ranges or {}),
         dict(names or {}),
@@ -222,6 +235,7 @@ def _size(dim: int | str, sizes: Mapping[str, int]) -> int:
     return dim if isinstance(dim, int) else evaluate(dim, sizes)
 
 
+@functools.lru_cache(maxsize=4096)
 def _parsed(expression: str) -> ast.expr:
     try:
         return ast.parse(expression, mode="eval").body

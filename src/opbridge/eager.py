@@ -61,10 +61,10 @@ def explain(error: BaseException) -> str:
     message = " ".join(str(error).split())
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[:_LONGEST_MESSAGE].rstrip()} ..."
-    frames = innermost("".join(traceback.format_list(traceback.extract_tb(error.__traceback__))))
-    # The first frames outside torch are ours, where the model has no line of its own.
-    own = [frame for frame in frames if frame.file.rpartition("opbridge/")[2] not in ("eager.py", "verification.py")]
-    where = f" at {own[0]}" if own else ""
+    trace = traceback.extract_tb(error.__traceback__)
+    called = max((number for number, frame in enumerate(trace, 1) if frame.filename == __file__), default=0)
+    frames = innermost("".join(traceback.format_list(trace[called:])))
+    where = f" at {frames[0]}" if frames else ""
     return f"{type(error).__name__}{where}" + (f": {message}" if message else "")
 
 

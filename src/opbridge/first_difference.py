@@ -26,6 +26,8 @@ from opbridge.intermediate import RuntimeValues, Unusable, counterparts, feeds_o
 from opbridge.precision import coarsest
 from opbridge.runtime_failure import label
 from opbridge.sources import innermost
+from opbridge.tensors import TorchTensor, onnx_dtype
+from opbridge.wording import listed
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -62,11 +64,15 @@ class FirstDifference:
     unchecked: tuple[str, ...] = ()
     is_beyond: bool = True
 
+    @property
+    def place(self) -> str:
+        """The operator and its line: "aten::gelu at net.py:31"."""
+        return f"{self.operator} at {self.source}" if self.source else self.operator
+
     def __str__(self) -> str:
-        where = f" at {self.source}" if self.source else ""
-        place = ", ".join(part for part in (self.module and f"module {self.module}", self.onnx_node) if part)
+        around = ", ".join(part for part in (self.module and f"module {self.module}", self.onnx_node) if part)
         inputs = f" ({', '.join(self.inputs)})" if self.inputs else ""
-        text = f"{self.operator}{where} ({place}): given the same inputs{inputs}, {self.comparison}"
+        text = f"{self.place} ({around}): given the same inputs{inputs}, {self.comparison}"
         if self.unchecked:
             text += f"; {', '.join(self.unchecked)} before it could not be compared"
         return text
@@ -102,10 +108,11 @@ def first_difference(
 
     1. The runtime gives the value of every node that carries `opbridge.node`; its optimiser is off for this, as it
        removes values. Where the outputs agree then, the optimiser is to blame.
-    2. The captured graph is walked in order. PyTorch computes each node on the runtime's values.
-    3. Of the nodes that a wrong output depends on, the first whose own result differs is returned; where none does,
+    2. A file's weights have to be the model's: no operator is to blame where they are not.
+    3. The captured graph is walked in order. PyTorch computes each node on the runtime's values.
+    4. Of the nodes that a wrong output depends on, the first whose own result differs is returned; where none does,
        the one that comes nearest to it.
-    4. A random operator is compared in shape and dtype, and the runtime's numbers are handed on.
+    5. A random operator is compared in shape and dtype, and the runtime's numbers are handed on.
 
     Args:
         model: The ONNX model. It is not changed.
@@ -122,6 +129,8 @@ def first_difference(
     try:
         values = counterparts(model.graph, program)
         feeds = feeds_of(model, program, leaves)
+        if graph is None and (others := _other_weights(model, program)):
+            return Search(None, 0, f"weights of the file are not the model's: {listed(others, 5)}")
         runtime = RuntimeValues(model, feeds, order_of(program, values, capture, leaves))
         if outputs and _agrees(runtime, model, outputs, rtol, atol):
             reason = "with ONNX Runtime's graph optimisations off the outputs agree, so one of these changes the result"
@@ -145,6 +154,19 @@ def _agrees(
         compare(name, expected, actual, rtol=rtol, atol=atol).ok
         for name, expected, actual in zip(names, outputs.values(), given, strict=True)
     )
+
+
+def _other_weights(model: ir.Model, program: ExportedProgram) -> list[str]:
+    """The parameters and buffers that an initializer of the same name, dtype and shape does not equal."""
+    differing = []
+    for name, tensor in lifted_tensors(program).values():
+        initializer = model.graph.initializers.get(name)
+        stored = initializer.const_value if initializer is not None else None
+        if stored is None or stored.dtype != onnx_dtype(tensor.dtype) or list(stored.shape) != list(tensor.shape):
+            continue
+        if bytes(stored.tobytes()) != TorchTensor(tensor).tobytes():
+            differing.append(repr(name))
+    return differing
 
 
 class _Walk:

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 __all__ = ["Source", "innermost"]
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]*)\n?(?P<code>[^\n]*)')
+_FRAME = re.compile(
+    r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]*)'
+    r'(?:\n(?!\s*File ")(?P<code>[^\n]*))?'  # a frame without source text has no line of code
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ _OWN_FOLDER = os.path.join(os.path.dirname(__file__), "")
 
 @functools.cache
 def _is_users(file: str) -> bool:
-    return not file.startswith((_torch_folder(), _OWN_FOLDER))
+    return not file.startswith((_torch_folder(), _OWN_FOLDER, "<"))
 
 
 @functools.lru_cache(maxsize=65536)
@@ -75,7 +78,7 @@ def innermost(stack_trace: str | None) -> tuple[Source, ...]:
     if not stack_trace:
         return ()
     frames = [
-        Source(_readable(found["file"]), int(found["line"]), found["function"].strip(), found["code"].strip())
+        Source(_readable(found["file"]), int(found["line"]), found["function"].strip(), (found["code"] or "").strip())
         for found in _FRAME.finditer(stack_trace)
         if _is_users(found["file"])
     ]

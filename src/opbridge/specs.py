@@ -55,6 +55,8 @@ def load(spec: str, known: Collection[str] | None = None) -> Subject:
        script and for `python -m`.
     2. The file or module is imported; a file under a name of its own, so that it hides no installed package.
     3. The factory is looked up, called with nothing, and its result is checked.
+    4. Before either, torch's generator is seeded where torch is loaded: random weights are then the same in every run,
+       so that a file can be verified in another run than the one that exported it.
 
     Args:
         spec: `FILE.py:FACTORY` or `package.module:FACTORY`.
@@ -69,11 +71,18 @@ def load(spec: str, known: Collection[str] | None = None) -> Subject:
         hint = f" {file} is a file; add the name of a function in it: {file}:build." if Path(file).is_file() else ""
         raise UsageError(f"'{spec}' does not say where the model comes from. Write {_FORM}.{hint}")
     is_file = place.endswith(".py") or "/" in place or os.sep in place or Path(place).is_file()
+    _seed()
     module = _import_file(spec, Path(place)) if is_file else _import_module(spec, place)
     factory = _find(spec, module, place, name)
+    _seed()
     with _explained(f"{name}() of {place}"):
         returned = factory()
     return _check(spec, returned, known)
+
+
+def _seed() -> None:
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 def _import_file(spec: str, path: Path) -> ModuleType:

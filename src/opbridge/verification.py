@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["OutputReport", "Run", "Verification", "verify", "verify_program"]
 
 _MOST_ROWS = 12
+_MOST_LEFT_OUT = 3
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ class Verification:
         wrong = [report.name for report in outputs if not report.ok]
         on = f"on {counted(len(labels), 'run')} ({listed(labels, 5)})"
         if wrong:
-            where = f", first at {self.difference}" if self.difference and self.difference.is_beyond else ""
+            found = self.difference
+            where = f", first at {found.place}" if found is not None and found.is_beyond else ""
             return f"{len(wrong)} of {counted(len(outputs), 'output')} differ {on}: {listed(wrong, 3)}{where}"
         random = f", {len(self.random)} random in shape and dtype only" if self.random else ""
         return f"{counted(len(outputs), 'output')} agree with PyTorch{random} {on}"
@@ -196,8 +198,10 @@ class Verification:
         lines.extend(self._table())
         if not self.ok:
             lines.append(self.describe_mismatch())
-        for run in self.left_out[:_MOST_ROWS]:
-            lines.append(f"left out: {run.label}: {run.left_out}")
+        left_out = self.left_out
+        lines.extend(f"left out: {run.label}: {run.left_out}" for run in left_out[:_MOST_LEFT_OUT])
+        if len(left_out) > _MOST_LEFT_OUT:
+            lines.append(f"left out: {counted(len(left_out) - _MOST_LEFT_OUT, 'run')} more")
         if self.kept:
             lines.append(f"as in the example throughout: {listed(list(self.kept), 6)}")
         if self.ok:

@@ -187,6 +187,12 @@ def test_a_model_that_onnxruntime_refuses(model, words, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_the_node_without_a_kernel_is_named():
+    proto = onnx.ModelProto.FromString(content("y = Erf(x)", x="bfloat16[2]", y="bfloat16[2]"))
+    proto.graph.node[0].name = "encoder/erf"
+    assert "operator Erf (node 'encoder/erf') with types" in refusal(proto.SerializeToString())
+
+
 def with_weights_beside(folder: Path) -> Path:
     from opbridge.save import save
 

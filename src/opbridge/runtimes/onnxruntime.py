@@ -214,7 +214,8 @@ _UNDECLARED = re.compile(
     r'In Node, \("[^"]*", (?P<name>[^,]+), .*No opset import for domain \'(?P<domain>[^\']*)\'', re.S
 )
 _NO_KERNEL = re.compile(
-    r"Could not find an implementation for (?P<name>[^\s(]+)\((?P<version>\d+)\)(?: node with name '(?P<node>[^']*)')?"
+    r"(?:Could not find an implementation|Failed to find kernel) for (?:(?P<domain>\S+)\.)?(?P<name>[^\s(.]+)"
+    r"\((?P<version>\d+)\)(?: node with name | \(node:)?(?:'(?P<node>[^']*)')?"
 )
 _OPSET = re.compile(r"Opset (?P<found>\d+) is under development.*support for domain \S+ is till opset (?P<newest>\d+)")
 _IR_VERSION = re.compile(r"Unsupported model IR version: (?P<found>\d+), max supported IR version: (?P<newest>\d+)")
@@ -246,7 +247,7 @@ def _explain(model: str | bytes, label: str, message: str) -> str:
             f"ONNX model must (opset_import has no entry for {found['domain']!r}). Add one, or export the model again."
         )
     if found := _NO_KERNEL.search(message):
-        return f"{label} {_explain_no_kernel(found['name'], int(found['version']), found['node'])}"
+        return f"{label} {_explain_no_kernel(**found.groupdict())}"
     if found := _OPSET.search(message):
         return (
             f"{label} is of opset {found['found']}, and {_RUNTIME} runs models up to opset {found['newest']}. Install "
@@ -315,10 +316,10 @@ def _explain_unknown(name: str, opset: int) -> str:
     return f"uses the operator {name}, which {_RUNTIME} does not know. {_BRING_KERNEL}, or install a newer onnxruntime."
 
 
-def _explain_no_kernel(name: str, version: int, node: str | None) -> str:
+def _explain_no_kernel(domain: str | None, name: str, version: str, node: str | None) -> str:
     where = f" (node {node!r})" if node else ""
-    kernels = cpu_kernels().get(name) or ()
-    usable = [kernel for kernel in kernels if kernel.since <= version <= kernel.until]
+    kernels = cpu_kernels(domain or "").get(name) or ()
+    usable = [kernel for kernel in kernels if kernel.since <= int(version) <= kernel.until]
     if usable:
         taken: dict[str, set[str]] = {}
         for kernel in usable:

@@ -14,6 +14,7 @@ __all__ = [
     "FLOATS",
     "HALVES",
     "axis_of",
+    "cast",
     "const",
     "count",
     "may_be_empty",
@@ -108,8 +109,3 @@ def may_be_empty(value: Any, axes: Iterable[int] | None = None) -> bool:
     """
     dims = [value.shape[axis] for axis in (range(len(value.shape)) if axes is None else axes)]
     return any(dim == 0 if isinstance(dim, int) else bool(_UNBACKED.search(str(dim))) for dim in dims)
-
-
-def widened(value: Any) -> Any:
-    """A half precision tensor as float, in which torch computes; any other as it is."""
-    return op.Cast(value, to=ir.DataType.FLOAT) if value.dtype in HALVES else value

@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.translations._common import FLOATS, axis_of
 
-__all__ = ["any_nan", "axes_of", "converted", "nan", "reduced", "summable"]
+__all__ = ["any_nan", "axes_of", "converted", "reduced", "summable"]
 
 
 def axes_of(x: Any, dim: Any) -> list[int]:
@@ -45,11 +45,6 @@ def summable(x: Any, dtype: Any) -> Any:
     if dtype in (None, -1) and x.dtype not in FLOATS:
         return op.Cast(x, to=ir.DataType.INT64)
     return converted(x, dtype)
-
-
-def nan(like: Any) -> Any:
-    """Not-a-number in another tensor's type."""
-    return op.CastLike(float("nan"), like)
 
 
 def any_nan(x: Any, dim: Any, keepdim: bool) -> Any:

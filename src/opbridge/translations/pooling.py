@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.registry import translation
-from opbridge.translations._common import FLOATS, cast, const, per_dim, sizes, widened, with_batch
+from opbridge.translations._common import FLOATS, cast, const, count, per_dim, sizes, widened, with_batch
 from opbridge.translations._windows import padded, pooled_size, shifted, tails, windows
 
 
@@ -154,7 +154,7 @@ def _max_pool(self: Any, rank: int, kernel: Any, stride: Any, padding: Any, dila
     stride = per_dim(stride or kernel, rank)
     padding = per_dim(padding, rank)
     dilation = per_dim(dilation, rank)
-    plane = _product(sizes(self)[-rank:])
+    plane = count(self, range(-rank, 0))
     if self.dtype in (ir.DataType.INT16, ir.DataType.INT32, ir.DataType.UINT16, ir.DataType.UINT32):
         self = cast(self, ir.DataType.DOUBLE)
     elif self.dtype not in _POOLED:
@@ -182,7 +182,7 @@ def _max_of_windows(
     lowest = int(np.iinfo(self.dtype.numpy()).min)
     laid_out, _ = windows(self, kernel, stride, padding, dilation, ceil, fill=lowest)
     lengths = sizes(self)[-len(kernel) :]
-    places = op.Reshape(op.Range(0, _product(lengths), 1), lengths)
+    places = op.Reshape(op.Range(0, count(self, range(-len(lengths), 0)), 1), lengths)
     places.shape = ir.Shape([length if isinstance(length, int) else None for length in lengths])
     places, _ = windows(places, kernel, stride, padding, dilation, ceil, fill=-1)
     best = op.ArgMax(laid_out, axis=-1, keepdims=1)
@@ -191,13 +191,6 @@ def _max_of_windows(
     inside = op.ReduceMin(op.Where(places < 0, np.iinfo(np.int64).max, places), [-1], keepdims=1)
     index = op.Squeeze(op.Where(index < 0, inside, index), [-1])
     return [op.ReduceMax(laid_out, [-1], keepdims=0), index]
-
-
-def _product(factors: list[Any]) -> Any:
-    total = factors[0]
-    for factor in factors[1:]:
-        total = total * factor
-    return total
 
 
 # To a given size
@@ -233,7 +226,7 @@ def adaptive_max_pool(self, output_size):
     if steps is not None:
         return _max_pool(self, rank, steps, steps, 0, 1, False)
     if all(_is(wanted, 1) for wanted in output_size):
-        flat = op.Reshape(self, [*sizes(self)[:lead], _product(lengths)])
+        flat = op.Reshape(self, [*sizes(self)[:lead], count(self, range(-rank, 0))])
         shape = [*sizes(self)[:lead], *([1] * rank)]
         index = op.ArgMax(flat, axis=-1, keepdims=0)
         return [op.ReduceMax(self, list(range(-rank, 0)), keepdims=1), op.Reshape(index, shape)]
@@ -303,3 +296,39 @@ def _mean_of_segments(self: Any, axis: int, length: Any, wanted: Any, rank: int)
         inside, count = op.Unsqueeze(inside, later), op.Unsqueeze(count, later)
     total = op.ReduceSum(op.Where(inside, gathered, op.CastLike(0, self)), [axis + 1], keepdims=0)
     return op.Div(total, op.CastLike(op.Squeeze(count, [1]), self))
+
+
+@translation("aten::fractional_max_pool2d", "aten::fractional_max_pool3d")
+def fractional_max_pool(self, kernel_size, output_size, random_samples):
+    """fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor,
+    Tensor)"""
+    rank = len(output_size)
+
+    def pool(x: Any) -> list[Any]:
+        lead, lengths = sizes(x)[:2], sizes(x)[2:]
+        places: Any = 0
+        for k, (length, kernel, wanted) in enumerate(zip(lengths, kernel_size, output_size, strict=True)):
+            # torch reads the samples of two dimensions in reverse, and those of three in order.
+            sample = op.Gather(random_samples, [1 - k if rank == 2 else k], axis=2)
+            starts = _fractional_starts(sample, length - kernel, wanted)
+            reach = op.Add(op.Unsqueeze(starts, [-1]), list(range(kernel)))
+            spread = [1] * (2 * rank)
+            spread[k], spread[rank + k] = wanted, kernel
+            places = op.Add(op.Mul(places, length), op.Reshape(reach, [*lead, *spread]))
+        places = op.Reshape(places, [*lead, prod(output_size) * prod(kernel_size)])
+        values = op.GatherElements(op.Reshape(x, [*lead, count(x, range(2, 2 + rank))]), places, axis=2)
+        laid_out = [*lead, *output_size, prod(kernel_size)]
+        values, places = op.Reshape(values, laid_out), op.Reshape(places, laid_out)
+        index = op.GatherElements(places, op.ArgMax(values, axis=-1, keepdims=1), axis=-1)
+        return [op.ReduceMax(values, [-1], keepdims=0), op.Squeeze(index, [-1])]
+
+    return with_batch(self, rank + 2, pool)
+
+
+def _fractional_starts(sample: Any, last: Any, wanted: int) -> Any:
+    """Where the segments begin, of shape (N, C, wanted), from one number between 0 and 1 each, of shape (N, C, 1)."""
+    steps = const(np.arange(wanted - 1), sample.dtype)
+    alpha = op.Div(op.CastLike(last, sample), op.CastLike(wanted - 1, sample)) if wanted > 1 else op.CastLike(0, sample)
+    moved = op.Cast(op.Mul(op.Add(steps, sample), alpha), to=ir.DataType.INT64)
+    starts = op.Sub(moved, op.Cast(op.Mul(sample, alpha), to=ir.DataType.INT64))
+    return op.Concat(starts, op.Expand(last, op.Shape(sample)), axis=2)

@@ -9,8 +9,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.registry import translation
-from opbridge.translations._common import FLOATS, axis_of, count, may_be_empty, widened
-from opbridge.translations._reduce import any_nan, axes_of, converted, reduced, summable
+from opbridge.translations._common import FLOATS, count, may_be_empty, widened
+from opbridge.translations._reduce import axes_of, converted, reduced, summable
 
 _BOOL, _FLOAT, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8
 
@@ -75,7 +75,7 @@ def prod_dim(self, dim: int, keepdim: bool = False, dtype=None):
 
 
 def _without_nan(x: Any) -> Any:
-    return op.Where(op.IsNaN(x), op.CastLike(0, x), x) if x.dtype in FLOATS else x
+    return op.Where(op.IsNaN(x), 0.0, x) if x.dtype in FLOATS else x
 
 
 def _as_number(number: Any, like: Any) -> Any:
@@ -98,9 +98,9 @@ def _variance(x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, An
     if isinstance(number, int):
         freedom = max(number - correction, 0.0)
         # At 0 degrees of freedom the sum is divided by 0, which gives torch's nan, or inf.
-        variance = squares / op.CastLike(freedom, squares)
+        variance = squares / freedom
     else:
-        variance = squares / op.Max(_as_number(number, squares) - op.CastLike(correction, squares), op.CastLike(0.0, squares))
+        variance = squares / op.Max(_as_number(number, squares) - correction, 0.0)
     if may_be_empty(x, axes):
         # The mean of nothing is nan.
         centre = reduced(op.ReduceSum, wide, x, dim, True) / _as_number(number, wide)

@@ -1,0 +1,248 @@
+"""Sums, products, quotients and powers of tensors and numbers, in the types that torch promotes them to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript import opset18 as op
+
+from opbridge.errors import TranslationError
+from opbridge.registry import translation
+from opbridge.translations._common import HALVES
+from opbridge.translations._pointwise import (
+    UNSIGNED,
+    common_type,
+    is_float,
+    is_tensor,
+    promoted,
+    typed,
+    widened,
+)
+
+_BOOL, _INT64 = ir.DataType.BOOL, ir.DataType.INT64
+
+
+def _operands(*values: Any, floating: bool = False) -> tuple[Any, ...]:
+    """Tensors of the promoted type. 16-bit tensors beside a number that they cannot hold exactly are widened."""
+    dtype = common_type(*values)
+    if floating and not dtype.is_floating_point():
+        dtype = ir.DataType.FLOAT
+    numbers = [value for value in values if not is_tensor(value)]
+    if dtype in HALVES and any(float(dtype.numpy().type(number)) != number for number in numbers):
+        dtype = ir.DataType.FLOAT
+    return promoted(*values, dtype=dtype)
+
+
+def _as_promoted(result: Any, *values: Any) -> Any:
+    """The result of what `_operands` widened, in the promoted type."""
+    dtype = common_type(*values)
+    return op.Cast(result, to=dtype) if dtype in HALVES else result
+
+
+# Sums
+
+
+@translation("aten::add.Tensor", "aten::add.Scalar")
+def add(self, other, alpha=1):
+    """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    x, y = _operands(self, other)
+    if x.dtype == _BOOL:
+        return op.Or(x, y) if alpha else x
+    return _as_promoted(op.Add(x, _times(y, alpha)), self, other)
+
+
+@translation("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar")
+def sub(self, other, alpha=1):
+    """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    x, y = _operands(self, other)
+    return _as_promoted(op.Sub(x, _times(y, alpha)), self, other)
+
+
+@translation("aten::rsub.Tensor", "aten::rsub.Scalar")
+def rsub(self, other, alpha=1):
+    """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    x, y = _operands(self, other)
+    return _as_promoted(op.Sub(y, _times(x, alpha)), self, other)
+
+
+def _times(x: Any, number: Any) -> Any:
+    return x if not is_tensor(number) and number == 1 else op.Mul(x, typed(number, x))
+
+
+# Products and quotients
+
+
+@translation("aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar")
+def mul(self, other):
+    """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other)
+    return op.And(x, y) if x.dtype == _BOOL else _as_promoted(op.Mul(x, y), self, other)
+
+
+@translation(
+    "aten::div.Tensor",
+    "aten::div.Scalar",
+    "aten::divide.Tensor",
+    "aten::divide.Scalar",
+    "aten::true_divide.Tensor",
+    "aten::true_divide.Scalar",
+)
+def div(self, other):
+    """div.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other, floating=True)
+    return _as_promoted(op.Div(x, y), self, other)
+
+
+@translation("aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode")
+def div_mode(self, other, rounding_mode=None):
+    """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    if rounding_mode == "floor":
+        return floor_divide(self, other)
+    if rounding_mode is None:
+        return div(self, other)
+    x, y = _operands(self, other)
+    if not is_float(x):
+        return op.Div(x, y)
+    quotient = op.Div(x, y)
+    return _as_promoted(op.Mul(op.Sign(quotient), op.Floor(op.Abs(quotient))), self, other)
+
+
+@translation("aten::floor_divide", "aten::floor_divide.Scalar")
+def floor_divide(self, other):
+    """floor_divide(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other)
+    if is_float(x):
+        return _as_promoted(_floor_divide_floats(x, y), self, other)
+    if x.dtype in UNSIGNED:
+        return op.Div(x, y)
+    # What is subtracted may leave the range of a narrow type.
+    wide = {ir.DataType.INT8: ir.DataType.INT32, ir.DataType.INT16: ir.DataType.INT32}.get(x.dtype, _INT64)
+    left, right = op.Cast(x, to=wide), op.Cast(y, to=wide)
+    return op.Cast(op.Div(op.Sub(left, op.Mod(left, right)), right), to=x.dtype)
+
+
+def _floor_divide_floats(x: Any, y: Any) -> Any:
+    """Python's float floor division, by way of the exact remainder: 1 // 0.1 is 9, not floor(1 / 0.1) = 10."""
+    dtype = x.dtype
+    if dtype in HALVES:
+        x, y = op.Cast(x, to=ir.DataType.FLOAT), op.Cast(y, to=ir.DataType.FLOAT)
+    rest = op.Mod(x, y, fmod=1)
+    is_opposite = op.Less(op.Mul(op.Sign(rest), op.Sign(y)), 0.0)
+    quotient = op.Div(op.Sub(x, rest), y)
+    # x - rest is a multiple of y up to rounding, so the nearest integer is meant.
+    rounded = op.Sub(op.Floor(op.Add(quotient, 0.5)), op.CastLike(is_opposite, x))
+    result = op.Where(op.Equal(y, 0.0), op.Div(x, y), rounded)
+    return op.Cast(result, to=dtype)
+
+
+@translation("aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor")
+def remainder(self, other):
+    """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other)
+    if not is_float(x):
+        return op.Mod(x, y)
+    if x.dtype in HALVES:
+        x, y = op.Cast(x, to=ir.DataType.FLOAT), op.Cast(y, to=ir.DataType.FLOAT)
+    # With the sign of the divisor, as Python has it.
+    rest = op.Mod(x, y, fmod=1)
+    if is_tensor(other):
+        is_opposite = op.Less(op.Mul(op.Sign(rest), op.Sign(y)), 0.0)
+    else:
+        is_opposite = op.Less(rest, 0.0) if other > 0 else op.Greater(rest, 0.0)
+    return _as_promoted(op.Where(is_opposite, op.Add(rest, y), rest), self, other)
+
+
+@translation("aten::fmod.Tensor", "aten::fmod.Scalar")
+def fmod(self, other):
+    """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other)
+    return _as_promoted(op.Mod(x, y, fmod=1), self, other)
+
+
+# Powers
+
+
+@translation("aten::pow.Tensor_Scalar")
+@widened
+def pow_number(self, exponent):
+    """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    (x,) = promoted(self, dtype=common_type(self, exponent))
+    if is_tensor(exponent):
+        return pow_tensor(self, exponent)
+    if x.dtype == _BOOL:
+        return op.Or(x, op.Not(x)) if exponent == 0 else x
+    if not is_float(x):
+        return _whole_power(x, int(exponent))
+    special = {
+        0.5: lambda: op.Sqrt(x),
+        1: lambda: op.Identity(x),
+        2: lambda: op.Mul(x, x),
+        3: lambda: op.Mul(op.Mul(x, x), x),
+        -0.5: lambda: op.Reciprocal(op.Sqrt(x)),
+        -1: lambda: op.Reciprocal(x),
+        -2: lambda: op.Reciprocal(op.Mul(x, x)),
+    }
+    return special[exponent]() if exponent in special else op.Pow(x, typed(exponent, x))
+
+
+@translation("aten::pow.Scalar", "aten::pow.Tensor_Tensor")
+@widened
+def pow_tensor(self, exponent):
+    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    x, y = promoted(self, exponent)
+    if x.dtype == _BOOL:
+        return op.Or(x, op.Not(y))
+    return op.Pow(x, y) if is_float(x) else _integer_power(x, y)
+
+
+@translation("aten::float_power.Tensor_Tensor", "aten::float_power.Tensor_Scalar", "aten::float_power.Scalar")
+def float_power(self, exponent):
+    """float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    x, y = promoted(self, exponent, dtype=ir.DataType.DOUBLE)
+    if not is_tensor(exponent) and exponent in (0.5, -0.5):
+        root = op.Sqrt(x)
+        return root if exponent > 0 else op.Reciprocal(root)
+    return op.Pow(x, y)
+
+
+def _whole_power(x: Any, exponent: int) -> Any:
+    """An integer tensor to a power known at export, by squaring: Pow computes in double, which rounds large powers."""
+    if exponent < 0:
+        raise TranslationError("torch raises no integer to a negative power; make the base or the exponent floating.")
+    result = None
+    square = x
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else op.Mul(result, square)
+        exponent >>= 1
+        if exponent:
+            square = op.Mul(square, square)
+    if result is None:
+        return op.Add(op.Mul(x, typed(0, x)), typed(1, x))
+    return op.Identity(x) if result is x else result
+
+
+def _integer_power(base: Any, exponent: Any) -> Any:
+    """Integer tensors to integer powers, exactly, by squaring.
+
+    Exponents from 64 on leave the range of every base but -1, 0 and 1; of these the parity decides.
+    """
+    dtype = base.dtype
+    x, y = op.Cast(base, to=_INT64), op.Cast(exponent, to=_INT64)
+    is_odd = op.Equal(op.Mod(y, 2), 1)
+    result: Any = None
+    left, square = op.Min(op.Max(y, 0), 63), x
+    for bit in range(6):
+        factor = op.Where(op.Equal(op.Mod(left, 2), 1), square, typed(1, x))
+        result = factor if result is None else op.Mul(result, factor)
+        if bit < 5:
+            left, square = op.Div(left, 2), op.Mul(square, square)
+    small = op.Less(op.Abs(x), 2)
+    by_parity = op.Where(is_odd, x, op.Mul(x, x))
+    if dtype not in UNSIGNED:
+        by_parity = op.Where(op.Less(y, 0), op.Mul(by_parity, op.Cast(small, to=_INT64)), by_parity)
+    is_outside = op.Or(op.Less(y, 0), op.And(op.Greater(y, 63), small))
+    return op.Cast(op.Where(is_outside, by_parity, result), to=dtype)
+
+

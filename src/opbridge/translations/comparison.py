@@ -1,0 +1,281 @@
+"""Comparisons, logic, bits, bounds and choices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript import opset18 as op
+
+from opbridge.registry import translation
+from opbridge.translations._pointwise import common_type, is_float, is_tensor, promoted, typed
+
+_BOOL, _INT64, _UINT64 = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.UINT64
+
+# Comparisons
+
+
+@translation("aten::eq.Tensor", "aten::eq.Scalar")
+def eq(self, other):
+    """eq.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return op.Equal(*promoted(self, other))
+
+
+@translation("aten::ne.Tensor", "aten::ne.Scalar", "aten::not_equal.Tensor", "aten::not_equal.Scalar")
+def ne(self, other):
+    """ne.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return op.Not(op.Equal(*promoted(self, other)))
+
+
+@translation("aten::lt.Tensor", "aten::lt.Scalar", "aten::less.Tensor", "aten::less.Scalar")
+def lt(self, other):
+    """lt.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return op.Less(*_ordered(self, other))
+
+
+@translation("aten::le.Tensor", "aten::le.Scalar", "aten::less_equal.Tensor", "aten::less_equal.Scalar")
+def le(self, other):
+    """le.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return op.LessOrEqual(*_ordered(self, other))
+
+
+@translation("aten::gt.Tensor", "aten::gt.Scalar", "aten::greater.Tensor", "aten::greater.Scalar")
+def gt(self, other):
+    """gt.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return op.Greater(*_ordered(self, other))
+
+
+@translation("aten::ge.Tensor", "aten::ge.Scalar", "aten::greater_equal.Tensor", "aten::greater_equal.Scalar")
+def ge(self, other):
+    """ge.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return op.GreaterOrEqual(*_ordered(self, other))
+
+
+def _ordered(x: Any, y: Any) -> tuple[Any, ...]:
+    """Two values in a type that has an order: ONNX gives none to bool."""
+    dtype = common_type(x, y)
+    return promoted(x, y, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
+
+
+@translation("aten::isclose")
+def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
+    """isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
+    x, y = promoted(self, other)
+    is_same = op.Equal(x, y)
+    if equal_nan and is_float(x):
+        is_same = op.Or(is_same, op.And(op.IsNaN(x), op.IsNaN(y)))
+    if not is_float(x):
+        x, y = promoted(x, y, dtype=ir.DataType.FLOAT)
+    gap = op.Abs(op.Sub(x, y))
+    is_near = op.LessOrEqual(gap, op.Add(op.Abs(op.Mul(y, rtol)), atol))
+    return op.Or(is_same, op.And(is_near, op.Less(gap, typed(math.inf, gap))))
+
+
+# Logic and bits
+
+
+@translation("aten::logical_not")
+def logical_not(self):
+    """logical_not(Tensor self) -> Tensor"""
+    return op.Not(op.Cast(self, to=_BOOL))
+
+
+@translation("aten::logical_and")
+def logical_and(self, other):
+    """logical_and(Tensor self, Tensor other) -> Tensor"""
+    return op.And(op.Cast(self, to=_BOOL), op.Cast(other, to=_BOOL))
+
+
+@translation("aten::logical_or")
+def logical_or(self, other):
+    """logical_or(Tensor self, Tensor other) -> Tensor"""
+    return op.Or(op.Cast(self, to=_BOOL), op.Cast(other, to=_BOOL))
+
+
+@translation("aten::logical_xor")
+def logical_xor(self, other):
+    """logical_xor(Tensor self, Tensor other) -> Tensor"""
+    return op.Xor(op.Cast(self, to=_BOOL), op.Cast(other, to=_BOOL))
+
+
+@translation("aten::bitwise_not")
+def bitwise_not(self):
+    """bitwise_not(Tensor self) -> Tensor"""
+    return op.Not(self) if self.dtype == _BOOL else op.BitwiseNot(self)
+
+
+@translation(
+    "aten::bitwise_and.Tensor",
+    "aten::bitwise_and.Scalar",
+    "aten::bitwise_and.Scalar_Tensor",
+    "aten::__and__.Tensor",
+    "aten::__and__.Scalar",
+)
+def bitwise_and(self, other):
+    """bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = promoted(self, other)
+    return op.And(x, y) if x.dtype == _BOOL else op.BitwiseAnd(x, y)
+
+
+@translation(
+    "aten::bitwise_or.Tensor",
+    "aten::bitwise_or.Scalar",
+    "aten::bitwise_or.Scalar_Tensor",
+    "aten::__or__.Tensor",
+    "aten::__or__.Scalar",
+)
+def bitwise_or(self, other):
+    """bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = promoted(self, other)
+    return op.Or(x, y) if x.dtype == _BOOL else op.BitwiseOr(x, y)
+
+
+@translation(
+    "aten::bitwise_xor.Tensor",
+    "aten::bitwise_xor.Scalar",
+    "aten::bitwise_xor.Scalar_Tensor",
+    "aten::__xor__.Tensor",
+    "aten::__xor__.Scalar",
+)
+def bitwise_xor(self, other):
+    """bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = promoted(self, other)
+    return op.Xor(x, y) if x.dtype == _BOOL else op.BitwiseXor(x, y)
+
+
+@translation(
+    "aten::bitwise_left_shift.Tensor",
+    "aten::bitwise_left_shift.Tensor_Scalar",
+    "aten::bitwise_left_shift.Scalar_Tensor",
+    "aten::__lshift__.Tensor",
+    "aten::__lshift__.Scalar",
+)
+def left_shift(self, other):
+    """bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    dtype = common_type(self, other)
+    x, count = promoted(self, other, dtype=_INT64)
+    is_possible = _is_shift(count, dtype.bitwidth)
+    safe = op.Where(is_possible, count, typed(0, count))
+    shifted = op.BitShift(op.Cast(x, to=_UINT64), op.Cast(safe, to=_UINT64), direction="LEFT")
+    return op.Cast(op.Where(is_possible, op.Cast(shifted, to=_INT64), typed(0, x)), to=dtype)
+
+
+@translation(
+    "aten::bitwise_right_shift.Tensor",
+    "aten::bitwise_right_shift.Tensor_Scalar",
+    "aten::bitwise_right_shift.Scalar_Tensor",
+    "aten::__rshift__.Tensor",
+    "aten::__rshift__.Scalar",
+)
+def right_shift(self, other):
+    """bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    dtype = common_type(self, other)
+    x, count = promoted(self, other, dtype=_INT64)
+    # Past the width only the sign is left; a negative count is a large one.
+    count = op.Where(_is_shift(count, 63), count, typed(63, count))
+    # A shift of the bits alone fills with zeros; of a negative number the inverted bits are shifted.
+    is_negative = op.Less(x, 0)
+    bits = op.Cast(op.Where(is_negative, op.BitwiseNot(x), x), to=_UINT64)
+    shifted = op.Cast(op.BitShift(bits, op.Cast(count, to=_UINT64), direction="RIGHT"), to=_INT64)
+    return op.Cast(op.Where(is_negative, op.BitwiseNot(shifted), shifted), to=dtype)
+
+
+def _is_shift(count: Any, width: int) -> Any:
+    """Whether a number of bits lies in the width of a type."""
+    return op.And(op.GreaterOrEqual(count, 0), op.Less(count, width))
+
+
+# Bounds
+
+
+@translation("aten::maximum", "aten::max.other")
+def maximum(self, other):
+    """maximum(Tensor self, Tensor other) -> Tensor"""
+    x, y = promoted(self, other)
+    return op.Or(x, y) if x.dtype == _BOOL else op.Max(x, y)
+
+
+@translation("aten::minimum", "aten::min.other")
+def minimum(self, other):
+    """minimum(Tensor self, Tensor other) -> Tensor"""
+    x, y = promoted(self, other)
+    return op.And(x, y) if x.dtype == _BOOL else op.Min(x, y)
+
+
+@translation("aten::fmax")
+def fmax(self, other):
+    """fmax(Tensor self, Tensor other) -> Tensor"""
+    return _without_nan(self, other, maximum)
+
+
+@translation("aten::fmin")
+def fmin(self, other):
+    """fmin(Tensor self, Tensor other) -> Tensor"""
+    return _without_nan(self, other, minimum)
+
+
+def _without_nan(x: Any, y: Any, choose: Any) -> Any:
+    """The choice between two tensors, of which a nan is never chosen over a number."""
+    x, y = promoted(x, y)
+    if not is_float(x):
+        return choose(x, y)
+    return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, choose(x, y)))
+
+
+@translation("aten::clamp", "aten::clip", "aten::clamp.Tensor", "aten::clip.Tensor")
+def clamp(self, min=None, max=None):
+    """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    bounds = [bound for bound in (min, max) if bound is not None]
+    dtype = common_type(self, *bounds)
+    x, *limits = promoted(self, *bounds, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
+    if len(bounds) == 2 and not any(map(is_tensor, bounds)) and not any(map(math.isnan, bounds)):
+        return op.Cast(op.Clip(x, *limits), to=dtype)
+    if min is not None:
+        x = op.Max(x, limits[0])
+    if max is not None:
+        x = op.Min(x, limits[-1])
+    return op.Cast(x, to=dtype)
+
+
+@translation("aten::clamp_min", "aten::clamp_min.Tensor")
+def clamp_min(self, min):
+    """clamp_min(Tensor self, Scalar min) -> Tensor"""
+    return clamp(self, min, None)
+
+
+@translation("aten::clamp_max", "aten::clamp_max.Tensor")
+def clamp_max(self, max):
+    """clamp_max(Tensor self, Scalar max) -> Tensor"""
+    return clamp(self, None, max)
+
+
+@translation("aten::threshold")
+def threshold(self, threshold, value):
+    """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
+    return op.Where(op.LessOrEqual(self, typed(threshold, self)), typed(value, self), self)
+
+
+# Choices
+
+
+@translation("aten::where.self", "aten::where.Scalar", "aten::where.ScalarSelf", "aten::where.ScalarOther")
+def where(condition, self, other):
+    """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
+    return choose(condition, *promoted(self, other))
+
+
+@translation("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")
+def masked_fill(self, mask, value):
+    """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
+    return choose(mask, typed(value, self), self)
+
+
+def choose(condition: Any, x: Any, y: Any) -> Any:
+    """Where, of bool tensors too, for which it has no kernel."""
+    condition = op.Cast(condition, to=_BOOL)
+    if x.dtype != _BOOL:
+        return op.Where(condition, x, y)
+    return op.Or(op.And(condition, x), op.And(op.Not(condition), y))
+
+
