@@ -1,8 +1,8 @@
 """A backbone, a deformable convolution and a nearest-prototype head: a model that the stock exporter refuses.
 
-    python examples/deform_net.py
-    opbridge check examples/deform_net.py:build
-    opbridge export examples/deform_net.py:build -o deform.onnx
+python examples/deform_net.py
+opbridge check examples/deform_net.py:build
+opbridge export examples/deform_net.py:build -o deform.onnx
 """
 
 from __future__ import annotations

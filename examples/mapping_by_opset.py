@@ -39,7 +39,9 @@ def main() -> None:
     for opset in (18, 19, 20, 23):
         program = opbridge.export(Model(), (torch.randn(3, 4),), opset_version=opset)
         nodes = [node.op_type for node in program.model.graph]
-        print(f"opset {opset}: {program.plan.rows[0].how}: {nodes}, {'verified' if program.verification.ok else 'wrong'}")
+        print(
+            f"opset {opset}: {program.plan.rows[0].how}: {nodes}, {'verified' if program.verification.ok else 'wrong'}"
+        )
 
 
 if __name__ == "__main__":

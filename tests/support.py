@@ -19,9 +19,7 @@ def run(program: opbridge.Program, args: Sequence[Any], kwargs: dict[str, Any] |
     """The outputs of an exported program in ONNX Runtime."""
     session = program.session()
     leaves = [leaf for leaf in _pytree.tree_leaves((tuple(args), kwargs or {})) if isinstance(leaf, torch.Tensor)]
-    feeds = {
-        node.name: _numpy(leaf) for node, leaf in zip(session.get_inputs(), leaves, strict=True)
-    }
+    feeds = {node.name: _numpy(leaf) for node, leaf in zip(session.get_inputs(), leaves, strict=True)}
     return _run(session, feeds)
 
 
@@ -62,7 +60,9 @@ def assert_matches(
         copies = _pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, tuple(inputs))
         with torch.no_grad():
             expected = _pytree.tree_leaves(model(*copies, **(kwargs or {})))
-        wanted = [leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in expected if leaf is not None]
+        wanted = [
+            leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in expected if leaf is not None
+        ]
         got = run(program, inputs, kwargs)
         assert len(got) == len(wanted)
         for actual, want in zip(got, wanted, strict=True):

@@ -37,7 +37,9 @@ def test_cond_inside_cond_with_weights():
 
             return torch.cond(x.sum() > 0, inner, lambda a: a.clone(), (x,))
 
-    assert_matches(Model(), torch.ones(2, 4), others=[(torch.ones(2, 4) * 2,), (-torch.ones(2, 4),)], rtol=1e-5, atol=1e-6)
+    assert_matches(
+        Model(), torch.ones(2, 4), others=[(torch.ones(2, 4) * 2,), (-torch.ones(2, 4),)], rtol=1e-5, atol=1e-6
+    )
 
 
 def test_while_loop_counts_as_often_as_its_input_says():

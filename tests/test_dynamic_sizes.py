@@ -108,3 +108,14 @@ def test_a_capture_tells_dimensions_ranges_and_names() -> None:
     assert sizes.ranges[symbol] == (2, 50) and sizes.names[symbol] == "batch"
     changed = {**sizes.example, symbol: 7}
     assert sizes.shapes(changed) == {0: (7, 3), 1: (14, 3)} and sizes.values(changed) == {2: 5}
+
+
+def test_dimensions_of_one_name_change_together() -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x + 1, y + 1
+
+    taken = capture(model, (zeros(4, 3), zeros(4)), dynamic_shapes={"x": {0: "batch"}, "y": {0: "batch"}})
+    sizes = from_capture(taken, [*taken.args])
+    assert len(sizes.example) == 1 and sizes.label(sizes.example) == "batch=4"
+    (symbol,) = sizes.example
+    assert sizes.shapes({symbol: 6}) == {0: (6, 3), 1: (6,)}

@@ -18,7 +18,9 @@ def test_integer_types_without_a_kernel_are_widened(function, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_types_compute_in_float32_and_come_back(dtype):
-    program = opbridge.export(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU()).to(dtype), (torch.randn(2, 4).to(dtype),))
+    program = opbridge.export(
+        torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU()).to(dtype), (torch.randn(2, 4).to(dtype),)
+    )
     assert program.verification.ok
     assert str(program.model.graph.outputs[0].dtype) == {torch.float16: "FLOAT16", torch.bfloat16: "BFLOAT16"}[dtype]
 

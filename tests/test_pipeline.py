@@ -127,7 +127,9 @@ def test_our_translations_serve_the_stock_exporter(tmp_path):
             return torch.std(x, dim=-1)
 
     x = torch.randn(3, 1)
-    stock = torch.onnx.export(Model(), (x,), dynamo=True, custom_translation_table=opbridge.translation_table(), verbose=False)
+    stock = torch.onnx.export(
+        Model(), (x,), dynamo=True, custom_translation_table=opbridge.translation_table(), verbose=False
+    )
     session = onnxruntime.InferenceSession(stock.model_proto.SerializeToString())
     (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     assert all(value != value for value in got.tolist())

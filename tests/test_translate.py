@@ -23,7 +23,9 @@ class Net(torch.nn.Module):
 
 
 def _export(model, *args, **keywords):
-    return opbridge.export(model.eval() if isinstance(model, torch.nn.Module) else model, args, verify=False, **keywords)
+    return opbridge.export(
+        model.eval() if isinstance(model, torch.nn.Module) else model, args, verify=False, **keywords
+    )
 
 
 def test_every_node_says_where_it_comes_from():
@@ -65,7 +67,9 @@ def test_inputs_are_the_tensor_inputs_in_order_used_or_not():
         return table["b"] * scale if flag else table["a"]
 
     table = {"a": torch.ones(2), "b": torch.ones(3)}
-    program = opbridge.export(model, (table, torch.zeros(1)), kwargs={"flag": True, "scale": torch.tensor(2.0)}, verify=False)
+    program = opbridge.export(
+        model, (table, torch.zeros(1)), kwargs={"flag": True, "scale": torch.tensor(2.0)}, verify=False
+    )
     assert [list(value.shape.numpy()) for value in program.model.graph.inputs] == [[2], [3], [1], []]
     (got,) = run(program, (table, torch.zeros(1)), {"flag": True, "scale": torch.tensor(3.0)})
     assert got.tolist() == [3, 3, 3]
@@ -77,7 +81,10 @@ def test_outputs_are_named_after_their_place():
 
     program = _export(model, torch.ones(2))
     assert [value.name for value in program.model.graph.outputs] == ["logits", "hidden.0", "hidden.1.0"]
-    assert [value.name for value in _export(lambda x: (x + 1, x), torch.ones(1)).model.graph.outputs] == ["output_0", "output_1"]
+    assert [value.name for value in _export(lambda x: (x + 1, x), torch.ones(1)).model.graph.outputs] == [
+        "output_0",
+        "output_1",
+    ]
 
 
 def test_names_can_be_given():

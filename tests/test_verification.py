@@ -188,14 +188,26 @@ def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
     assert found.ok and labels(found)[3:] == ["n=2", "n=6"] and not found.left_out
 
 
-def test_sizes_that_the_capture_excludes_are_left_out(tmp_path: Path) -> None:
+def test_sizes_that_the_capture_excludes_are_left_out_unless_they_agree(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return x + 1 if x.shape[0] * x.shape[1] == 12 else x
+        return x + 1 if x.shape[0] * x.shape[1] == 12 else x * one
 
     path = saved(tmp_path, "(float[n, m] x) => (float[n, m] y) <float one = {1}> { y = Add(x, one) }")
-    found = opbridge.verify(path, model, (rows(4, 3),), dynamic_shapes={"x": {0: "n", 1: "m"}})
-    assert found.ok and "n=1, m=1" in labels(found) and len(found.left_out) == len(labels(found)) - 3
+    shapes = {"x": {0: "n", 1: "m"}}
+    one = 2
+    found = opbridge.verify(path, model, (rows(4, 3),), dynamic_shapes=shapes)
+    assert found.ok and found.difference is None
+    assert labels(found)[3:] == ["n=1, m=1", "n=2, m=2", "n=1, m=3", "n=4, m=1", "n=8, m=6"]
+    assert len(found.left_out) == 5
     assert all("the capture holds only where" in str(run.left_out) for run in found.left_out)
+    assert ["here the two differ" in str(run.left_out) for run in found.left_out] == [True, False, True, True, False]
+
+    def agreeing(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] * x.shape[1] == 12 else x.add(1)
+
+    found = opbridge.verify(path, agreeing, (rows(4, 3),), dynamic_shapes=shapes)
+    assert found.ok and labels(found)[3:] == ["n=1, m=1", "n=8, m=6"]
+    assert [run.label for run in found.left_out] == ["n=8, m=6"]
 
 
 def test_fresh_inputs_that_the_model_refuses_are_left_out_but_the_example_is_not(tmp_path: Path) -> None:
@@ -354,6 +366,16 @@ def test_inputs_that_do_not_vary_are_said(tmp_path: Path) -> None:
     found = opbridge.verify(path, lambda x: x, (torch.ones(2),))
     assert labels(found) == ["example"] and found.kept == ("x",)
     assert "no fresh values" in str(found)
+
+
+def test_an_output_that_never_varies_is_said(tmp_path: Path) -> None:
+    graph = (
+        "(float[2, 3] x) => (float[2, 3] y, float s) <float o = {0}> { y = Mul(x, o) s = ReduceSum<keepdims = 0>(x) }"
+    )
+    path = saved(tmp_path, graph)
+    found = opbridge.verify(path, lambda x: (x * 0, x.sum()), (rows(2, 3).abs(),))
+    assert found.ok and len(found.notes) == 1 and "output 'y' is 0 throughout" in found.notes[0]
+    assert opbridge.verify(path, lambda x: (x * 0, x.sum()), (rows(2, 3).abs(),), samples=0).notes == ()
 
 
 def test_a_runtime_that_raises_is_a_mismatch_with_the_operator(tmp_path: Path) -> None:

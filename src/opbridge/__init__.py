@@ -1,12 +1,12 @@
 """Carries any PyTorch operator to ONNX and proves that it runs.
 
-    plan = opbridge.check(model, args)                     # every operator, its route, what is missing and where
-    program = opbridge.export(model, args, "model.onnx")   # export, and compare with PyTorch
-    opbridge.session("model.onnx")                         # run it; torch is not needed for this
-    opbridge.verify("model.onnx", model, args)             # compare a file with PyTorch again
+plan = opbridge.check(model, args)                     # every operator, its route, what is missing and where
+program = opbridge.export(model, args, "model.onnx")   # export, and compare with PyTorch
+opbridge.session("model.onnx")                         # run it; torch is not needed for this
+opbridge.verify("model.onnx", model, args)             # compare a file with PyTorch again
 
-    @opbridge.translation("mylib::foo")                    # teach it an operator
-    def foo(x, y, alpha: float = 1.0): ...
+@opbridge.translation("mylib::foo")                    # teach it an operator
+def foo(x, y, alpha: float = 1.0): ...
 """
 
 from __future__ import annotations

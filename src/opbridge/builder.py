@@ -1,8 +1,8 @@
 """Builds onnx_ir nodes while translations run.
 
-A translation is an onnxscript-style function: it calls `op.Add(x, y)` and the like. onnxscript hands each of these calls
-to the evaluator in force; `Builder` is such an evaluator. It turns the call into an `onnx_ir.Node`, or into nothing at
-all where the result is already known (see `folding`).
+A translation is an onnxscript-style function: it calls `op.Add(x, y)` and the like. onnxscript hands each of these
+calls to the evaluator in force; `Builder` is such an evaluator. It turns the call into an `onnx_ir.Node`, or into
+nothing at all where the result is already known (see `folding`).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Tensor(ir.Value):
             "a value has to build Where or If."
         )
 
-    __hash__ = object.__hash__  # type: ignore[assignment]
+    __hash__ = object.__hash__
 
 
 class Builder:
@@ -210,7 +210,7 @@ class Builder:
 
     def initializer(self, name: str, data: ir.TensorProtocol) -> Tensor:
         """A constant of the model with a name of its own, such as a parameter."""
-        tensor = self.value(self.unique(name), data.dtype, [int(d) for d in data.shape])  # type: ignore[union-attr]
+        tensor = self.value(self.unique(name), data.dtype, [int(size) for size in data.shape])  # type: ignore[arg-type]
         tensor.const_value = data
         self.constants[tensor.name] = tensor  # type: ignore[index]
         return tensor
@@ -400,9 +400,7 @@ class Builder:
             output.shape = shape
         return outputs
 
-    def body(
-        self, name: str, inputs: Sequence[Tensor], make: Callable[[], Sequence[Tensor]]
-    ) -> ir.Graph:
+    def body(self, name: str, inputs: Sequence[Tensor], make: Callable[[], Sequence[Tensor]]) -> ir.Graph:
         """The graph of an If, Loop or Scan.
 
         Args:
@@ -412,7 +410,7 @@ class Builder:
                 since ONNX wants the outputs of a body to be its own.
         """
         with self.subgraph() as nodes:
-            outputs = []
+            outputs: list[Tensor] = []
             for output in make():
                 own = any(output is made for node in nodes for made in node.outputs)
                 if not own or any(output is other for other in outputs):
@@ -445,14 +443,19 @@ def _as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:
 
 
 def _attribute(name: str, value: Any) -> ir.Attr:
+    """An attribute by the Python type of its value; the common types first, as this is called for every attribute."""
     if isinstance(value, ir.Attr):
         return value
-    if isinstance(value, ir.DataType):
+    if isinstance(value, int):  # a bool or an ir.DataType too
         return ir.AttrInt64(name, int(value))
+    if isinstance(value, float):
+        return ir.AttrFloat32(name, value)
+    if isinstance(value, str):
+        return ir.AttrString(name, value)
     if isinstance(value, ir.Graph):
         return ir.AttrGraph(name, value)
-    if isinstance(value, bool):
-        return ir.AttrInt64(name, int(value))
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, int) for item in value):
+        return ir.AttrInt64s(name, [int(item) for item in value])
     if isinstance(value, np.ndarray):
         return ir.AttrTensor(name, ir.Tensor(value))
     return ir.convenience.convert_attribute(name, value)

@@ -27,10 +27,10 @@ from opbridge.capture_model import (
     Watch,
     as_module,
     described,
+    evaluating,
     example_inputs,
     fit_signature,
     frozen_inputs,
-    register_containers,
     training_notes,
 )
 from opbridge.capture_shapes import Shapes, resolve
@@ -49,7 +49,8 @@ class Capture:
     Attributes:
         exported_program: As torch.export gave it: not functional, in the training form. Its ranges leave out sizes that
             it does not cover.
-        model: The user's module or function, for comparison; None where an ExportedProgram was given.
+        model: The user's module (without what torch.compile put around it) or function, for comparison; None where an
+            ExportedProgram was given.
         args: The positional example inputs.
         kwargs: The keyword example inputs.
         strategy: "non-strict", "strict", or "given" for an ExportedProgram.
@@ -100,7 +101,8 @@ def capture(
     leaves = pytree.tree_leaves((args, kwargs))
     notes = [*run.notes, *frozen_inputs(program, leaves), *training_notes(module, program), *run.size_notes(program)]
     names = dim_names(program, leaves, run.shapes.axes)
-    return Capture(program, model, args, kwargs, run.strategy, names, tuple(notes), time.perf_counter() - start)
+    reference = module if isinstance(model, torch.nn.Module) else model
+    return Capture(program, reference, args, kwargs, run.strategy, names, tuple(notes), time.perf_counter() - start)
 
 
 class _Run:
@@ -133,7 +135,7 @@ class _Run:
             try:
                 self.shapes.verify(program)
             except Exception as error:
-                raise CaptureError(advise(error, training=self.module.training)) from error
+                raise CaptureError(advise(error)) from error
         return program
 
     def size_notes(self, program: ExportedProgram) -> Iterator[str]:
@@ -172,15 +174,17 @@ class _Run:
     def _strict(self, error: Exception) -> ExportedProgram:
         if is_shape_violation(error):
             raise CaptureError(advise_shapes(error, self._violated())) from error
-        failure = self._eager_failure()
+        with Watch(self.module) as watch:  # the strict mode leaves no chance to
+            failure = self._eager_failure()
         if failure is not None:
             raise CaptureError(advise_eager(failure, described(self.args, self.kwargs))) from failure
         self.general, self.strategy = self.dynamic, "strict"
         try:
             program = self._export()
         except Exception:
-            raise CaptureError(advise(error, training=self.module.training)) from error
+            raise CaptureError(advise(error, mode=self._is_the_mode())) from error
         self.notes.append(f"captured with torch.export's strict mode, as its default mode stops: {reason(error)}")
+        self.notes += watch.notes()
         return program
 
     def _export(self, shapes: Any = None) -> ExportedProgram:
@@ -202,9 +206,11 @@ class _Run:
                 strict=self.strategy == "strict",
             )
 
-    def _demands(self, program: ExportedProgram) -> list[Any]:
+    def _demands(self, program: ExportedProgram, *, checked: bool = True) -> list[Any]:
+        if not self.shapes.axes:
+            return []
         leaves = pytree.tree_leaves((self.args, self.kwargs))
-        return settle_sizes(program, leaves, self.shapes.axes, 1 if self.general else 2) if self.shapes.axes else []
+        return settle_sizes(program, leaves, self.shapes.axes, 1 if self.general else 2, checked=checked)
 
     def _violated(self) -> list[Any]:
         """What the model needs of its sizes, found by leaving every dimension to torch."""
@@ -212,9 +218,21 @@ class _Run:
             return []
         self.general = True  # says it in the fewest conditions
         try:
-            return self._demands(self._export(self.shapes.relaxed))
+            return self._demands(self._export(self.shapes.relaxed), checked=False)
         except Exception:
             return []
+
+    def _is_the_mode(self) -> bool:
+        """Whether the model would do in evaluation mode."""
+        if not self.module.training:
+            return False
+        self.strategy = "non-strict"
+        try:
+            with evaluating(self.module), Watch(self.module):
+                self._export()
+        except Exception:
+            return False
+        return True
 
     def _eager_failure(self) -> Exception | None:
         """What the model raises without an export, on copies of its inputs and buffers."""
@@ -222,10 +240,9 @@ class _Run:
         buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         try:
             with torch.set_grad_enabled(self.grad):
-                output = torch.func.functional_call(self.module, buffers, args, kwargs)
+                torch.func.functional_call(self.module, buffers, args, kwargs)
         except Exception as error:
             return error
-        register_containers(output)  # the strict mode asks for it beforehand
         return None
 
 

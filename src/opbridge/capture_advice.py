@@ -160,24 +160,22 @@ _RULES = (
         r"Must provide a tree_name",
         _ANY,
         "this release of torch takes no dynamic shapes for inputs that arrive in **kwargs",
-        "Give forward a parameter of that name, or use torch 2.14 or later.",
+        "Give forward a parameter of that name, or use a newer torch (2.15 takes them).",
     ),
 )
 
 
-def advise(error: BaseException, *, training: bool = False) -> str:
+def advise(error: BaseException, *, mode: bool = False) -> str:
     """A paragraph about a failure of torch.export, and the line of the model that it happened on.
 
     Args:
         error: What torch.export raised.
-        training: Whether the model is in training mode.
+        mode: Whether that is so in training mode only, in which the model is.
     """
     source, caller = _origin(error)
     what, instead = _matched(error, source)
-    if training and is_data_dependent(error):
-        instead = (
-            f"The model is in training mode: call model.eval() first, if it is for inference. Otherwise: {instead}"
-        )
+    if mode:
+        instead = f"That is so in training mode only: for inference call model.eval() first. For training: {instead}"
     via = f", called at {caller}," if caller else ","
     where = f"at {source}, in {source.function}{via} " if source else ""
     return _with_code(f"The model cannot be captured: {where}{what}. {instead}", source)

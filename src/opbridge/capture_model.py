@@ -24,6 +24,7 @@ __all__ = [
     "Watch",
     "as_module",
     "described",
+    "evaluating",
     "example_inputs",
     "fit_signature",
     "frozen_inputs",
@@ -96,23 +97,19 @@ def _modules_of(function: Any) -> Iterator[tuple[str, torch.nn.Module]]:
     found: dict[str, Any] = {}
     if isinstance(function, functools.partial):
         yield from _modules_of(function.func)
-        found |= {f"argument_{index}": value for index, value in enumerate(function.args)} | function.keywords
+        found = {f"argument_{index}": value for index, value in enumerate(function.args)} | function.keywords
     elif isinstance(function, MethodType):
         yield from _modules_of(function.__func__)
-        found["module" if isinstance(function.__self__, torch.nn.Module) else ""] = function.__self__
-        found |= {} if isinstance(function.__self__, torch.nn.Module) else _attributes(function.__self__)
+        owner = function.__self__
+        found = {"module": owner} if isinstance(owner, torch.nn.Module) else getattr(owner, "__dict__", {})
     elif inspect.isfunction(function):
         scope = inspect.getclosurevars(function)
-        found |= {**scope.globals, **scope.nonlocals}
+        found = {**scope.globals, **scope.nonlocals}
     else:
-        found |= _attributes(function)
+        found = getattr(function, "__dict__", {})
     for name, value in found.items():
         if isinstance(value, torch.nn.Module):
             yield name, value
-
-
-def _attributes(instance: object) -> dict[str, Any]:
-    return dict(getattr(instance, "__dict__", {}))
 
 
 def example_inputs(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -195,11 +192,11 @@ def _register(kind: type) -> None:
 
 
 class Watch:
-    """Around a non-strict capture: knows the containers that the model returns, and what it does beside its outputs.
+    """Around a run of the model: knows the containers that it returns, and what it does beside its outputs.
 
     1. When the model returns, its output's containers are registered, before torch looks into them.
-    2. Attributes that forward() sets are noticed, since a graph keeps no Python state; torch puts the old ones back,
-       and new ones, which hold tensors without data, are removed.
+    2. Attributes that forward() sets are noticed, since a graph keeps no Python state. The old ones are put back, and
+       new ones, which hold tensors without data, are removed.
     3. So are draws from Python's and NumPy's random numbers.
     """
 
@@ -229,6 +226,10 @@ class Watch:
         for table, names in self._tables:
             for name in set(table) - names:
                 del table[name]
+        for name, each in self._module.named_modules():
+            for attribute, (value, length) in self._before.get(name, {}).items():
+                if length is None and attribute not in _OWN_ATTRIBUTES:
+                    vars(each)[attribute] = value
 
     def notes(self) -> Iterator[str]:
         """What the capture froze without a word."""
@@ -274,6 +275,18 @@ _PLAIN = (bool, int, float, complex, str, bytes)
 def _random_state() -> tuple[Any, ...]:
     state: Any = numpy.random.get_state()
     return random.getstate(), state[1].tobytes(), *state[2:]
+
+
+@contextlib.contextmanager
+def evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """While it lasts, a model is in evaluation mode, and afterwards all its parts are as they were."""
+    training = [each for each in module.modules() if each.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for each in training:
+            each.training = True
 
 
 def frozen_inputs(program: ExportedProgram, leaves: list[Any]) -> Iterator[str]:

@@ -27,17 +27,21 @@ class Axis:
 
     Attributes:
         place: The dimension, as a person would write it: `x.shape[0]`.
-        name: What the user called it, if anything; for `2 * batch` it is "batch".
+        name: What the user called it, if anything: "batch", "2*batch".
+        root: The name of the dimension that it is computed from, "batch"; else its own.
         size: Its size in the example.
         low: The least size that the user allows, if any.
         high: The greatest size that the user allows, if any.
+        checked: Whether torch itself refuses what contradicts this; it does for a Dim.
     """
 
     place: str
     name: str | None
+    root: str | None
     size: int
     low: int | None = None
     high: int | None = None
+    checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,14 +190,14 @@ class _Reader:
                 raise UsageError(f"dynamic_shapes fixes {place} at {dim}, and in the example it is {size}.")
             return index, dim
         if isinstance(dim, str) and dim:
-            axis, dim = Axis(place, dim, size), Dim.DYNAMIC
+            axis, dim = Axis(place, dim, dim, size), Dim.DYNAMIC
         elif isinstance(dim, Dim):
             root = getattr(dim, "root", dim)
-            axis = Axis(place, root.__name__, size, int(dim.min), _finite(dim.max))
+            axis = Axis(place, dim.__name__, root.__name__, size, int(dim.min), _finite(dim.max), checked=True)
         elif (kind := _torch.hint_kind(dim)) is not None:
             if kind == "STATIC":
                 return index, dim
-            axis = Axis(place, None, size, dim.min, dim.max)
+            axis = Axis(place, None, None, size, dim.min, dim.max)
         else:
             raise UsageError(f"dynamic_shapes gives {dim!r} for {place}; give a name, a Dim, Dim.AUTO, an int or None.")
         if size < (axis.low or 0) or (axis.high is not None and size > axis.high):
@@ -201,7 +205,7 @@ class _Reader:
                 f"{place} is {size} in the example, outside the range that dynamic_shapes gives it ({dim!r}). Widen "
                 "the range, or take an example inside it."
             )
-        if axis.name is not None and not hasattr(dim, "root"):
+        if axis.name is not None:
             first = self._named.setdefault(axis.name, axis)
             if first.size != size:
                 raise UsageError(

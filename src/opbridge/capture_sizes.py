@@ -44,8 +44,8 @@ def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[i
         for index, size in enumerate(_shape(value)):
             found = _torch.symbols(size)
             axis = axes.get((id(leaf), index))
-            if len(found) == 1 and axis is not None and axis.name is not None:
-                names.setdefault(found[0], axis.name)
+            if len(found) == 1 and axis is not None and axis.name is not None and axis.root is not None:
+                names.setdefault(found[0], axis.name if str(size) == found[0] else axis.root)
             for symbol in found:
                 automatic.setdefault(symbol, f"{name}_dim_{index}")
     taken = set(names.values())
@@ -59,7 +59,12 @@ def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[i
 
 
 def settle_sizes(
-    program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[int, int], Axis], least: int
+    program: ExportedProgram,
+    leaves: list[Any],
+    axes: Mapping[tuple[int, int], Axis],
+    least: int,
+    *,
+    checked: bool = True,
 ) -> list[Condition]:
     """Narrows the ranges of a capture to the sizes that it covers, and says what it needs beyond the user's own word.
 
@@ -74,6 +79,7 @@ def settle_sizes(
         leaves: The leaves of `(args, kwargs)`.
         axes: What the user asked, from `capture_shapes.resolve`.
         least: The least size that the capture was made for: 1, or 2 where torch set 0 and 1 apart.
+        checked: Whether torch held the model to the user's Dims, so that there is nothing to say about these.
 
     Returns:
         Conditions, each with the line that made it where that is known.
@@ -81,50 +87,56 @@ def settle_sizes(
     called = {axis.place: axis.name or axis.place for axis in axes.values()}
     shown = {symbol: _called(place, leaves, axes, called) for symbol, place in _torch.shape_sources(program).items()}
     asked: dict[str, Range] = {}
+    label: dict[str, str] = {}
     fixed: dict[str, int] = {}
     for (_, value), leaf in zip(_inputs(program), leaves, strict=True):
         for index, size in enumerate(_shape(value)):
-            axis = axes.get((id(leaf), index))
+            axis, symbol = axes.get((id(leaf), index)), str(size)
             if axis is not None and not _torch.symbols(size):
                 fixed.setdefault(called[axis.place], int(size))
-            elif axis is not None and _torch.symbols(size) == (str(size),) and str(size) not in asked:
-                asked[str(size)] = max(axis.low or 0, 1), axis.high
-                shown[str(size)] = called[axis.place]
+            elif axis is not None and _torch.symbols(size) == (symbol,) and symbol not in asked:
+                asked[symbol] = max(axis.low or 0, 1), axis.high
+                label[symbol] = called[axis.place]
+                shown.setdefault(symbol, label[symbol])
     ranges: dict[str, Range] = {symbol: (max(low, least), high) for symbol, (low, high) in asked.items()}
     lines: dict[tuple[str, str], Source | None] = {}
     told: dict[str, Source | None] = {}
     rest: list[tuple[str, tuple[str, ...], Source | None]] = []
     for expression, symbols, stack in _torch.shape_guards(program):
         line = next(iter(innermost(stack)), None)
-        place = shown.get(symbols[0], "") if len(symbols) == 1 else ""
-        if place in fixed:
-            told.setdefault(f"{place} == {fixed[place]}", line)
+        symbol = symbols[0]
+        if len(symbols) == 1 and shown.get(symbol) in fixed:
+            told.setdefault(f"{shown[symbol]} == {fixed[shown[symbol]]}", line)
             continue
-        low, high = ranges.get(symbols[0], (1, None)) if place else (1, None)
-        span = _span(_test(expression, symbols[0]), low, high) if place and symbols[0] in ranges else None
+        low, high = ranges.get(symbol, (1, None))
+        span = _span(_test(expression, symbol), low, high) if len(symbols) == 1 and symbol in ranges else None
         if span is None:
             rest.append((expression, symbols, line))
             continue
         if span[0] > low:
-            lines[symbols[0], "low"] = line
+            lines[symbol, "low"] = line
         if span[1] != high:
-            lines[symbols[0], "high"] = line
-        ranges[symbols[0]] = span
+            lines[symbol, "high"] = line
+        ranges[symbol] = span
     for symbol, (low, high) in ranges.items():
         _torch.narrow_range(program, symbol, low if low > 1 else None, high)
         if low == high != asked[symbol][1]:
-            told.setdefault(f"{shown[symbol]} == {low}", lines.get((symbol, "high")))
+            told.setdefault(f"{label[symbol]} == {low}", lines.get((symbol, "high")))
             continue
         if low > asked[symbol][0]:
-            told.setdefault(f"{shown[symbol]} >= {low}", lines.get((symbol, "low")))
+            told.setdefault(f"{label[symbol]} >= {low}", lines.get((symbol, "low")))
         if high != asked[symbol][1]:
-            told.setdefault(f"{shown[symbol]} <= {high}", lines.get((symbol, "high")))
+            told.setdefault(f"{label[symbol]} <= {high}", lines.get((symbol, "high")))
     named = {axis.name for axis in axes.values()}
+    known = {called[axis.place] for axis in axes.values() if axis.checked and checked}
     for expression, symbols, line in rest:
         places = [shown.get(symbol, symbol) for symbol in symbols]
-        known = {symbol: fixed[place] for symbol, place in zip(symbols, places, strict=True) if place in fixed}
-        ranges.update({symbol: (size, size) for symbol, size in known.items()})
-        if len(set(places)) < len(places) or (_EQUAL.fullmatch(expression) and not named.issuperset(places)):
+        ranges.update(
+            {symbol: (fixed[at], fixed[at]) for symbol, at in zip(symbols, places, strict=True) if at in fixed}
+        )
+        if len(set(places)) < len(places) or known.issuperset(places):
+            continue
+        if _EQUAL.fullmatch(expression) and not named.issuperset(places):
             continue
         if not _always(expression, symbols, ranges):
             told.setdefault(_readable(expression, shown), line)
@@ -196,7 +208,11 @@ def _readable(expression: str, shown: Mapping[str, str]) -> str:
     """A condition as a person would write it."""
     text = re.sub(r"^\(([^()]*)\) (==|!=|<=|>=|<|>) ", r"\1 \2 ", expression)
     text = re.sub(r" (==|!=|<=|>=|<|>) \(([^()]*(?:\([^()]*\)[^()]*)*)\)$", r" \1 \2", text)
-    return re.sub(r"\b[a-z]+\d+\b", lambda found: shown.get(found[0], found[0]), text)
+    return re.sub(r"\b[a-z]+\d+\b", lambda found: _operand(shown.get(found[0], found[0])), text)
+
+
+def _operand(name: str) -> str:
+    return f"({name})" if re.search(r"[-+*/ ]", name) else name
 
 
 def _inputs(program: ExportedProgram) -> Iterator[tuple[str, Any]]:

@@ -111,11 +111,19 @@ class Comparison:
             return f"'{self.name}' ({self._kind}): random, shape and dtype agree"
         if self.ok:
             return f"'{self.name}' ({self._kind}): agrees, absolute {self.absolute:.1e}, relative {self.relative:.1e}"
-        place = "" if self.index in (None, ()) else f" at {list(self.index or ())}"
         return (
-            f"'{self.name}' ({self._kind}): {self.outside} of {self.elements} elements differ by more than is allowed "
-            f"({self.tolerance}); the worst{place} is {_number(self.actual)} where PyTorch gives "
-            f"{_number(self.expected)} (absolute error {self.absolute:.1e}, relative {self.relative:.1e})"
+            f"'{self.name}' ({self._kind}): {self.brief()} (absolute error {self.absolute:.1e}, relative "
+            f"{self.relative:.1e}, allowed {self.tolerance})"
+        )
+
+    def brief(self) -> str:
+        """How much differs, without what was allowed."""
+        if self.reason is not None:
+            return self.reason
+        place = f" at {list(self.index)}" if self.index else ""
+        return (
+            f"{self.outside} of {self.elements} elements differ, the worst{place} is {_number(self.actual)} where "
+            f"PyTorch gives {_number(self.expected)}"
         )
 
     @property

@@ -59,13 +59,9 @@ def translate(
 def _cond(
     builder: Builder, walk: Walk, predicate: Any, on_true: Any, on_false: Any, operands: Any = ()
 ) -> Sequence[Any]:
-    branches = [
-        builder.body(name, [], lambda graph=graph: walk(graph, operands))
-        for name, graph in (("then", on_true), ("else", on_false))
-    ]
-    return _call(
-        builder, "If", [predicate], {"then_branch": branches[0], "else_branch": branches[1]}, branches[0].outputs
-    )
+    then = builder.body("then", [], lambda: walk(on_true, operands))
+    otherwise = builder.body("else", [], lambda: walk(on_false, operands))
+    return _call(builder, "If", [predicate], {"then_branch": then, "else_branch": otherwise}, then.outputs)
 
 
 def _while_loop(

@@ -39,7 +39,7 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         by_node = dict(zip(inputs, given, strict=True))
         args = torch.fx.node.map_arg(node.args, by_node.__getitem__)
         kwargs = torch.fx.node.map_arg(node.kwargs, by_node.__getitem__)
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return node.target(*args, **kwargs)
 
     try:
         graph = _torch.trace_under(_fake_mode(values), call, values, table)

@@ -160,22 +160,39 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
         leaves: The leaves of `(args, kwargs)`; those of the capture, or others that fit it.
     """
     program = capture.exported_program
+    tied = _Tied(capture.dim_names)
     placeholders = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     dims: dict[int, tuple[int | str, ...]] = {}
     numbers: dict[int, str] = {}
     for leaf, spec in enumerate(user_inputs(program)):
         value = placeholders.get(spec.arg.name)
         if isinstance(value, torch.Tensor):
-            dims[leaf] = tuple(size if isinstance(size, int) else str(size) for size in value.shape)
+            dims[leaf] = tuple(size if isinstance(size, int) else tied.text(size) for size in value.shape)
         elif isinstance(value, torch.SymInt):
-            numbers[leaf] = str(value)
-    ranges = {
-        str(symbol): (_bound(found.lower) or 0, _bound(found.upper))
-        for symbol, found in program.range_constraints.items()
-    }
-    found = from_shapes(dims, leaves, numbers=numbers, ranges=ranges, names=capture.dim_names)
-    found.conditions = tuple(expression for expression, _, _ in _torch.shape_guards(program))
+            numbers[leaf] = tied.text(value)
+    found = from_shapes(dims, leaves, numbers=numbers, names=capture.dim_names)
+    for symbol, bounds in program.range_constraints.items():
+        name = tied.text(symbol)
+        least, greatest = found.ranges.get(name, (0, None))
+        lower, upper = _bound(bounds.lower), _bound(bounds.upper)
+        if upper is not None:
+            greatest = upper if greatest is None else min(greatest, upper)
+        found.ranges[name] = (max(least, lower or 0), greatest)
+    found.conditions = tuple(tied.text(expression) for expression, _, _ in _torch.shape_guards(program))
     return found
+
+
+class _Tied:
+    """Writes one symbol for all that have the same name: the user called them one dimension."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        first: dict[str, str] = {}
+        for symbol, name in names.items():
+            first.setdefault(name, symbol)
+        self._symbols = {symbol: first[name] for symbol, name in names.items()}
+
+    def text(self, expression: object) -> str:
+        return re.sub(r"\b[a-z]+\d+\b", lambda found: self._symbols.get(found[0], found[0]), str(expression))
 
 
 def from_shapes(
@@ -183,7 +200,6 @@ def from_shapes(
     leaves: Sequence[Any],
     *,
     numbers: Mapping[int, str] | None = None,
-    ranges: Mapping[str, tuple[int, int | None]] | None = None,
     names: Mapping[str, str] | None = None,
 ) -> DynamicSizes:
     """The same from shapes that are written down, as an ONNX file has them.
@@ -194,7 +210,6 @@ def from_shapes(
         dims: The dimensions of tensors, by leaf.
         leaves: The example's leaves.
         numbers: The expressions of integers, by leaf.
-        ranges: The least and greatest size of symbols.
         names: Other names of symbols, for a person.
     """
     wanted: list[tuple[str, int]] = []
@@ -212,8 +227,7 @@ def from_shapes(
         },
         {leaf: text for leaf, text in (numbers or {}).items() if (text, leaves[leaf]) in solved},
         example,
-        dict(ranges or {}),
-        dict(names or {}),
+        names=dict(names or {}),
     )
 
 

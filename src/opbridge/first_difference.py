@@ -72,10 +72,15 @@ class FirstDifference:
     def __str__(self) -> str:
         around = ", ".join(part for part in (self.module and f"module {self.module}", self.onnx_node) if part)
         inputs = f" ({', '.join(self.inputs)})" if self.inputs else ""
-        text = f"{self.place} ({around}): given the same inputs{inputs}, {self.comparison}"
+        text = f"{self.place} ({around}): given the same inputs{inputs}, {self._difference()}"
         if self.unchecked:
             text += f"; {', '.join(self.unchecked)} before it could not be compared"
         return text
+
+    def _difference(self) -> str:
+        if self.is_beyond:
+            return self.comparison.brief()
+        return f"its result differs by {self.comparison.relative:.1e} of its size"
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,10 @@ def simplify(
     arrays = [None if value is None else _known(value) for value in inputs]
     if any(array is None and value is not None for array, value in zip(arrays, inputs, strict=True)):
         return None
-    result = compute(arrays, attributes)
-    if result is None or result.size > _LARGEST:
+    computed = compute(arrays, attributes)
+    if computed is None or computed.size > _LARGEST:
         return None
-    return (builder.constant(np.asarray(result)),)
+    return (builder.constant(np.asarray(computed)),)
 
 
 def _known(value: Tensor) -> np.ndarray | None:

@@ -1,8 +1,8 @@
 """In-place operators and views become values; what depends on no input is told apart.
 
 torch.export leaves writes in the graph. Most are harmless: `relu_(x)` gives a new value, and whoever reads `x` later
-means that value. Which nodes those are is all that translation has to know (`Dataflow.rebinds`). Only where a write goes
-through a view whose base, or another view of it, is read later does the graph have to be rewritten; torch's own
+means that value. Which nodes those are is all that translation has to know (`Dataflow.rebinds`). Only where a write
+goes through a view whose base, or another view of it, is read later does the graph have to be rewritten; torch's own
 functionalisation does that (`run_decompositions` with nothing to decompose).
 """
 
@@ -21,7 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 from opbridge import _torch
 from opbridge.errors import CaptureError
 
-__all__ = ["Dataflow", "functionalize", "functional_name", "lifted_tensors", "written_placeholders"]
+__all__ = ["Dataflow", "functional_name", "functionalize", "lifted_tensors", "written_placeholders"]
 
 _BY_METADATA = frozenset(
     {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "new_empty", "empty_like"}
@@ -48,7 +48,7 @@ class Dataflow:
 def functionalize(program: ExportedProgram) -> tuple[ExportedProgram, Dataflow]:
     """The program to translate and what is known of its values.
 
-    The program is the one given, unless a write through a view, a write inside a region, or autocast has to be rewritten.
+    The program is the one given, unless a write through a view or inside a region, or autocast, has to be rewritten.
 
     Raises:
         CaptureError: a write that torch's own functionalisation does not remove.
@@ -81,17 +81,13 @@ def lifted_tensors(program: ExportedProgram) -> dict[str, tuple[str, torch.Tenso
 
 def written_placeholders(graph: Graph) -> list[str]:
     """The names of the inputs, parameters and buffers that a graph writes to, directly or through a view."""
-    names = []
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    for node in graph.nodes:
-        if node.op == "call_function":
-            for target in _written(node):
-                names.extend(other.name for other in placeholders if _keys(other) & _keys(target))
-    return list(dict.fromkeys(names))
+    targets = (target for node in graph.nodes if node.op == "call_function" for target in _written(node))
+    written = {key for target in targets for key in _keys(target)}
+    return [node.name for node in graph.nodes if node.op == "placeholder" and _keys(node) & written] if written else []
 
 
 def functional_name(operator: str) -> str | None:
-    """The functional form of an in-place operator's name, "aten::add_.Tensor" -> "aten::add.Tensor"; None for others."""
+    """An in-place operator's functional form by name, "aten::add_.Tensor" -> "aten::add.Tensor"; None for others."""
     namespace, _, rest = operator.partition("::")
     base, dot, overload = rest.partition(".")
     if base.startswith("__i") and base.endswith("__"):
@@ -130,7 +126,7 @@ def _written(node: Node) -> list[Node]:
     schema = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:
         return []
-    written = []
+    written: list[Node] = []
     for position, argument in enumerate(schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue

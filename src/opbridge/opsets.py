@@ -1,7 +1,7 @@
 """The standard operators' schemas, by opset, in the form that `builder` reads.
 
-A translation may be written for an older opset than the model's. Most operators mean the same in both; for the few whose
-form changed, `_REVISIONS` says how a call in the old form is put in the new one.
+A translation may be written for an older opset than the model's. Most operators mean the same in both; for the few
+whose form changed, `_REVISIONS` says how a call in the old form is put in the new one.
 """
 
 from __future__ import annotations

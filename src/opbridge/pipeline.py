@@ -8,7 +8,6 @@ Each step's input and output is a value; nothing reaches back into an earlier st
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,8 +63,8 @@ def check(
 ) -> Plan:
     """Plans a model without exporting it: every operator, its route, what is missing and where.
 
-    Translations are tried as well, so that one that cannot handle the model's arguments is found here. The arguments are
-    those of `export`.
+    Translations are tried as well, so that one that cannot handle the model's arguments is found here. The arguments
+    are those of `export`.
 
     Raises:
         CaptureError: the model cannot be captured.
@@ -150,9 +149,7 @@ def export(
         # What the translations of the others would say is part of the answer.
         raise MissingOperators(plan.with_failures(translate(taken, plan).failures))
     with _timed("translate", told, timings) as stage:
-        built = translate(
-            taken, plan, input_names=input_names, output_names=output_names, custom_opsets=custom_opsets
-        )
+        built = translate(taken, plan, input_names=input_names, output_names=output_names, custom_opsets=custom_opsets)
         plan = plan.with_failures(built.failures)
         if plan.ok:
             plan = plan.with_problems(fit.fit(built.model, fitted))

@@ -141,7 +141,11 @@ class Plan:
             nodes = lost.get(row.operator)
             if nodes and row.route is not None:
                 row = dataclasses.replace(
-                    row, route=None, reason=failures[nodes[0]], remedy=_remedy(row.operator, row.schema), sources=_sources(nodes)
+                    row,
+                    route=None,
+                    reason=failures[nodes[0]],
+                    remedy=_remedy(row.operator, row.schema),
+                    sources=_sources(nodes),
                 )
             rows.append(row)
         return dataclasses.replace(self, rows=rows)
@@ -190,14 +194,13 @@ class Plan:
         }
 
     def __str__(self) -> str:
-        widths = [max([len("operator"), *(len(row.operator) for row in self.rows)]), 5, 11]
-        lines = [f"{'operator':<{widths[0]}}  {'count':>5}  {'route':<11}  source"]
+        width = max([len("operator"), *(len(row.operator) for row in self.rows)])
+        lines = [f"{'operator':<{width}}  {'count':>5}  {'route':<11}  source"]
         for row in self.rows:
             source = str(row.sources[0]) if row.sources else ""
-            lines.append(
-                f"{row.operator:<{widths[0]}}  {row.count:>5}  {row.route or 'MISSING':<11}  {source}"
-                + (f"\n{'':<{widths[0]}}         {row.reason} {row.remedy}".rstrip() if row.route is None else "")
-            )
+            lines.append(f"{row.operator:<{width}}  {row.count:>5}  {row.route or 'MISSING':<11}  {source}".rstrip())
+            if row.route is None:
+                lines.append(f"{'':<{width}}         {row.reason} {row.remedy}".rstrip())
         return "\n".join([*lines, self.summary(), *(f"note: {note}" for note in self.notes)])
 
 
@@ -332,9 +335,7 @@ class _Planner:
 
 def _sources(nodes: Sequence[Node]) -> tuple[Source, ...]:
     """The lines that nodes come from, without repeats."""
-    return tuple(
-        dict.fromkeys(frames[0] for node in nodes if (frames := innermost(node.meta.get("stack_trace"))))
-    )
+    return tuple(dict.fromkeys(frames[0] for node in nodes if (frames := innermost(node.meta.get("stack_trace")))))
 
 
 def has_complex(node: Node) -> bool:
@@ -383,4 +384,3 @@ def _state_notes(program: Any, lifted: Any, occurrences: Mapping[str, list[Node]
     if mutated:
         names = ", ".join(dict.fromkeys(mutated))
         yield f"the model updates {names}; an ONNX model keeps no state between runs, so the updates are left out"
-

@@ -53,8 +53,9 @@ class Program:
         """
         from opbridge import save
 
-        self.path = Path(path)
-        self.files = save.save(self.model, self.path, external_data=external_data)
+        target = Path(path)
+        self.files = save.save(self.model, target, external_data=external_data)
+        self.path = target
 
     def session(self, **options: Any) -> onnxruntime.InferenceSession:
         """An ONNX Runtime session with this model.

@@ -17,7 +17,19 @@ __all__ = ["computation_dtype"]
 
 # Pointwise by torch's tag, and yet their arguments keep their own types: conversions, and masks beside values.
 _OWN_TYPES = frozenset(
-    {"_to_copy", "to", "type_as", "copy", "copy_", "clone", "where", "masked_fill", "masked_fill_", "float_power", "fill"}
+    {
+        "_to_copy",
+        "to",
+        "type_as",
+        "copy",
+        "copy_",
+        "clone",
+        "where",
+        "masked_fill",
+        "masked_fill_",
+        "float_power",
+        "fill",
+    }
     | {"fill_", "contiguous", "detach", "alias", "bernoulli", "dropout", "native_dropout", "bucketize", "isin", "ldexp"}
 )
 

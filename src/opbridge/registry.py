@@ -28,8 +28,8 @@ class Translation:
 
     Attributes:
         operator: The operator, `namespace::name` or `namespace::name.overload`; the default overload has no suffix.
-        function: Called with the operator's arguments in its schema's order: tensors as values of the graph, the rest as
-            Python values, dtypes as ONNX element types (-1 for None).
+        function: Called with the operator's arguments in its schema's order: tensors as values of the graph, the rest
+            as Python values, dtypes as ONNX element types (-1 for None).
         opset: The first opset that it can be used with.
         origin: Whose it is: "user", "opbridge" or "torchlib".
         complex: Whether it is for complex inputs, which arrive as real tensors with a trailing dimension of 2.
@@ -66,7 +66,7 @@ class Registry:
         known.append(entry)
 
     def find(self, operator: str, opset: int, *, complex: bool = False) -> Translation | None:
-        """The translation to use: the user's before ours before torchlib's, and of these the newest that `opset` allows."""
+        """The translation to use: the user's before ours before torchlib's, of these the newest that `opset` allows."""
         fitting = [
             entry for entry in self.entries.get(operator, ()) if entry.opset <= opset and entry.complex == complex
         ]
@@ -118,9 +118,9 @@ def _entry(operator: str, function: Any, *, opset: int, origin: str, complex: bo
 def _name_of(target: Any) -> str:
     """An operator's name, from the name or from torch's object for it."""
     if isinstance(target, str):
-        name = target.removesuffix(".default")
-        if _OPERATOR.fullmatch(name):
-            return name
+        given = target.removesuffix(".default")
+        if _OPERATOR.fullmatch(given):
+            return given
         raise UsageError(f"'{target}' does not name an operator; write namespace::name or namespace::name.overload.")
     from opbridge import _torch
 
@@ -138,9 +138,7 @@ _ours = Registry()
 _loading_families = False
 
 
-def translation(
-    *operators: str, opset: int = 18, complex: bool = False
-) -> Callable[[_Function], _Function]:
+def translation(*operators: str, opset: int = 18, complex: bool = False) -> Callable[[_Function], _Function]:
     """Registers a translation for one or several operators.
 
     The function takes the operator's arguments in the order and by the names of its schema, and builds nodes with
@@ -151,7 +149,8 @@ def translation(
         *operators: `namespace::name`, with `.overload` for any but the default overload.
         opset: The first opset that the function's nodes are part of. Several functions may be registered for one
             operator; the newest one not above the requested opset is taken.
-        complex: Whether the function is for complex inputs, which arrive as real tensors with a trailing dimension of 2.
+        complex: Whether the function is for complex inputs, which arrive as real tensors with a trailing dimension
+            of 2.
 
     Raises:
         UsageError: a name that is no operator's.
@@ -204,9 +203,7 @@ def _merged() -> Registry:
     for operator, function, opset, is_complex in _onnxscript.torchlib_entries():
         entry = Translation(operator, function, opset, "torchlib", is_complex)
         # torchlib registers a few operators twice; the first one is the one that torch.onnx takes.
-        if not any(
-            (other.opset, other.complex) == (opset, is_complex) for other in merged.entries.get(operator, ())
-        ):
+        if not any((other.opset, other.complex) == (opset, is_complex) for other in merged.entries.get(operator, ())):
             merged.add(entry)
     for entries in _ours.entries.values():
         for entry in entries:
@@ -249,6 +246,4 @@ def catalogue(pattern: str = "*") -> list[Translation]:
 
 def _fits(operator: str, pattern: str) -> bool:
     name = operator if "::" in pattern else operator.partition("::")[2]
-    return any(
-        fnmatch.fnmatchcase(candidate, pattern) for candidate in (name, name.partition(".")[0])
-    )
+    return any(fnmatch.fnmatchcase(candidate, pattern) for candidate in (name, name.partition(".")[0]))

@@ -1,7 +1,8 @@
 """Capture and Plan become an onnx_ir.Model.
 
-One walk over the captured graph, in order. Each node is built by its step of the plan; what it stands for is then a value
-of the ONNX graph, or a constant that no node has asked for yet. In-place operators rebind the nodes that they write to.
+One walk over the captured graph, in order. Each node is built by its step of the plan; what it stands for is then a
+value of the ONNX graph, or a constant that no node has asked for yet. In-place operators rebind the nodes that they
+write to.
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ class _Translator:
             opset_imports={"": self.plan.opset, **self.builder.domains, **custom_opsets},
             name="model",
         )
-        model = ir.Model(graph, ir_version=_ir_version(self.plan.opset), functions=list(self.builder.functions.values()))
+        model = ir.Model(
+            graph, ir_version=_ir_version(self.plan.opset), functions=list(self.builder.functions.values())
+        )
         if not self.failures:
             passes.RemoveUnusedNodesPass()(model)
         return Translated(model, self.failures)
@@ -199,7 +202,15 @@ class _Translator:
                     self.values[node] = self.build(node, operator, step)
             else:
                 self.values[node] = self.build(node, operator, step)
-        except (TranslationError, NotImplementedError, TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
+        except (
+            TranslationError,
+            NotImplementedError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            IndexError,
+            KeyError,
+        ) as error:
             if self._depth > 1:
                 raise
             self.failures[node] = f"Its {_origin(step)} failed: {_first_line(error)}"
@@ -213,7 +224,7 @@ class _Translator:
     def evaluated(self, node: Node) -> Any:
         """The value of a node that depends on no input."""
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self.as_constant)
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return node.target(*args, **kwargs)
 
     def as_constant(self, node: Node) -> Any:
         """What a node stands for, as torch's own tensor; of one known only when the model runs, its size and dtype."""
@@ -221,7 +232,9 @@ class _Translator:
         if isinstance(value, ir.Value):
             described = node.meta["val"]
             # A size that is not known here has no part in a result whose own size is known.
-            return torch.empty((), dtype=described.dtype).expand([n if isinstance(n, int) else 1 for n in described.shape])
+            return torch.empty((), dtype=described.dtype).expand(
+                [n if isinstance(n, int) else 1 for n in described.shape]
+            )
         return value
 
     def build(self, node: Node, operator: str, step: Step) -> Any:
@@ -262,7 +275,9 @@ class _Translator:
         keywords = {name: convert(name, value) for name, value in kwargs.items()}
         names, takes_more, takes_named = _onnxscript.parameters(entry.function)
         if not takes_named:
-            keywords = {name: value for name, value in keywords.items() if name in names or name not in signature.HOLDING}
+            keywords = {
+                name: value for name, value in keywords.items() if name in names or name not in signature.HOLDING
+            }
         if not takes_more and len(positional) > len(names):
             extra = list(named)[len(names) :]
             if all(name in signature.HOLDING for name in extra):
@@ -308,10 +323,13 @@ class _Translator:
 
     def stand_in(self, node: Node) -> Any:
         """Values in the place of those that could not be built, so that the rest of the graph can be tried."""
+
         def make(value: Any) -> Any:
             if isinstance(value, (list, tuple)):
                 return [make(item) for item in value]
-            return self.builder.value(self.builder.unique("failed"), *self.described(value)) if value is not None else None
+            return (
+                self.builder.value(self.builder.unique("failed"), *self.described(value)) if value is not None else None
+            )
 
         return make(node.meta.get("val"))
 
@@ -341,7 +359,7 @@ class _Translator:
         """An argument of a higher-order operator: tensors as values of the graph, graphs as they are."""
         if isinstance(value, (list, tuple)):
             return [self.as_operand(item) for item in value]
-        if isinstance(value, torch.Tensor) or isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, torch.Tensor) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
             return self.as_tensor(value)
         return value
 

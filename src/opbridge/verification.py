@@ -129,9 +129,11 @@ class Verification:
         if wrong:
             found = self.difference
             where = f", first at {found.place}" if found is not None and found.is_beyond else ""
-            return f"{len(wrong)} of {counted(len(outputs), 'output')} differ {on}: {listed(wrong, 3)}{where}"
+            verb = "differs" if len(wrong) == 1 else "differ"
+            return f"{len(wrong)} of {counted(len(outputs), 'output')} {verb} {on}: {listed(wrong, 3)}{where}"
         random = f", {len(self.random)} random in shape and dtype only" if self.random else ""
-        return f"{counted(len(outputs), 'output')} agree with PyTorch{random} {on}"
+        verb = "agrees" if len(outputs) == 1 else "agree"
+        return f"{counted(len(outputs), 'output')} {verb} with PyTorch{random} {on}"
 
     def describe_mismatch(self) -> str:
         """One paragraph: what differs, how much, which operator is to blame, and what to do."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 
 import pytest
 import torch
 from support import assert_matches
+from tables import accepted, assert_all_match
 
 NAN, INF = math.nan, math.inf
 
@@ -142,70 +142,41 @@ MIXED = [
 ]
 
 
-def accepts(function, *inputs: torch.Tensor) -> bool:
-    """Whether torch has this operator for these types."""
-    try:
-        function(*inputs)
-    except (RuntimeError, TypeError):
-        return False
-    return True
+def names(dtypes: tuple[torch.dtype, torch.dtype]) -> str:
+    return "-".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
 
 
-def cases(table: dict, dtypes: list) -> list:
-    """The entries of a table that torch has for these types."""
-    found = []
-    for name, dtype in itertools.product(table, dtypes):
-        pair = dtype if isinstance(dtype, tuple) else (dtype, dtype)
-        if accepts(table[name], values(pair[0])[:, None], nonzero(pair[1])[None, :]):
-            found.append(pytest.param(name, *pair, id=f"{name}-{pair[0]}-{pair[1]}".replace("torch.", "")))
-    return found
+@pytest.mark.parametrize("dtypes", [*((dtype, dtype) for dtype in DTYPES), *MIXED], ids=names)
+def test_pairs(dtypes: tuple[torch.dtype, torch.dtype]) -> None:
+    x, y = values(dtypes[0])[:, None], nonzero(dtypes[1])[None, :]
+    assert_all_match(accepted({**ANY_PAIR, **DIVISIONS}, x, y), x, y, others=[(x.flip(0), y.flip(1))])
 
 
-@pytest.mark.parametrize(("name", "left", "right"), cases(ANY_PAIR, [torch.float32, torch.int64, torch.bool, *MIXED]))
-def test_pairs(name: str, left: torch.dtype, right: torch.dtype) -> None:
-    x, y = values(left)[:, None], nonzero(right)[None, :]
-    assert_matches(ANY_PAIR[name], x, y, others=[(x.flip(0), y.flip(1))])
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int8, torch.int16], ids=str)
+def test_numbers(dtype: torch.dtype) -> None:
+    x = nonzero(dtype)
+    table = accepted(NUMBERS, x)
+    assert len(table) > 30
+    assert_all_match(table, x, others=[(x.flip(0),)])
+    x = values(dtype)
+    assert_all_match({name: f for name, f in table.items() if name not in ("rfloordiv", "rmod")}, x)
 
 
-@pytest.mark.parametrize(("name", "left", "right"), cases(DIVISIONS, [*DTYPES, torch.int8, *MIXED]))
-def test_divisions(name: str, left: torch.dtype, right: torch.dtype) -> None:
-    x, y = values(left)[:, None], nonzero(right)[None, :]
-    assert_matches(DIVISIONS[name], x, y, others=[(x.flip(0), y.flip(1))])
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.float16], ids=str)
-def test_numbers(name: str, dtype: torch.dtype) -> None:
-    x = nonzero(dtype) if name in ("rfloordiv", "rmod") else values(dtype)
-    if not accepts(NUMBERS[name], x):
-        with pytest.raises(Exception):  # noqa: B017
-            NUMBERS[name](x)
-        return
-    assert_matches(NUMBERS[name], x, others=[(x.flip(0),)])
-
-
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "clamp fraction", "pow fraction", "where", "floordiv"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.int8], ids=str)
-def test_numbers_of_other_types(name: str, dtype: torch.dtype) -> None:
-    assert_matches(NUMBERS[name], values(dtype), others=[(values(dtype).flip(0),)])
-
-
-@pytest.mark.parametrize("name", BITS)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool], ids=str)
-def test_bits(name: str, dtype: torch.dtype) -> None:
-    if dtype == torch.bool and name in ("numbers", "bitwise", "in place"):
-        assert_matches(lambda x, y: (x & True, ~x, torch.bitwise_or(x, y)), *[values(dtype)] * 2)
+def test_bits(dtype: torch.dtype) -> None:
+    if dtype == torch.bool:
+        x, y = values(dtype)[:, None], values(dtype)
+        assert_matches(lambda x, y: (x & y, x | y, x ^ y, x & True, ~x, torch.bitwise_or(x, y)), x, y)
         return
     x, y = values(dtype)[:, None].repeat(1, len(nonzero(dtype))), nonzero(dtype)[None, :]
-    assert_matches(BITS[name], x, y, others=[(x.flip(0), y.flip(1))])
+    assert_all_match(BITS, x, y, others=[(x.flip(0), y.flip(1))])
 
 
-@pytest.mark.parametrize("name", SHIFTS)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8], ids=str)
-def test_shifts(name: str, dtype: torch.dtype) -> None:
+def test_shifts(dtype: torch.dtype) -> None:
     x = values(dtype)[:, None].repeat(1, 5)
     y = torch.tensor([0, 1, 3, 5, 7], dtype=dtype)[None, :]
-    assert_matches(SHIFTS[name], x, y, others=[(x.flip(0), y.flip(1))])
+    assert_all_match(SHIFTS, x, y, others=[(x.flip(0), y.flip(1))])
 
 
 def test_shifts_past_the_width() -> None:
@@ -227,14 +198,13 @@ def test_a_large_integer_power_is_exact() -> None:
     assert_matches(lambda x: x**39, torch.tensor([3, -3, 2]))
 
 
-@pytest.mark.parametrize("name", ["add alpha", "mul", "where", "fmax", "lt", "div", "masked_fill"])
-def test_scalar_tensors_promote_by_category_only(name: str) -> None:
-    x = torch.tensor([1, 2, -3], dtype=torch.int32)[:, None]
-    for y in (torch.tensor(2), torch.tensor(2.5, dtype=torch.float64), torch.tensor(True)):
-        if name == "masked_fill" or accepts(ANY_PAIR[name], x, y):
-            y = y.reshape(1) if name == "masked_fill" else y
-            assert_matches(ANY_PAIR[name], x, y)
-            assert_matches(ANY_PAIR[name], x.to(torch.float16), y)
+@pytest.mark.parametrize("scalar", [torch.tensor(2), torch.tensor(2.5, dtype=torch.float64), torch.tensor(True)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float16, torch.uint8], ids=str)
+def test_scalar_tensors_promote_by_category_only(dtype: torch.dtype, scalar: torch.Tensor) -> None:
+    x = torch.tensor([1, 2, 3]).to(dtype)
+    wanted = ("add", "mul", "sub alpha", "where", "fmax", "lt", "div", "minimum")
+    table = accepted({name: ANY_PAIR[name] for name in wanted}, x, scalar)
+    assert_all_match(table, x, scalar, others=[(x.flip(0), scalar)])
 
 
 def test_masked_fill_by_a_tensor() -> None:

@@ -11,9 +11,6 @@ __all__ = ["NAME", "default_opset", "lacks", "newest_opset", "oldest_opset", "ve
 
 NAME = "onnxruntime"
 
-_WELL = 23
-"""The newest opset whose operators ONNX Runtime's graph optimisations were seen to fuse (bench/latency.py)."""
-
 
 def version() -> str:
     """The installed release."""
@@ -34,16 +31,32 @@ def newest_opset() -> int:
     return min(runtime.newest_opset(), onnx.defs.onnx_opset_version())
 
 
+@functools.cache
 def default_opset() -> int:
-    """The newest opset that the installed release runs well."""
-    return min(_WELL, newest_opset())
+    """The newest opset that the installed release runs well: none of its operators has lost its kernels.
+
+    A release has schemas of newer opsets before it has all their kernels; 1.31 loads opset 26, and runs RoiAlign up to
+    21 only.
+    """
+    opset = oldest_opset()
+    while opset < newest_opset() and not _lost(opset, opset + 1):
+        opset += 1
+    return opset
+
+
+def _lost(before: int, after: int) -> list[str]:
+    """The operators of an opset that have kernels there and none in a later one."""
+    return [
+        name
+        for name, kernels in runtime.cpu_kernels().items()
+        if any(kernel.since <= before <= kernel.until for kernel in kernels)
+        and not any(kernel.since <= after <= kernel.until for kernel in kernels)
+    ]
 
 
 @functools.cache
 def _kernels(op_type: str, opset: int) -> tuple[runtime.Kernel, ...]:
-    return tuple(
-        kernel for kernel in runtime.cpu_kernels().get(op_type, ()) if kernel.since <= opset <= kernel.until
-    )
+    return tuple(kernel for kernel in runtime.cpu_kernels().get(op_type, ()) if kernel.since <= opset <= kernel.until)
 
 
 def lacks(op_type: str, opset: int, types: dict[str, str]) -> bool:

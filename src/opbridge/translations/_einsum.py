@@ -124,6 +124,11 @@ def _contract(left: _Operand, right: _Operand, needed: set[str]) -> _Operand:
         if rows and batch:
             second = op.Unsqueeze(second, list(range(len(batch), len(batch) + len(rows))))
         return _Operand(first * second, letters, sizes)
+    if not rows and not columns:
+        # Row by row: a product of matrices would be called for each.
+        product = left.ordered([*batch, *inner]) * right.ordered([*batch, *inner])
+        axes = list(range(len(batch), len(batch) + len(inner)))
+        return _Operand(op.ReduceSum(product, axes, keepdims=0), letters, sizes)
     first = _merged(left, batch, rows, inner)
     second = _merged(right, batch, inner, columns)
     product = op.MatMul(first, second)

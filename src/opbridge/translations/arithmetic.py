@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import onnx_ir as ir
+from onnxscript import INT64, script
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
@@ -46,24 +47,24 @@ def _as_promoted(result: Any, *values: Any) -> Any:
 @translation("aten::add.Tensor", "aten::add.Scalar")
 def add(self, other, alpha=1):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    x, y = _operands(self, other)
+    x, y = promoted(self, other)
     if x.dtype == _BOOL:
         return op.Or(x, y) if alpha else x
-    return _as_promoted(op.Add(x, _times(y, alpha)), self, other)
+    return op.Add(x, _times(y, alpha))
 
 
 @translation("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar")
 def sub(self, other, alpha=1):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    x, y = _operands(self, other)
-    return _as_promoted(op.Sub(x, _times(y, alpha)), self, other)
+    x, y = promoted(self, other)
+    return op.Sub(x, _times(y, alpha))
 
 
 @translation("aten::rsub.Tensor", "aten::rsub.Scalar")
 def rsub(self, other, alpha=1):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    x, y = _operands(self, other)
-    return _as_promoted(op.Sub(y, _times(x, alpha)), self, other)
+    x, y = promoted(self, other)
+    return op.Sub(y, _times(x, alpha))
 
 
 def _times(x: Any, number: Any) -> Any:
@@ -108,7 +109,7 @@ def div_mode(self, other, rounding_mode=None):
     return _as_promoted(op.Mul(op.Sign(quotient), op.Floor(op.Abs(quotient))), self, other)
 
 
-@translation("aten::floor_divide", "aten::floor_divide.Scalar")
+@translation("aten::floor_divide", "aten::floor_divide.Scalar", "aten::floor_divide_.Tensor")
 def floor_divide(self, other):
     """floor_divide(Tensor self, Tensor other) -> Tensor"""
     x, y = _operands(self, other)
@@ -164,12 +165,17 @@ def fmod(self, other):
 
 
 @translation("aten::pow.Tensor_Scalar")
-@widened
 def pow_number(self, exponent):
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
-    (x,) = promoted(self, dtype=common_type(self, exponent))
-    if is_tensor(exponent):
+    if is_tensor(exponent) or (self.dtype in HALVES and abs(exponent) == 0.5):
+        # Of 16-bit numbers torch takes no root.
         return pow_tensor(self, exponent)
+    return _power_of_number(self, exponent)
+
+
+@widened
+def _power_of_number(base: Any, exponent: Any) -> Any:
+    (x,) = promoted(base, dtype=common_type(base, exponent))
     if x.dtype == _BOOL:
         return op.Or(x, op.Not(x)) if exponent == 0 else x
     if not is_float(x):
@@ -186,7 +192,7 @@ def pow_number(self, exponent):
     return special[exponent]() if exponent in special else op.Pow(x, typed(exponent, x))
 
 
-@translation("aten::pow.Scalar", "aten::pow.Tensor_Tensor")
+@translation("aten::pow.Scalar", "aten::pow.Tensor_Tensor", "aten::pow_.Tensor")
 @widened
 def pow_tensor(self, exponent):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
@@ -224,25 +230,28 @@ def _whole_power(x: Any, exponent: int) -> Any:
 
 
 def _integer_power(base: Any, exponent: Any) -> Any:
-    """Integer tensors to integer powers, exactly, by squaring.
-
-    Exponents from 64 on leave the range of every base but -1, 0 and 1; of these the parity decides.
-    """
-    dtype = base.dtype
+    """Integer tensors to integer powers. A negative power of what is not 1 or -1 is 0, as torch has it."""
     x, y = op.Cast(base, to=_INT64), op.Cast(exponent, to=_INT64)
-    is_odd = op.Equal(op.Mod(y, 2), 1)
-    result: Any = None
-    left, square = op.Min(op.Max(y, 0), 63), x
-    for bit in range(6):
-        factor = op.Where(op.Equal(op.Mod(left, 2), 1), square, typed(1, x))
-        result = factor if result is None else op.Mul(result, factor)
-        if bit < 5:
-            left, square = op.Div(left, 2), op.Mul(square, square)
-    small = op.Less(op.Abs(x), 2)
-    by_parity = op.Where(is_odd, x, op.Mul(x, x))
-    if dtype not in UNSIGNED:
-        by_parity = op.Where(op.Less(y, 0), op.Mul(by_parity, op.Cast(small, to=_INT64)), by_parity)
-    is_outside = op.Or(op.Less(y, 0), op.And(op.Greater(y, 63), small))
-    return op.Cast(op.Where(is_outside, by_parity, result), to=dtype)
+    if base.dtype not in UNSIGNED:
+        is_unit = op.Equal(op.Abs(x), 1)
+        x = op.Where(op.Or(op.GreaterOrEqual(y, 0), is_unit), x, typed(0, x))
+        y = op.Abs(y)
+    return op.Cast(_power(op.Expand(x, op.Shape(y)), op.Expand(y, op.Shape(x))), to=base.dtype)
 
 
+@script(default_opset=op)
+def _power(base: INT64, exponent: INT64) -> INT64:
+    """Powers of two tensors of one shape, by squaring, with the overflow that integers have."""
+    one = op.Constant(value_int=1)
+    two = op.Constant(value_int=2)
+    result = op.Expand(one, op.Shape(base))
+    # An empty tensor has no largest exponent.
+    exponents = op.Concat(op.Reshape(exponent, [-1]), op.Constant(value_ints=[0]), axis=0)
+    is_left = op.Cast(op.ReduceMax(exponents, keepdims=0), to=9)
+    while is_left:
+        is_odd = op.Equal(op.Mod(exponent, two), one)
+        result = op.Where(is_odd, op.Mul(result, base), result)
+        base = op.Mul(base, base)
+        exponent = op.Div(exponent, two)
+        is_left = op.Cast(op.ReduceMax(exponent, keepdims=0), to=9)
+    return result

@@ -1,6 +1,6 @@
 """Running sums, products, extremes and log-sums.
 
-ONNX has CumSum, and CumProd from opset 26. The others are built of whole-tensor operators, in one of two ways: for few or
+Of these ONNX has CumSum only. The others are built of whole-tensor operators, in one of two ways: for few or
 an unknown number of elements each prefix is laid out in a row of its own and reduced; for many, results over 1, 2, 4, ...
 elements are combined.
 """
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
-from onnxscript import opset26
 
 from opbridge.registry import translation
 from opbridge.translations._common import FLOATS, axis_of, const, size, widened
@@ -40,13 +39,6 @@ def cumprod(self, dim: int, dtype=None):
         return op.Identity(x)
     axis = axis_of(self, dim)
     return _running(x, self, axis, 1, lambda rows: op.ReduceProd(rows, [axis + 1], keepdims=0), op.Mul)
-
-
-@translation("aten::cumprod", opset=26)
-def cumprod_26(self, dim: int, dtype=None):
-    """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    x = summable(self, dtype)
-    return opset26.CumProd(x, axis_of(self, dim)) if self.shape else op.Identity(x)
 
 
 @translation("aten::logcumsumexp")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from onnxscript import opset18 as op
+from onnxscript import script
+from onnxscript.values import Opset
 
 from opbridge.registry import translation
 from opbridge.translations._common import const, size
@@ -18,12 +20,14 @@ _FEW = 25
 @translation("aten::cdist", "aten::_cdist_forward")
 def cdist(x1, x2, p: float = 2.0, compute_mode=None):
     """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
-    counts = (size(x1, -2), size(x2, -2))
     mode = compute_mode or 0
-    many = any(isinstance(count, int) and count > _FEW for count in counts)
-    if p == 2 and x1.shape[-1] != 0 and (mode == 1 or mode == 0 and many):
-        return euclidean_dist(x1, x2)
-    # Where the numbers of vectors are known only when the model runs, the exact form is right for all of them.
+    if p == 2 and mode != 2 and 0 not in (*x1.shape, *x2.shape):
+        counts = (x1.shape[-2], x2.shape[-2])
+        known = [count for count in counts if isinstance(count, int)]
+        if mode == 1 or any(count > _FEW for count in known):
+            return euclidean_dist(x1, x2)
+        if len(known) < 2:
+            return _euclidean_by_count(x1, x2)
     return _norm(op.Unsqueeze(x1, [-2]) - op.Unsqueeze(x2, [-3]), p, axis=max(len(x1.shape), len(x2.shape)))
 
 
@@ -31,13 +35,30 @@ def cdist(x1, x2, p: float = 2.0, compute_mode=None):
 def euclidean_dist(x1, x2):
     """_euclidean_dist(Tensor x1, Tensor x2) -> Tensor"""
     # |a - b|^2 as one product, (-2 a, |a|^2, 1) . (b, 1, |b|^2), as torch writes it, and so with torch's rounding.
-    square1, square2 = (op.ReduceSumSquare(x, [len(x.shape) - 1]) for x in (x1, x2))
-    one = const([1], x1.dtype)
-    left = op.Concat(x1 * -2.0, square1, op.Expand(one, op.Shape(square1)), axis=-1)
-    right = op.Concat(x2, op.Expand(one, op.Shape(square2)), square2, axis=-1)
     rank = len(x2.shape)
-    right = op.Transpose(right, perm=[*range(rank - 2), rank - 1, rank - 2])
+    x2 = op.Transpose(x2, perm=[*range(rank - 2), rank - 1, rank - 2])
+    square1, square2 = op.ReduceSumSquare(x1, [len(x1.shape) - 1]), op.ReduceSumSquare(x2, [rank - 2])
+    one1, one2 = (op.Expand(const(1, x1.dtype), op.Shape(square)) for square in (square1, square2))
+    left = op.Concat(x1 * -2.0, square1, one1, axis=-1)
+    right = op.Concat(x2, one2, square2, axis=-2)
     return op.Sqrt(op.Max(op.MatMul(left, right), 0.0))
+
+
+@script(Opset("opbridge", 1), default_opset=op)
+def _euclidean_by_count(x1, x2):
+    """The Euclidean distances in the form that torch takes for as many vectors as there are when the model runs."""
+    counts = op.Concat(op.Shape(x1, start=-2, end=-1), op.Shape(x2, start=-2, end=-1), axis=0)
+    if op.ReduceMax(counts, keepdims=0) > 25:
+        turned = op.Einsum(x2, equation="...ij->...ji")
+        square1 = op.ReduceSumSquare(x1, [-1])
+        square2 = op.ReduceSumSquare(turned, [-2])
+        left = op.Concat(x1 * op.CastLike(-2.0, x1), square1, op.Expand(op.CastLike(1.0, x1), op.Shape(square1)), axis=-1)
+        right = op.Concat(turned, op.Expand(op.CastLike(1.0, x1), op.Shape(square2)), square2, axis=-2)
+        squares = op.MatMul(left, right)
+        distances = op.Sqrt(op.Max(squares, op.CastLike(0.0, x1)))
+    else:
+        distances = op.ReduceL2(op.Unsqueeze(x1, [-2]) - op.Unsqueeze(x2, [-3]), [-1], keepdims=0)
+    return distances
 
 
 @translation("aten::pdist", "aten::_pdist_forward")

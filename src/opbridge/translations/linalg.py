@@ -17,9 +17,13 @@ from opbridge.translations._einsum import einsum as build_einsum
 @translation("aten::linear")
 def linear(input, weight, bias=None):
     """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
+    if 0 in input.shape or weight.shape[-1] == 0:
+        # onnxruntime's MatMul and its fusions fail on some tensors without elements.
+        shape = op.Concat(op.Shape(input, end=-1), op.Shape(weight, end=-1), axis=0)
+        return _plus(op.Expand(const(0, input.dtype), shape), bias)
     if len(weight.shape) == 1:
         return _plus(op.MatMul(input, weight), bias)
-    if len(input.shape) == 2 and input.dtype in FLOATS and input.shape[1] != 0:
+    if len(input.shape) == 2 and input.dtype in FLOATS:
         return op.Gemm(input, weight, bias, transB=1)
     return _plus(op.MatMul(input, op.Transpose(weight, perm=[1, 0])), bias)
 
@@ -75,6 +79,8 @@ def einsum(equation: str, tensors, path=None):
 @translation("aten::linalg_vander")
 def linalg_vander(x, N=None):
     """linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor"""
+    if len(x.shape) == 0:
+        x, N = op.Unsqueeze(x, [0]), 1 if N is None else N
     count = x.shape[-1] if N is None else N
     if not isinstance(count, int):
         raise TranslationError("The number of columns of linalg.vander has to be known at export. Give N=.")

@@ -11,7 +11,7 @@ from opbridge.registry import translation
 from opbridge.translations._common import FLOATS, axis_of, size
 from opbridge.translations._order import order, take
 
-_BOOL, _INT32, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT8
+_BOOL, _FLOAT, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8
 
 
 @translation("aten::sort")
@@ -64,12 +64,12 @@ def unique2(self, sorted: bool = True, return_inverse: bool = False, return_coun
     """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
     flat = op.Reshape(self, [-1])
     flat.shape = ir.Shape([None])
-    positions = _all_in_order(flat)
+    positions = order(flat, 0)
     in_order = op.Gather(flat, positions)
     is_new = _differs_from_the_one_before(in_order)
-    unique = op.Compress(in_order, is_new)
+    starts = op.Reshape(op.NonZero(is_new), [-1])
     inverse = op.Reshape(op.ScatterElements(positions, positions, _group(is_new)), op.Shape(self))
-    return unique, inverse, _run_lengths(is_new)
+    return op.Gather(in_order, starts), inverse, _run_lengths(starts, is_new)
 
 
 @translation("aten::_unique")
@@ -85,7 +85,8 @@ def unique_consecutive(self, return_inverse: bool = False, return_counts: bool =
         return unique_dim_consecutive(self, dim, return_inverse, return_counts)
     flat = op.Reshape(self, [-1])
     is_new = _differs_from_the_one_before(flat)
-    return op.Compress(flat, is_new), op.Reshape(_group(is_new), op.Shape(self)), _run_lengths(is_new)
+    starts = op.Reshape(op.NonZero(is_new), [-1])
+    return op.Gather(flat, starts), op.Reshape(_group(is_new), op.Shape(self)), _run_lengths(starts, is_new)
 
 
 @translation("aten::unique_dim_consecutive")
@@ -96,7 +97,8 @@ def unique_dim_consecutive(self, dim: int, return_inverse: bool = False, return_
     here, before = op.Slice(rows, [1], [_END], [0]), op.Slice(rows, [0], [-1], [0])
     differs = op.ReduceMax(op.Cast(op.Not(op.Equal(here, before)), to=_UINT8), [1], keepdims=0)
     is_new = op.Concat(_true_unless_empty(rows), op.Cast(differs, to=_BOOL), axis=0)
-    return op.Compress(self, is_new, axis=axis), _group(is_new), _run_lengths(is_new)
+    starts = op.Reshape(op.NonZero(is_new), [-1])
+    return op.Gather(self, starts, axis=axis), _group(is_new), _run_lengths(starts, is_new)
 
 
 @translation("aten::unique_dim")
@@ -108,10 +110,6 @@ def unique_dim(self, dim: int, sorted: bool = True, return_inverse: bool = False
 
 
 _END = 2**63 - 1
-
-
-def _all_in_order(flat: Any) -> Any:
-    return order(flat, 0)
 
 
 def _true_unless_empty(x: Any) -> Any:
@@ -130,8 +128,7 @@ def _group(is_new: Any) -> Any:
     return op.CumSum(op.Cast(is_new, to=_INT64), 0) - 1
 
 
-def _run_lengths(is_new: Any) -> Any:
-    starts = op.Reshape(op.NonZero(is_new), [-1])
+def _run_lengths(starts: Any, is_new: Any) -> Any:
     ends = op.Concat(op.Slice(starts, [1], [_END], [0]), op.Shape(is_new), axis=0)
     # Without elements there is an end and no start.
     return op.Slice(ends, [0], op.Shape(starts), [0]) - starts
@@ -145,44 +142,58 @@ def searchsorted(sorted_sequence, self, out_int32: bool = False, right: bool = F
     """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     sequence = sorted_sequence if sorter is None else op.GatherElements(sorted_sequence, sorter, axis=-1)
     if len(sorted_sequence.shape) > 1:
-        sequence = op.Unsqueeze(sequence, [-2])
-    return _places(sequence, self, right or side == "right")
+        sequence = op.Unsqueeze(sequence, [len(self.shape) - 1])
+    return _places(sequence, self, len(self.shape), right or side == "right")
 
 
 @translation("aten::searchsorted.Scalar")
 def searchsorted_scalar(sorted_sequence, self, out_int32: bool = False, right: bool = False, side=None, sorter=None):
     """searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     sequence = sorted_sequence if sorter is None else op.Gather(sorted_sequence, sorter)
-    return _places(sequence, op.CastLike(self, sequence), right or side == "right")
+    return _places(sequence, op.CastLike(self, sequence), 0, right or side == "right")
 
 
 @translation("aten::bucketize.Tensor")
 def bucketize(self, boundaries, out_int32: bool = False, right: bool = False):
     """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    return _places(boundaries, self, right)
+    return _places(boundaries, self, len(self.shape), right)
 
 
 @translation("aten::bucketize.Scalar")
 def bucketize_scalar(self, boundaries, out_int32: bool = False, right: bool = False):
     """bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    return _places(boundaries, op.CastLike(self, boundaries), right)
+    return _places(boundaries, op.CastLike(self, boundaries), 0, right)
 
 
-def _places(sequence: Any, values: Any, right: bool) -> Any:
+def _places(sequence: Any, values: Any, rank: int, right: bool) -> Any:
     """How many elements of a sorted sequence come before each value: those that are not larger (or equal, from the left).
 
     A nan among the values comes after everything.
     """
-    values = op.Unsqueeze(values, [-1])
+    if sequence.dtype != values.dtype:
+        common = _common_type(sequence.dtype, values.dtype)
+        sequence, values = op.Cast(sequence, to=common), op.Cast(values, to=common)
+    values = op.Unsqueeze(values, [rank])
     later = op.Greater(sequence, values) if right else op.GreaterOrEqual(sequence, values)
-    return op.ReduceSum(op.Cast(op.Not(later), to=_INT64), [-1], keepdims=0)
+    return op.ReduceSum(op.Cast(op.Not(later), to=_INT64), [rank], keepdims=0)
+
+
+def _common_type(one: Any, other: Any) -> Any:
+    """The type that torch's promotion gives two different types."""
+    floats = [dtype for dtype in (one, other) if dtype in FLOATS]
+    if len(floats) == 1:
+        return floats[0]
+    if one.bitwidth != other.bitwidth:
+        return max(one, other, key=lambda dtype: dtype.bitwidth)
+    return _FLOAT if floats else ir.DataType.INT16
 
 
 @translation("aten::isin.Tensor_Tensor")
 def isin(elements, test_elements, assume_unique: bool = False, invert: bool = False):
     """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
-    found = op.Equal(op.Unsqueeze(elements, [-1]), op.Reshape(op.CastLike(test_elements, elements), [-1]))
-    any_found = op.Cast(op.ReduceMax(op.Cast(found, to=_UINT8), [-1], keepdims=0), to=_BOOL)
+    rank = len(elements.shape)
+    found = op.Equal(op.Unsqueeze(elements, [rank]), op.Reshape(op.CastLike(test_elements, elements), [-1]))
+    any_found = op.Cast(op.ReduceMax(op.Cast(found, to=_UINT8), [rank], keepdims=0), to=_BOOL)
     return op.Not(any_found) if invert else any_found
 
 
