@@ -3,6 +3,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import onnxruntime
 import pytest
 import torch
 from handmade import onnx_model
@@ -109,6 +110,22 @@ def test_an_operator_in_place_is_its_new_value(wrong: str, expected: str | None)
         y = x + 1
         y.relu_()
         return y * 2
+
+    taken = capture(model, (rows(3, 4),))
+    graph = f"""(float[3, 4] x) => (float[3, 4] y) <float one = {{1}}, float two = {{2}}>
+        {{ a = Add(x, one) r = {wrong}(a) y = Mul(r, two) }}"""
+    difference = search(graph, taken, {"a": "add", "r": "relu_", "y": "mul"}).difference
+    named = difference.node if difference is not None and difference.is_beyond else None
+    assert named == expected
+
+
+@pytest.mark.parametrize(("wrong", "expected"), [("Abs", "relu_"), ("Relu", None)])
+def test_what_was_read_before_a_write_means_the_new_value_after_it(wrong: str, expected: str | None) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        same = y.view(3, 4)
+        y.relu_()
+        return same * 2
 
     taken = capture(model, (rows(3, 4),))
     graph = f"""(float[3, 4] x) => (float[3, 4] y) <float one = {{1}}, float two = {{2}}>
@@ -277,6 +294,19 @@ def test_the_optimiser_is_blamed_where_the_outputs_agree_without_it(net: Capture
     x = net.args[0]
     found = search(NET_GRAPH.format("Gelu", "Mul", "ReduceSum"), net, NET, outputs={0: Net()(x)})
     assert found.difference is None and "optimisations off" in found.reason
+
+
+def test_values_are_fetched_with_the_optimiser_off(net: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels: list[Any] = []
+    session = intermediate.session
+
+    def spied(model: Any, options: Any) -> Any:
+        levels.append(options.graph_optimization_level)
+        return session(model, options=options)
+
+    monkeypatch.setattr(intermediate, "session", spied)
+    search(NET_GRAPH.format("Gelu", "Mul", "ReduceSum"), net, NET)
+    assert levels == [onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL]
 
 
 def test_files_without_metadata_or_of_another_graph_name_nothing(net: Capture) -> None:

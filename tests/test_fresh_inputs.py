@@ -106,6 +106,7 @@ def test_position_ids_go_on_at_another_length() -> None:
     positions = torch.arange(2, 8).expand(2, 6)
     assert torch.equal(fresh(positions, (3, 9)), torch.arange(2, 11).expand(3, 9))
     assert torch.equal(fresh(positions, (1, 3)), torch.arange(2, 5).expand(1, 3))
+    assert fresh(torch.tensor([30, 20, 10]), (5,)).tolist() == [30, 20, 10, 0, -10]
     batch = torch.arange(3).reshape(3, 1)
     assert torch.equal(fresh(batch, (5, 1)), torch.arange(5).reshape(5, 1))
 

@@ -37,7 +37,7 @@ def operator_name(target: Any) -> str | None:
     if isinstance(target, torch._ops.OpOverloadPacket) or not callable(target):
         return None
     module = getattr(target, "__module__", None)
-    if module in ("_operator", "math", "torch"):
+    if module in ("_operator", "builtins", "math", "torch"):
         return f"{module}::{target.__name__}"
     return None
 

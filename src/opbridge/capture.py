@@ -31,6 +31,7 @@ from opbridge.capture_model import (
     example_inputs,
     fit_signature,
     frozen_inputs,
+    inputs_of_program,
     training_notes,
 )
 from opbridge.capture_shapes import Shapes, resolve
@@ -93,7 +94,10 @@ def capture(
     start = time.perf_counter()
     args, kwargs = example_inputs(args, kwargs)
     if isinstance(model, ExportedProgram):
-        return _given(model, args, kwargs, dynamic_shapes, start)
+        args, kwargs = inputs_of_program(model, args, kwargs, dynamic_shapes)
+        leaves = pytree.tree_leaves((args, kwargs))
+        names, notes = dim_names(model, leaves, {}), [*frozen_inputs(model, leaves)]
+        return Capture(model, None, args, kwargs, "given", names, tuple(notes), time.perf_counter() - start)
     module = as_module(model, args, kwargs)
     fit_signature(module, args, kwargs)
     run = _Run(module, args, kwargs, resolve(module, args, kwargs, dynamic_shapes))
@@ -244,28 +248,3 @@ class _Run:
         except Exception as error:
             return error
         return None
-
-
-def _given(
-    program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, start: float
-) -> Capture:
-    if dynamic_shapes is not None:
-        raise UsageError(
-            "dynamic_shapes is given with an ExportedProgram, whose dimensions are settled. Pass dynamic_shapes to "
-            "torch.export.export instead, or the model itself to opbridge."
-        )
-    if not args and not kwargs:
-        if program.example_inputs is None:
-            raise UsageError("The ExportedProgram holds no example inputs. Pass them as args and kwargs.")
-        args, kwargs = program.example_inputs
-    leaves = pytree.tree_leaves((args, kwargs))
-    wanted = len(program.graph_signature.user_inputs)
-    if len(leaves) != wanted:
-        raise UsageError(
-            f"The ExportedProgram has {wanted} inputs, and {len(leaves)} were given. Pass inputs like those it was"
-            " made with."
-        )
-    notes = tuple(frozen_inputs(program, leaves))
-    return Capture(
-        program, None, args, kwargs, "given", dim_names(program, leaves, {}), notes, time.perf_counter() - start
-    )

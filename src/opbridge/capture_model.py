@@ -28,6 +28,7 @@ __all__ = [
     "example_inputs",
     "fit_signature",
     "frozen_inputs",
+    "inputs_of_program",
     "register_containers",
     "training_notes",
 ]
@@ -140,6 +141,31 @@ def example_inputs(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, A
 def _refuse_array(value: Any, what: str) -> None:
     if isinstance(value, numpy.ndarray | numpy.generic):
         raise UsageError(f"{what} is a NumPy {type(value).__name__}. Convert it with torch.as_tensor.")
+
+
+def inputs_of_program(
+    program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The example inputs of a program that was given: those given with it, else those it was made with.
+
+    Raises:
+        UsageError: Inputs that do not fit, or none, or dynamic shapes.
+    """
+    if dynamic_shapes is not None:
+        raise UsageError(
+            "dynamic_shapes is given with an ExportedProgram, whose dimensions are settled. Pass dynamic_shapes to "
+            "torch.export.export instead, or the model itself to opbridge."
+        )
+    if not args and not kwargs:
+        if program.example_inputs is None:
+            raise UsageError("The ExportedProgram holds no example inputs. Pass them as args and kwargs.")
+        args, kwargs = program.example_inputs
+    given, wanted = len(pytree.tree_leaves((args, kwargs))), len(program.graph_signature.user_inputs)
+    if given != wanted:
+        raise UsageError(
+            f"The ExportedProgram has {wanted} inputs, and {given} were given. Pass inputs like those it was made with."
+        )
+    return args, kwargs
 
 
 def fit_signature(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

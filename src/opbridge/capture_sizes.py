@@ -138,8 +138,10 @@ def settle_sizes(
             continue
         if _EQUAL.fullmatch(expression) and not named.issuperset(places):
             continue
-        if not _always(expression, symbols, ranges):
-            told.setdefault(_readable(expression, shown), line)
+        text = _readable(expression, shown)
+        sides = re.sub(r"[()]", "", text).split(" == ")
+        if sides[0] != sides[-1] and not _always(expression, symbols, ranges):
+            told.setdefault(text, line)
     left = [f"{place} == {size}" for place, size in fixed.items()]
     return [*told.items(), *((text, None) for text in left if text not in told)]
 

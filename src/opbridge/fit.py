@@ -116,11 +116,20 @@ def _wider(
     node: ir.Node, types: dict[str, ir.DataType], target: Target
 ) -> tuple[frozenset[str], ir.DataType, ir.DataType] | None:
     """The type variables to widen, from which type, and to which."""
+    constraints = onnx.defs.get_schema(node.op_type, target.opset).type_constraints
+    permitted = {constraint.type_param_str: constraint.allowed_type_strs for constraint in constraints}
     for narrow in dict.fromkeys(types.values()):
-        names = frozenset(name for name, dtype in types.items() if dtype == narrow)
         for wide in _WIDER.get(narrow, ()):
+            # The condition of a Where is a truth value, whatever else is one too.
+            names = frozenset(
+                name
+                for name, dtype in types.items()
+                if dtype == narrow and _spelled(wide) in permitted.get(name, (_spelled(wide),))
+            )
             for chosen in (names, *(frozenset({name}) for name in sorted(names) if len(names) > 1)):
-                if not _lacks(node, {name: wide if name in chosen else dtype for name, dtype in types.items()}, target):
+                if chosen and not _lacks(
+                    node, {name: wide if name in chosen else dtype for name, dtype in types.items()}, target
+                ):
                     return chosen, narrow, wide
     return None
 

@@ -32,9 +32,9 @@ class Program:
         timings: Seconds that each stage took, by its name.
     """
 
-    model: ir.Model
-    plan: Plan
-    capture: Capture
+    model: ir.Model = field(repr=False)
+    plan: Plan = field(repr=False)
+    capture: Capture = field(repr=False)
     path: Path | None = None
     files: list[Path] = field(default_factory=list)
     verification: Verification | None = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
@@ -228,6 +230,12 @@ def clamp(self, min=None, max=None):
     """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
     bounds = [bound for bound in (min, max) if bound is not None]
     dtype = common_type(self, *bounds)
+    if not dtype.is_floating_point() and dtype != _BOOL:
+        # A number beyond the type's range bounds nothing.
+        limits = np.iinfo(dtype.numpy())
+        min = min if min is None or is_tensor(min) else builtins.max(min, int(limits.min))
+        max = max if max is None or is_tensor(max) else builtins.min(max, int(limits.max))
+        bounds = [bound for bound in (min, max) if bound is not None]
     x, *limits = promoted(self, *bounds, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
     if len(bounds) == 2 and not any(map(is_tensor, bounds)) and not any(map(math.isnan, bounds)):
         return op.Cast(op.Clip(x, *limits), to=dtype)

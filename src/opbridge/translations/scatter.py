@@ -206,8 +206,9 @@ def index_select(self, dim: int, index):
 @translation("aten::gather")
 def gather(self, dim: int, index, sparse_grad: bool = False):
     """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
-    if not self.shape or not index.shape:
-        return op.Reshape(op.Gather(as_vector(self), op.Reshape(index, [-1])), op.Shape(index))
+    if len(self.shape) != len(index.shape) or not self.shape:
+        # One of them is 0-d, or the index is empty.
+        return op.Gather(op.Reshape(self, [-1]), index)
     return op.GatherElements(self, _as_int64(index), axis=axis_of(self, dim))
 
 
@@ -250,10 +251,15 @@ def masked_scatter(self, mask, source):
 # Positions of the elements that are not zero
 
 
+def _truth(x: Any) -> Any:
+    """A tensor in a type that ONNX Runtime's NonZero takes."""
+    return x if x.dtype in (_BOOL, _FLOAT, _INT64, _UINT8, ir.DataType.INT32) else op.Cast(x, to=_BOOL)
+
+
 @translation("aten::nonzero", "aten::argwhere")
 def nonzero(self):
     """nonzero(Tensor self) -> Tensor"""
-    rows = op.Transpose(op.NonZero(self), perm=[1, 0])
+    rows = op.Transpose(op.NonZero(_truth(self)), perm=[1, 0])
     # ONNX Runtime gives a 0-d tensor's only element a coordinate; it has none.
     return rows if self.shape else op.Slice(rows, [0], [0], [1])
 
@@ -261,7 +267,7 @@ def nonzero(self):
 @translation("aten::nonzero_numpy")
 def nonzero_numpy(self):
     """nonzero_numpy(Tensor self) -> Tensor[]"""
-    positions = op.NonZero(as_vector(self))
+    positions = op.NonZero(_truth(as_vector(self)))
     return [op.Gather(positions, axis, axis=0) for axis in range(max(len(self.shape), 1))]
 
 
