@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -208,6 +211,20 @@ def test_sizes_that_the_capture_excludes_are_left_out_unless_they_agree(tmp_path
     found = opbridge.verify(path, agreeing, (rows(4, 3),), dynamic_shapes=shapes)
     assert found.ok and labels(found)[3:] == ["n=1, m=1", "n=8, m=6"]
     assert [run.label for run in found.left_out] == ["n=8, m=6"]
+
+
+def test_a_size_that_the_capture_excludes_does_not_hide_a_mismatch_at_another(tmp_path: Path) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + x.shape[0] / 4 if x.shape[0] * x.shape[1] % 12 == 0 else x * 2
+
+    shapes = {"x": {0: "n", 1: "m"}}
+    taken = capture(model, (rows(4, 3),), dynamic_shapes=shapes)
+    graph = "(float[n, m] x) => (float[n, m] y) <float one = {1}> { y = Add(x, one) }"
+    path = saved(tmp_path, graph, taken, {"y": "add"})
+    found = opbridge.verify(path, model, (rows(4, 3),), dynamic_shapes=shapes)
+    assert labels(found)[-1] == "n=8, m=6" and [run.label for run in found.runs if not run.ok] == ["n=8, m=6"]
+    assert "n=1, m=1" in [run.label for run in found.left_out]
+    assert found.difference is not None and found.difference.operator == "aten::add.Tensor"
 
 
 def test_fresh_inputs_that_the_model_refuses_are_left_out_but_the_example_is_not(tmp_path: Path) -> None:
@@ -469,6 +486,16 @@ def test_a_program_knows_its_model_and_its_inputs(tmp_path: Path) -> None:
         opbridge.verify(program, args=(rows(7, 3), rows(1)))
 
 
+def test_keyword_inputs_go_by_the_order_of_the_capture() -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x - y
+
+    kwargs = {"x": rows(2), "y": rows(2, seed=1)}
+    taken = capture(model, (), kwargs)
+    program = Program(onnx_model("(float[2] x, float[2] y) => (float[2] z) { z = Sub(x, y) }"), Plan([], 20), taken)
+    assert opbridge.verify(program, kwargs=dict(reversed(kwargs.items()))).ok
+
+
 def test_a_program_that_differs_only_at_another_size_names_the_operator() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return (x + 1).sum(0) / x.shape[0]
@@ -533,3 +560,12 @@ def test_nothing_is_warned_about(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert opbridge.verify(path, Scaled(), (rows(2, 3),)).ok
+
+
+def test_the_report_can_be_read_without_torch() -> None:
+    code = "import sys, opbridge.verification; sys.exit('torch' in sys.modules)"
+    path = os.pathsep.join(sys.path)
+    assert (
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+        == 0
+    )

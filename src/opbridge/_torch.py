@@ -11,6 +11,7 @@ import functools
 import logging
 import os
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -102,16 +103,35 @@ def without_autograd() -> Iterator[None]:
 
 def output_paths(program: Any) -> list[str]:
     """A name for each leaf of a program's output, from its place in it: "logits", "hidden_states.0", "output"."""
-    from torch.utils import _pytree
+    paths = _leaf_paths(program.call_spec.out_spec)
+    return [f"output_{path}" if path[:1].isdigit() else path or "output" for path in paths]
 
-    spec = program.call_spec.out_spec
-    tree = _pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
-    paths = []
-    for path, _ in _pytree.tree_flatten_with_path(tree)[0]:
-        parts = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
-        text = ".".join(parts)
-        paths.append(f"output_{text}" if text[:1].isdigit() else text or "output")
-    return paths
+
+def _leaf_paths(spec: Any) -> list[str]:
+    if spec.is_leaf():
+        return [""]
+    children = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
+    names = _child_names(spec.context, len(children))
+    return [
+        f"{name}.{path}" if path else name
+        for name, child in zip(names, children, strict=True)
+        for path in _leaf_paths(child)
+    ]
+
+
+def _child_names(context: Any, count: int) -> list[str]:
+    """The keys of a container, which pytree keeps in its context: a list of them, or such a list as its first item."""
+    for keys in (context, context[0] if isinstance(context, (list, tuple)) and context else None):
+        if isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(key, str) for key in keys):
+            return [str(key) for key in keys]
+    return [str(index) for index in range(count)]
+
+
+def without_writes(program: Any) -> Any:
+    """A program without in-place operators, views of what is written to, and autocast regions; no operator decomposed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 uses an old name of its own
+        return program.run_decompositions({})
 
 
 @contextlib.contextmanager
@@ -193,8 +213,15 @@ def hint_kind(value: object) -> str | None:
 
 
 def is_shapes_spec(value: object) -> bool:
-    """Whether this is a ShapesSpec or ParamsSpec, the form of dynamic shapes that came with torch 2.14."""
+    """Whether this is a ShapesSpec or ParamsSpec, a form of dynamic shapes that torch 2.15 takes."""
     return type(value).__module__ == "torch.fx.experimental.dynamic_spec"
+
+
+def takes_shapes_specs() -> bool:
+    """Whether this torch.export takes them; torch 2.13 has the classes, for torch.compile only."""
+    import torch.export._trace as trace
+
+    return hasattr(trace, "ShapesSpec")
 
 
 def map_shapes(

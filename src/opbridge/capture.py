@@ -17,8 +17,10 @@ from opbridge import _torch, capture_model
 from opbridge.capture_advice import (
     advise,
     advise_eager,
+    advise_others,
     advise_shapes,
     is_data_dependent,
+    is_final,
     is_shape_violation,
     model_line,
     reason,
@@ -104,6 +106,7 @@ def capture(
     program = run.program()
     leaves = pytree.tree_leaves((args, kwargs))
     notes = [*run.notes, *frozen_inputs(program, leaves), *training_notes(module, program), *run.size_notes(program)]
+    run.check_others(program)
     names = dim_names(program, leaves, run.shapes.axes)
     reference = module if isinstance(model, torch.nn.Module) else model
     return Capture(program, reference, args, kwargs, run.strategy, names, tuple(notes), time.perf_counter() - start)
@@ -126,7 +129,7 @@ class _Run:
     def program(self) -> ExportedProgram:
         """The first attempt that succeeds; else the advice."""
         try:
-            program = self._default()
+            return self._default()
         except Exception as error:
             if str(error).startswith("Unsupported input type"):
                 kind = str(error).partition("'")[2].partition("'")[0]
@@ -134,13 +137,7 @@ class _Run:
                     f"Among the inputs is a {kind}, which torch.export does not take. Give tensors, numbers, strings "
                     "and None, in tuples, lists, dicts and dataclasses."
                 ) from error
-            program = self._strict(error)
-        if self.shapes.verify is not None:
-            try:
-                self.shapes.verify(program)
-            except Exception as error:
-                raise CaptureError(advise(error)) from error
-        return program
+            return self._strict(error)
 
     def size_notes(self, program: ExportedProgram) -> Iterator[str]:
         """Which sizes the capture is for, where these are not all that the dynamic shapes allow."""
@@ -150,6 +147,14 @@ class _Run:
             if len(demands) > len(told):
                 told.append(f"{len(demands) - len(told)} more conditions hold")
             yield f"the capture is the model only where {', '.join(told)}; other sizes are not covered"
+
+    def check_others(self, program: ExportedProgram) -> None:
+        """Refuses a capture that does not take the further inputs that the user gave."""
+        if self.shapes.verify is not None:
+            try:
+                self.shapes.verify(program)
+            except Exception as error:
+                raise CaptureError(advise_others(error, self._demands(program))) from error
 
     def _default(self) -> ExportedProgram:
         with Watch(self.module) as watch:
@@ -182,11 +187,14 @@ class _Run:
             failure = self._eager_failure()
         if failure is not None:
             raise CaptureError(advise_eager(failure, described(self.args, self.kwargs))) from failure
+        if is_final(error):
+            raise CaptureError(advise(error)) from error
         self.general, self.strategy = self.dynamic, "strict"
         try:
             program = self._export()
         except Exception:
-            raise CaptureError(advise(error, mode=self._is_the_mode())) from error
+            mode = is_data_dependent(error) and self._is_the_mode()
+            raise CaptureError(advise(error, mode=mode)) from error
         self.notes.append(f"captured with torch.export's strict mode, as its default mode stops: {reason(error)}")
         self.notes += watch.notes()
         return program
@@ -202,6 +210,7 @@ class _Run:
             warnings.catch_warnings(),
         ):
             warnings.filterwarnings("ignore", message="The tensor attribute")  # said by a note of ours
+            warnings.filterwarnings("ignore", module=r"torch\._dynamo")  # about how it traces
             return torch.export.export(
                 self.module,
                 self.args,

@@ -16,7 +16,17 @@ import torch
 
 from opbridge.sources import Source, innermost
 
-__all__ = ["advise", "advise_eager", "advise_shapes", "is_data_dependent", "is_shape_violation", "model_line", "reason"]
+__all__ = [
+    "advise",
+    "advise_eager",
+    "advise_others",
+    "advise_shapes",
+    "is_data_dependent",
+    "is_final",
+    "is_shape_violation",
+    "model_line",
+    "reason",
+]
 
 _KEEP_TENSOR = (
     "Keep it a tensor (one of no dimensions acts like a number, and a Python list to index becomes a tensor as well); "
@@ -220,6 +230,15 @@ def advise_shapes(error: BaseException, demands: Sequence[tuple[str, Source | No
     )
 
 
+def advise_others(error: BaseException, demands: Sequence[tuple[str, Source | None]]) -> str:
+    """A paragraph about further inputs that a capture does not take."""
+    said = "; ".join(f"{text} ({source})" if source else text for text, source in demands[:4]) or _first_line(error)
+    return (
+        f"The capture does not take all of the additional inputs that dynamic_shapes holds: it needs {said}. Leave out "
+        "those that it does not take, or change the model so that it takes them."
+    )
+
+
 def reason(error: BaseException) -> str:
     """The same as `advise` in a clause, for a note."""
     source, _ = _origin(error)
@@ -230,6 +249,11 @@ def reason(error: BaseException) -> str:
 def is_data_dependent(error: BaseException) -> bool:
     """Whether Python asked for what only the data decides."""
     return re.search(_DATA_DEPENDENT, _said(error)) is not None
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether the strict mode fails on the same."""
+    return re.search(r"UnsupportedOperatorException|Found <class '(?!numpy)", _said(error)) is not None
 
 
 def is_shape_violation(error: BaseException) -> bool:

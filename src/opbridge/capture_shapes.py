@@ -80,6 +80,8 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     if dynamic_shapes is None:
         return Shapes()
     if _torch.is_shapes_spec(dynamic_shapes):
+        if not _torch.takes_shapes_specs():
+            raise UsageError(f"The torch.export of torch {torch.__version__} takes no {type(dynamic_shapes).__name__}.")
         return Shapes(dynamic_shapes)
     arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     verify = None

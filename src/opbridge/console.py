@@ -238,7 +238,7 @@ def print_verification(console: Console, verification: Verification) -> None:
     if not verification.ok:
         console.print(Text(f"\n{verification.describe_mismatch()}\n", "red"))
     for run in verification.left_out:
-        console.print(Text(f"left out: {run.label}: the model itself raises {run.left_out}", "yellow"))
+        console.print(Text(f"left out: {run.label}: {run.left_out}", "yellow"))
     if verification.kept:
         console.print(Text(f"as in the example throughout: {', '.join(verification.kept)}", "dim"))
     for note in verification.notes if verification.ok else ():

@@ -55,7 +55,7 @@ def functionalize(program: ExportedProgram) -> tuple[ExportedProgram, Dataflow]:
     """
     flow = _analyse(program.graph_module, lifted_tensors(program))
     if flow is None:
-        program = program.run_decompositions({})
+        program = _torch.without_writes(program)
         flow = _analyse(program.graph_module, lifted_tensors(program))
         if flow is None:
             raise CaptureError(

@@ -340,10 +340,14 @@ def _sources(nodes: Sequence[Node]) -> tuple[Source, ...]:
 
 def has_complex(node: Node) -> bool:
     """Whether a node takes complex tensors."""
-    return any(_is_complex(argument.meta.get("val")) for argument in node.all_input_nodes)
+    return any(is_complex(argument) for argument in node.all_input_nodes)
 
 
-def _is_complex(value: Any) -> bool:
+def is_complex(node: Node) -> bool:
+    """Whether a node stands for a complex tensor, or a list that starts with one."""
+    value = node.meta.get("val")
+    if isinstance(value, (list, tuple)) and value:
+        value = value[0]
     return isinstance(value, torch.Tensor) and value.is_complex()
 
 

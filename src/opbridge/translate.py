@@ -22,7 +22,7 @@ from opbridge import _onnxscript, _torch, control_flow, signature, tensors
 from opbridge.builder import Builder, Tensor
 from opbridge.errors import TranslationError, UsageError
 from opbridge.functionalize import lifted_tensors
-from opbridge.plan import Plan, Step
+from opbridge.plan import Plan, Step, is_complex
 from opbridge.promotion import computation_dtype
 from opbridge.sources import innermost
 
@@ -156,7 +156,7 @@ class _Translator:
             free = output.producer() is not None and not any(output is other for other in outputs)
             if not free:
                 output = self.builder.node("Identity", [output], {}, [output.dtype], shapes=[output.shape])[0]
-            output.name = self.builder.unique(name)
+            _rename(output, self.builder.unique(name))
             outputs.append(output)
         return outputs
 
@@ -263,23 +263,28 @@ class _Translator:
         promoted = computation_dtype(node)
         minus_one_for_none = entry.origin == "torchlib"
 
-        def convert(name: str, value: Any) -> Any:
+        def convert(name: str, value: Any, argument: Any) -> Any:
             if value is None and name == "dtype" and minus_one_for_none:
                 return -1
+            if promoted is not None and promoted.is_complex and isinstance(value, (torch.Tensor, Tensor)):
+                return self.as_pair(self.as_tensor(value), promoted, isinstance(argument, Node) and is_complex(argument))
             return self.as_argument(value, promoted)
 
         schema = getattr(node.target, "_schema", None)
         declared = [argument.name for argument in schema.arguments] if schema is not None else []
-        named = dict(zip(declared, args, strict=False))
-        positional = [convert(declared[i] if i < len(declared) else "", value) for i, value in enumerate(args)]
-        keywords = {name: convert(name, value) for name, value in kwargs.items()}
+        unnamed = [""] * (len(args) - len(declared))
+        positional = [
+            convert(name, value, argument)
+            for name, value, argument in zip([*declared[: len(args)], *unnamed], args, node.args, strict=True)
+        ]
+        keywords = {name: convert(name, value, node.kwargs[name]) for name, value in kwargs.items()}
         names, takes_more, takes_named = _onnxscript.parameters(entry.function)
         if not takes_named:
             keywords = {
                 name: value for name, value in keywords.items() if name in names or name not in signature.HOLDING
             }
         if not takes_more and len(positional) > len(names):
-            extra = list(named)[len(names) :]
+            extra = declared[len(names) : len(positional)]
             if all(name in signature.HOLDING for name in extra):
                 positional = positional[: len(names)]
         return entry.function(*positional, **keywords)
@@ -355,6 +360,15 @@ class _Translator:
             return str(value)
         return value
 
+    def as_pair(self, value: Tensor, dtype: torch.dtype, is_pair: bool) -> Tensor:
+        """A value in a complex dtype: real and imaginary part in a trailing dimension of 2."""
+        value = self.builder.emit("Cast", (value,), {"to": tensors.onnx_dtype(dtype.to_real())})
+        if is_pair:
+            return value
+        column = self.builder.emit("Unsqueeze", (value, [-1]))
+        rank = value.rank if value.rank is not None else 0
+        return self.builder.emit("Pad", (column, [0] * (2 * rank + 1) + [1]))
+
     def as_operand(self, value: Any) -> Any:
         """An argument of a higher-order operator: tensors as values of the graph, graphs as they are."""
         if isinstance(value, (list, tuple)):
@@ -427,6 +441,16 @@ def _label(node: Node, operator: str) -> tuple[str, dict[str, str]]:
     if frames:
         metadata["opbridge.source"] = str(frames[0])
     return (f"{module}/{short}" if module else short), metadata
+
+
+def _rename(value: Tensor, name: str) -> None:
+    """Renames a value, in the metadata of the node that makes it too."""
+    producer = value.producer()
+    if producer is not None and "opbridge.output" in producer.metadata_props:
+        names = producer.metadata_props["opbridge.output"].split(" ")
+        renamed = (name if each == value.name else each for each in names)
+        producer.metadata_props["opbridge.output"] = " ".join(renamed)
+    value.name = name
 
 
 def _append(metadata: dict[str, str], key: str, text: str) -> None:

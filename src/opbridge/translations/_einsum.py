@@ -159,7 +159,7 @@ def _without_broadcast(operand: _Operand, other: _Operand) -> _Operand:
     ones = [
         letter
         for letter in operand.letters
-        if letter in other.letters and operand.sizes[letter] == 1 and not _is_one(other.sizes[letter])
+        if letter in other.letters and _is_one(operand.sizes[letter]) and not _is_one(other.sizes[letter])
     ]
     return operand.without_ones(ones)
 

@@ -29,9 +29,11 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ):
-    """scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"""
+    """scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0,
+    bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
+    """
     if dropout_p:
-        raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() before exporting.")
+        raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() first.")
     if enable_gqa and not _same(query.shape[-3], key.shape[-3]):
         return _grouped_attention(query, key, value, attn_mask, is_causal, scale)
     scores = _scores(query, key, len(key.shape), scale)
@@ -44,9 +46,11 @@ def scaled_dot_product_attention(
 def flash_attention_for_cpu(
     query, key, value, dropout_p: float = 0.0, is_causal: bool = False, attn_mask=None, scale: float | None = None
 ):
-    """_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"""
+    """_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool
+    is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)
+    """
     if dropout_p:
-        raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() before exporting.")
+        raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() first.")
     scores = _scores(query, key, len(key.shape), scale)
     if is_causal:
         scores = scores + _causal(query, key)
@@ -82,7 +86,10 @@ def native_multi_head_attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ):
-    """_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)"""
+    """_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor
+    qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool
+    average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)
+    """
     weights = op.Split(op.Transpose(qkv_weight, perm=[1, 0]), num_outputs=3, axis=1)
     biases = op.Split(qkv_bias, num_outputs=3, axis=0)
     q, k, v = (
@@ -123,7 +130,11 @@ def transformer_encoder_layer_fwd(
     mask=None,
     mask_type: int | None = None,
 ):
-    """_transformer_encoder_layer_fwd(Tensor src, int embed_dim, int num_heads, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, bool use_gelu, bool norm_first, float eps, Tensor norm_weight_1, Tensor norm_bias_1, Tensor norm_weight_2, Tensor norm_bias_2, Tensor ffn_weight_1, Tensor ffn_bias_1, Tensor ffn_weight_2, Tensor ffn_bias_2, Tensor? mask=None, int? mask_type=None) -> Tensor"""
+    """_transformer_encoder_layer_fwd(Tensor src, int embed_dim, int num_heads, Tensor qkv_weight, Tensor qkv_bias,
+    Tensor proj_weight, Tensor proj_bias, bool use_gelu, bool norm_first, float eps, Tensor norm_weight_1, Tensor
+    norm_bias_1, Tensor norm_weight_2, Tensor norm_bias_2, Tensor ffn_weight_1, Tensor ffn_bias_1, Tensor ffn_weight_2,
+    Tensor ffn_bias_2, Tensor? mask=None, int? mask_type=None) -> Tensor
+    """
 
     def attended(x: Any) -> Any:
         return native_multi_head_attention(
@@ -132,10 +143,7 @@ def transformer_encoder_layer_fwd(
 
     def fed_forward(x: Any) -> Any:
         hidden = op.MatMul(x, op.Transpose(ffn_weight_1, perm=[1, 0])) + ffn_bias_1
-        if use_gelu:
-            hidden = hidden * 0.5 * (op.Erf(hidden * math.sqrt(0.5)) + 1.0)
-        else:
-            hidden = op.Relu(hidden)
+        hidden = hidden * 0.5 * (op.Erf(hidden * math.sqrt(0.5)) + 1.0) if use_gelu else op.Relu(hidden)
         return op.MatMul(hidden, op.Transpose(ffn_weight_2, perm=[1, 0])) + ffn_bias_2
 
     def normed(x: Any, weight: Any, bias: Any) -> Any:
@@ -230,4 +238,6 @@ def _as_score_mask(mask: Any, mask_type: int | None) -> Any:
         return op.Unsqueeze(mask, [1, 2])
     if mask_type == 2 and len(mask.shape) == 4:
         return mask
-    raise TranslationError("Of the fused attention's masks, those for queries, for keys and for both (4-D) are translated.")
+    raise TranslationError(
+        "Of the fused layers' masks, those for attention, for padding and for both (4-D) are translated."
+    )

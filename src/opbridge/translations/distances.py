@@ -52,7 +52,9 @@ def _euclidean_by_count(x1, x2):
         turned = op.Einsum(x2, equation="...ij->...ji")
         square1 = op.ReduceSumSquare(x1, [-1])
         square2 = op.ReduceSumSquare(turned, [-2])
-        left = op.Concat(x1 * op.CastLike(-2.0, x1), square1, op.Expand(op.CastLike(1.0, x1), op.Shape(square1)), axis=-1)
+        left = op.Concat(
+            x1 * op.CastLike(-2.0, x1), square1, op.Expand(op.CastLike(1.0, x1), op.Shape(square1)), axis=-1
+        )
         right = op.Concat(turned, op.Expand(op.CastLike(1.0, x1), op.Shape(square2)), square2, axis=-2)
         squares = op.MatMul(left, right)
         distances = op.Sqrt(op.Max(squares, op.CastLike(0.0, x1)))

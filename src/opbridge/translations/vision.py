@@ -33,7 +33,10 @@ def deform_conv2d(
     offset_groups: int,
     use_mask: bool,
 ):
-    """deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor"""
+    """deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt
+    stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups,
+    bool use_mask) -> Tensor
+    """
     # torchvision passes a mask without elements where there is none, and says so in use_mask.
     return opset19.DeformConv(
         input,
@@ -68,7 +71,9 @@ def nms(dets, scores, iou_threshold: float):
 def roi_align(
     input, rois, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int, aligned: bool
 ):
-    """roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor"""
+    """roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int
+    sampling_ratio, bool aligned) -> Tensor
+    """
     return op.RoiAlign(
         input,
         op.Slice(rois, [1], [5], [1]),
@@ -85,7 +90,9 @@ def roi_align(
 def roi_align_gathered(
     input, rois, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int, aligned: bool
 ):
-    """roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor"""
+    """roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int
+    sampling_ratio, bool aligned) -> Tensor
+    """
     shift, least = (0.5, None) if aligned else (0.0, 1.0)
     y = _bilinear_taps(input, rois, 0, pooled_height, spatial_scale, shift, least, sampling_ratio)
     x = _bilinear_taps(input, rois, 1, pooled_width, spatial_scale, shift, least, sampling_ratio)
@@ -95,7 +102,9 @@ def roi_align_gathered(
 
 @translation("torchvision::ps_roi_align")
 def ps_roi_align(input, rois, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int):
-    """ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)"""
+    """ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int
+    sampling_ratio) -> (Tensor, Tensor)
+    """
     y = _bilinear_taps(input, rois, 0, pooled_height, spatial_scale, 0.5, None, sampling_ratio)
     x = _bilinear_taps(input, rois, 1, pooled_width, spatial_scale, 0.5, None, sampling_ratio)
     samples = y.samples * x.samples
@@ -107,7 +116,9 @@ def ps_roi_align(input, rois, spatial_scale: float, pooled_height: int, pooled_w
 
 @translation("torchvision::roi_pool")
 def roi_pool(input, rois, spatial_scale: float, pooled_height: int, pooled_width: int):
-    """roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)"""
+    """roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor,
+    Tensor)
+    """
     y = _cells(input, rois, 0, pooled_height, spatial_scale, last_included=True)
     x = _cells(input, rois, 1, pooled_width, spatial_scale, last_included=True)
     inside = _together(y, x, op.And(*_pairs(y.weights, x.weights)))
@@ -125,7 +136,9 @@ def roi_pool(input, rois, spatial_scale: float, pooled_height: int, pooled_width
 
 @translation("torchvision::ps_roi_pool")
 def ps_roi_pool(input, rois, spatial_scale: float, pooled_height: int, pooled_width: int):
-    """ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)"""
+    """ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) ->
+    (Tensor, Tensor)
+    """
     bins = (pooled_height, pooled_width)
     y = _cells(input, rois, 0, pooled_height, spatial_scale, last_included=False)
     x = _cells(input, rois, 1, pooled_width, spatial_scale, last_included=False)
@@ -159,7 +172,9 @@ class _Taps:
 def _bilinear_taps(
     input: Any, rois: Any, axis: int, bins: int, spatial_scale: float, shift: float, least: float | None, ratio: int
 ) -> _Taps:
-    """Two taps for each sample, the pixels on its sides. A sample more than a pixel outside of the image weighs nothing."""
+    """Two taps for each sample, the pixels on its sides. A sample more than a pixel outside of the image weighs
+    nothing.
+    """
     start, end = (value - shift if shift else value for value in _extent(rois, axis, spatial_scale))
     length = end - start if least is None else op.Max(end - start, least)
     step = length / float(bins)
@@ -182,7 +197,9 @@ def _bilinear_taps(
     above = place - low
     weights = op.Where(op.Concat(inside, inside, axis=2), op.Concat(1.0 - above, above, axis=2), const(0, rois.dtype))
     positions = op.Cast(op.Concat(low, high, axis=2), to=_INT64)
-    return _Taps(positions, op.CastLike(weights, input), bins, most * 2, ratio if ratio > 0 else op.Unsqueeze(count, [1]))
+    return _Taps(
+        positions, op.CastLike(weights, input), bins, most * 2, ratio if ratio > 0 else op.Unsqueeze(count, [1])
+    )
 
 
 def _cells(input: Any, rois: Any, axis: int, bins: int, spatial_scale: float, *, last_included: bool) -> _Taps:
