@@ -20,6 +20,7 @@ __all__ = [
     "may_be_empty",
     "numpy_dtype",
     "per_dim",
+    "reshaped",
     "size",
     "sizes",
     "widened",
@@ -66,6 +67,15 @@ def widened(value: Any) -> Any:
 def numpy_dtype(value: Any) -> np.dtype:
     """A value's type as numpy spells it."""
     return value.dtype.numpy()
+
+
+def reshaped(value: Any, shape: Sequence[Any]) -> Any:
+    """A value in another shape, each size an int or a scalar of the graph; a size of 0 means no elements."""
+    known = [dim if isinstance(dim, int) and dim >= 0 else None for dim in shape]
+    result = op.Reshape(value, list(shape), allowzero=1) if 0 in known else op.Reshape(value, list(shape))
+    if result.producer() is not None:
+        result.shape = ir.Shape(known)
+    return result
 
 
 def per_dim(given: Any, count: int) -> list[Any]:

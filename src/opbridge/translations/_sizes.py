@@ -64,9 +64,10 @@ def reshape(value: Any, dims: Sequence[Any]) -> Any:
     return op.Reshape(value, shape, allowzero=int((has_zero or bool(unknown)) and not has_rest))
 
 
-def take_slice(value: Any, axis: int, start: Any, end: Any, step: int = 1) -> Any:
+def take_slice(value: Any, axis: int, start: Any, end: Any, step: Any = 1) -> Any:
     """value[start:end:step] along one dimension."""
-    is_everything = isinstance(start, int) and start == 0 and isinstance(end, int) and end >= ENDLESS and step == 1
+    given = all(isinstance(bound, int) for bound in (start, end, step))
+    is_everything = given and start == 0 and end >= ENDLESS and step == 1
     return op.Identity(value) if is_everything else op.Slice(value, [start], [end], [axis], [step])
 
 

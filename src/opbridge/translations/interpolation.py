@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
-from opbridge.translations._common import FLOATS, const, size, sizes, widened
+from opbridge.translations._common import FLOATS, const, reshaped, size, sizes, widened
 from opbridge.translations._resampling import matrix, nearest, resize_finds, scaled_size
 
 # Nearest neighbour
@@ -274,9 +274,9 @@ def pixel_shuffle(self, upscale_factor: int):
         return op.DepthToSpace(self, blocksize=r, mode="CRD")
     fewer = channels // (r * r) if isinstance(channels, int) else op.Div(channels, r * r)
     n = len(lead)
-    x = op.Reshape(self, [*lead, fewer, r, r, height, width])
+    x = reshaped(self, [*lead, fewer, r, r, height, width])
     x = op.Transpose(x, perm=[*range(n + 1), n + 3, n + 1, n + 4, n + 2])
-    return op.Reshape(x, [*lead, fewer, height * r, width * r])
+    return reshaped(x, [*lead, fewer, height * r, width * r])
 
 
 @translation("aten::pixel_unshuffle")
@@ -286,9 +286,9 @@ def pixel_unshuffle(self, downscale_factor: int):
     *lead, channels, height, width = sizes(self)
     n = len(lead)
     low, narrow = (side // r if isinstance(side, int) else op.Div(side, r) for side in (height, width))
-    x = op.Reshape(self, [*lead, channels, low, r, narrow, r])
+    x = reshaped(self, [*lead, channels, low, r, narrow, r])
     x = op.Transpose(x, perm=[*range(n + 1), n + 2, n + 4, n + 1, n + 3])
-    return op.Reshape(x, [*lead, channels * (r * r), low, narrow])
+    return reshaped(x, [*lead, channels * (r * r), low, narrow])
 
 
 @translation("aten::channel_shuffle", "aten::native_channel_shuffle")
@@ -296,6 +296,6 @@ def channel_shuffle(self, groups: int):
     """channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     batch, channels, *rest = sizes(self)
     each = channels // groups if isinstance(channels, int) else op.Div(channels, groups)
-    x = op.Reshape(self, [batch, groups, each, *rest])
+    x = reshaped(self, [batch, groups, each, *rest])
     x = op.Transpose(x, perm=[0, 2, 1, *range(3, 3 + len(rest))])
-    return op.Reshape(x, [batch, channels, *rest])
+    return reshaped(x, [batch, channels, *rest])
