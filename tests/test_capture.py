@@ -605,7 +605,7 @@ def test_an_output_that_torch_does_not_know():
     ids=["shapes", "kernel", "attribute"],
 )
 def test_a_model_that_fails_by_itself(model, said):
-    with pytest.raises(CaptureError) as caught:
+    with pytest.raises(UsageError) as caught:
         capture(model, X)
     paragraph, _ = str(caught.value).split("\n")
     assert paragraph.startswith("The model itself fails on these inputs in plain PyTorch")

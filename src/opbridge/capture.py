@@ -91,7 +91,7 @@ def capture(
     Raises:
         CaptureError: The model cannot be captured; the message names its line and what to write instead, and torch's
             error is the cause.
-        UsageError: A model, inputs or dynamic shapes of a wrong kind.
+        UsageError: A model, inputs or dynamic shapes of a wrong kind, or a model that fails on these inputs by itself.
     """
     start = time.perf_counter()
     args, kwargs = example_inputs(args, kwargs)
@@ -186,7 +186,7 @@ class _Run:
         with Watch(self.module) as watch:  # the strict mode leaves no chance to
             failure = self._eager_failure()
         if failure is not None:
-            raise CaptureError(advise_eager(failure, described(self.args, self.kwargs))) from failure
+            raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
         if is_final(error):
             raise CaptureError(advise(error)) from error
         self.general, self.strategy = self.dynamic, "strict"
