@@ -81,6 +81,12 @@ def export_times(name: str, runs: int) -> list[str]:
     model, args = models.build(name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
+
+        def remove_files() -> None:
+            # Every run writes a new file: replacing one makes some file systems flush the other first.
+            for file in path.iterdir():
+                file.unlink()
+
         seconds = interleaved(
             {
                 "capture": quietly(lambda: torch.export.export(model, args, strict=False)),
@@ -89,6 +95,7 @@ def export_times(name: str, runs: int) -> list[str]:
                 "torch.onnx": quietly(lambda: with_torch_onnx(model, args, path / "stock.onnx")),
             },
             runs,
+            tidy=remove_files,
         )
     capture, ours, verified, stock = (median(seconds[key]) for key in seconds)
     row = [name, f"{capture:.3f}", f"{ours:.3f}", f"{ours / capture:.1f}", f"{verified:.3f}", f"{stock:.3f}"]

@@ -18,13 +18,19 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 _PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "numpy")
 
 
-def interleaved(contenders: Mapping[str, Callable[[], object]], runs: int, warm_up: int = 1) -> dict[str, list[float]]:
+def interleaved(
+    contenders: Mapping[str, Callable[[], object]],
+    runs: int,
+    warm_up: int = 1,
+    tidy: Callable[[], object] = lambda: None,
+) -> dict[str, list[float]]:
     """Seconds of each run of each contender, taken in turns: what disturbs one disturbs all.
 
     Args:
         contenders: What to time, by name.
         runs: How often each is timed.
         warm_up: How often each is called first without being timed.
+        tidy: Called after each run, outside of the time that is taken.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
@@ -34,6 +40,7 @@ def interleaved(contenders: Mapping[str, Callable[[], object]], runs: int, warm_
             start = time.perf_counter()
             contenders[name]()
             elapsed = time.perf_counter() - start
+            tidy()
             if turn >= 0:
                 seconds[name].append(elapsed)
     return seconds

@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 from opbridge import console
-from opbridge.compare import Comparison, Tolerance
 from opbridge.plan import Plan, PlanRow
 from opbridge.registry import Translation
 from opbridge.sources import Source
 from opbridge.verification import Run, Verification
+from opbridge.verification.compare import Comparison, Tolerance
 
 NOTE = "the model is in training mode, so that dropout and batch norm behave as they do in training; call model.eval()"
 

@@ -21,6 +21,7 @@ from opbridge.functionalize import (
     lifted_tensors,
     written_placeholders,
 )
+from opbridge.promotion import computation_dtype
 from opbridge.registry import Registry, Translation
 from opbridge.signature import mismatch
 from opbridge.sources import Source, innermost
@@ -339,8 +340,14 @@ def _sources(nodes: Sequence[Node]) -> tuple[Source, ...]:
 
 
 def has_complex(node: Node) -> bool:
-    """Whether a node takes complex tensors."""
-    return any(is_complex(argument) for argument in node.all_input_nodes)
+    """Whether a node works on complex tensors: takes some, converts a real one to complex, or makes one of nothing."""
+    if any(is_complex(argument) for argument in node.all_input_nodes):
+        return True
+    if not is_complex(node):
+        return False
+    converted = computation_dtype(node)
+    makes = not any(isinstance(argument.meta.get("val"), torch.Tensor) for argument in node.all_input_nodes)
+    return makes or (converted is not None and converted.is_complex)
 
 
 def is_complex(node: Node) -> bool:

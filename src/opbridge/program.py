@@ -51,10 +51,10 @@ class Program:
         Raises:
             SaveError: it cannot be written; what stood at the path before is still there.
         """
-        from opbridge import save
+        from opbridge.saving import writer
 
         target = Path(path)
-        self.files = save.save(self.model, target, external_data=external_data)
+        self.files = writer.save(self.model, target, external_data=external_data)
         self.path = target
 
     def session(self, **options: Any) -> onnxruntime.InferenceSession:
@@ -68,9 +68,9 @@ class Program:
         """
         if self.path is not None:
             return session(self.path, **options)
-        from opbridge import save
+        from opbridge.saving import writer
 
-        return session(save.to_bytes(self.model), **options)
+        return session(writer.to_bytes(self.model), **options)
 
 
 def session(model: str | os.PathLike[str] | bytes, **options: Any) -> onnxruntime.InferenceSession:

@@ -34,6 +34,13 @@ _OWN_TYPES = frozenset(
 )
 
 
+# Not pointwise, and yet a real tensor given to them becomes complex where the result is.
+_TO_COMPLEX = frozenset(
+    {"_to_copy", "to", "type_as", "where", "cat", "concat", "concatenate", "stack", "masked_fill", "index_put", "copy"}
+    | {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
+    | {"sum", "mean", "prod", "cumsum", "cumprod"}
+)
+
 _STANDS_FOR: dict[type, int | float | bool] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
 
 
@@ -41,29 +48,33 @@ def computation_dtype(node: Node) -> torch.dtype | None:
     """The dtype that a node's tensor arguments have to be converted to, or None where they stay as they are.
 
     Rules, in this order:
+        0. What a conversion makes complex, or joins to something complex, is made complex.
         1. Only pointwise operators promote; conversions, and operators with masks, do not.
         2. The type is torch's common type of all tensor and number arguments.
         3. Where that is an integer or bool type and the result is floating, the operator computes in the result's type.
         4. Where every tensor has the type already, and no size is an argument, nothing is done.
     """
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise not in target.tags:
+    if not isinstance(target, torch._ops.OpOverload):
         return None
     name = target._schema.name.partition("::")[2]
-    if name in _OWN_TYPES:
+    result = node.meta.get("val")
+    if name.removesuffix("_") in _TO_COMPLEX and isinstance(result, torch.Tensor) and result.is_complex():
+        return result.dtype
+    if name in _OWN_TYPES or torch.Tag.pointwise not in target.tags:
         return None
     arguments = [_value(argument) for argument in (*node.args, *node.kwargs.values())]
     tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
     if not tensors:
         return None
-    result = node.meta.get("val")
     output = result.dtype if isinstance(result, torch.Tensor) else None
     dtypes = {tensor.dtype for tensor in tensors}
     numbers = [value for value in arguments if isinstance(value, (int, float, complex))]
     # Sizes known only when the model runs arrive as tensors of their own type.
     symbolic = [_STANDS_FOR[type(value)] for value in arguments if type(value) in _STANDS_FOR]
     (first, *others) = dtypes
-    if not others and not symbolic and (first.is_floating_point or first.is_complex or output == first):
+    alike = not others and not symbolic and (first.is_complex or not any(isinstance(n, complex) for n in numbers))
+    if alike and (first.is_floating_point or first.is_complex or output == first):
         return None
     common = _torch.computation_dtype([*tensors, *numbers, *symbolic])
     if common is None:

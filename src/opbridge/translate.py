@@ -18,12 +18,13 @@ from onnx_ir.passes import common as passes
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 from torch.fx import GraphModule, Node
 
-from opbridge import _onnxscript, _torch, control_flow, signature, tensors
+from opbridge import _onnxscript, _torch, control_flow, signature
 from opbridge.builder import Builder, Tensor
 from opbridge.errors import TranslationError, UsageError
 from opbridge.functionalize import lifted_tensors
 from opbridge.plan import Plan, Step, is_complex
 from opbridge.promotion import computation_dtype
+from opbridge.saving import tensors
 from opbridge.sources import innermost
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ __all__ = ["Translated", "translate"]
 
 _SMALL = 4096
 """Constants of at most this many elements are numbers of the graph; larger ones are weights with a name."""
+
+# Beside complex tensors these stay what they are.
+_KEEPING_THEIR_TYPE = frozenset({"condition", "mask", "indices"})
 
 
 @dataclass
@@ -266,8 +270,14 @@ class _Translator:
         def convert(name: str, value: Any, argument: Any) -> Any:
             if value is None and name == "dtype" and minus_one_for_none:
                 return -1
-            if promoted is not None and promoted.is_complex and isinstance(value, (torch.Tensor, Tensor)):
-                return self.as_pair(self.as_tensor(value), promoted, isinstance(argument, Node) and is_complex(argument))
+            if promoted is not None and promoted.is_complex:
+                if isinstance(value, (list, tuple)) and isinstance(argument, (list, tuple)):
+                    return [convert(name, item, each) for item, each in zip(value, argument, strict=True)]
+                if name in _KEEPING_THEIR_TYPE:
+                    return self.as_argument(value, None)
+                if isinstance(value, (torch.Tensor, Tensor)):
+                    is_pair = isinstance(argument, Node) and is_complex(argument)
+                    return self.as_pair(self.as_tensor(value), promoted, is_pair)
             return self.as_argument(value, promoted)
 
         schema = getattr(node.target, "_schema", None)
@@ -351,7 +361,9 @@ class _Translator:
         if isinstance(value, Tensor):
             if promoted is None or not isinstance(value.type, ir.TensorType):
                 return value
-            return self.builder.emit("Cast", (value,), {"to": tensors.onnx_dtype(promoted)})
+            converted = self.builder.emit("Cast", (value,), {"to": tensors.onnx_dtype(promoted)})
+            converted.shape = value.shape
+            return converted
         if isinstance(value, (list, tuple)):
             return [self.as_argument(item, promoted) for item in value]
         if isinstance(value, torch.dtype):
@@ -362,12 +374,14 @@ class _Translator:
 
     def as_pair(self, value: Tensor, dtype: torch.dtype, is_pair: bool) -> Tensor:
         """A value in a complex dtype: real and imaginary part in a trailing dimension of 2."""
+        shape = list(value.shape) if value.shape is not None else []
         value = self.builder.emit("Cast", (value,), {"to": tensors.onnx_dtype(dtype.to_real())})
-        if is_pair:
-            return value
-        column = self.builder.emit("Unsqueeze", (value, [-1]))
-        rank = value.rank if value.rank is not None else 0
-        return self.builder.emit("Pad", (column, [0] * (2 * rank + 1) + [1]))
+        if not is_pair:
+            column = self.builder.emit("Unsqueeze", (value, [-1]))
+            value = self.builder.emit("Pad", (column, [0] * (2 * len(shape) + 1) + [1]))
+            shape.append(2)
+        value.shape = ir.Shape(shape)
+        return value
 
     def as_operand(self, value: Any) -> Any:
         """An argument of a higher-order operator: tensors as values of the graph, graphs as they are."""

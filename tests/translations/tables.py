@@ -11,12 +11,12 @@ __all__ = ["accepted", "assert_all_match"]
 
 
 def accepted(table: Mapping[str, Callable[..., Any]], *inputs: Any) -> dict[str, Callable[..., Any]]:
-    """The entries of a table that torch has for inputs of these types."""
+    """The entries of a table that torch has for inputs of these types and sizes."""
     found = {}
     for name, function in table.items():
         try:
             function(*[value.clone() for value in inputs])
-        except (RuntimeError, TypeError, NotImplementedError):
+        except (RuntimeError, TypeError, IndexError, NotImplementedError):
             continue
         found[name] = function
     return found
@@ -38,9 +38,16 @@ def assert_all_match(
     """
     assert table
 
-    def model(*args: Any) -> list[Any]:
+    def of_one(x: Any) -> list[Any]:
+        return [function(x) for function in table.values()]
+
+    def of_several(*args: Any) -> list[Any]:
         return [function(*args) for function in table.values()]
 
+    model = of_one if len(inputs) == 1 else of_several
+
+    if "dynamic_shapes" in options:
+        options["dynamic_shapes"] = tuple(options["dynamic_shapes"].values())
     try:
         assert_matches(model, *inputs, others=others, **options)
     except Exception:

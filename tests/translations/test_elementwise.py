@@ -11,7 +11,28 @@ from tables import accepted, assert_all_match
 
 NAN, INF = math.nan, math.inf
 
-SPECIAL = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 0.1, -0.3, 3.7, -7.0, 1e-6, 20.5, -40.0, 90.0]
+SPECIAL = [
+    NAN,
+    INF,
+    -INF,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    -1.5,
+    2.5,
+    0.1,
+    -0.3,
+    3.7,
+    -7.0,
+    1e-6,
+    20.5,
+    -40.0,
+    90.0,
+]
 
 FLOATING = {
     "abs": torch.abs,
@@ -116,11 +137,21 @@ INTEGER = {
     )
 }
 
-BOOLEAN = ("angle", "exp", "isfinite", "isinf", "isnan", "nan_to_num", "reciprocal", "sgn", "sigmoid", "sign") + (
+BOOLEAN = (
+    "angle",
+    "exp",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "nan_to_num",
+    "reciprocal",
+    "sgn",
+    "sigmoid",
+    "sign",
     "signbit",
+    "sin",
     "sqrt",
     "square",
-    "sin",
 )
 
 BINARY = {
@@ -159,7 +190,9 @@ def test_floating(dtype: torch.dtype) -> None:
 
 
 def test_half() -> None:
-    table = {name: FLOATING[name] for name in ("expm1", "log1p", "logit", "sinc", "tan", "frac", "exp2", "round decimals")}
+    table = {
+        name: FLOATING[name] for name in ("expm1", "log1p", "logit", "sinc", "tan", "frac", "exp2", "round decimals")
+    }
     assert_all_match(table, special(torch.float16), others=[(torch.randn(20, dtype=torch.float16) * 3,)])
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as _native
 
-from opbridge._wire import GRAPH, fields, lead
 from opbridge.errors import ModelFileError, UsageError
+from opbridge.saving.wire import GRAPH, fields, lead
 
 __all__ = ["Kernel", "cpu_kernels", "newest_opset", "session"]
 

@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
+from opbridge.translations._sizes import reshape
+
 __all__ = [
     "FLOATS",
     "HALVES",
@@ -55,7 +57,7 @@ def cast(value: Any, dtype: ir.DataType) -> Any:
     if value.dtype == dtype:
         return value
     result = op.Cast(value, to=dtype)
-    result.shape = value.shape
+    result.shape, result.dtype = value.shape, dtype
     return result
 
 
@@ -72,9 +74,10 @@ def numpy_dtype(value: Any) -> np.dtype:
 def reshaped(value: Any, shape: Sequence[Any]) -> Any:
     """A value in another shape, each size an int or a scalar of the graph; a size of 0 means no elements."""
     known = [dim if isinstance(dim, int) and dim >= 0 else None for dim in shape]
-    result = op.Reshape(value, list(shape), allowzero=1) if 0 in known else op.Reshape(value, list(shape))
+    result = reshape(value, shape)
     if result.producer() is not None:
-        result.shape = ir.Shape(known)
+        # torch.onnx.export, which may call translations too, finds no types out while they run.
+        result.shape, result.dtype = ir.Shape(known), value.dtype
     return result
 
 
@@ -89,7 +92,7 @@ def with_batch(value: Any, rank: int, function: Callable[[Any], Any]) -> Any:
     if len(value.shape) == rank:
         return function(value)
     batched = op.Unsqueeze(value, [0])
-    batched.shape = ir.Shape([1, *value.shape])
+    batched.shape, batched.dtype = ir.Shape([1, *value.shape]), value.dtype
     results = function(batched)
     if isinstance(results, Sequence):
         return [op.Squeeze(result, [0]) for result in results]

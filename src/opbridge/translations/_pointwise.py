@@ -12,7 +12,18 @@ from onnxscript import opset18 as op
 
 from opbridge.translations._common import FLOATS, HALVES
 
-__all__ = ["UNSIGNED", "common_type", "is_float", "is_negative", "is_tensor", "promoted", "typed", "widened"]
+__all__ = [
+    "UNSIGNED",
+    "cast",
+    "common_type",
+    "is_float",
+    "is_negative",
+    "is_tensor",
+    "number",
+    "promoted",
+    "typed",
+    "widened",
+]
 
 UNSIGNED = frozenset({ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64})
 
@@ -29,11 +40,26 @@ def is_float(value: Any) -> bool:
 
 def typed(value: Any, like: Any) -> Any:
     """A number or a tensor in the type of another value."""
-    return op.CastLike(value, like) if is_tensor(value) else op.Constant(value=_scalar(value, like.dtype))
+    if like.dtype is None:
+        return op.CastLike(value if is_tensor(value) else op.Constant(value=ir.tensor(value)), like)
+    return cast(value, like.dtype) if is_tensor(value) else number(value, like.dtype)
 
 
-def _scalar(number: Any, dtype: ir.DataType) -> ir.Tensor:
-    return ir.Tensor(np.asarray(number).astype(dtype.numpy()), dtype=dtype)
+def cast(value: Any, dtype: Any) -> Any:
+    """A tensor in a type. torch.onnx does not tell the types of new values, so the result is told its own."""
+    dtype = ir.DataType(dtype)
+    if value.dtype == dtype:
+        return value
+    result = op.Cast(value, to=dtype)
+    result.dtype = dtype
+    return result
+
+
+def number(value: Any, dtype: ir.DataType) -> Any:
+    """A Python number as a scalar of the graph."""
+    result = op.Constant(value=ir.Tensor(np.asarray(value).astype(dtype.numpy()), dtype=dtype))
+    result.dtype = dtype
+    return result
 
 
 def common_type(*values: Any) -> ir.DataType:
@@ -57,9 +83,7 @@ def common_type(*values: Any) -> ir.DataType:
 def promoted(*values: Any, dtype: ir.DataType | None = None) -> tuple[Any, ...]:
     """The values, numbers among them, as tensors of one type: `dtype`, or what torch promotes them to."""
     target = common_type(*values) if dtype is None else dtype
-    return tuple(
-        op.Cast(value, to=target) if is_tensor(value) else op.Constant(value=_scalar(value, target)) for value in values
-    )
+    return tuple(cast(value, target) if is_tensor(value) else number(value, target) for value in values)
 
 
 def _number_type(number: Any) -> ir.DataType:
@@ -106,7 +130,7 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
         def widen(value: Any) -> Any:
-            return op.Cast(value, to=ir.DataType.FLOAT) if is_tensor(value) and value.dtype in HALVES else value
+            return cast(value, ir.DataType.FLOAT) if is_tensor(value) and value.dtype in HALVES else value
 
         result = function(*map(widen, args), **{name: widen(value) for name, value in kwargs.items()})
         return op.Cast(result, to=dtype)

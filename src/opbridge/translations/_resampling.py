@@ -29,10 +29,12 @@ def scaled_size(length: Any, scale: float) -> Any:
 # Nearest neighbours
 
 
-def nearest(length: Any, out: Any, scale: float | None, exact: bool) -> Any:
+def nearest(length: Any, out: Any, scale: float | None, exact: bool, rank: int) -> Any:
     """The index that each output element is taken from: an array where both sizes are known, else a value."""
+    # In images, and there alone, torch overlooks the factor where one size is the other or its double.
+    shortcut = rank == 2 and not exact
     if isinstance(length, int) and isinstance(out, int):
-        if not exact and out in (length, 2 * length):
+        if shortcut and out in (length, 2 * length):
             return np.arange(out) * length // out
         step = np.float32(1 / scale) if scale else np.float32(length) / np.float32(out)
         place = (np.arange(out) + 0.5) * np.float64(step) if exact else np.arange(out, dtype=np.float32) * step
@@ -40,11 +42,9 @@ def nearest(length: Any, out: Any, scale: float | None, exact: bool) -> Any:
     length, out = (const(size, np.int64) if isinstance(size, int) else size for size in (length, out))
     step = op.Div(*(op.Cast(size, to=ir.DataType.FLOAT) for size in (length, out)))
     if scale:
-        # torch takes the factor only where the sizes are not plainly the same or one the double of the other.
-        plain = op.Equal(out, length)
-        plain = plain if exact else op.Or(plain, op.Equal(out, length * 2))
-        step = op.Where(plain, step, float(np.float32(1 / scale)))
-        step = step if not exact else op.CastLike(float(np.float32(1 / scale)), step)
+        given = const(np.float32(1 / scale), np.float32)
+        plain = op.Or(op.Equal(out, length), op.Equal(out, length * 2)) if shortcut else None
+        step = op.Where(plain, step, given) if shortcut else given
     places = op.Range(0, out, 1)
     if exact:
         place = op.Mul(op.Cast(places, to=ir.DataType.DOUBLE) + 0.5, op.Cast(step, to=ir.DataType.DOUBLE))
@@ -181,5 +181,7 @@ _abs = _either(np.abs, op.Abs)
 _sin = _either(np.sin, op.Sin)
 _and = _either(np.logical_and, op.And)
 _where = _either(np.where, op.Where)
-_clip = _either(lambda x, low, high: np.minimum(np.maximum(x, low), high), lambda x, low, high: op.Min(op.Max(x, low), high))
+_clip = _either(
+    lambda x, low, high: np.minimum(np.maximum(x, low), high), lambda x, low, high: op.Min(op.Max(x, low), high)
+)
 _row_sums = _either(lambda x: x.sum(axis=1, keepdims=True), lambda x: op.ReduceSum(x, [1], keepdims=1))

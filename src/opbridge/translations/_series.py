@@ -19,7 +19,7 @@ __all__ = ["chebyshev", "in_double", "polynomial", "rational", "select"]
 
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A translation that computes in double and gives the type of its first floating tensor (float if there is none)."""
+    """A translation that computes in double and gives the type of its first floating tensor, or else float."""
 
     @functools.wraps(function)
     def wide(*args: Any, **kwargs: Any) -> Any:

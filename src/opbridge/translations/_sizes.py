@@ -9,8 +9,7 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-
-__all__ = ["ENDLESS", "axis_of", "axes_of", "is_static", "product", "reshape", "take_slice"]
+__all__ = ["ENDLESS", "axes_of", "axis_of", "is_static", "product", "reshape", "take_slice"]
 
 ENDLESS = (1 << 63) - 1
 """The end of a slice that takes everything."""
@@ -69,5 +68,3 @@ def take_slice(value: Any, axis: int, start: Any, end: Any, step: Any = 1) -> An
     given = all(isinstance(bound, int) for bound in (start, end, step))
     is_everything = given and start == 0 and end >= ENDLESS and step == 1
     return op.Identity(value) if is_everything else op.Slice(value, [start], [end], [axis], [step])
-
-

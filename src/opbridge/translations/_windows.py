@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations._common import size
@@ -33,10 +34,18 @@ def padded(value: Any, before: Sequence[Any], after: Sequence[Any], fill: Any = 
         return value
     fill = None if fill == 0 else op.CastLike(fill, value)
     lead = [0] * (len(value.shape) - len(before))
-    return op.Pad(value, [*lead, *before, *lead, *after], fill)
+    result = op.Pad(value, [*lead, *before, *lead, *after], fill)
+    lengths = [
+        length + head + tail if all(isinstance(part, int) for part in (length, head, tail)) else None
+        for length, head, tail in zip(value.shape, [*lead, *before], [*lead, *after], strict=True)
+    ]
+    result.shape, result.dtype = ir.Shape(lengths), value.dtype
+    return result
 
 
-def shifted(value: Any, axes: Sequence[int], offsets: Sequence[int], counts: Sequence[Any], strides: Sequence[int]) -> Any:
+def shifted(
+    value: Any, axes: Sequence[int], offsets: Sequence[int], counts: Sequence[Any], strides: Sequence[int]
+) -> Any:
     """Every `stride`-th element from `offset` on, `count` of them, along each of the axes."""
     ends = [offset + (count - 1) * stride + 1 for offset, count, stride in zip(offsets, counts, strides, strict=True)]
     return op.Slice(value, list(offsets), ends, list(axes), list(strides))

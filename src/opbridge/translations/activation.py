@@ -15,6 +15,7 @@ from onnxscript import opset20 as op20
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import FLOATS, cast, sizes, widened
+from opbridge.translations.error_functions import erf
 
 _DOUBLE = ir.DataType.DOUBLE
 _FLOAT = ir.DataType.FLOAT
@@ -62,8 +63,10 @@ def leaky_relu(self, negative_slope: float = 0.01):
 def prelu(self, weight):
     """prelu(Tensor self, Tensor weight) -> Tensor"""
     rank = len(self.shape)
-    if len(weight.shape) == 1 and rank != 1:
-        weight = op.Unsqueeze(weight, list(range(1, rank - 1))) if rank > 2 else op.Reshape(weight, []) if rank == 0 else weight
+    if rank == 0:
+        weight = op.Squeeze(weight)
+    elif rank > 2 and len(weight.shape) == 1:
+        weight = op.Unsqueeze(weight, list(range(1, rank - 1)))
     if _is_double(self):
         return op.Where(op.Greater(self, 0.0), self, op.Mul(self, weight))
     return op.PRelu(self, weight)
@@ -206,7 +209,7 @@ def gelu(self, approximate: str = "none"):
     if approximate == "tanh":
         inner = op.Mul(op.Add(x, op.Mul(op.Mul(op.Mul(x, x), x), 0.044715)), math.sqrt(2 / math.pi))
         return op.Mul(op.Mul(x, 0.5), op.Add(op.Tanh(inner), 1.0))
-    return op.Mul(op.Mul(x, op.Add(op.Erf(op.Div(x, math.sqrt(2))), 1.0)), 0.5)
+    return op.Mul(op.Mul(x, op.Add(erf(op.Div(x, math.sqrt(2))), 1.0)), 0.5)
 
 
 @translation("aten::gelu", opset=20)
@@ -292,7 +295,8 @@ def feature_alpha_dropout(input, p: float, train: bool):
 def _of_features(input: Any) -> list[Any]:
     if len(input.shape) < 2:
         raise TranslationError(
-            "Feature dropout drops whole channels, and its input has no dimension of channels. Give it a batch of samples."
+            "Feature dropout drops whole channels, and its input has no dimension of channels. Give it a batch of "
+            "samples."
         )
     return [*sizes(input)[:2], *([1] * (len(input.shape) - 2))]
 

@@ -11,15 +11,7 @@ from onnxscript import opset18 as op
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import HALVES
-from opbridge.translations._pointwise import (
-    UNSIGNED,
-    common_type,
-    is_float,
-    is_tensor,
-    promoted,
-    typed,
-    widened,
-)
+from opbridge.translations._pointwise import UNSIGNED, cast, common_type, is_float, is_tensor, promoted, typed, widened
 
 _BOOL, _INT64 = ir.DataType.BOOL, ir.DataType.INT64
 
@@ -38,7 +30,7 @@ def _operands(*values: Any, floating: bool = False) -> tuple[Any, ...]:
 def _as_promoted(result: Any, *values: Any) -> Any:
     """The result of what `_operands` widened, in the promoted type."""
     dtype = common_type(*values)
-    return op.Cast(result, to=dtype) if dtype in HALVES else result
+    return cast(result, dtype) if dtype in HALVES else result
 
 
 # Sums
@@ -119,22 +111,22 @@ def floor_divide(self, other):
         return op.Div(x, y)
     # What is subtracted may leave the range of a narrow type.
     wide = {ir.DataType.INT8: ir.DataType.INT32, ir.DataType.INT16: ir.DataType.INT32}.get(x.dtype, _INT64)
-    left, right = op.Cast(x, to=wide), op.Cast(y, to=wide)
-    return op.Cast(op.Div(op.Sub(left, op.Mod(left, right)), right), to=x.dtype)
+    left, right = cast(x, wide), cast(y, wide)
+    return cast(op.Div(op.Sub(left, op.Mod(left, right)), right), x.dtype)
 
 
 def _floor_divide_floats(x: Any, y: Any) -> Any:
     """Python's float floor division, by way of the exact remainder: 1 // 0.1 is 9, not floor(1 / 0.1) = 10."""
     dtype = x.dtype
     if dtype in HALVES:
-        x, y = op.Cast(x, to=ir.DataType.FLOAT), op.Cast(y, to=ir.DataType.FLOAT)
+        x, y = cast(x, ir.DataType.FLOAT), cast(y, ir.DataType.FLOAT)
     rest = op.Mod(x, y, fmod=1)
     is_opposite = op.Less(op.Mul(op.Sign(rest), op.Sign(y)), 0.0)
     quotient = op.Div(op.Sub(x, rest), y)
     # x - rest is a multiple of y up to rounding, so the nearest integer is meant.
     rounded = op.Sub(op.Floor(op.Add(quotient, 0.5)), op.CastLike(is_opposite, x))
     result = op.Where(op.Equal(y, 0.0), op.Div(x, y), rounded)
-    return op.Cast(result, to=dtype)
+    return cast(result, dtype)
 
 
 @translation("aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor")
@@ -144,7 +136,7 @@ def remainder(self, other):
     if not is_float(x):
         return op.Mod(x, y)
     if x.dtype in HALVES:
-        x, y = op.Cast(x, to=ir.DataType.FLOAT), op.Cast(y, to=ir.DataType.FLOAT)
+        x, y = cast(x, ir.DataType.FLOAT), cast(y, ir.DataType.FLOAT)
     # With the sign of the divisor, as Python has it.
     rest = op.Mod(x, y, fmod=1)
     if is_tensor(other):
@@ -231,12 +223,12 @@ def _whole_power(x: Any, exponent: int) -> Any:
 
 def _integer_power(base: Any, exponent: Any) -> Any:
     """Integer tensors to integer powers. A negative power of what is not 1 or -1 is 0, as torch has it."""
-    x, y = op.Cast(base, to=_INT64), op.Cast(exponent, to=_INT64)
+    x, y = cast(base, _INT64), cast(exponent, _INT64)
     if base.dtype not in UNSIGNED:
         is_unit = op.Equal(op.Abs(x), 1)
         x = op.Where(op.Or(op.GreaterOrEqual(y, 0), is_unit), x, typed(0, x))
         y = op.Abs(y)
-    return op.Cast(_power(op.Expand(x, op.Shape(y)), op.Expand(y, op.Shape(x))), to=base.dtype)
+    return cast(_power(op.Expand(x, op.Shape(y)), op.Expand(y, op.Shape(x))), base.dtype)
 
 
 @script(default_opset=op)

@@ -1,7 +1,7 @@
 """Bessel functions of the first and second kind, modified ones, spherical j0, and Airy's Ai.
 
-In Cephes the denominators of J, Y and Ai have a leading 1 that is not part of their tables. PyTorch leaves it out, which
-moves its results by up to 7e-7; so it is left out here.
+In Cephes the denominators of J, Y and Ai have a leading 1 that is not part of their tables. PyTorch leaves it out,
+which moves its results by up to 7e-7; so it is left out here.
 """
 
 from __future__ import annotations
@@ -215,5 +215,5 @@ def special_airy_ai(x):
         one.append(one[-1] / ((3 * index - 1) * (3 * index)))
         other.append(other[-1] / ((3 * index) * (3 * index + 1)))
     cube = x * x * x
-    near = polynomial(cube, one[::-1]) * 0.355028053887817239260 - x * polynomial(cube, other[::-1]) * 0.258819403792806798405
+    near = polynomial(cube, one[::-1]) * 0.3550280538878172 - x * polynomial(cube, other[::-1]) * 0.2588194037928068
     return select((op.IsInf(x), math.nan), (x < -2.09, waves), (x < 2.09, near), otherwise=decaying)

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.registry import translation
-from opbridge.translations._pointwise import common_type, is_float, is_tensor, promoted, typed
+from opbridge.translations._pointwise import cast, common_type, is_float, is_tensor, promoted, typed
 
 _BOOL, _INT64, _UINT64 = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.UINT64
 
@@ -80,25 +80,25 @@ def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool
 @translation("aten::logical_not")
 def logical_not(self):
     """logical_not(Tensor self) -> Tensor"""
-    return op.Not(op.Cast(self, to=_BOOL))
+    return op.Not(cast(self, _BOOL))
 
 
 @translation("aten::logical_and")
 def logical_and(self, other):
     """logical_and(Tensor self, Tensor other) -> Tensor"""
-    return op.And(op.Cast(self, to=_BOOL), op.Cast(other, to=_BOOL))
+    return op.And(cast(self, _BOOL), cast(other, _BOOL))
 
 
 @translation("aten::logical_or")
 def logical_or(self, other):
     """logical_or(Tensor self, Tensor other) -> Tensor"""
-    return op.Or(op.Cast(self, to=_BOOL), op.Cast(other, to=_BOOL))
+    return op.Or(cast(self, _BOOL), cast(other, _BOOL))
 
 
 @translation("aten::logical_xor")
 def logical_xor(self, other):
     """logical_xor(Tensor self, Tensor other) -> Tensor"""
-    return op.Xor(op.Cast(self, to=_BOOL), op.Cast(other, to=_BOOL))
+    return op.Xor(cast(self, _BOOL), cast(other, _BOOL))
 
 
 @translation("aten::bitwise_not")
@@ -159,8 +159,8 @@ def left_shift(self, other):
     x, count = promoted(self, other, dtype=_INT64)
     is_possible = _is_shift(count, dtype.bitwidth)
     safe = op.Where(is_possible, count, typed(0, count))
-    shifted = op.BitShift(op.Cast(x, to=_UINT64), op.Cast(safe, to=_UINT64), direction="LEFT")
-    return op.Cast(op.Where(is_possible, op.Cast(shifted, to=_INT64), typed(0, x)), to=dtype)
+    shifted = op.BitShift(cast(x, _UINT64), cast(safe, _UINT64), direction="LEFT")
+    return cast(op.Where(is_possible, cast(shifted, _INT64), typed(0, x)), dtype)
 
 
 @translation(
@@ -178,9 +178,9 @@ def right_shift(self, other):
     count = op.Where(_is_shift(count, 63), count, typed(63, count))
     # A shift of the bits alone fills with zeros; of a negative number the inverted bits are shifted.
     is_negative = op.Less(x, 0)
-    bits = op.Cast(op.Where(is_negative, op.BitwiseNot(x), x), to=_UINT64)
-    shifted = op.Cast(op.BitShift(bits, op.Cast(count, to=_UINT64), direction="RIGHT"), to=_INT64)
-    return op.Cast(op.Where(is_negative, op.BitwiseNot(shifted), shifted), to=dtype)
+    bits = cast(op.Where(is_negative, op.BitwiseNot(x), x), _UINT64)
+    shifted = cast(op.BitShift(bits, cast(count, _UINT64), direction="RIGHT"), _INT64)
+    return cast(op.Where(is_negative, op.BitwiseNot(shifted), shifted), dtype)
 
 
 def _is_shift(count: Any, width: int) -> Any:
@@ -232,18 +232,18 @@ def clamp(self, min=None, max=None):
     dtype = common_type(self, *bounds)
     if not dtype.is_floating_point() and dtype != _BOOL:
         # A number beyond the type's range bounds nothing.
-        limits = np.iinfo(dtype.numpy())
-        min = min if min is None or is_tensor(min) else builtins.max(min, int(limits.min))
-        max = max if max is None or is_tensor(max) else builtins.min(max, int(limits.max))
+        reach = np.iinfo(dtype.numpy())
+        min = min if min is None or is_tensor(min) else builtins.max(min, int(reach.min))
+        max = max if max is None or is_tensor(max) else builtins.min(max, int(reach.max))
         bounds = [bound for bound in (min, max) if bound is not None]
     x, *limits = promoted(self, *bounds, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
     if len(bounds) == 2 and not any(map(is_tensor, bounds)) and not any(map(math.isnan, bounds)):
-        return op.Cast(op.Clip(x, *limits), to=dtype)
+        return cast(op.Clip(x, *limits), dtype)
     if min is not None:
         x = op.Max(x, limits[0])
     if max is not None:
         x = op.Min(x, limits[-1])
-    return op.Cast(x, to=dtype)
+    return cast(x, dtype)
 
 
 @translation("aten::clamp_min", "aten::clamp_min.Tensor")
@@ -281,9 +281,7 @@ def masked_fill(self, mask, value):
 
 def choose(condition: Any, x: Any, y: Any) -> Any:
     """Where, of bool tensors too, for which it has no kernel."""
-    condition = op.Cast(condition, to=_BOOL)
+    condition = cast(condition, _BOOL)
     if x.dtype != _BOOL:
         return op.Where(condition, x, y)
     return op.Or(op.And(condition, x), op.And(op.Not(condition), y))
-
-

@@ -6,10 +6,11 @@ from typing import Any
 
 import onnx_ir as ir
 from onnxscript import opset18 as op
+from onnxscript.values import Opset
 
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
-from opbridge.translations._pointwise import UNSIGNED, is_float, is_tensor, typed
+from opbridge.translations._pointwise import UNSIGNED, cast, is_float, is_tensor, typed
 
 _NARROW = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16})
 
@@ -20,8 +21,8 @@ def converted(value: Any, dtype: int | None) -> Any:
         return op.Identity(value)
     if dtype in _NARROW and is_float(value):
         # Numbers beyond the range keep their low bits.
-        value = op.Cast(value, to=ir.DataType.INT32)
-    return op.Cast(value, to=dtype)
+        value = cast(value, ir.DataType.INT32)
+    return cast(value, dtype)
 
 
 @translation("aten::to.dtype", "aten::to.dtype_layout", "aten::_to_copy", "prims::convert_element_type")
@@ -32,7 +33,7 @@ def to_dtype(self, dtype=None):
 
 @translation("aten::to.device")
 def to_device(self, device=None, dtype=None):
-    """to.device(Tensor self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, ...) -> Tensor"""
+    """to.device(Tensor self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False) -> Tensor"""
     return converted(self, dtype)
 
 
@@ -95,7 +96,7 @@ def view_dtype(self, dtype):
         return op.Identity(self)
     both_whole = not is_float(self) and not target.is_floating_point()
     if both_whole and target.bitwidth == self.dtype.bitwidth and (self.dtype in UNSIGNED) != (target in UNSIGNED):
-        return op.Cast(self, to=target)
+        return cast(self, target)
     raise TranslationError(
         "view(dtype) of a floating tensor needs the operator BitCast, which ONNX has since opset 26. Export with "
         "opset_version=26, or compute with .to(dtype) where the numbers are meant."
@@ -105,9 +106,7 @@ def view_dtype(self, dtype):
 @translation("aten::view.dtype", opset=26)
 def view_dtype_26(self, dtype):
     """view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
-    from onnxscript import opset26 as op26
-
     target = ir.DataType(dtype)
     if target.bitwidth == self.dtype.bitwidth:
-        return op26.BitCast(self, to=target)
+        return Opset("", 26).BitCast(self, to=target)
     raise TranslationError("view(dtype) is translated for types of one width only, since the shape stays as it is.")

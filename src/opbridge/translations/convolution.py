@@ -10,12 +10,12 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.registry import translation
-from opbridge.translations._common import FLOATS, per_dim, size, sizes, with_batch
+from opbridge.translations._common import FLOATS, per_dim, reshaped, size, sizes, with_batch
 from opbridge.translations._windows import padded, windows
 
 
-@translation("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv1d.padding", "aten::conv2d.padding")
-@translation("aten::conv3d.padding", "aten::_convolution_mode")
+@translation("aten::conv1d", "aten::conv2d", "aten::conv3d")
+@translation("aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding", "aten::_convolution_mode")
 def conv(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: int = 1):
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2]
     dilation=1, SymInt groups=1) -> Tensor; .padding takes padding as "same" or "valid" """
@@ -57,8 +57,8 @@ def convolution(
     return conv(input, weight, bias, stride, padding, dilation, groups)
 
 
-@translation("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv1d.padding", "aten::conv2d.padding", complex=True)
-@translation("aten::conv3d.padding", complex=True)
+@translation("aten::conv1d", "aten::conv2d", "aten::conv3d", complex=True)
+@translation("aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding", complex=True)
 def complex_conv(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: int = 1):
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2]
     dilation=1, SymInt groups=1) -> Tensor"""
@@ -96,14 +96,14 @@ def conv_tbc(self, weight, bias, pad: int = 0):
     return op.Transpose(op.Conv(x, kernel, bias, pads=[pad, pad]), perm=[2, 0, 1])
 
 
+_Ints = list[int]
+
+
 def _conv(
-    x: Any, weight: Any, bias: Any, stride: list[int], before: list[int], after: list[int], dilation: list[int], groups: int
+    x: Any, weight: Any, bias: Any, stride: _Ints, before: _Ints, after: _Ints, dilation: _Ints, groups: int
 ) -> Any:
     if not _has_kernel(x.dtype):
-        x = _with_shape(padded(x, before, after), [
-            None if not isinstance(length, int) else length + head + tail
-            for length, head, tail in zip(x.shape, [0, 0, *before], [0, 0, *after], strict=True)
-        ])  # fmt: skip
+        x = padded(x, before, after)
         return _conv_of_windows(x, weight, bias, stride, dilation, groups)
     return op.Conv(
         x, weight, bias,
@@ -127,7 +127,7 @@ def _with_shape(value: Any, shape: list[Any]) -> Any:
     return value
 
 
-def _conv_of_windows(x: Any, weight: Any, bias: Any, stride: list[int], dilation: list[int], groups: int) -> Any:
+def _conv_of_windows(x: Any, weight: Any, bias: Any, stride: _Ints, dilation: _Ints, groups: int) -> Any:
     """For float64 and integers: every window times every filter, one Einsum."""
     rank = len(stride)
     laid_out, counts = windows(x, list(weight.shape[2:]), stride, [0] * rank, dilation)
@@ -145,7 +145,7 @@ def _biased(result: Any, bias: Any, rank: int) -> Any:
 
 
 def _conv_transpose(
-    x: Any, weight: Any, bias: Any, stride: list[int], padding: list[int], extra: list[int], groups: int, dilation: list[int]
+    x: Any, weight: Any, bias: Any, stride: _Ints, padding: _Ints, extra: _Ints, groups: int, dilation: _Ints
 ) -> Any:
     if not _has_kernel(x.dtype):
         return _conv_transpose_of_windows(x, weight, bias, stride, padding, extra, groups, dilation)
@@ -166,33 +166,24 @@ def _conv_transpose(
 
 
 def _conv_transpose_of_windows(
-    x: Any, weight: Any, bias: Any, stride: list[int], padding: list[int], extra: list[int], groups: int, dilation: list[int]
+    x: Any, weight: Any, bias: Any, stride: _Ints, padding: _Ints, extra: _Ints, groups: int, dilation: _Ints
 ) -> Any:
     """A convolution, with stride 1 and filters turned around, of the input with zeros between its elements."""
     rank = len(stride)
     lead, lengths = sizes(x)[:2], sizes(x)[2:]
     spread = x
     if any(s > 1 for s in stride):
-        apart = [2 * k + 3 for k in range(rank)]
-        spread = op.Unsqueeze(x, apart)
         ends = [s - 1 for s in stride]
-        zeros = [0] * (2 + 2 * rank)
-        spread = op.Pad(spread, [*zeros, 0, 0, *(n for end in ends for n in (0, end))])
-        spread = op.Reshape(spread, [*lead, *(length * s for length, s in zip(lengths, stride, strict=True))])
+        spread = op.Unsqueeze(x, [2 * k + 3 for k in range(rank)])
+        spread = op.Pad(spread, [0] * (4 + 2 * rank) + [n for end in ends for n in (0, end)])
+        spread = reshaped(spread, [*lead, *(length * s for length, s in zip(lengths, stride, strict=True))])
     reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     before = [r - p for r, p in zip(reach, padding, strict=True)]
     after = [head + e - (s - 1) for head, e, s in zip(before, extra, stride, strict=True)]
-    shape = [
-        length * s + head + tail if isinstance(length, int) else None
-        for length, s, head, tail in zip(lengths, stride, before, after, strict=True)
-    ]
-    spread = _with_shape(spread, [*x.shape[:2], *([None] * rank)])
-    framed = _with_shape(padded(spread, before, after), [*x.shape[:2], *shape])
+    framed = padded(spread, before, after)
     outputs, inputs = size(weight, 1), size(weight, 0) // groups
+    kernel = list(weight.shape[2:])
     turned = op.Slice(weight, [-1] * rank, [-(2**62)] * rank, list(range(2, 2 + rank)), [-1] * rank)
-    grouped = op.Reshape(turned, [groups, inputs, outputs, *weight.shape[2:]])
-    filters = op.Reshape(
-        op.Transpose(grouped, perm=[0, 2, 1, *range(3, 3 + rank)]), [groups * outputs, inputs, *weight.shape[2:]]
-    )
-    filters = _with_shape(filters, [groups * outputs, inputs, *weight.shape[2:]])
+    grouped = op.Transpose(op.Reshape(turned, [groups, inputs, outputs, *kernel]), perm=[0, 2, 1, *range(3, 3 + rank)])
+    filters = reshaped(grouped, [groups * outputs, inputs, *kernel])
     return _conv_of_windows(framed, filters, bias, [1] * rank, dilation, groups)

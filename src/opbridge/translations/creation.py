@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.registry import translation
 from opbridge.translations._common import size as size_of
-from opbridge.translations._pointwise import is_float, is_tensor
+from opbridge.translations._pointwise import cast, is_float, is_tensor
 from opbridge.translations.arithmetic import pow_tensor
 from opbridge.translations.conversion import converted
 
@@ -103,7 +103,7 @@ def scalar_tensor(s, dtype=None):
 def eye(n, m=None, dtype=None):
     """eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, ...) -> Tensor"""
     rows, columns = op.Range(0, n, 1), op.Range(0, n if m is None else m, 1)
-    return op.Cast(op.Equal(op.Unsqueeze(rows, [1]), columns), to=_given(dtype, _FLOAT))
+    return cast(op.Equal(op.Unsqueeze(rows, [1]), columns), _given(dtype, _FLOAT))
 
 
 # Sequences of numbers
@@ -130,13 +130,13 @@ def arange_start_step(start, end, step=1, dtype=None):
 def _arange(start: Any, end: Any, step: Any, dtype: int | None) -> Any:
     target = ir.DataType(_given(dtype, _number_type(start, end, step)))
     if _number_type(start, end, step) != _FLOAT or not target.is_floating_point():
-        whole = [op.Cast(each, to=_INT64) if is_tensor(each) else int(each) for each in (start, end, step)]
-        return op.Cast(op.Range(*whole), to=target)
+        whole = [cast(each, _INT64) if is_tensor(each) else int(each) for each in (start, end, step)]
+        return cast(op.Range(*whole), target)
     # As torch does it: in double, and every number from the first one.
-    first, last, gap = (op.Cast(_as_tensor(each), to=_DOUBLE) for each in (start, end, step))
-    count = op.Cast(op.Ceil(op.Div(op.Sub(last, first), gap)), to=_INT64)
-    places = op.Cast(op.Range(0, count, 1), to=_DOUBLE)
-    return op.Cast(op.Add(first, op.Mul(places, gap)), to=target)
+    first, last, gap = (cast(_as_tensor(each), _DOUBLE) for each in (start, end, step))
+    count = cast(op.Ceil(op.Div(op.Sub(last, first), gap)), _INT64)
+    places = cast(op.Range(0, count, 1), _DOUBLE)
+    return cast(op.Add(first, op.Mul(places, gap)), target)
 
 
 def _as_tensor(number: Any) -> Any:
@@ -173,11 +173,11 @@ def _even_numbers(start: Any, end: Any, steps: Any, dtype: int | None) -> Any:
     def bound(number: Any) -> Any:
         known = _as_tensor(number)
         known = op.Reshape(known, op.Constant(value=ir.tensor([], dtype=_INT64)))
-        return op.Cast(converted(known, target) if not target.is_floating_point() else known, to=_DOUBLE)
+        return cast(converted(known, target) if not target.is_floating_point() else known, _DOUBLE)
 
     first, last = bound(start), bound(end)
-    places = op.Cast(op.Range(0, steps, 1), to=_DOUBLE)
-    most = op.Cast(op.Sub(steps, 1), to=_DOUBLE) if is_tensor(steps) else _as_tensor(steps - 1)
+    places = cast(op.Range(0, steps, 1), _DOUBLE)
+    most = cast(op.Sub(steps, 1), _DOUBLE) if is_tensor(steps) else _as_tensor(steps - 1)
     gap = op.Div(op.Sub(last, first), op.Max(most, 1.0))
     from_end = op.Sub(last, op.Mul(gap, op.Sub(most, places)))
     is_early = op.Less(op.Mul(places, 2.0), op.Add(most, 1.0))
@@ -200,5 +200,5 @@ def vander(x, N=None, increasing: bool = False):
 
 
 def _powers(x: Any, exponents: Any) -> Any:
-    base = x if is_float(x) else op.Cast(x, to=_INT64)
+    base = x if is_float(x) else cast(x, _INT64)
     return pow_tensor(op.Unsqueeze(base, [-1]), op.CastLike(exponents, base))

@@ -1,8 +1,8 @@
 """Running sums, products, extremes and log-sums.
 
 Of these ONNX has CumSum only. The others are built of whole-tensor operators, in one of two ways: for few or
-an unknown number of elements each prefix is laid out in a row of its own and reduced; for many, results over 1, 2, 4, ...
-elements are combined.
+an unknown number of elements each prefix is laid out in a row of its own and reduced; for many, results over 1, 2, 4
+and more elements are combined.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from onnxscript import opset18 as op
 
 from opbridge.registry import translation
 from opbridge.translations._common import FLOATS, axis_of, const, size, widened
+from opbridge.translations._pointwise import typed
 from opbridge.translations._reduce import summable
 from opbridge.translations.extremes import amax, amin
 
@@ -121,7 +122,7 @@ def _running(
         step = 1
         while step < length:
             pads = const([step, -step], np.int64)
-            x = combine(x, op.Pad(x, pads, op.CastLike(neutral, x), [axis]))
+            x = combine(x, op.Pad(x, pads, typed(neutral, x), [axis]))
             step *= 2
         return x
     places = op.Range(0, length, 1)

@@ -11,8 +11,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.registry import translation
-
-from opbridge.translations._pointwise import UNSIGNED, is_float, is_negative, typed, widened
+from opbridge.translations._pointwise import UNSIGNED, cast, is_float, is_negative, typed, widened
 
 # Rounding
 
@@ -169,7 +168,7 @@ def angle(self):
 @translation("aten::frexp.Tensor")
 def frexp(self):
     """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
-    x = op.Cast(self, to=ir.DataType.DOUBLE)
+    x = cast(self, ir.DataType.DOUBLE)
     kept = op.Or(op.Equal(x, 0.0), op.Not(op.Less(op.Abs(x), math.inf)))
     safe = op.Where(kept, typed(1.0, x), x)
     # The logarithm may be off by one at a power of two; the mantissa then shows it. Powers of two are exact.
@@ -182,7 +181,7 @@ def frexp(self):
     exponent = op.Where(large, exponent + 1.0, op.Where(small, exponent - 1.0, exponent))
     return (
         op.CastLike(op.Where(kept, x, mantissa), self),
-        op.Cast(op.Where(kept, typed(0.0, x), exponent), to=ir.DataType.INT32),
+        cast(op.Where(kept, typed(0.0, x), exponent), ir.DataType.INT32),
     )
 
 
@@ -234,7 +233,6 @@ def log10(self):
 
 
 @translation("aten::logit", "aten::special_logit")
-@widened
 def logit(self, eps=None):
     """logit(Tensor self, float? eps=None) -> Tensor"""
     x = self
@@ -326,7 +324,7 @@ def asin(self):
     """asin(Tensor self) -> Tensor"""
     if not _is_double(self):
         return op.Asin(self)
-    guess = _in_double(op.Asin(op.Cast(self, to=ir.DataType.FLOAT)))
+    guess = _in_double(op.Asin(cast(self, ir.DataType.FLOAT)))
     other = op.Sqrt(op.Mul(op.Sub(1.0, self), op.Add(1.0, self)))
     return op.Add(guess, _small_asin(op.Sub(op.Mul(self, op.Cos(guess)), op.Mul(other, op.Sin(guess)))))
 
@@ -336,7 +334,7 @@ def acos(self):
     """acos(Tensor self) -> Tensor"""
     if not _is_double(self):
         return op.Acos(self)
-    guess = _in_double(op.Acos(op.Cast(self, to=ir.DataType.FLOAT)))
+    guess = _in_double(op.Acos(cast(self, ir.DataType.FLOAT)))
     other = op.Sqrt(op.Mul(op.Sub(1.0, self), op.Add(1.0, self)))
     return op.Add(guess, _small_asin(op.Sub(op.Mul(other, op.Cos(guess)), op.Mul(self, op.Sin(guess)))))
 
@@ -345,7 +343,7 @@ def arc_tangent(x: Any) -> Any:
     """atan(x). In double: float32's, and the exact arc tangent of what is left, which is small."""
     if not _is_double(x):
         return op.Atan(x)
-    guess = _in_double(op.Atan(op.Cast(x, to=ir.DataType.FLOAT)))
+    guess = _in_double(op.Atan(cast(x, ir.DataType.FLOAT)))
     sine, cosine = op.Sin(guess), op.Cos(guess)
     rest = op.Div(op.Sub(op.Mul(x, cosine), sine), op.Add(cosine, op.Mul(x, sine)))
     limit = op.Mul(op.Sign(x), math.pi / 2)
@@ -366,7 +364,7 @@ def _is_double(x: Any) -> bool:
 
 
 def _in_double(x: Any) -> Any:
-    return op.Cast(x, to=ir.DataType.DOUBLE)
+    return cast(x, ir.DataType.DOUBLE)
 
 
 @translation("aten::square")
@@ -386,5 +384,3 @@ def rsqrt(self):
 def reciprocal(self):
     """reciprocal(Tensor self) -> Tensor"""
     return op.Reciprocal(self)
-
-

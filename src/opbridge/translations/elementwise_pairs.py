@@ -10,7 +10,7 @@ from onnxscript import INT64, script
 from onnxscript import opset18 as op
 
 from opbridge.registry import translation
-from opbridge.translations._pointwise import is_negative, is_tensor, typed, widened
+from opbridge.translations._pointwise import cast, is_negative, is_tensor, typed, widened
 from opbridge.translations.elementwise import arc_tangent
 
 
@@ -148,7 +148,7 @@ def addcdiv(self, tensor1, tensor2, value=1):
 @translation("aten::ldexp.Tensor")
 def ldexp(self, other):
     """ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x = self if self.dtype.is_floating_point() else op.Cast(self, to=ir.DataType.FLOAT)
+    x = self if self.dtype.is_floating_point() else cast(self, ir.DataType.FLOAT)
     return op.Mul(x, op.Pow(typed(2.0, x), op.CastLike(other, x)))
 
 
@@ -170,20 +170,20 @@ def _euclid(a: INT64, b: INT64) -> INT64:
 
 
 def _divisor(x: Any, y: Any) -> Any:
-    x, y = op.Abs(op.Cast(x, to=ir.DataType.INT64)), op.Abs(op.Cast(y, to=ir.DataType.INT64))
+    x, y = op.Abs(cast(x, ir.DataType.INT64)), op.Abs(cast(y, ir.DataType.INT64))
     return _euclid(op.Expand(x, op.Shape(y)), op.Expand(y, op.Shape(x)))
 
 
 @translation("aten::gcd")
 def gcd(self, other):
     """gcd(Tensor self, Tensor other) -> Tensor"""
-    return op.Cast(_divisor(self, other), to=self.dtype)
+    return cast(_divisor(self, other), self.dtype)
 
 
 @translation("aten::lcm")
 def lcm(self, other):
     """lcm(Tensor self, Tensor other) -> Tensor"""
-    divisor = op.Cast(_divisor(self, other), to=self.dtype)
+    divisor = cast(_divisor(self, other), self.dtype)
     is_zero = op.Equal(divisor, typed(0, self))
     part = op.Div(self, op.Where(is_zero, typed(1, self), divisor))
     return op.Abs(op.Mul(part, other))

@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import size
-from opbridge.translations._pointwise import typed, widened
+from opbridge.translations._pointwise import cast, typed, widened
 
 _INT64 = ir.DataType.INT64
 
@@ -27,10 +27,10 @@ def one_hot(self, num_classes=-1):
     """one_hot(Tensor self, SymInt num_classes=-1) -> Tensor"""
     if isinstance(num_classes, int) and num_classes == -1:
         num_classes = op.Add(op.ReduceMax(self, keepdims=0), 1)
-    return op.Cast(op.Equal(op.Unsqueeze(self, [-1]), op.Range(0, num_classes, 1)), to=_INT64)
+    return cast(op.Equal(op.Unsqueeze(self, [-1]), op.Range(0, num_classes, 1)), _INT64)
 
 
-@translation("aten::embedding_bag", "aten::embedding_bag.padding_idx", "aten::_embedding_bag", "aten::_embedding_bag_forward_only")
+@translation("aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 def embedding_bag(
     weight,
     indices,
@@ -40,58 +40,76 @@ def embedding_bag(
     sparse: bool = False,
     per_sample_weights=None,
     include_last_offset: bool = False,
+    padding_idx: int = -1,
+):
+    """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0,
+    bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)
+    -> (Tensor, Tensor, Tensor, Tensor)
+
+    Only the first result is of use outside of training. The others are the bag of each index and twice the size of
+    each bag.
+    """
+    padding = None if padding_idx < 0 else padding_idx
+    return _embedding_bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding)
+
+
+@translation("aten::embedding_bag.padding_idx")
+def embedding_bag_padding(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    per_sample_weights=None,
+    include_last_offset: bool = False,
     padding_idx=None,
 ):
     """embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode,
     bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx)
     -> (Tensor, Tensor, Tensor, Tensor)
-
-    Of the four results only the first is of use after training; the others are made as torch documents them: the bag of
-    each index, the size of each bag, and (of mode max) nothing.
     """
-    indices, starts = op.Cast(indices, to=_INT64), op.Cast(offsets, to=_INT64)
+    # Here a negative one counts from the end.
+    padding = None if padding_idx is None else padding_idx if padding_idx >= 0 else size(weight, 0) + padding_idx
+    return _embedding_bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding)
+
+
+def _embedding_bag(
+    weight: Any, indices: Any, offsets: Any, mode: int, weights: Any, include_last_offset: bool, padding: Any
+) -> tuple[Any, ...]:
+    indices, starts = cast(indices, _INT64), cast(offsets, _INT64)
     count = op.Shape(indices)
-    ends = op.Slice(starts, [1], [1 << 62]) if include_last_offset else op.Concat(op.Slice(starts, [1], [1 << 62]), count, axis=0)
-    if include_last_offset:
-        starts = op.Slice(starts, [0], [-1])
-    places = op.Range(0, op.Squeeze(count), 1)
-    # (bags, indices): whether an index lies in a bag.
-    inside = op.And(
-        op.GreaterOrEqual(places, op.Unsqueeze(starts, [1])),
-        op.Less(places, op.Unsqueeze(ends, [1])),
-    )
-    if padding_idx is not None and padding_idx != -1:
-        rows = size(weight, 0)
-        padding = padding_idx + rows if padding_idx < 0 else padding_idx
-        inside = op.And(inside, op.Not(op.Equal(indices, padding)))
-    vectors = op.Gather(weight, indices)
-    if per_sample_weights is not None:
-        vectors = op.Mul(vectors, op.Unsqueeze(per_sample_weights, [-1]))
-    sizes = op.ReduceSum(op.Cast(inside, to=_INT64), [1], keepdims=0)
-    return _pooled(vectors, inside, sizes, mode), places, sizes, sizes
+    # An offset marks where a bag starts; the number of marks up to an index is the number of its bag.
+    nothing = op.Expand(0, op.Add(count, 1))
+    marks = op.ScatterElements(nothing, starts, op.Expand(1, op.Shape(starts)), axis=0, reduction="add")
+    bags = op.Sub(op.CumSum(op.Slice(marks, [0], [-1]), 0), 1)
+    number = op.Sub(op.Shape(starts), 1) if include_last_offset else op.Shape(starts)
+    # What belongs to no bag goes to a row after the last, which is cut off.
+    if padding is not None:
+        bags = op.Where(op.Equal(indices, padding), number, bags)
+    rows = op.Add(number, 1)
+    sizes = op.ScatterElements(op.Expand(0, rows), bags, op.Expand(1, count), axis=0, reduction="add")
+    sizes = op.Slice(sizes, [0], [-1])
+    pooled = _pooled(op.Gather(weight, indices), weights, bags, rows, sizes, mode)
+    return pooled, bags, sizes, sizes
 
 
 @widened
-def _pooled(vectors: Any, inside: Any, sizes: Any, mode: int) -> Any:
+def _pooled(vectors: Any, weights: Any, bags: Any, rows: Any, sizes: Any, mode: int) -> Any:
     """The sum, mean or maximum of the vectors of each bag; 0 for an empty one."""
-    if mode in (0, 1):
-        # An index outside of a bag must not bring its nan or infinity in, as a product with 0 would.
-        chosen = op.Where(op.Unsqueeze(inside, [2]), op.Unsqueeze(vectors, [0]), typed(0, vectors))
-        total = op.ReduceSum(chosen, [1], keepdims=0)
-        if mode == 0:
-            return total
-        return op.Div(total, op.CastLike(op.Unsqueeze(op.Max(sizes, 1), [1]), vectors))
-    if mode != 2:
+    if mode not in (0, 1, 2):
         raise TranslationError(f"embedding_bag has no mode {mode}.")
-    lowest = typed(float("-inf"), vectors)
-    chosen = op.Where(op.Unsqueeze(inside, [2]), op.Unsqueeze(vectors, [0]), lowest)
-    # One more row keeps the maximum of no indices at all defined.
-    largest = op.ReduceMax(op.Concat(chosen, op.Expand(lowest, _row(chosen)), axis=1), [1], keepdims=0)
-    return op.Where(op.Equal(op.Unsqueeze(sizes, [1]), 0), typed(0, vectors), largest)
-
-
-def _row(x: Any) -> Any:
-    """The shape of x with one in place of its second size."""
-    return op.Concat(op.Shape(x, start=0, end=1), [1], op.Shape(x, start=2), axis=0)
-
-
+    if weights is not None:
+        vectors = op.Mul(vectors, op.Unsqueeze(weights, [-1]))
+    start = op.Expand(
+        typed(0 if mode < 2 else float("-inf"), vectors), op.Concat(rows, op.Shape(vectors, start=1), axis=0)
+    )
+    places = op.Expand(op.Unsqueeze(bags, [1]), op.Shape(vectors))
+    pooled = op.ScatterElements(start, places, vectors, axis=0, reduction="add" if mode < 2 else "max")
+    pooled = op.Slice(pooled, [0], [-1])
+    if mode == 0:
+        return pooled
+    wide = op.Unsqueeze(sizes, [1])
+    if mode == 1:
+        return op.Div(pooled, op.CastLike(op.Max(wide, 1), vectors))
+    return op.Where(op.Equal(wide, 0), typed(0, vectors), pooled)

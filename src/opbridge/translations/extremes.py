@@ -60,7 +60,7 @@ def aminmax(self, dim=None, keepdim: bool = False):
 
 
 def _position(search: Callable[..., Any], x: Any, axis: int) -> Any:
-    """Where the extreme is along an axis, which stays with size 1: the first of equal ones, and the first nan if any."""
+    """Where the extreme is along an axis, which stays with size 1: the first of equal ones, the first nan if any."""
     if x.dtype == ir.DataType.BOOL:
         x = op.Cast(x, to=_UINT8)
     if x.dtype not in FLOATS:

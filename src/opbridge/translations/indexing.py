@@ -185,9 +185,7 @@ def _with_one_unknown(dims: list[Any], length: Any) -> list[Any]:
 # Writing
 
 
-@translation(
-    "aten::index_put", "aten::_unsafe_index_put", "aten::_index_put_impl", "aten::index_put.hacked_twin"
-)
+@translation("aten::index_put", "aten::_unsafe_index_put", "aten::_index_put_impl", "aten::index_put.hacked_twin")
 def index_put(self, indices, values, accumulate: bool = False, unsafe: bool = False):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     masks = [given for given in indices if given is not None]

@@ -1,4 +1,4 @@
-"""Resizing of images, and the shuffles that trade channels for pixels."""
+"""Resizing of images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
-from opbridge.translations._common import FLOATS, const, reshaped, size, sizes, widened
+from opbridge.translations._common import FLOATS, const, size, sizes, widened
 from opbridge.translations._resampling import matrix, nearest, resize_finds, scaled_size
 
 # Nearest neighbour
@@ -75,7 +75,7 @@ def _nearest(x: Any, output_size: Any, scales: Any, exact: bool) -> Any:
         factors = const([1.0, 1.0, *scales], np.float32)
         return op.Resize(x, None, factors, None, **_ASYMMETRIC)
     each = list(zip(lengths, outs, scales, strict=True))
-    indices = [nearest(length, out, scale, exact) for length, out, scale in each]
+    indices = [nearest(length, out, scale, exact, len(lengths)) for length, out, scale in each]
     if x.dtype in _RESIZED and all(
         resize_finds(index, length, out) for index, (length, out, _) in zip(indices, each, strict=True)
     ):
@@ -113,7 +113,7 @@ def _plan(x: Any, output_size: Any, scales: Any) -> tuple[list[Any], list[Any], 
     factors: list[float | None] = list(scales) if scales else [None] * len(lengths)
     if output_size is not None:
         return lengths, list(output_size), factors
-    return lengths, [scaled_size(n, float(s)) for n, s in zip(lengths, factors, strict=True)], factors  # type: ignore[arg-type]
+    return lengths, [scaled_size(length, scale) for length, scale in zip(lengths, scales, strict=True)], factors
 
 
 def _doubles(lengths: list[Any], scales: list[float | None]) -> bool:
@@ -257,45 +257,6 @@ def _interpolated(
 def _refuse_integers(x: Any) -> None:
     if x.dtype not in FLOATS:
         raise TranslationError(
-            f"torch interpolates {x.dtype.name} in fixed-point arithmetic of its own. Convert the image to float before "
-            "it is resized, and round the result."
+            f"torch interpolates {x.dtype.name} in fixed-point arithmetic of its own. Convert the image to float "
+            "before it is resized, and round the result."
         )
-
-
-# Channels for pixels
-
-
-@translation("aten::pixel_shuffle")
-def pixel_shuffle(self, upscale_factor: int):
-    """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
-    r = upscale_factor
-    *lead, channels, height, width = sizes(self)
-    if len(lead) == 1 and self.dtype in FLOATS and 0 not in self.shape:
-        return op.DepthToSpace(self, blocksize=r, mode="CRD")
-    fewer = channels // (r * r) if isinstance(channels, int) else op.Div(channels, r * r)
-    n = len(lead)
-    x = reshaped(self, [*lead, fewer, r, r, height, width])
-    x = op.Transpose(x, perm=[*range(n + 1), n + 3, n + 1, n + 4, n + 2])
-    return reshaped(x, [*lead, fewer, height * r, width * r])
-
-
-@translation("aten::pixel_unshuffle")
-def pixel_unshuffle(self, downscale_factor: int):
-    """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
-    r = downscale_factor
-    *lead, channels, height, width = sizes(self)
-    n = len(lead)
-    low, narrow = (side // r if isinstance(side, int) else op.Div(side, r) for side in (height, width))
-    x = reshaped(self, [*lead, channels, low, r, narrow, r])
-    x = op.Transpose(x, perm=[*range(n + 1), n + 2, n + 4, n + 1, n + 3])
-    return reshaped(x, [*lead, channels * (r * r), low, narrow])
-
-
-@translation("aten::channel_shuffle", "aten::native_channel_shuffle")
-def channel_shuffle(self, groups: int):
-    """channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
-    batch, channels, *rest = sizes(self)
-    each = channels // groups if isinstance(channels, int) else op.Div(channels, groups)
-    x = reshaped(self, [batch, groups, each, *rest])
-    x = op.Transpose(x, perm=[0, 2, 1, *range(3, 3 + len(rest))])
-    return reshaped(x, [batch, channels, *rest])

@@ -12,7 +12,7 @@ from onnxscript import opset18 as op
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import size
-from opbridge.translations._pointwise import common_type, promoted, typed
+from opbridge.translations._pointwise import cast, common_type, promoted, typed
 from opbridge.translations._sizes import axis_of, reshape, take_slice
 from opbridge.translations.shape import atleast_1d, atleast_2d, atleast_3d
 
@@ -26,8 +26,8 @@ def split(self, split_size, dim: int = 0):
     total = _known(self, axis, "split")
     if not isinstance(split_size, int):
         raise TranslationError(
-            "split by a size that is known only when the model runs gives a number of tensors that is not known either. "
-            "Split by a list of sizes."
+            "split by a size that is known only when the model runs gives a number of tensors that is not known "
+            "either. Split by a list of sizes."
         )
     if total == 0 or split_size == 0:
         return [op.Identity(self)]
@@ -69,6 +69,20 @@ def tensor_split(self, indices_or_sections, dim: int = 0):
     total = _known(self, axis, "tensor_split")
     small, more = divmod(total, indices_or_sections)
     return _parts(self, axis, [small + (part < more) for part in range(indices_or_sections)])
+
+
+@translation("aten::tensor_split.tensor_indices_or_sections")
+def tensor_split_tensor(self, tensor_indices_or_sections, dim: int = 0):
+    """tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0)
+    -> Tensor(a)[]
+    """
+    known = tensor_indices_or_sections.const_value
+    if known is None:
+        raise TranslationError(
+            "tensor_split by a tensor that only the model's inputs decide gives a number of tensors that is not known. "
+            "Split by a number or a list."
+        )
+    return tensor_split(self, known.numpy().tolist(), dim)
 
 
 @translation("aten::hsplit.int", "aten::hsplit.array")
@@ -137,7 +151,7 @@ def cat(tensors, dim: int = 0):
     # torch leaves tensors of shape (0,) out, whatever the rank of the others.
     kept = [tensor for tensor in tensors if not (len(tensor.shape) == 1 and tensor.shape[0] == 0)]
     if not kept:
-        return op.Cast(tensors[0], to=dtype)
+        return cast(tensors[0], dtype)
     joined = promoted(*kept, dtype=dtype)
     return op.Concat(*joined, axis=axis_of(dim, len(kept[0].shape))) if len(joined) > 1 else op.Identity(joined[0])
 

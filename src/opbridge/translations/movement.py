@@ -9,7 +9,7 @@ from onnxscript import opset18 as op
 
 from opbridge.registry import translation
 from opbridge.translations._common import size, sizes
-from opbridge.translations._pointwise import is_tensor, typed
+from opbridge.translations._pointwise import cast, is_tensor, typed
 from opbridge.translations._sizes import ENDLESS, axes_of, axis_of, is_static, product, reshape, take_slice
 from opbridge.translations.shape import permute
 
@@ -49,10 +49,10 @@ def repeat_interleave(self, repeats, dim=None, output_size=None):
 
 @translation("aten::repeat_interleave.self_Tensor")
 def repeat_interleave_counts(self, repeats, dim=None, output_size=None):
-    """repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
+    """repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None)"""
     x = self if dim is not None and len(self.shape) else reshape(self, [-1])
     axis = axis_of(dim, len(self.shape)) if dim is not None else 0
-    counts = op.Cast(repeats, to=ir.DataType.INT64)
+    counts = cast(repeats, ir.DataType.INT64)
     if len(repeats.shape) == 0 or repeats.shape[0] == 1:
         counts = op.Expand(counts, op.Shape(x, start=axis, end=axis + 1))
     return op.Gather(x, repeated_positions(counts), axis=axis)
@@ -61,12 +61,12 @@ def repeat_interleave_counts(self, repeats, dim=None, output_size=None):
 @translation("aten::repeat_interleave.Tensor")
 def repeat_interleave_positions(repeats, output_size=None):
     """repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor"""
-    return repeated_positions(op.Cast(repeats, to=ir.DataType.INT64))
+    return repeated_positions(cast(repeats, ir.DataType.INT64))
 
 
 def repeated_positions(counts: Any) -> Any:
     """0 to len(counts) - 1, each as often as its count: the rows of the true elements of a ragged mask."""
-    most = op.ReduceMax(op.Concat(counts, [0], axis=0), keepdims=0)
+    most = op.ReduceMax(op.Concat(counts, op.Constant(value_ints=[0]), axis=0), keepdims=0)
     mask = op.Less(op.Unsqueeze(op.Range(0, most, 1), [0]), op.Unsqueeze(counts, [1]))
     return op.Gather(op.NonZero(mask), 0)
 
@@ -145,7 +145,7 @@ def narrow(self, dim: int, start, length):
     if isinstance(start, int) and start < 0:
         start = size(self, axis) + start
     elif is_tensor(start):
-        start = op.Cast(start, to=ir.DataType.INT64)
+        start = cast(start, ir.DataType.INT64)
         start = op.Where(op.Less(start, 0), op.Add(start, size(self, axis)), start)
     return take_slice(self, axis, start, start + length)
 
@@ -196,7 +196,9 @@ def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
     first, second = axes_of([dim1, dim2], rank)
     rest = [axis for axis in range(rank) if axis not in (first, second)]
     height, width = size(self, first), size(self, second)
-    flat = reshape(permute(self, [*rest, first, second]), [*(size(self, axis) for axis in rest), product([height, width])])
+    flat = reshape(
+        permute(self, [*rest, first, second]), [*(size(self, axis) for axis in rest), product([height, width])]
+    )
     start = offset if offset >= 0 else width * -offset
     count = _at_least_zero(_smaller(height + min(offset, 0), width - max(offset, 0)))
     # Where the matrix has no such diagonal, the slice is empty.
@@ -223,10 +225,8 @@ def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1):
     places = op.Range(0, width, 1)
     mask = op.Equal(op.Sub(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1])), offset)
     column = op.Unsqueeze(padded, [-1])
-    if self.dtype == ir.DataType.BOOL:
-        square = op.And(mask, column)
-    else:
-        square = op.Where(mask, column, typed(0, self))
+    is_truth = self.dtype == ir.DataType.BOOL
+    square = op.And(mask, column) if is_truth else op.Where(mask, column, typed(0, self))
     order: list[int] = []
     rest = iter(range(rank - 2))
     for axis in range(rank):
@@ -299,4 +299,4 @@ def triu_indices(row, col, offset: int = 0, dtype=None):
 
 def _triangle(row: Any, col: Any, offset: int, dtype: int | None, *, upper: int) -> Any:
     places = op.NonZero(op.Trilu(op.Expand(True, [row, col]), offset, upper=upper))
-    return places if dtype in (None, -1) else op.Cast(places, to=dtype)
+    return places if dtype in (None, -1) else cast(places, dtype)

@@ -11,7 +11,7 @@ from onnxscript import opset18 as op
 from onnxscript import opset23 as op23
 
 from opbridge.registry import translation
-from opbridge.translations._common import cast, const, count, size, sizes, widened
+from opbridge.translations._common import cast, const, count, reshaped, size, sizes, widened
 
 _DOUBLE = ir.DataType.DOUBLE
 
@@ -130,7 +130,7 @@ def _ratio(number: Any, like: Any) -> Any:
 
 
 def _standardized(x: Any, axes: list[int], eps: float) -> tuple[Any, Any, Any, Any]:
-    """A tensor less its mean, by its standard deviation; the mean, the reciprocal of that deviation, and the variance."""
+    """A tensor less its mean, by its standard deviation; the mean, that deviation's reciprocal, and the variance."""
     mean = op.ReduceMean(x, axes, keepdims=1)
     centred = op.Sub(x, mean)
     variance = op.ReduceMean(op.Mul(centred, centred), axes, keepdims=1)
@@ -189,7 +189,7 @@ def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5
     if num_groups == size(input, 1) and rank > 2:
         return _by_instance(x, weight, bias, eps)
     normal = _by_instance(_grouped(x, num_groups), None, None, eps)
-    return _affine(op.Reshape(normal, sizes(input)), weight, bias, list(range(1, rank - 1)))
+    return _affine(reshaped(normal, sizes(input)), weight, bias, list(range(1, rank - 1)))
 
 
 @translation("aten::native_group_norm")
@@ -205,14 +205,8 @@ def _grouped(x: Any, groups: int) -> Any:
     """Of shape (N, groups, elements of a group)."""
     number = count(x, range(1, len(x.shape)))
     if isinstance(number, int):
-        return _shaped(x, [size(x, 0), groups, number // groups])
-    return _shaped(x, [size(x, 0), groups, op.Div(number, groups)])
-
-
-def _shaped(x: Any, shape: list[Any]) -> Any:
-    result = op.Reshape(x, shape)
-    result.shape = ir.Shape([dim if isinstance(dim, int) else None for dim in shape])
-    return result
+        return reshaped(x, [size(x, 0), groups, number // groups])
+    return reshaped(x, [size(x, 0), groups, op.Div(number, groups)])
 
 
 # Over a layer
@@ -272,10 +266,8 @@ def _rms(input: Any, shape: list[Any], eps: Any) -> tuple[Any, Any]:
 
 
 def _epsilon(input: Any, eps: Any) -> float:
-    """torch's default is the smallest step of the input's type at 1."""
-    if eps is not None:
-        return eps
-    return {ir.DataType.FLOAT16: 2.0**-10, ir.DataType.BFLOAT16: 2.0**-7, _DOUBLE: 2.0**-52}.get(input.dtype, 2.0**-23)
+    """torch's default is the smallest step at 1 of the type that it computes in."""
+    return eps if eps is not None else 2.0**-52 if input.dtype == _DOUBLE else 2.0**-23
 
 
 # Of weights

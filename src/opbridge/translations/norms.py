@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.registry import translation
-from opbridge.translations._common import FLOATS, axis_of, widened
+from opbridge.translations._common import axis_of, widened
 from opbridge.translations._reduce import converted, reduced
 from opbridge.translations.extremes import amax, amin
 
@@ -34,7 +34,9 @@ def _norm(x: Any, order: Any, dim: Any, keepdim: bool) -> Any:
 
 @translation("aten::linalg_vector_norm")
 def linalg_vector_norm(self, ord=2, dim=None, keepdim: bool = False, dtype=None):
-    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)
+    -> Tensor
+    """
     x = converted(self, dtype)
     x.shape = self.shape
     return _norm(x, ord, dim, keepdim)

@@ -11,8 +11,9 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
-from opbridge.translations._common import FLOATS, axis_of, size, widened
+from opbridge.translations._common import FLOATS, axis_of, size
 from opbridge.translations._order import last, order, take
+from opbridge.translations._pointwise import typed
 
 _INT64, _UINT8 = ir.DataType.INT64, ir.DataType.UINT8
 
@@ -31,6 +32,8 @@ def _picked(x: Any, position: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
 @translation("aten::median")
 def median(self):
     """median(Tensor self) -> Tensor"""
+    if 0 in self.shape and self.dtype in FLOATS:
+        return typed(math.nan, self)
     return median_dim(_flat(self), 0)[0]
 
 
@@ -53,6 +56,8 @@ def median_dim(self, dim: int, keepdim: bool = False):
 @translation("aten::nanmedian")
 def nanmedian(self):
     """nanmedian(Tensor self) -> Tensor"""
+    if 0 in self.shape and self.dtype in FLOATS:
+        return typed(math.nan, self)
     return nanmedian_dim(_flat(self), 0)[0]
 
 
@@ -88,9 +93,11 @@ def mode(self, dim: int = -1, keepdim: bool = False):
     most = op.Equal(counts, op.ReduceMax(counts, [axis]))
     # Of several values the smallest, and of that the last occurrence.
     if self.dtype == ir.DataType.BOOL:
-        x, highest = op.Cast(self, to=_UINT8), 1
+        x, highest = op.Cast(self, to=_UINT8), 1.0
+    elif self.dtype in FLOATS:
+        x, highest = self, math.inf
     else:
-        x, highest = self, math.inf if self.dtype in FLOATS else int(np.iinfo(self.dtype.numpy()).max)
+        x, highest = self, int(np.iinfo(self.dtype.numpy()).max)
     smallest = op.ReduceMin(op.Where(most, x, highest), [axis])
     position = op.ArgMax(op.Cast(op.Equal(x, smallest), to=_UINT8), axis=axis, select_last_index=1)
     return _picked(self, position, axis, keepdim)
@@ -124,8 +131,8 @@ def _quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str
     else:
         length = size(flat, axis)
         highest = float(length - 1) if isinstance(length, int) else op.CastLike(length - 1, flat)
-    one_q = not isinstance(q, ir.Value) or len(q.shape) == 0
-    levels = op.Reshape(op.CastLike(q, flat), [-1])
+    one_q = not isinstance(q, ir.Value) or not q.shape
+    levels = op.Reshape(typed(q, flat), [-1])
     # Each slice gets its places along the axis, one for each level.
     others = [other for other in range(len(flat.shape)) if other != axis]
     places = (op.Unsqueeze(levels, others) if others else levels) * highest

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
@@ -23,7 +22,7 @@ def select_scatter(self, src, dim: int, index):
     axis = axis_of(self, dim)
     part = op.Unsqueeze(src, [axis])
     length = size(self, axis)
-    if not isinstance(index, int) or index < 0 and not isinstance(length, int):
+    if not isinstance(index, int) or (index < 0 and not isinstance(length, int)):
         here = op.Equal(op.Range(0, length, 1), index if not isinstance(index, int) else length + index)
         later = list(range(1, len(self.shape) - axis))
         return op.Where(op.Unsqueeze(here, later) if later else here, part, self)
@@ -33,7 +32,9 @@ def select_scatter(self, src, dim: int, index):
 
 @translation("aten::slice_scatter")
 def slice_scatter(self, src, dim: int = 0, start=None, end=None, step=1):
-    """slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor"""
+    """slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)
+    -> Tensor
+    """
     axis = axis_of(self, dim)
     length, count = size(self, axis), size(src, axis)
     start = 0 if start is None else start
@@ -82,7 +83,9 @@ def diagonal_scatter(self, src, offset: int = 0, dim1: int = 0, dim2: int = 1):
 
 @translation("aten::as_strided_scatter")
 def as_strided_scatter(self, src, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None):
-    """as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
+    """as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) ->
+    Tensor
+    """
     if not all(isinstance(number, int) for number in (*size, *stride, storage_offset or 0)):
         raise TranslationError("as_strided_scatter needs sizes and strides that are known at export.")
     places = np.full((), storage_offset or 0, dtype=np.int64)

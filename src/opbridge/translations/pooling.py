@@ -41,7 +41,9 @@ def avg_pool3d(
     return _avg_pool(self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def _avg_pool(self: Any, rank: int, kernel: Any, stride: Any, padding: Any, ceil: bool, include: bool, divisor: Any) -> Any:
+def _avg_pool(
+    self: Any, rank: int, kernel: Any, stride: Any, padding: Any, ceil: bool, include: bool, divisor: Any
+) -> Any:
     kernel = per_dim(kernel, rank)
     stride = per_dim(stride or kernel, rank)
     padding = per_dim(padding, rank)
@@ -59,7 +61,7 @@ def _avg_pool(self: Any, rank: int, kernel: Any, stride: Any, padding: Any, ceil
     after = tails(lengths, counts, kernel, stride, padding, [1] * rank)
     total = _sums(padded(self, padding, after), kernel, stride, counts, len(self.shape))
     if divisor is not None:
-        return op.Div(total, divisor)
+        return op.Div(total, float(divisor) if self.dtype in FLOATS else divisor)
     ones = op.Expand(op.CastLike(1, self), lengths)
     if include:
         ones = _framed(ones, padding, padding, 1)
@@ -87,8 +89,8 @@ def _average(x: Any, kernel: list[int], stride: list[int], padding: list[int], c
 def _sums(framed: Any, kernel: list[int], stride: list[int], counts: list[Any], total_rank: int) -> Any:
     """The sums of all windows, one dimension after the other."""
     first = total_rank - len(kernel)
-    for axis, (k, s, count) in enumerate(zip(kernel, stride, counts, strict=True), start=first):
-        parts = [shifted(framed, [axis], [offset], [count], [s]) for offset in range(k)]
+    for axis, (k, s, number) in enumerate(zip(kernel, stride, counts, strict=True), start=first):
+        parts = [shifted(framed, [axis], [offset], [number], [s]) for offset in range(k)]
         framed = parts[0] if k == 1 else op.Sum(*parts) if framed.dtype in FLOATS else _added(parts)
     return framed
 
@@ -149,7 +151,10 @@ _POOLED = frozenset({*FLOATS, ir.DataType.INT8, ir.DataType.UINT8})
 
 
 def _max_pool(self: Any, rank: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> list[Any]:
-    """Values, and their places in their plane."""
+    """Values, and their places in their plane.
+
+    Where onnxruntime differs from torch: it passes over nan, and of infinities below zero it makes the lowest number.
+    """
     kernel = per_dim(kernel, rank)
     stride = per_dim(stride or kernel, rank)
     padding = per_dim(padding, rank)
@@ -250,7 +255,7 @@ def adaptive_max_pool(self, output_size):
 def _flat_segments(value: Any, rank: int) -> Any:
     """The last `rank` dimensions as one."""
     shape = op.Shape(value)
-    return op.Reshape(value, op.Concat(op.Slice(shape, [0], [-rank]), [-1], axis=0))
+    return op.Reshape(value, op.Concat(op.Slice(shape, [0], [-rank]), const([-1]), axis=0))
 
 
 def _is(value: Any, number: int) -> bool:

@@ -12,6 +12,7 @@ from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import const, per_dim, size, sizes, with_batch
 from opbridge.translations._pointwise import typed
+from opbridge.translations._scatter import scatter_elements
 from opbridge.translations._sizes import product, reshape
 from opbridge.translations.movement import window_positions
 
@@ -50,7 +51,7 @@ def _windows(x: Any, kernel: Any, dilations: Any, pads: Any, strides: Any) -> An
 
 @translation("aten::col2im")
 def col2im(self, output_size, kernel_size, dilation, padding, stride):
-    """col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
+    """col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)"""
     image, kernel, dilations, pads, strides = (
         per_dim(given, 2) for given in (output_size, kernel_size, dilation, padding, stride)
     )
@@ -71,7 +72,7 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
         batch, channels = size(x, 0), size(x, 1) // (kernel[0] * kernel[1])
         values = op.Reshape(x, [batch, channels, len(index)], allowzero=1)
         canvas = op.Expand(typed(0, x), [batch, channels, area])
-        summed = op.ScatterElements(canvas, op.Expand(const(index), op.Shape(values)), values, axis=2, reduction="add")
+        summed = scatter_elements(canvas, op.Expand(const(index), op.Shape(values)), values, 2, "add")
         padded = op.Reshape(summed, [batch, channels, image[0] + 2 * pads[0], width], allowzero=1)
         return op.Slice(padded, pads, [pads[0] + image[0], pads[1] + image[1]], [2, 3])
 

@@ -124,7 +124,9 @@ def _by_correction(function: Callable[..., Any]) -> Callable[..., Any]:
 
     whole.__doc__ = f"{name}(Tensor self, bool unbiased=True)"
     dims.__doc__ = f"{name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)"
-    correction.__doc__ = f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
+    correction.__doc__ = (
+        f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
+    )
     translation(f"aten::{name}")(whole)
     translation(f"aten::{name}.dim")(dims)
     translation(f"aten::{name}.correction")(correction)

@@ -12,6 +12,7 @@ from onnxscript import opset18 as op
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import FLOATS, HALVES, axis_of, size
+from opbridge.translations._pointwise import typed
 from opbridge.translations._scatter import as_vector, index_along, scatter_elements, scatter_nd
 
 _BOOL, _FLOAT, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8
@@ -61,7 +62,7 @@ def _scattered(x: Any, dim: int, index: Any, src: Any, reduction: str) -> Any:
 
 
 def _filled(value: Any, x: Any, index: Any) -> Any:
-    filled = op.Expand(op.CastLike(value, x), op.Shape(index))
+    filled = op.Expand(typed(value, x), op.Shape(index))
     filled.shape = index.shape
     return filled
 
@@ -84,19 +85,22 @@ def _as_int64(index: Any) -> Any:
 
 @translation("aten::scatter_reduce.two")
 def scatter_reduce(self, dim: int, index, src, reduce: str, include_self: bool = True):
-    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
+    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) ->
+    Tensor
+    """
     if 0 in index.shape:
         return op.Identity(self)
-    x = as_vector(self)
-    reduced = _reduced_into(
-        x, _as_int64(as_vector(index)), _cut(src, index), op.Shape(as_vector(index)), axis_of(x, dim), reduce, include_self
-    )
+    x, places = as_vector(self), as_vector(index)
+    updates, shape, axis = _cut(src, index), op.Shape(places), axis_of(x, dim)
+    reduced = _reduced_into(x, _as_int64(places), updates, shape, axis, reduce, include_self)
     return reduced if self.shape else op.Reshape(reduced, [])
 
 
 @translation("aten::index_reduce")
 def index_reduce(self, dim: int, index, source, reduce: str, include_self: bool = True):
-    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
+    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)
+    -> Tensor
+    """
     x, updates = as_vector(self), as_vector(source)
     axis, shape = axis_of(x, dim), op.Shape(updates)
     places = index_along(_as_int64(as_vector(index)), axis, len(x.shape), shape)
@@ -111,7 +115,7 @@ def _reduced_into(x: Any, index: Any, src: Any, shape: Any, axis: int, reduce: s
         x, src = op.Cast(x, to=_FLOAT), op.Cast(src, to=_FLOAT)
 
     def ones(value: Any, like: Any) -> Any:
-        return op.Expand(op.CastLike(value, like), shape)
+        return op.Expand(typed(value, like), shape)
 
     if reduce == "mean":
         counts = op.CastLike(op.Expand(1 if include_self else 0, op.Shape(x)), x)
@@ -183,13 +187,13 @@ def _indexed(x: Any, dim: int, index: Any, source: Any, reduction: str) -> Any:
 def index_fill(self, dim: int, index, value):
     """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     if not self.shape:
-        return op.CastLike(value, self) if 0 not in index.shape else op.Identity(self)
+        return typed(value, self) if 0 not in index.shape else op.Identity(self)
     axis = axis_of(self, dim)
     places = _as_int64(as_vector(index))
     none = op.Expand(op.Constant(value=ir.tensor([False])), [size(self, axis)])
     chosen = op.ScatterElements(none, places, op.Expand(op.Constant(value=ir.tensor([True])), op.Shape(places)))
     later = list(range(1, len(self.shape) - axis))
-    return op.Where(op.Unsqueeze(chosen, later) if later else chosen, op.CastLike(value, self), self)
+    return op.Where(op.Unsqueeze(chosen, later) if later else chosen, typed(value, self), self)
 
 
 @translation("aten::index_select")

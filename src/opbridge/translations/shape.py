@@ -14,7 +14,14 @@ from opbridge.translations._pointwise import is_tensor
 from opbridge.translations._sizes import axes_of, axis_of, product, reshape
 
 
-@translation("aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy", "aten::_reshape_alias", "aten::_reshape_copy")
+@translation(
+    "aten::view",
+    "aten::reshape",
+    "aten::_unsafe_view",
+    "aten::view_copy",
+    "aten::_reshape_alias",
+    "aten::_reshape_copy",
+)
 def view(self, size):
     """view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
     return reshape(self, size)
@@ -61,7 +68,9 @@ def squeeze(self):
     return _squeeze(self, list(range(len(self.shape))))
 
 
-@translation("aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dim", "aten::squeeze_copy.dims", "prims::squeeze")
+@translation(
+    "aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dim", "aten::squeeze_copy.dims", "prims::squeeze"
+)
 def squeeze_dims(self, dim):
     """squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
     return _squeeze(self, axes_of(dim, len(self.shape)))

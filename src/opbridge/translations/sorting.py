@@ -10,8 +10,9 @@ from onnxscript import opset18 as op
 from opbridge.registry import translation
 from opbridge.translations._common import FLOATS, axis_of, size
 from opbridge.translations._order import order, take
+from opbridge.translations._pointwise import promoted
 
-_BOOL, _FLOAT, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8
+_BOOL, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.UINT8
 
 
 @translation("aten::sort")
@@ -30,7 +31,9 @@ def sort(self, dim: int = -1, descending: bool = False):
 
 @translation("aten::sort.stable")
 def sort_stable(self, stable: bool | None = None, dim: int = -1, descending: bool = False):
-    """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
+    """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)
+    -> (Tensor values, Tensor indices)
+    """
     return sort(self, dim, descending)
 
 
@@ -48,7 +51,9 @@ def argsort_stable(self, stable: bool = False, dim: int = -1, descending: bool =
 
 @translation("aten::topk")
 def topk(self, k, dim: int = -1, largest: bool = True, sorted: bool = True):
-    """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
+    """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)
+    -> (Tensor values, Tensor indices)
+    """
     axis = axis_of(self, dim)
     if self.shape:
         return op.TopK(self, [k], axis=axis, largest=int(largest), sorted=int(sorted))
@@ -61,7 +66,9 @@ def topk(self, k, dim: int = -1, largest: bool = True, sorted: bool = True):
 
 @translation("aten::_unique2")
 def unique2(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False):
-    """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
+    """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor,
+    Tensor)
+    """
     flat = op.Reshape(self, [-1])
     flat.shape = ir.Shape([None])
     positions = order(flat, 0)
@@ -80,7 +87,9 @@ def unique(self, sorted: bool = True, return_inverse: bool = False):
 
 @translation("aten::unique_consecutive")
 def unique_consecutive(self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None):
-    """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)"""
+    """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor,
+    Tensor, Tensor)
+    """
     if dim is not None:
         return unique_dim_consecutive(self, dim, return_inverse, return_counts)
     flat = op.Reshape(self, [-1])
@@ -91,7 +100,9 @@ def unique_consecutive(self, return_inverse: bool = False, return_counts: bool =
 
 @translation("aten::unique_dim_consecutive")
 def unique_dim_consecutive(self, dim: int, return_inverse: bool = False, return_counts: bool = False):
-    """unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
+    """unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor,
+    Tensor, Tensor)
+    """
     axis = axis_of(self, dim)
     rows = op.Flatten(op.Transpose(self, perm=[axis, *(other for other in range(len(self.shape)) if other != axis)]))
     here, before = op.Slice(rows, [1], [_END], [0]), op.Slice(rows, [0], [-1], [0])
@@ -103,7 +114,9 @@ def unique_dim_consecutive(self, dim: int, return_inverse: bool = False, return_
 
 @translation("aten::unique_dim")
 def unique_dim(self, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False):
-    """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
+    """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) ->
+    (Tensor, Tensor, Tensor)
+    """
     x = op.Cast(self, to=_INT64) if self.dtype not in FLOATS else self
     unique, _, inverse, counts = op.Unique(x, axis=axis_of(self, dim), sorted=1)
     return unique, inverse, counts
@@ -139,74 +152,74 @@ def _run_lengths(starts: Any, is_new: Any) -> Any:
 
 @translation("aten::searchsorted.Tensor")
 def searchsorted(sorted_sequence, self, out_int32: bool = False, right: bool = False, side=None, sorter=None):
-    """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
+    """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str?
+    side=None, Tensor? sorter=None) -> Tensor
+    """
     sequence = sorted_sequence if sorter is None else op.GatherElements(sorted_sequence, sorter, axis=-1)
     if len(sorted_sequence.shape) > 1:
         sequence = op.Unsqueeze(sequence, [len(self.shape) - 1])
-    return _places(sequence, self, len(self.shape), right or side == "right")
+    return _places(sequence, self, size(sorted_sequence, -1), len(self.shape), right or side == "right")
 
 
 @translation("aten::searchsorted.Scalar")
 def searchsorted_scalar(sorted_sequence, self, out_int32: bool = False, right: bool = False, side=None, sorter=None):
-    """searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
+    """searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str?
+    side=None, Tensor? sorter=None) -> Tensor
+    """
     sequence = sorted_sequence if sorter is None else op.Gather(sorted_sequence, sorter)
-    return _places(sequence, op.CastLike(self, sequence), 0, right or side == "right")
+    return _places(sequence, self, size(sorted_sequence, 0), 0, right or side == "right")
 
 
 @translation("aten::bucketize.Tensor")
 def bucketize(self, boundaries, out_int32: bool = False, right: bool = False):
     """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    return _places(boundaries, self, len(self.shape), right)
+    return _places(boundaries, self, size(boundaries, 0), len(self.shape), right)
 
 
 @translation("aten::bucketize.Scalar")
 def bucketize_scalar(self, boundaries, out_int32: bool = False, right: bool = False):
     """bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    return _places(boundaries, op.CastLike(self, boundaries), 0, right)
+    return _places(boundaries, self, size(boundaries, 0), 0, right)
 
 
-def _places(sequence: Any, values: Any, rank: int, right: bool) -> Any:
-    """How many elements of a sorted sequence come before each value: those that are not larger (or equal, from the left).
+def _places(sequence: Any, values: Any, length: Any, rank: int, right: bool) -> Any:
+    """How many elements of a sorted sequence come before each value: the smaller ones, and on the right equal ones.
 
-    A nan among the values comes after everything.
+    A nan among the values comes after all `length` elements.
     """
-    if sequence.dtype != values.dtype:
-        common = _common_type(sequence.dtype, values.dtype)
-        sequence, values = op.Cast(sequence, to=common), op.Cast(values, to=common)
-    values = op.Unsqueeze(values, [rank])
-    later = op.Greater(sequence, values) if right else op.GreaterOrEqual(sequence, values)
-    return op.ReduceSum(op.Cast(op.Not(later), to=_INT64), [rank], keepdims=0)
-
-
-def _common_type(one: Any, other: Any) -> Any:
-    """The type that torch's promotion gives two different types."""
-    floats = [dtype for dtype in (one, other) if dtype in FLOATS]
-    if len(floats) == 1:
-        return floats[0]
-    if one.bitwidth != other.bitwidth:
-        return max(one, other, key=lambda dtype: dtype.bitwidth)
-    return _FLOAT if floats else ir.DataType.INT16
+    sequence, values = promoted(sequence, values)
+    each = op.Unsqueeze(values, [rank])
+    before = op.LessOrEqual(sequence, each) if right else op.Less(sequence, each)
+    places = op.Cast(op.ReduceSum(op.Cast(before, to=ir.DataType.INT32), [rank], keepdims=0), to=_INT64)
+    return op.Where(op.IsNaN(values), length, places) if values.dtype in FLOATS else places
 
 
 @translation("aten::isin.Tensor_Tensor")
 def isin(elements, test_elements, assume_unique: bool = False, invert: bool = False):
-    """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) ->
+    Tensor
+    """
     rank = len(elements.shape)
-    found = op.Equal(op.Unsqueeze(elements, [rank]), op.Reshape(op.CastLike(test_elements, elements), [-1]))
+    elements, test_elements = promoted(elements, test_elements)
+    found = op.Equal(op.Unsqueeze(elements, [rank]), op.Reshape(test_elements, [-1]))
     any_found = op.Cast(op.ReduceMax(op.Cast(found, to=_UINT8), [rank], keepdims=0), to=_BOOL)
     return op.Not(any_found) if invert else any_found
 
 
 @translation("aten::isin.Tensor_Scalar")
 def isin_scalar(elements, test_element, assume_unique: bool = False, invert: bool = False):
-    """isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor"""
-    found = op.Equal(elements, test_element)
+    """isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) ->
+    Tensor
+    """
+    found = op.Equal(*promoted(elements, test_element))
     return op.Not(found) if invert else found
 
 
 @translation("aten::isin.Scalar_Tensor")
 def isin_of_scalar(element, test_elements, assume_unique: bool = False, invert: bool = False):
-    """isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
-    found = op.Cast(op.Equal(test_elements, element), to=_UINT8)
+    """isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) ->
+    Tensor
+    """
+    found = op.Cast(op.Equal(*promoted(test_elements, element)), to=_UINT8)
     any_found = op.Cast(op.ReduceMax(found, keepdims=0), to=_BOOL)
     return op.Not(any_found) if invert else any_found

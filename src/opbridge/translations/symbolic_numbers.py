@@ -11,7 +11,7 @@ from onnxscript import opset18 as op
 
 from opbridge.registry import translation
 from opbridge.translations._common import size
-from opbridge.translations._pointwise import is_float, is_tensor, typed
+from opbridge.translations._pointwise import cast, is_float, is_tensor, typed
 
 _BOOL, _INT64, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.DOUBLE
 
@@ -21,15 +21,15 @@ def _number(value: Any) -> Any:
     if not is_tensor(value):
         return op.Constant(value=ir.tensor(value, dtype=_DOUBLE if isinstance(value, float) else _INT64))
     if value.dtype == _BOOL:
-        return op.Cast(value, to=_INT64)
-    return op.Cast(value, to=_DOUBLE) if is_float(value) else op.Cast(value, to=_INT64)
+        return cast(value, _INT64)
+    return cast(value, _DOUBLE) if is_float(value) else cast(value, _INT64)
 
 
 def _numbers(*values: Any, floating: bool = False) -> list[Any]:
     """Numbers of one type: double where one of them is."""
     found = [_number(value) for value in values]
     if floating or any(value.dtype == _DOUBLE for value in found):
-        return [op.Cast(value, to=_DOUBLE) for value in found]
+        return [cast(value, _DOUBLE) for value in found]
     return found
 
 
@@ -137,7 +137,7 @@ def ge(a, b):
 
 
 def _truth(value: Any) -> Any:
-    return op.Cast(value, to=_BOOL) if is_tensor(value) else op.Constant(value=ir.tensor(bool(value)))
+    return cast(value, _BOOL) if is_tensor(value) else op.Constant(value=ir.tensor(bool(value)))
 
 
 @translation("_operator::and_")
@@ -159,7 +159,7 @@ def xor(a, b):
 
 
 def _bits(a: Any, b: Any, of_truths: Any, of_integers: Any) -> Any:
-    if any(isinstance(value, bool) or is_tensor(value) and value.dtype == _BOOL for value in (a, b)):
+    if any(isinstance(value, bool) or (is_tensor(value) and value.dtype == _BOOL) for value in (a, b)):
         return of_truths(_truth(a), _truth(b))
     return of_integers(_number(a), _number(b))
 
@@ -211,46 +211,46 @@ def sym_ite(b, t, f):
 @translation("torch::sym_float")
 def sym_float(a):
     """float(a)"""
-    return op.Cast(_number(a), to=_DOUBLE)
+    return cast(_number(a), _DOUBLE)
 
 
 @translation("torch::sym_int", "math::trunc")
 def sym_int(a):
     """int(a), towards zero"""
-    return op.Cast(_number(a), to=_INT64)
+    return cast(_number(a), _INT64)
 
 
 @translation("math::floor")
 def floor(a):
     """The largest integer that is not above a number."""
     x = _number(a)
-    return op.Cast(op.Floor(x), to=_INT64) if is_float(x) else x
+    return cast(op.Floor(x), _INT64) if is_float(x) else x
 
 
 @translation("math::ceil")
 def ceil(a):
     """The smallest integer that is not below a number."""
     x = _number(a)
-    return op.Cast(op.Ceil(x), to=_INT64) if is_float(x) else x
+    return cast(op.Ceil(x), _INT64) if is_float(x) else x
 
 
 @translation("builtins::round")
 def round_(a):
     """round(a), to the even one of two"""
     x = _number(a)
-    return op.Cast(op.Round(x), to=_INT64) if is_float(x) else x
+    return cast(op.Round(x), _INT64) if is_float(x) else x
 
 
 @translation("math::sqrt", "torch::sym_sqrt", "torch::_sym_sqrt")
 def sqrt(a):
     """The square root, in double."""
-    return op.Sqrt(op.Cast(_number(a), to=_DOUBLE))
+    return op.Sqrt(cast(_number(a), _DOUBLE))
 
 
 @translation("torch::_sym_log2")
 def log2(a):
     """The logarithm to the base 2, in double."""
-    return op.Div(op.Log(op.Cast(_number(a), to=_DOUBLE)), math.log(2))
+    return op.Div(op.Log(cast(_number(a), _DOUBLE)), math.log(2))
 
 
 # Numbers out of tensors
@@ -289,5 +289,5 @@ def sym_storage_offset(self):
 def item(self):
     """item(Tensor self) -> Scalar"""
     # Python has one type of integers and one of floating numbers.
-    value = self if self.dtype == _BOOL else op.Cast(self, to=_DOUBLE if is_float(self) else _INT64)
+    value = self if self.dtype == _BOOL else cast(self, _DOUBLE if is_float(self) else _INT64)
     return op.Reshape(value, op.Constant(value=ir.tensor([], dtype=_INT64)))

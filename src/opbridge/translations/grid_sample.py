@@ -1,0 +1,122 @@
+"""Sampling of images and volumes at the points of a grid, and the grid of an affine map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript import opset18 as op
+from onnxscript import opset20
+
+from opbridge.errors import TranslationError
+from opbridge.registry import translation
+from opbridge.translations._common import const, size
+
+_MODES = ("linear", "nearest", "cubic")
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+@translation("aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d")
+def grid_sampler_18(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
+    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
+    mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
+    grid = _in_reach(grid, mode, padding)
+    if (mode, padding) == ("nearest", "reflection"):
+        return _nearest_reflected(input, grid, align_corners)
+    if len(input.shape) != 4:
+        raise TranslationError("ONNX samples volumes since opset 20. Export with opset_version=20 or newer.")
+    renamed = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    return op.GridSample(input, grid, mode=renamed, padding_mode=padding, align_corners=int(align_corners))
+
+
+@translation("aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", opset=20)
+def grid_sampler(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
+    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
+    mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
+    grid = _in_reach(grid, mode, padding)
+    if (mode, padding) == ("nearest", "reflection"):
+        return _nearest_reflected(input, grid, align_corners)
+    if mode == "cubic" and len(input.shape) != 4:
+        raise TranslationError("onnxruntime samples volumes with mode='bilinear' and 'nearest' only.")
+    return opset20.GridSample(input, grid, mode=mode, padding_mode=padding, align_corners=int(align_corners))
+
+
+@translation("aten::affine_grid_generator")
+def affine_grid_generator(theta, size, align_corners: bool):
+    """affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor"""
+    lengths = list(size[2:])
+    rank = len(lengths)
+    axes = [_centres(length, align_corners, theta.dtype) for length in reversed(lengths)]  # x first
+    # The point (x, y, 1) goes to theta[:, :, 0] x + theta[:, :, 1] y + theta[:, :, 2]: one term for each axis.
+    columns = op.Split(op.Transpose(theta, perm=[0, 2, 1]), num_outputs=rank + 1, axis=1)
+    total = _spread(columns[rank], rank)
+    for place, axis in enumerate(axes):
+        along = [1] * (rank + 1)
+        along[rank - 1 - place] = -1
+        total = op.Reshape(axis, along) * _spread(columns[place], rank) + total
+    return total
+
+
+def _spread(column: Any, rank: int) -> Any:
+    """(batch, 1, coordinates) with a dimension for each axis of the grid."""
+    return op.Unsqueeze(column, list(range(1, rank))) if rank > 1 else column
+
+
+def _centres(length: Any, align_corners: bool, dtype: ir.DataType) -> Any:
+    """The places of an axis's pixels between -1 and 1."""
+    if isinstance(length, int):
+        steps = np.arange(length, dtype=dtype.numpy())
+        places = -1 + steps * (2 / (length - 1)) if length > 1 else steps
+        return const(places if align_corners else places * ((length - 1) / length), dtype)
+    count = op.Cast(length, to=dtype)
+    steps = op.Cast(op.Range(0, length, 1), to=dtype)
+    if align_corners:
+        return op.Where(count > 1.0, steps * (2.0 / op.Max(count - 1.0, 1.0)) - 1.0, const(0, dtype))
+    return (steps * 2.0 + 1.0) / count - 1.0
+
+
+def _in_reach(grid: Any, mode: str, padding: str) -> Any:
+    """The grid, for padding with the border without what is outside: onnxruntime has no place for what int32 is short of.
+
+    Cubic interpolation looks at the image's inside from outside, and onnxruntime minds no distance there.
+    """
+    return op.Clip(grid, -1.0, 1.0) if padding == "border" and mode != "cubic" else grid
+
+
+def _nearest_reflected(input: Any, grid: Any, align_corners: bool) -> Any:
+    """The nearest pixels where the border is a mirror.
+
+    onnxruntime rounds before it mirrors, and halves go the other way then.
+    """
+    rank = len(input.shape) - 2
+    lengths = [size(input, 2 + axis) for axis in range(rank)]
+    place: Any = None
+    for axis, length in enumerate(lengths):
+        at = op.Gather(grid, rank - 1 - axis, axis=rank + 1)
+        at = op.Cast(_mirrored(at, length, align_corners), to=ir.DataType.INT64)
+        place = at if place is None else place * length + at
+    flat = op.Reshape(place, [0, 1, -1])
+    pixels = op.Reshape(input, [0, 0, -1])
+    index = op.Expand(flat, op.Concat(op.Shape(input, end=2), [1], axis=0))
+    picked = op.GatherElements(pixels, index, axis=2)
+    return op.Reshape(picked, op.Concat(op.Shape(input, end=2), op.Shape(grid, start=1, end=-1), axis=0))
+
+
+def _mirrored(at: Any, length: Any, align_corners: bool) -> Any:
+    """A coordinate between -1 and 1 as the number of a pixel, mirrored at the border as often as it takes."""
+    count = const(length, at.dtype) if isinstance(length, int) else op.CastLike(length, at)
+    at = op.Where(op.Abs(at) < float("inf"), at, const(-1, at.dtype))  # nan and inf mean the first pixel
+    if align_corners:
+        low, span = 0.0, count - 1.0
+        pixel = (at + 1.0) / 2.0 * span
+    else:
+        low, span = -0.5, count
+        pixel = ((at + 1.0) * count - 1.0) / 2.0
+    distance = op.Abs(pixel - low)
+    span_ = op.Max(span, 1.0)  # a single pixel mirrors everything onto itself
+    extra = op.Mod(distance, span_, fmod=1)
+    flips = op.Floor(distance / span_)
+    is_even = op.Mod(flips, const(2, at.dtype), fmod=1) == 0.0
+    inside = op.Where(is_even, extra + low, span_ - extra + low)
+    return op.Round(op.Max(op.Min(inside, count - 1.0), 0.0))

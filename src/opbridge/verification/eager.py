@@ -1,0 +1,113 @@
+"""The user's model as it is, run without a trace: nothing of it, and no generator, is changed afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from opbridge import _torch
+from opbridge.capture.wrapping import register_containers
+from opbridge.sources import innermost
+
+__all__ = ["Eager", "explain"]
+
+_LONGEST_MESSAGE = 200
+
+
+class Eager:
+    """A model that gives the same answer to the same inputs and seed, however often it was called.
+
+    1. It runs without gradients, in the mode (training or evaluation) that it is in.
+    2. It gets copies of its inputs, as it may write to them.
+    3. Buffers that it writes to or replaces, and tensors that it keeps as plain attributes, are put back: an exported
+       model starts from the same state at each call.
+    4. torch's generators are seeded, and put back.
+    """
+
+    def __init__(self, model: Any) -> None:
+        """Args:
+        model: A module, a function or an ExportedProgram.
+        """
+        self._call = model.module() if isinstance(model, ExportedProgram) else _torch.original_module(model)
+        self._state = _State(self._call) if isinstance(self._call, torch.nn.Module) else None
+
+    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
+        """The leaves of the model's output, tensors and others, in order.
+
+        Raises:
+            Exception: whatever the model raises.
+        """
+        args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, dict(kwargs)))
+        with torch.no_grad(), _seeded(seed):
+            try:
+                output = self._call(*args, **kwargs)
+                register_containers(output)
+                leaves = pytree.tree_leaves(output)
+                held = self._state.storages() if self._state else set()
+                return [_kept(leaf, held) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            finally:
+                if self._state:
+                    self._state.restore()
+
+
+def explain(error: BaseException) -> str:
+    """What a model raised, and the line of its own that raised it."""
+    message = " ".join(str(error).split())
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE].rstrip()} ..."
+    trace = traceback.extract_tb(error.__traceback__)
+    called = max((number for number, frame in enumerate(trace, 1) if frame.filename == __file__), default=0)
+    frames = innermost("".join(traceback.format_list(trace[called:])))
+    where = f" at {frames[0]}" if frames else ""
+    return f"{type(error).__name__}{where}" + (f": {message}" if message else "")
+
+
+def _kept(tensor: torch.Tensor, held: set[int]) -> torch.Tensor:
+    """A tensor that stays as it is when the model's buffers are put back."""
+    tensor = tensor.detach()
+    shares = tensor.layout == torch.strided and tensor.untyped_storage().data_ptr() in held
+    return tensor.clone() if shares else tensor
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(list(devices)):
+        torch.manual_seed(seed)
+        yield
+
+
+class _State:
+    """What a module may change when it runs, parameters aside."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._buffers = [(each, dict(each._buffers)) for each in module.modules()]
+        self._plain = [
+            (each, {name: value for name, value in vars(each).items() if isinstance(value, torch.Tensor)})
+            for each in module.modules()
+        ]
+        tensors = [tensor for _, named in (*self._buffers, *self._plain) for tensor in named.values()]
+        unique = {id(tensor): tensor for tensor in tensors if tensor is not None and not tensor.is_inference()}
+        self._copies = [(tensor, tensor.detach().clone()) for tensor in unique.values()]
+
+    def storages(self) -> set[int]:
+        """Where the buffers lie in memory."""
+        return {tensor.untyped_storage().data_ptr() for tensor, _ in self._copies if tensor.layout == torch.strided}
+
+    def restore(self) -> None:
+        """Puts everything back."""
+        for module, named in self._buffers:
+            module._buffers.clear()
+            module._buffers.update(named)
+        for module, named in self._plain:
+            vars(module).update(named)
+        for tensor, value in self._copies:
+            # By value, not by version: batch_norm writes its statistics past the counter.
+            if not torch.equal(tensor, value):
+                tensor.copy_(value)

@@ -1,0 +1,71 @@
+"""PyTorch's tensors into ONNX Runtime and back, in every dtype that both have."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import onnxruntime
+import torch
+
+from opbridge.errors import UsageError
+from opbridge.saving.tensors import onnx_dtype, torch_dtype
+
+__all__ = ["dtype_of", "run", "runtime_form"]
+
+_OWN_NAMES = {"float": "FLOAT", "double": "DOUBLE"}
+
+
+def runtime_form(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as it enters a runtime: on the CPU, contiguous, a complex one with a trailing dimension of 2."""
+    tensor = tensor.detach().cpu().resolve_neg()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    return tensor.contiguous()
+
+
+def dtype_of(type_name: str) -> torch.dtype | None:
+    """The dtype of what ONNX Runtime calls "tensor(float16)"; None for sequences and for what torch does not have."""
+    if not type_name.startswith("tensor("):
+        return None
+    name = type_name.removeprefix("tensor(").removesuffix(")")
+    try:
+        return torch_dtype(ir.DataType[_OWN_NAMES.get(name, name.upper())])
+    except (KeyError, UsageError):
+        return None
+
+
+def run(session: Any, feeds: Mapping[str, torch.Tensor], outputs: Sequence[str] | None = None) -> list[torch.Tensor]:
+    """Runs a model on tensors.
+
+    Args:
+        session: An onnxruntime.InferenceSession, all of whose outputs are tensors.
+        feeds: A tensor for each input.
+        outputs: The outputs wanted; None: all of them.
+
+    Returns:
+        The outputs, on the CPU. Complex ones are pairs.
+
+    Raises:
+        Exception: whatever ONNX Runtime raises; its errors share no other base.
+    """
+    values = {name: _to_runtime(tensor) for name, tensor in feeds.items()}
+    return [_to_torch(value) for value in session.run_with_ort_values(outputs, values)]
+
+
+def _to_runtime(tensor: torch.Tensor) -> Any:
+    tensor = runtime_form(tensor)
+    try:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy())
+    except TypeError:  # bfloat16 and the float8 dtypes, which NumPy does not have
+        bits = tensor.view(torch.uint16 if tensor.itemsize == 2 else torch.uint8)
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits.numpy(), int(onnx_dtype(tensor.dtype)))
+
+
+def _to_torch(value: Any) -> torch.Tensor:
+    tensor = torch.empty(value.shape(), dtype=torch_dtype(ir.DataType(value.element_type())))
+    if tensor.nbytes:
+        ctypes.memmove(tensor.data_ptr(), value.data_ptr(), tensor.nbytes)
+    return tensor

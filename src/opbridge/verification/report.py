@@ -1,0 +1,333 @@
+"""Does the ONNX model give what PyTorch gives? Output by output, on more than the example."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from opbridge.wording import counted, listed, sentence
+
+if TYPE_CHECKING:
+    from opbridge.program import Program
+    from opbridge.verification.compare import Comparison
+    from opbridge.verification.first_difference import FirstDifference
+    from opbridge.verification.runtime_failure import RuntimeFailure
+
+__all__ = ["OutputReport", "Run", "Verification", "verify", "verify_program"]
+
+_MOST_ROWS = 12
+_MOST_LEFT_OUT = 3
+
+
+@dataclass(frozen=True)
+class Run:
+    """One comparison of PyTorch and the runtime, on one set of inputs.
+
+    Attributes:
+        kind: "example", "fresh" (new values) or "sizes" (other sizes, new values).
+        label: "example", "fresh 1" or "batch=1".
+        comparisons: One for each output of the graph; empty where there was nothing to compare.
+        left_out: Why the run does not count: what the model itself raised on these inputs, or what the capture demands
+            of their sizes.
+        failure: What the runtime raised.
+    """
+
+    kind: str
+    label: str
+    comparisons: tuple[Comparison, ...] = ()
+    left_out: str | None = None
+    failure: RuntimeFailure | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs; true for a run that was left out."""
+        return self.failure is None and all(comparison.ok for comparison in self.comparisons)
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """One output of the graph over all runs.
+
+    Attributes:
+        name: Its name in the file.
+        worst: The comparison of the run in which it differs most.
+        run: The label of that run.
+        wrong: The labels of the runs in which it differs.
+    """
+
+    name: str
+    worst: Comparison
+    run: str
+    wrong: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.wrong
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The comparison of an ONNX model with eager PyTorch.
+
+    Attributes:
+        subject: What was compared: the file, or "the exported model".
+        runtime: What ran it, "onnxruntime 1.31.1".
+        runs: Every set of inputs, the example first.
+        difference: The first operator that differs; None where nothing does, or where it could not be found.
+        kept: Inputs whose fresh values are the example's: constants, position ids and the like.
+        notes: What else a person should know.
+        seconds: How long it took.
+    """
+
+    subject: str
+    runtime: str
+    runs: tuple[Run, ...]
+    difference: FirstDifference | None = None
+    kept: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the two agree in every run."""
+        return all(run.ok for run in self.runs)
+
+    @property
+    def outputs(self) -> tuple[OutputReport, ...]:
+        """The outputs in order, each at its worst."""
+        compared = [run for run in self.runs if run.comparisons]
+        reports = []
+        for position in range(len(compared[0].comparisons) if compared else 0):
+            found = [(run.comparisons[position], run.label) for run in compared]
+            worst, label = max(found, key=lambda each: (not each[0].ok, each[0].reason is not None, each[0].excess))
+            wrong = tuple(label for comparison, label in found if not comparison.ok)
+            reports.append(OutputReport(worst.name, worst, label, wrong))
+        return tuple(reports)
+
+    @property
+    def random(self) -> tuple[str, ...]:
+        """The outputs that the model draws at random: only their shape and dtype were compared."""
+        return tuple(report.name for report in self.outputs if report.worst.random)
+
+    @property
+    def left_out(self) -> tuple[Run, ...]:
+        """The runs that do not count, because the model or its capture does not take these inputs."""
+        return tuple(run for run in self.runs if run.left_out is not None)
+
+    def summary(self) -> str:
+        """One line: what agrees, and on which inputs."""
+        failed = next((run for run in self.runs if run.failure is not None), None)
+        if failed is not None:
+            return f"{self.runtime} does not run it ({failed.label})"
+        outputs, labels = self.outputs, [run.label for run in self.runs if run.left_out is None]
+        wrong = [report.name for report in outputs if not report.ok]
+        on = f"on {counted(len(labels), 'run')} ({listed(labels, 5)})"
+        if wrong:
+            found = self.difference
+            where = f", first at {found.place}" if found is not None and found.is_beyond else ""
+            verb = "differs" if len(wrong) == 1 else "differ"
+            return f"{len(wrong)} of {counted(len(outputs), 'output')} {verb} {on}: {listed(wrong, 3)}{where}"
+        random = f", {len(self.random)} random in shape and dtype only" if self.random else ""
+        verb = "agrees" if len(outputs) == 1 else "agree"
+        return f"{counted(len(outputs), 'output')} {verb} with PyTorch{random} {on}"
+
+    def describe_mismatch(self) -> str:
+        """One paragraph: what differs, how much, which operator is to blame, and what to do."""
+        run = next((run for run in self.runs if not run.ok), None)
+        if run is None:
+            return f"{sentence(self.subject)} gives what PyTorch gives: {self.summary()}."
+        if run.failure is not None:
+            return (
+                f"{sentence(self.subject)} does not run in {self.runtime} on {_inputs_of(run)}: "
+                f"{run.failure}. {self._remedy(run.failure.operator)}"
+            )
+        wrong = [comparison for comparison in run.comparisons if not comparison.ok]
+        parts = [f"{sentence(self.subject)} does not give what PyTorch gives: on {_inputs_of(run)}, output {wrong[0]}."]
+        if len(wrong) > 1:
+            verb = "does" if len(wrong) == 2 else "do"
+            parts.append(f"So {verb} {listed([repr(comparison.name) for comparison in wrong[1:]], 3)}.")
+        if self.difference is not None:
+            which = "The first operator that differs is"
+            if not self.difference.is_beyond:
+                which = "No operator differs by more than is allowed when given the same inputs; the nearest to it is"
+            parts.append(f"{which} {self.difference}.")
+        parts.extend(f"{sentence(note)}." for note in self.notes)
+        parts.append(self._remedy(self.difference.operator if self.difference else None))
+        return " ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; infinities and NaNs as text, as JSON has none."""
+        data = {
+            "ok": self.ok,
+            "subject": self.subject,
+            "runtime": self.runtime,
+            "summary": self.summary(),
+            "outputs": [
+                {**_comparison_json(report.worst), "name": report.name, "run": report.run, "wrong": list(report.wrong)}
+                for report in self.outputs
+            ],
+            "runs": [
+                {
+                    "kind": run.kind,
+                    "label": run.label,
+                    "ok": run.ok,
+                    "left_out": run.left_out,
+                    "failure": dataclasses.asdict(run.failure) if run.failure else None,
+                }
+                for run in self.runs
+            ],
+            "random": list(self.random),
+            "kept": list(self.kept),
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+            "first_difference": None,
+        }
+        if self.difference is not None:
+            data["first_difference"] = {
+                **dataclasses.asdict(self.difference),
+                "inputs": list(self.difference.inputs),
+                "unchecked": list(self.difference.unchecked),
+                "comparison": _comparison_json(self.difference.comparison),
+            }
+        return data
+
+    def __str__(self) -> str:
+        lines = [f"{'verified' if self.ok else 'MISMATCH'}: {self.subject}, {self.runtime}: {self.summary()}"]
+        lines.extend(self._table())
+        if not self.ok:
+            lines.append(self.describe_mismatch())
+        left_out = self.left_out
+        lines.extend(f"left out: {run.label}: {run.left_out}" for run in left_out[:_MOST_LEFT_OUT])
+        if len(left_out) > _MOST_LEFT_OUT:
+            lines.append(f"left out: {counted(len(left_out) - _MOST_LEFT_OUT, 'run')} more")
+        if self.kept:
+            lines.append(f"as in the example throughout: {listed(list(self.kept), 6)}")
+        if self.ok:
+            lines.extend(f"note: {note}" for note in self.notes)
+        return "\n".join(lines)
+
+    def _table(self) -> Iterator[str]:
+        """The outputs, those that differ first where there are too many for a screen."""
+        reports = sorted(self.outputs, key=lambda report: report.ok) if len(self.outputs) > _MOST_ROWS else self.outputs
+        if not reports:
+            return
+        rows = [("output", "dtype", "shape", "absolute", "relative", "outside", "tolerance")]
+        for report in reports[:_MOST_ROWS]:
+            worst = report.worst
+            if worst.reason is not None:
+                errors = ("-", "-", "-", worst.reason)
+            elif worst.random:
+                errors = ("-", "-", "-", str(worst.tolerance))
+            else:
+                errors = (f"{worst.absolute:.1e}", f"{worst.relative:.1e}", str(worst.outside), str(worst.tolerance))
+            rows.append((report.name, worst.dtype, "x".join(map(str, worst.shape)) or "scalar", *errors))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        for row in rows:
+            cells = [
+                text.rjust(width) if heading in ("absolute", "relative", "outside") else text.ljust(width)
+                for text, width, heading in zip(row, widths, rows[0], strict=True)
+            ]
+            yield "  ".join(cells).rstrip()
+        hidden = len(reports) - _MOST_ROWS
+        if hidden > 0:
+            yield f"and {counted(hidden, 'output')} more"
+
+    def _remedy(self, operator: str | None) -> str:
+        if operator is not None and "::" in operator:
+            return (
+                f'Give it another translation (@opbridge.translation("{operator}")), or, where such a difference is '
+                "acceptable, pass rtol= and atol= to opbridge.verify."
+            )
+        return (
+            "Look at the inputs and the weights that the file was made from, or, where such a difference is "
+            "acceptable, pass rtol= and atol= to opbridge.verify."
+        )
+
+
+def verify(
+    path_or_program: str | os.PathLike[str] | Program,
+    model: Any = None,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    samples: int = 2,
+    seed: int = 0,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Verification:
+    """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
+
+    1. Both run on the example inputs, on fresh random ones like them (see `opbridge.verification.fresh_inputs`), and on others of
+       other sizes where the file's dimensions are dynamic.
+    2. The model runs as it is, without gradients; its buffers and torch's generators are put back afterwards.
+    3. Each output is compared in shape, dtype and every value (see `opbridge.verification.compare`). Outputs that differ from one
+       eager run to the next are random: their values are not compared.
+    4. Fresh inputs on which the model itself raises are left out, and said.
+    5. Where the two differ, the first operator that differs is looked for (see `opbridge.verification.first_difference`).
+
+    Args:
+        path_or_program: The file, whoever exported it, or what `opbridge.export` returned.
+        model: A module, a function or an ExportedProgram; a program has its own.
+        args: Example inputs: a tuple, or one tensor; a program has its own.
+        kwargs: Example keyword inputs.
+        dynamic_shapes: What the file was exported with. Without it, a file's own dimensions say which may vary, and
+            sizes from 1 on are tried.
+        samples: How many sets of fresh inputs to try.
+        seed: What they are drawn from.
+        rtol: The relative difference allowed, instead of one by dtype.
+        atol: The absolute difference allowed, instead of one by dtype.
+
+    Returns:
+        The comparison; `ok` is false where the two do not agree.
+
+    Raises:
+        ModelFileError: the file is missing or damaged, or ONNX Runtime refuses it.
+        UsageError: arguments of the wrong kind, inputs that do not fit the file, or on which the model itself raises.
+        CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
+    """
+    from opbridge.verification import verifier
+
+    options = verifier.Options(samples, seed, rtol, atol)
+    if isinstance(path_or_program, (str, os.PathLike)):
+        return verifier.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
+    return verifier.verify_program(path_or_program, model, args, kwargs, options)
+
+
+def verify_program(program: Program, **options: Any) -> Verification:
+    """`verify` for a program on its own example inputs, as `export` calls it.
+
+    Args:
+        program: What was exported.
+        **options: `samples`, `seed`, `rtol` and `atol` of `verify`.
+    """
+    return verify(program, **options)
+
+
+def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+    tolerance = comparison.tolerance
+    data = {
+        **dataclasses.asdict(comparison),
+        "ok": comparison.ok,
+        "shape": list(comparison.shape),
+        "actual_shape": list(comparison.actual_shape),
+        "index": None if comparison.index is None else list(comparison.index),
+        "tolerance": {"relative": tolerance.relative, "absolute": tolerance.absolute, "origin": tolerance.origin},
+    }
+    return {key: _finite(value) for key, value in data.items()}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _inputs_of(run: Run) -> str:
+    if run.kind == "example":
+        return "the example inputs"
+    return f"fresh inputs ({run.label})"
