@@ -20,7 +20,6 @@ __all__ = [
     "const",
     "count",
     "may_be_empty",
-    "numpy_dtype",
     "per_dim",
     "reshaped",
     "size",
@@ -64,11 +63,6 @@ def cast(value: Any, dtype: ir.DataType) -> Any:
 def widened(value: Any) -> Any:
     """A float16 or bfloat16 value as float32, in which torch computes what takes several steps; others as they are."""
     return cast(value, ir.DataType.FLOAT) if value is not None and value.dtype in HALVES else value
-
-
-def numpy_dtype(value: Any) -> np.dtype:
-    """A value's type as numpy spells it."""
-    return value.dtype.numpy()
 
 
 def reshaped(value: Any, shape: Sequence[Any]) -> Any:

@@ -1,8 +1,4 @@
-"""Fourier transforms.
-
-They are products with the transform's matrix. onnxruntime's own DFT is exact for lengths that are powers of two only (at
-a length of 400 it is off by 1e-3), and slower than a product up to a length of a thousand.
-"""
+"""Fourier transforms, axis by axis."""
 
 from __future__ import annotations
 
