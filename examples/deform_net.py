@@ -30,19 +30,25 @@ class DeformNet(nn.Module):
         self.deform = DeformConv2d(512, channels, kernel_size=3, padding=1)
         self.prototypes = nn.Parameter(torch.randn(classes, channels))
 
-    def forward(self, image: Tensor) -> dict[str, Tensor]:
+    def embed(self, image: Tensor) -> Tensor:
+        """The features of each image, (images, channels)."""
         features = self.backbone(image)
         offset_y, offset_x, mask = self.where(features).chunk(3, dim=1)
         features = self.deform(features, torch.cat((offset_y, offset_x), dim=1), mask.sigmoid())
-        embedding = torch.relu_(features).mean(dim=(2, 3))
-        distance = torch.cdist(embedding, self.prototypes)
+        return torch.relu_(features).mean(dim=(2, 3))
+
+    def forward(self, image: Tensor) -> dict[str, Tensor]:
+        distance = torch.cdist(self.embed(image), self.prototypes)
         return {"distance": distance, "nearest": distance.argmin(dim=1)}
 
 
 def build() -> tuple[nn.Module, tuple[Tensor, ...], dict]:
     """The model, example inputs, and what varies: the number of images."""
     torch.manual_seed(0)
-    return DeformNet().eval(), (torch.randn(2, 3, 128, 128),), {"dynamic_shapes": {"image": {0: "batch"}}}
+    model = DeformNet().eval()
+    with torch.no_grad():  # one image for each class stands for it
+        model.prototypes.copy_(model.embed(torch.randn(10, 3, 128, 128)))
+    return model, (torch.randn(2, 3, 128, 128),), {"dynamic_shapes": {"image": {0: "batch"}}}
 
 
 def main() -> None:

@@ -135,6 +135,18 @@ def test_our_translations_serve_the_stock_exporter(tmp_path):
     assert all(value != value for value in got.tolist())
 
 
+def test_our_translations_pass_over_devices_in_the_stock_exporter():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.conv2d(x, torch.ones(2, 4, 2, 2))
+
+    table = opbridge.translation_table()
+    stock = torch.onnx.export(
+        Model(), (torch.randn(1, 4, 4, 4),), dynamo=True, custom_translation_table=table, verbose=False
+    )
+    assert stock.model_proto.graph.node
+
+
 def test_another_way_to_capture_is_refused():
     with pytest.raises(opbridge.UsageError, match="capture='magic'"):
         opbridge.export(_model(), torch.randn(1, 4), capture="magic")

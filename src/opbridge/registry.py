@@ -225,8 +225,25 @@ def translation_table() -> dict[Any, Callable[..., Any]]:
         entry = _ours.find(operator, 18)
         target = _torch.operator_object(operator)
         if entry is not None and target is not None:
-            table[target] = entry.function
+            table[target] = _without_holding(entry.function)
     return table
+
+
+def _without_holding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for a caller that passes device, layout and the like to everything."""
+    from opbridge import _onnxscript
+    from opbridge.signature import HOLDING
+
+    names, _, takes_named = _onnxscript.parameters(function)
+    dropped = HOLDING.difference(names)
+    if takes_named or not dropped:
+        return function
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{name: value for name, value in kwargs.items() if name not in dropped})
+
+    return called
 
 
 def catalogue(pattern: str = "*") -> list[Translation]:

@@ -137,6 +137,13 @@ def test_norms(dtype, table):
     assert_all_match(table, draw(dtype, 2, 3, 4), others=[(sparse + 0.01,)])
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_distances_of_broadcast_tensors(dtype):
+    table = {f"dist {order}": lambda x, y, order=order: torch.dist(x, y, order) for order in (2, 1, 0, INF, 3)}
+    others = [(torch.ones(3, 1, dtype=dtype), torch.zeros(2, 1, 4, dtype=dtype))]
+    assert_all_match(table, draw(dtype, 3, 1), draw(dtype, 2, 1, 4), others=others)
+
+
 @pytest.mark.parametrize("table", [REDUCTIONS, VARIANCES, MATRIX_NORMS], ids=["reductions", "variances", "norms"])
 def test_at_opset_18(table):
     assert_all_match(table, draw(torch.float32, 2, 3, 4), opset_version=18)

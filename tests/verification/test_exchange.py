@@ -36,7 +36,9 @@ def test_values_come_back_as_they_went_in(dtype: torch.dtype) -> None:
 
 def test_scalars_and_what_is_not_contiguous() -> None:
     loaded = session(
-        writer.to_bytes(onnx_model("(float x, float[n, m] y) => (float[n, m] z, float x2) { z = Mul(x, y) x2 = Abs(x) }"))
+        writer.to_bytes(
+            onnx_model("(float x, float[n, m] y) => (float[n, m] z, float x2) { z = Mul(x, y) x2 = Abs(x) }")
+        )
     )
     y = torch.arange(6.0).reshape(2, 3).t()
     z, x = run(loaded, {"x": torch.tensor(-2.0, requires_grad=True), "y": y})

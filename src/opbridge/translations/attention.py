@@ -36,7 +36,7 @@ def scaled_dot_product_attention(
         raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() first.")
     if enable_gqa and not _same(query.shape[-3], key.shape[-3]):
         return _grouped_attention(query, key, value, attn_mask, is_causal, scale)
-    scores = _scores(query, key, len(key.shape), scale)
+    scores = _scores(query, key, len(key.shape), scale, query.shape[-1])
     if is_causal:
         scores = scores + _causal(query, key)
     return _attend(scores, attn_mask, value)
@@ -51,7 +51,7 @@ def flash_attention_for_cpu(
     """
     if dropout_p:
         raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() first.")
-    scores = _scores(query, key, len(key.shape), scale)
+    scores = _scores(query, key, len(key.shape), scale, query.shape[-1])
     if is_causal:
         scores = scores + _causal(query, key)
     total = scores if attn_mask is None else scores + _as_addend(attn_mask, scores)
@@ -156,16 +156,18 @@ def transformer_encoder_layer_fwd(
     return normed(src + fed_forward(src), norm_weight_2, norm_bias_2)
 
 
-def _scores(query: Any, key: Any, rank: int, scale: float | None, width: Any = None) -> Any:
-    """The scaled products of queries and keys; `width` is the queries' length where their shape is not known."""
+def _scores(query: Any, key: Any, rank: int, scale: float | None, width: Any) -> Any:
+    """The scaled products of queries and keys of a width."""
     turned = op.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
     if scale is None:
-        width = query.shape[-1] if width is None else width
         if not isinstance(width, int):
             raise TranslationError("The size of the queries' last dimension has to be known at export. Give scale=.")
         scale = 1.0 / math.sqrt(width) if width else 1.0
     if key.dtype in HALVES:
         return op.MatMul(query * scale, turned)  # before the products, which float16 might not hold
+    if key.dtype == ir.DataType.DOUBLE and isinstance(width, int):
+        # A vector: of a number onnxruntime would make a float32 attribute of its fused product.
+        return op.MatMul(query * const([scale] * width, key.dtype), turned)
     return op.MatMul(query, turned) * scale
 
 
@@ -207,7 +209,7 @@ def _grouped_attention(query: Any, key: Any, value: Any, mask: Any, is_causal: b
     before = [size(query, axis) for axis in range(rank - 3)]
     heads, length, width = (size(query, axis) for axis in (-3, -2, -1))
     grouped = op.Reshape(query, [*before, size(key, -3), -1, width], allowzero=0)
-    scores = _scores(grouped, key, rank, scale, width=query.shape[-1])
+    scores = _scores(grouped, key, rank, scale, query.shape[-1])
     by_group = op.Shape(scores)
     scores = op.Reshape(scores, [*before, heads, length, size(key, -2)])
     if is_causal:

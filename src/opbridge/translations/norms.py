@@ -70,7 +70,7 @@ def norm_dim_dtype(self, p, dim, keepdim: bool, dtype):
 def dist(self, other, p=2):
     """dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
     difference = self - op.CastLike(other, self)
-    difference.shape = self.shape if len(self.shape) >= len(other.shape) else other.shape
+    difference.shape = ir.Shape([None] * max(len(self.shape), len(other.shape)))
     return _norm(difference, p, None, False)
 
 

@@ -262,13 +262,14 @@ def verify(
 ) -> Verification:
     """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
 
-    1. Both run on the example inputs, on fresh random ones like them (see `opbridge.verification.fresh_inputs`), and on others of
-       other sizes where the file's dimensions are dynamic.
+    1. Both run on the example inputs, on fresh random ones like them (see `opbridge.verification.fresh_inputs`), and
+       on others of other sizes where the file's dimensions are dynamic.
     2. The model runs as it is, without gradients; its buffers and torch's generators are put back afterwards.
-    3. Each output is compared in shape, dtype and every value (see `opbridge.verification.compare`). Outputs that differ from one
-       eager run to the next are random: their values are not compared.
+    3. Each output is compared in shape, dtype and every value (see `opbridge.verification.compare`). Outputs that
+       differ from one eager run to the next are random: their values are not compared.
     4. Fresh inputs on which the model itself raises are left out, and said.
-    5. Where the two differ, the first operator that differs is looked for (see `opbridge.verification.first_difference`).
+    5. Where the two differ, the first operator that differs is looked for (see
+       `opbridge.verification.first_difference`).
 
     Args:
         path_or_program: The file, whoever exported it, or what `opbridge.export` returned.
