@@ -136,3 +136,17 @@ def test_names_are_readable_and_unique(builder):
 def test_small_arrays_keep_their_bits(builder):
     array = np.array([np.nan, -0.0, np.inf], dtype=np.float32)
     assert builder.constant(array).const_value.numpy().tobytes() == array.tobytes()
+
+
+def test_numbers_cast_like_a_double_keep_its_digits(builder):
+    with builder.translating():
+        tenth = opset18.CastLike(0.1, _x(builder, ir.DataType.DOUBLE))
+    assert tenth.const_value.numpy() == np.float64(0.1)
+
+
+def test_operators_with_bodies_have_their_bodies_outputs(builder):
+    x, condition = _x(builder), builder.value("c", ir.DataType.BOOL, [])
+    with builder.translating():
+        body = builder.body("then", [], lambda: [opset18.Relu(x), opset18.Shape(builder.value("n", None, None))])
+        outputs = builder.call("If", [condition], {"then_branch": body, "else_branch": body})
+    assert [output.dtype for output in outputs] == [ir.DataType.FLOAT, ir.DataType.INT64]

@@ -22,19 +22,6 @@ __all__ = ["Builder", "Tensor"]
 
 _FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
-# Operators whose last outputs are only there when somebody reads them: dropped by `Builder.finish`.
-_OPTIONAL_OUTPUTS = {
-    "MaxPool": 1,
-    "LayerNormalization": 1,
-    "Dropout": 1,
-    "Unique": 1,
-    "LSTM": 0,
-    "GRU": 0,
-    "RNN": 0,
-    "Attention": 1,
-    "BatchNormalization": 1,
-}
-
 
 class Tensor(ir.Value):
     """A value of the graph that Python operators can be applied to, as translations do.
@@ -291,6 +278,9 @@ class Builder:
         inputs, attributes = (schema.older or schema).bind(args, kwargs)
         if schema.revise is not None:
             inputs, attributes = schema.revise(self, inputs, attributes)
+        if op_type == "CastLike" and isinstance(inputs[0], float) and inputs[1].dtype in _FLOATS:
+            # Straight to the type asked for: by way of float32 the number would lose half of a double's digits.
+            return (self.constant(inputs[0], inputs[1].dtype),)
         tensors, types = self._convert_inputs(schema, inputs)
         folded = folding.simplify(self, op_type, tensors, attributes)
         if folded is not None:

@@ -142,6 +142,10 @@ class Schema:
         self, types: Mapping[str, ir.DataType], attributes: Mapping[str, Any]
     ) -> list[ir.DataType | ir.TypeProtocol | None]:
         """The outputs' types, as far as the schema tells: by type variable, or by the attribute that names it."""
+        body = _BODIES.get(self.name)
+        if body is not None:
+            attribute, first = body
+            return [output.dtype for output in attributes[attribute].outputs[first:]]
         special = _dtype_by_attribute(self.name, attributes)
         count = len(self.outputs)
         if self.name == "Split":
@@ -152,6 +156,10 @@ class Schema:
         if special is not None:
             return [special] * count
         return [types.get(output.type_constraint.name) or _single(output) for output in self.outputs[:count]]
+
+
+# Operators that give what a graph of theirs gives: the attribute that holds it, and its first output that counts.
+_BODIES = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0)}
 
 
 def _split_count(attributes: Mapping[str, Any]) -> int:
@@ -172,8 +180,6 @@ def _dtype_by_attribute(name: str, attributes: Mapping[str, Any]) -> ir.DataType
         return ir.DataType(int(dtype))
     if name in ("RandomNormal", "RandomUniform"):
         return ir.DataType.FLOAT
-    if name == "TensorScatter":
-        return None
     return None
 
 
@@ -203,12 +209,12 @@ def schema_for(op_type: str, opset: int, *, written_for: int) -> Schema:
     try:
         signature, since = _read(op_type, opset)
     except onnx.defs.SchemaError as error:
-        newest = _newest(op_type)
-        if newest is None:
+        first = _first(op_type)
+        if first is None:
             raise TranslationError(f"ONNX has no operator {op_type}.") from error
         raise TranslationError(
-            f"{op_type} is part of ONNX since opset {newest}, and the model is built for opset {opset}. "
-            f"Export with opset_version={newest} or newer."
+            f"{op_type} is part of ONNX since opset {first}, and the model is built for opset {opset}. "
+            f"Export with opset_version={first} or newer."
         ) from error
     written_since = since
     if written_for != opset:
@@ -234,8 +240,8 @@ def _as_schema(signature: schemas.OpSignature) -> Schema:
     )
 
 
-def _newest(op_type: str) -> int | None:
-    try:
-        return onnx.defs.get_schema(op_type).since_version
-    except onnx.defs.SchemaError:
-        return None
+@functools.cache
+def _first(op_type: str) -> int | None:
+    """The opset that an operator came with."""
+    schemas_ = onnx.defs.get_all_schemas_with_history()
+    return min((each.since_version for each in schemas_ if each.name == op_type and each.domain == ""), default=None)

@@ -168,6 +168,13 @@ def translation(*operators: str, opset: int = 18, complex: bool = False) -> Call
 
     def register(function: _Function) -> _Function:
         for name in names:
+            if origin == "opbridge" and any(
+                (entry.opset, entry.origin, entry.complex) == (opset, origin, complex)
+                for entry in _ours.entries.get(name, ())
+            ):
+                raise UsageError(
+                    f"{name} has two translations for opset {opset}; the later one is {function.__name__}."
+                )
             _ours.add(_entry(name, function, opset=opset, origin=origin, complex=complex))
         _merged.cache_clear()
         return function

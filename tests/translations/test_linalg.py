@@ -19,7 +19,12 @@ MATRICES = {
     "matmul": lambda m, x, y: torch.matmul(x, y),
     "matmul vectors": lambda m, x, y: (torch.matmul(x[0], y[:, 0]), torch.matmul(x[0], y), torch.matmul(x, y[:, 0])),
     "matmul batch": lambda m, x, y: (torch.matmul(x[None, None], y[None]), torch.matmul(x[0], y[None, None])),
-    "products": lambda m, x, y: (torch.mm(x, y), torch.mv(x, y[:, 0]), torch.dot(x[0], y[:, 0]), torch.vdot(x[0], x[1])),
+    "products": lambda m, x, y: (
+        torch.mm(x, y),
+        torch.mv(x, y[:, 0]),
+        torch.dot(x[0], y[:, 0]),
+        torch.vdot(x[0], x[1]),
+    ),
     "bmm": lambda m, x, y: torch.bmm(x[None], y[None]),
     "inner outer": lambda m, x, y: (torch.inner(x, x), torch.outer(x[0], y[0]), torch.kron(x, y)),
     "addmm": lambda m, x, y: torch.addmm(m, x, y),
@@ -35,10 +40,10 @@ MATRICES = {
     "linear vector": lambda m, x, y: (torch.nn.functional.linear(x[0], y.T), torch.nn.functional.linear(x, y[:, 0])),
     "tensordot": lambda m, x, y: torch.tensordot(x, y, 1),
     "powers": lambda m, x, y: torch.linalg.matrix_power(m[:, :3], 3),
-    "multi_dot": lambda m, x, y: torch.linalg.multi_dot([x, y, x]),
+    "multi_dot": lambda m, x, y: torch.linalg.multi_dot([x, y, m.T]),
     "cross": lambda m, x, y: torch.cross(x[:, :3], x[:, 1:4], dim=1),
     "trace": lambda m, x, y: torch.trace(torch.matmul(x, y[:, :3])),
-    "vander": lambda m, x, y: (torch.linalg.vander(x), torch.linalg.vander(x[0], N=2), torch.linalg.vander(x[0, 0])),
+    "vander": lambda m, x, y: (torch.linalg.vander(x), torch.linalg.vander(x[0], N=2), torch.linalg.vander(x[:, 0])),
 }
 
 

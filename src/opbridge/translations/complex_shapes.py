@@ -275,10 +275,12 @@ def stack(tensors, dim: int = 0):
     return op.Concat(*(op.Unsqueeze(tensor, [axis]) for tensor in tensors), axis=axis)
 
 
-@translation("aten::where.self", complex=True)
+@translation("aten::where.self", "aten::where.ScalarSelf", "aten::where.ScalarOther", complex=True)
 def where(condition, self, other):
     """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
-    return op.Where(op.Unsqueeze(condition, [-1]), self, other)
+    if is_number(self):
+        self = number(self, other)
+    return op.Where(op.Unsqueeze(condition, [-1]), self, number(other, self) if is_number(other) else other)
 
 
 @translation("aten::masked_fill.Scalar", "aten::masked_fill.Tensor", complex=True)
@@ -367,6 +369,12 @@ def full(size, fill_value, dtype=None):
     is_double = dtype == ir.DataType.COMPLEX128
     pair = const([value.real, value.imag], ir.DataType.DOUBLE if is_double else ir.DataType.FLOAT)
     return op.Expand(pair, [*size, 2])
+
+
+@translation("aten::scalar_tensor", complex=True)
+def scalar_tensor(s, dtype=None):
+    """scalar_tensor(Scalar s, *, ScalarType? dtype=None, ...) -> Tensor"""
+    return full([], s, dtype)
 
 
 @translation("aten::zeros", "aten::empty.memory_format", complex=True)

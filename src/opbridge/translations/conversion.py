@@ -53,7 +53,6 @@ def to_other(self, other):
     "aten::lift",
     "aten::lift_fresh",
     "aten::lift_fresh_copy",
-    "aten::requires_grad_",
     "aten::resolve_conj",
     "aten::resolve_neg",
     "prims::view_of",
@@ -61,6 +60,12 @@ def to_other(self, other):
 )
 def clone(self):
     """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
+    return op.Identity(self)
+
+
+@translation("aten::requires_grad_")
+def requires_grad_(self, requires_grad: bool = True):
+    """requires_grad_(Tensor(a!) self, bool requires_grad=True) -> Tensor(a!)"""
     return op.Identity(self)
 
 

@@ -184,13 +184,6 @@ def _even_numbers(start: Any, end: Any, steps: Any, dtype: int | None) -> Any:
     return op.Where(is_early, op.Add(first, op.Mul(gap, places)), from_end)
 
 
-@translation("aten::linalg_vander")
-def linalg_vander(x, N=None):
-    """linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor"""
-    count = size_of(x, -1) if N is None else N
-    return _powers(x, op.Range(0, count, 1))
-
-
 @translation("aten::vander")
 def vander(x, N=None, increasing: bool = False):
     """vander(Tensor x, int? N=None, bool increasing=False) -> Tensor"""

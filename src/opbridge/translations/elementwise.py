@@ -79,7 +79,7 @@ def neg(self):
     return op.Sub(typed(0, self), self) if self.dtype in UNSIGNED else op.Neg(self)
 
 
-@translation("aten::positive", "aten::conj_physical", "aten::real", "aten::resolve_conj", "aten::resolve_neg")
+@translation("aten::positive", "aten::conj_physical", "aten::real")
 def positive(self):
     """positive(Tensor self) -> Tensor"""
     return op.Identity(self)

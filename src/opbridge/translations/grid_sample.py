@@ -19,7 +19,8 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 @translation("aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d")
 def grid_sampler_18(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
-    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
+    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+    """
     mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
     grid = _in_reach(grid, mode, padding)
     if (mode, padding) == ("nearest", "reflection"):
@@ -32,7 +33,8 @@ def grid_sampler_18(input, grid, interpolation_mode: int, padding_mode: int, ali
 
 @translation("aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", opset=20)
 def grid_sampler(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
-    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
+    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+    """
     mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
     grid = _in_reach(grid, mode, padding)
     if (mode, padding) == ("nearest", "reflection"):
@@ -77,7 +79,8 @@ def _centres(length: Any, align_corners: bool, dtype: ir.DataType) -> Any:
 
 
 def _in_reach(grid: Any, mode: str, padding: str) -> Any:
-    """The grid, for padding with the border without what is outside: onnxruntime has no place for what int32 is short of.
+    """The grid, for padding with the border without what is outside: onnxruntime has no place for what int32 is short
+    of.
 
     Cubic interpolation looks at the image's inside from outside, and onnxruntime minds no distance there.
     """

@@ -15,13 +15,17 @@ _MEAN, _SUM = 1, 2
 
 @translation("aten::nll_loss", "aten::nll_loss2d", "aten::nll_loss_nd")
 def nll_loss(self, target, weight=None, reduction: int = _MEAN, ignore_index: int = -100):
-    """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor"""
+    """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) ->
+    Tensor
+    """
     return _nll(self, target, weight, reduction, ignore_index)[0]
 
 
 @translation("aten::nll_loss_forward", "aten::nll_loss2d_forward")
 def nll_loss_forward(self, target, weight, reduction: int, ignore_index: int):
-    """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)"""
+    """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor
+    output, Tensor total_weight)
+    """
     loss, total = _nll(self, target, weight, reduction, ignore_index)
     # Without a reduction torch does not count.
     return loss, total if reduction in (_MEAN, _SUM) else const(0, self.dtype)
@@ -31,7 +35,9 @@ def nll_loss_forward(self, target, weight, reduction: int, ignore_index: int):
 def cross_entropy_loss(
     self, target, weight=None, reduction: int = _MEAN, ignore_index: int = -100, label_smoothing: float = 0.0
 ):
-    """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor"""
+    """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100,
+    float label_smoothing=0.0) -> Tensor
+    """
     axis = _class_axis(self)
     logs = op.LogSoftmax(self, axis=axis)
     logs.shape = self.shape

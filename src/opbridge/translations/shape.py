@@ -19,11 +19,16 @@ from opbridge.translations._sizes import axes_of, axis_of, product, reshape
     "aten::reshape",
     "aten::_unsafe_view",
     "aten::view_copy",
-    "aten::_reshape_alias",
     "aten::_reshape_copy",
 )
 def view(self, size):
     """view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
+    return reshape(self, size)
+
+
+@translation("aten::_reshape_alias")
+def reshape_alias(self, size, stride):
+    """_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a); strides do not matter in ONNX"""
     return reshape(self, size)
 
 
