@@ -19,21 +19,16 @@ from opbridge.errors import TranslationError
 
 if TYPE_CHECKING:
     from opbridge.builder import Builder, Tensor
-    from opbridge.plan import Step
 
-__all__ = ["Walk", "bodies", "plan_step", "translate"]
+__all__ = ["Walk", "bodies", "is_known", "translate"]
 
 Walk = Callable[[GraphModule, Sequence[Any]], Sequence[Any]]
 """Builds the nodes of a graph, given the values of its placeholders, and returns its outputs."""
 
 
-def plan_step(operator: str) -> Step:
-    """The step of a higher-order operator."""
-    from opbridge.plan import Step
-
-    if operator in _TRANSLATIONS:
-        return Step("standard")
-    return Step(None, reason="opbridge does not know this higher-order operator, and torch has no decomposition of it.")
+def is_known(operator: str) -> bool:
+    """Whether there is a way to build a higher-order operator."""
+    return operator in _TRANSLATIONS
 
 
 def bodies(node: Node, module: GraphModule) -> Iterator[GraphModule]:

@@ -45,6 +45,9 @@ _NOT_OPERATORS = frozenset(
 )
 
 
+_UNKNOWN_HIGHER_ORDER = "opbridge has no way to build this higher-order operator."
+
+
 @dataclass(frozen=True)
 class Step:
     """What becomes of one node.
@@ -260,7 +263,8 @@ class _Planner:
             if node in constant:
                 self.steps[node] = Step("standard", evaluated=True)
             elif operator.startswith("higher_order::"):
-                self.steps[node] = control_flow.plan_step(operator)
+                known = control_flow.is_known(operator)
+                self.steps[node] = Step("standard") if known else Step(None, reason=_UNKNOWN_HIGHER_ORDER)
                 for inner in control_flow.bodies(node, module):
                     self.walk(inner, set())
             else:

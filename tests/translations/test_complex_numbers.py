@@ -33,10 +33,11 @@ ARITHMETIC = {
     "scalars": lambda x, y, r: x[0, 0] * y[0, 0] + x,
 }
 
-FUNCTIONS = {
-    name: lambda x, y, r, name=name: getattr(torch, name)(x)
-    for name in ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid"]
-} | {
+NAMES = """
+    exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sigmoid sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+"""
+
+FUNCTIONS = {name: lambda x, y, r, name=name: getattr(torch, name)(x) for name in NAMES.split()} | {
     "silu": lambda x, y, r: torch.nn.functional.silu(x),
     "powers": lambda x, y, r: (x**2, x**3, x**-1, x**0.5, x**0, x**1.7, x ** (1 + 1j), 2**x),
     "power of tensors": lambda x, y, r: (x**y, x**r, r.abs() ** x),

@@ -286,6 +286,17 @@ def test_empty_tensors() -> None:
     assert_all_match(EMPTY, torch.zeros(0, 4))
 
 
+def test_nothing_made_of_something() -> None:
+    # ONNX Runtime drops an Expand from 1 to 0 that is not an output.
+    table = {
+        "expand": lambda x: (x * 2).expand(0, 3).sum(0),
+        "expand of a part": lambda x: (x[:, :1] * 2).expand(-1, 0).T.flatten() + 1,
+        "repeat": lambda x: (x * 2).repeat(0, 1).sum(0),
+    }
+    for dtype in (torch.float32, torch.float16):
+        assert_all_match(table, torch.ones(1, 3, dtype=dtype))
+
+
 def test_scalars() -> None:
     table = {
         "views": lambda x: (
