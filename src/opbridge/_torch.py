@@ -128,7 +128,7 @@ def _child_names(context: Any, count: int) -> list[str]:
 
 
 def without_writes(program: Any) -> Any:
-    """A program without in-place operators, views of what is written to, and autocast regions; nothing is decomposed."""
+    """A program without in-place operators, views of what is written to, and autocast; nothing is decomposed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 uses an old name of its own
         return program.run_decompositions({})

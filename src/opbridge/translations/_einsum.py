@@ -72,8 +72,7 @@ def einsum(equation: str, tensors: Sequence[Any]) -> Any:
 
 
 def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
-    """The letters of each operand and of the output; dimensions under an ellipsis get digits, counted from the right.
-    """
+    """The letters of each operand and of the output; those under an ellipsis are counted from the right."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     sources = left.split(",")
     if len(sources) != len(ranks):

@@ -42,25 +42,27 @@ def add(self, other, alpha=1):
     x, y = promoted(self, other)
     if x.dtype == _BOOL:
         return op.Or(x, y) if alpha else x
-    return op.Add(x, _times(y, alpha))
+    return op.Add(x, y) if not is_tensor(alpha) and alpha == 1 else _plus(x, y, alpha)
 
 
 @translation("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar")
 def sub(self, other, alpha=1):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     x, y = promoted(self, other)
-    return op.Sub(x, _times(y, alpha))
+    return op.Sub(x, y) if not is_tensor(alpha) and alpha == 1 else _plus(x, y, -alpha)
 
 
 @translation("aten::rsub.Tensor", "aten::rsub.Scalar")
 def rsub(self, other, alpha=1):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    x, y = promoted(self, other)
-    return op.Sub(y, _times(x, alpha))
+    y, x = promoted(other, self)
+    return sub(y, x, alpha)
 
 
-def _times(x: Any, number: Any) -> Any:
-    return x if not is_tensor(number) and number == 1 else op.Mul(x, typed(number, x))
+@widened
+def _plus(x: Any, y: Any, factor: Any) -> Any:
+    """x + factor * y"""
+    return op.Add(x, op.Mul(y, typed(factor, y)))
 
 
 # Products and quotients
@@ -162,6 +164,14 @@ def pow_number(self, exponent):
     if is_tensor(exponent) or (self.dtype in HALVES and abs(exponent) == 0.5):
         # Of 16-bit numbers torch takes no root.
         return pow_tensor(self, exponent)
+    if self.dtype in HALVES and exponent == 2:
+        return op.Mul(self, self)
+    if self.dtype == ir.DataType.BFLOAT16 and exponent in (3, -2):
+        # torch rounds these products one by one.
+        square = op.Mul(self, self)
+        return op.Mul(square, self) if exponent == 3 else op.Reciprocal(square)
+    if self.dtype in HALVES:
+        exponent = float(self.dtype.numpy().type(exponent))
     return _power_of_number(self, exponent)
 
 

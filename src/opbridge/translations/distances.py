@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from onnxscript import opset18 as op
-from onnxscript import script
-from onnxscript.values import Opset
 
 from opbridge.registry import translation
 from opbridge.translations._common import const, size
@@ -27,7 +25,10 @@ def cdist(x1, x2, p: float = 2.0, compute_mode=None):
         if mode == 1 or any(count > _FEW for count in known):
             return euclidean_dist(x1, x2)
         if len(known) < 2:
-            return _euclidean_by_count(x1, x2)
+            # onnxscript takes its time to read the function, which few models need.
+            from opbridge.translations._distance_function import euclidean_by_count
+
+            return euclidean_by_count(x1, x2)
     return _norm(op.Unsqueeze(x1, [-2]) - op.Unsqueeze(x2, [-3]), p, axis=max(len(x1.shape), len(x2.shape)))
 
 
@@ -42,25 +43,6 @@ def euclidean_dist(x1, x2):
     left = op.Concat(x1 * -2.0, square1, one1, axis=-1)
     right = op.Concat(x2, one2, square2, axis=-2)
     return op.Sqrt(op.Max(op.MatMul(left, right), 0.0))
-
-
-@script(Opset("opbridge", 1), default_opset=op)
-def _euclidean_by_count(x1, x2):
-    """The Euclidean distances in the form that torch takes for as many vectors as there are when the model runs."""
-    counts = op.Concat(op.Shape(x1, start=-2, end=-1), op.Shape(x2, start=-2, end=-1), axis=0)
-    if op.ReduceMax(counts, keepdims=0) > 25:
-        turned = op.Einsum(x2, equation="...ij->...ji")
-        square1 = op.ReduceSumSquare(x1, [-1])
-        square2 = op.ReduceSumSquare(turned, [-2])
-        left = op.Concat(
-            x1 * op.CastLike(-2.0, x1), square1, op.Expand(op.CastLike(1.0, x1), op.Shape(square1)), axis=-1
-        )
-        right = op.Concat(turned, op.Expand(op.CastLike(1.0, x1), op.Shape(square2)), square2, axis=-2)
-        squares = op.MatMul(left, right)
-        distances = op.Sqrt(op.Max(squares, op.CastLike(0.0, x1)))
-    else:
-        distances = op.ReduceL2(op.Unsqueeze(x1, [-2]) - op.Unsqueeze(x2, [-3]), [-1], keepdims=0)
-    return distances
 
 
 @translation("aten::pdist", "aten::_pdist_forward")

@@ -52,6 +52,7 @@ def round_(self):
 
 
 @translation("aten::round.decimals")
+@widened
 def round_decimals(self, decimals: int):
     """round.decimals(Tensor self, *, int decimals) -> Tensor"""
     if not is_float(self):

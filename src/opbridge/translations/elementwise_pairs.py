@@ -101,7 +101,6 @@ def _add_exponents(x: Any, y: Any, base: float) -> Any:
     "aten::special_xlogy.self_scalar",
     "aten::special_xlogy.other_scalar",
 )
-@widened
 def xlogy(self, other):
     """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
     x, y = (self, typed(other, self)) if is_tensor(self) else (typed(self, other), other)

@@ -19,8 +19,8 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 @translation("aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d")
 def grid_sampler_18(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
-    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
-    """
+    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode,
+    bool align_corners) -> Tensor"""
     mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
     grid = _in_reach(grid, mode, padding)
     if (mode, padding) == ("nearest", "reflection"):
@@ -33,8 +33,8 @@ def grid_sampler_18(input, grid, interpolation_mode: int, padding_mode: int, ali
 
 @translation("aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", opset=20)
 def grid_sampler(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
-    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
-    """
+    """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode,
+    bool align_corners) -> Tensor"""
     mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
     grid = _in_reach(grid, mode, padding)
     if (mode, padding) == ("nearest", "reflection"):

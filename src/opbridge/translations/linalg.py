@@ -84,6 +84,9 @@ def linalg_vander(x, N=None):
     count = x.shape[-1] if N is None else N
     if not isinstance(count, int):
         raise TranslationError("The number of columns of linalg.vander has to be known at export. Give N=.")
+    if not x.dtype.is_floating_point():
+        # Powers of integers are int64, as torch's running products are.
+        x = op.Cast(x, to=ir.DataType.INT64)
     column = op.Unsqueeze(x, [-1])
     columns = [op.CastLike(op.Expand(1, op.Shape(column)), x)]
     while len(columns) < count:

@@ -11,7 +11,7 @@ from opbridge.registry import translation
 from opbridge.translations._common import size, sizes
 from opbridge.translations._pointwise import cast, is_tensor, typed
 from opbridge.translations._sizes import ENDLESS, axes_of, axis_of, is_static, product, reshape, take_slice
-from opbridge.translations.shape import permute
+from opbridge.translations.shape import expanded, permute
 
 # Repeating
 
@@ -25,7 +25,7 @@ def repeat(self, repeats):
     if all(isinstance(count, int) and count == 1 for count in repeats):
         return op.Identity(x)
     if all(dim == 1 or (isinstance(count, int) and count == 1) for dim, count in zip(dims, repeats, strict=True)):
-        return op.Expand(x, list(repeats))
+        return expanded(self, repeats)
     return op.Tile(x, list(repeats))
 
 

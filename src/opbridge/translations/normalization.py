@@ -34,9 +34,7 @@ def batch_norm(
 
 
 @translation("aten::native_batch_norm", "aten::_native_batch_norm_legit")
-def native_batch_norm(
-    input, weight, bias, running_mean, running_var, training: bool, momentum: float, eps: float
-):
+def native_batch_norm(input, weight, bias, running_mean, running_var, training: bool, momentum: float, eps: float):
     """native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool
     training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     if training:

@@ -13,8 +13,8 @@ from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import const
 
-# The order of ONNX's gates, by their places in torch's: input, output, forget, cell of torch's input, forget, cell, output;
-# update, reset, new of torch's reset, update, new.
+# The order of ONNX's gates, by their places in torch's: input, output, forget, cell of torch's input, forget, cell,
+# output; update, reset, new of torch's reset, update, new.
 _LSTM_GATES = (0, 3, 1, 2)
 _GRU_GATES = (1, 0, 2)
 
@@ -127,15 +127,15 @@ def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 @translation("aten::rnn_tanh_cell")
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
-    """
+    """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None,
+    Tensor? b_hh=None) -> Tensor"""
     return op.Tanh(_product(input, w_ih, b_ih) + _product(hx, w_hh, b_hh))
 
 
 @translation("aten::rnn_relu_cell")
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
-    """
+    """rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None,
+    Tensor? b_hh=None) -> Tensor"""
     return op.Relu(_product(input, w_ih, b_ih) + _product(hx, w_hh, b_hh))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
@@ -96,9 +98,20 @@ def unsqueeze(self, dim: int):
 @translation("aten::expand", "aten::broadcast_to", "aten::expand_copy")
 def expand(self, size, implicit: bool = False):
     """expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
-    # Expand keeps a dimension that it is told to make 1.
-    dims = [1 if isinstance(dim, int) and dim == -1 else dim for dim in size]
-    return op.Expand(self, dims) if dims else op.Identity(self)
+    return expanded(self, size)
+
+
+def expanded(value: Any, dims: Sequence[Any]) -> Any:
+    """Expand to sizes, of which -1 or 1 keeps the value's own.
+
+    ONNX Runtime takes an Expand from 1 to 0 for one that does nothing, so that an empty result is made from nothing.
+    """
+    if any(isinstance(dim, int) and dim == 0 for dim in dims):
+        own = [1] * (len(dims) - len(value.shape)) + sizes(value)
+        kept = [mine if isinstance(dim, int) and dim in (-1, 1) else dim for dim, mine in zip(dims, own, strict=True)]
+        return op.ConstantOfShape(kept, value=ir.Tensor(np.zeros(1, value.dtype.numpy()), dtype=value.dtype))
+    dims = [1 if isinstance(dim, int) and dim == -1 else dim for dim in dims]
+    return op.Expand(value, dims) if dims else op.Identity(value)
 
 
 @translation("aten::expand_as")

@@ -63,8 +63,8 @@ def nms(dets, scores, iou_threshold: float):
     return op.Gather(kept, 2, axis=1)
 
 
-# Regions of interest. Since opset 22 onnxruntime has no kernel for RoiAlign and MaxRoiPool. Each output cell is made from
-# taps, the pixels that it looks at: their rows of channels are gathered, then weighted or compared.
+# Regions of interest. Since opset 22 onnxruntime has no kernel for RoiAlign and MaxRoiPool. Each output cell is made
+# from taps, the pixels that it looks at: their rows of channels are gathered, then weighted or compared.
 
 
 @translation("torchvision::roi_align")

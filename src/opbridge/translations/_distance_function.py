@@ -1,0 +1,29 @@
+"""Euclidean distances between numbers of vectors that are known only when the model runs, as an ONNX function."""
+
+from __future__ import annotations
+
+# onnxscript reads the source of this function: what it contains is ONNX.
+from onnxscript import opset18 as op
+from onnxscript import script
+from onnxscript.values import Opset
+
+__all__ = ["euclidean_by_count"]
+
+
+@script(Opset("opbridge", 1), default_opset=op)
+def euclidean_by_count(x1, x2):
+    """The Euclidean distances in the form that torch takes for as many vectors as there are when the model runs."""
+    counts = op.Concat(op.Shape(x1, start=-2, end=-1), op.Shape(x2, start=-2, end=-1), axis=0)
+    if op.ReduceMax(counts, keepdims=0) > 25:
+        turned = op.Einsum(x2, equation="...ij->...ji")
+        square1 = op.ReduceSumSquare(x1, [-1])
+        square2 = op.ReduceSumSquare(turned, [-2])
+        left = op.Concat(
+            x1 * op.CastLike(-2.0, x1), square1, op.Expand(op.CastLike(1.0, x1), op.Shape(square1)), axis=-1
+        )
+        right = op.Concat(turned, op.Expand(op.CastLike(1.0, x1), op.Shape(square2)), square2, axis=-2)
+        squares = op.MatMul(left, right)
+        distances = op.Sqrt(op.Max(squares, op.CastLike(0.0, x1)))
+    else:
+        distances = op.ReduceL2(op.Unsqueeze(x1, [-2]) - op.Unsqueeze(x2, [-3]), [-1], keepdims=0)
+    return distances
