@@ -34,6 +34,9 @@ _OWN_TYPES = frozenset(
 )
 
 
+# Pointwise without torch's tag: other names of operators that have it.
+_POINTWISE = frozenset({"divide", "true_divide", "multiply", "subtract"})
+
 # Not pointwise, and yet a real tensor given to them becomes complex where the result is.
 _TO_COMPLEX = frozenset(
     {"_to_copy", "to", "type_as", "where", "cat", "concat", "concatenate", "stack", "masked_fill", "index_put", "copy"}
@@ -61,7 +64,8 @@ def computation_dtype(node: Node) -> torch.dtype | None:
     result = node.meta.get("val")
     if name.removesuffix("_") in _TO_COMPLEX and isinstance(result, torch.Tensor) and result.is_complex():
         return result.dtype
-    if name in _OWN_TYPES or torch.Tag.pointwise not in target.tags:
+    pointwise = torch.Tag.pointwise in target.tags or name.removesuffix("_") in _POINTWISE
+    if name in _OWN_TYPES or not pointwise:
         return None
     arguments = [_value(argument) for argument in (*node.args, *node.kwargs.values())]
     tensors = [value for value in arguments if isinstance(value, torch.Tensor)]

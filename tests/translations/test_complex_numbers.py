@@ -28,6 +28,12 @@ ARITHMETIC = {
     "with real ones": lambda x, y, r: (x + r, r - x, x * r, r / x, x / r, x - r[0], r[:, :1] * x),
     "real with complex numbers": lambda x, y, r: (r * 1j, r + 2j, r / 1j, 1j - r),
     "with integers": lambda x, y, r: x * torch.arange(4),
+    "other names": lambda x, y, r: (
+        torch.divide(x, r),
+        torch.multiply(r, x),
+        torch.subtract(x, r),
+        torch.true_divide(r, x),
+    ),
     "fused": lambda x, y, r: (torch.addcmul(x, y, y, value=2), torch.addcdiv(x, y, x, value=1j), torch.lerp(x, y, 0.3)),
     "in place": lambda x, y, r: x.clone().mul_(y).add_(1),
     "scalars": lambda x, y, r: x[0, 0] * y[0, 0] + x,

@@ -108,7 +108,7 @@ def add(self, other, alpha=1):
     return self + _pair(_times(other, alpha), self)
 
 
-@translation("aten::sub.Tensor", "aten::sub.Scalar", complex=True)
+@translation("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar", complex=True)
 def sub(self, other, alpha=1):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return self - _pair(_times(other, alpha), self)
@@ -121,12 +121,14 @@ def rsub(self, other, alpha=1):
 
 
 @translation("aten::mul.Tensor", "aten::mul.Scalar", complex=True)
+@translation("aten::multiply.Tensor", "aten::multiply.Scalar", complex=True)
 def mul(self, other):
     """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     return multiply(self, other)
 
 
-@translation("aten::div.Tensor", "aten::div.Scalar", complex=True)
+@translation("aten::div.Tensor", "aten::div.Scalar", "aten::divide.Tensor", "aten::divide.Scalar", complex=True)
+@translation("aten::true_divide.Tensor", "aten::true_divide.Scalar", complex=True)
 def div(self, other):
     """div.Tensor(Tensor self, Tensor other) -> Tensor"""
     return divide(self, other)
