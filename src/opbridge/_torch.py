@@ -94,13 +94,6 @@ def storage_key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-@contextlib.contextmanager
-def without_autograd() -> Iterator[None]:
-    """No gradients are recorded meanwhile."""
-    with torch.no_grad():
-        yield
-
-
 def output_paths(program: Any) -> list[str]:
     """A name for each leaf of a program's output, from its place in it: "logits", "hidden_states.0", "output"."""
     paths = _leaf_paths(program.call_spec.out_spec)

@@ -21,7 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 from opbridge import _torch
 from opbridge.errors import CaptureError
 
-__all__ = ["Dataflow", "functional_name", "functionalize", "lifted_tensors", "written_placeholders"]
+__all__ = ["Dataflow", "functional_name", "functionalize", "lifted_tensors", "tensors_in", "written_placeholders"]
 
 _BY_METADATA = frozenset(
     {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "new_empty", "empty_like"}
@@ -97,16 +97,17 @@ def functional_name(operator: str) -> str | None:
     return None
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors of a value, which may be a list or tuple of values."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
 
 
 def _keys(node: Node) -> set[int]:
-    return {_torch.storage_key(tensor) for tensor in _tensors(node.meta.get("val"))}
+    return {_torch.storage_key(tensor) for tensor in tensors_in(node.meta.get("val"))}
 
 
 def _is_same(left: Any, right: Any) -> bool:
@@ -218,14 +219,14 @@ def _is_constant(node: Node, constant: set[Node], keys: dict[Node, set[int]], va
     if any(argument not in constant for argument in node.all_input_nodes) and not _reads_only_metadata(node):
         return False
     value = node.meta.get("val")
-    if any(not isinstance(dim, int) for tensor in _tensors(value) for dim in tensor.shape):
+    if any(not isinstance(dim, int) for tensor in tensors_in(value) for dim in tensor.shape):
         return False
-    if not list(_tensors(value)) and not keys[node]:
+    if not list(tensors_in(value)) and not keys[node]:
         return isinstance(value, (int, float, bool))
     # Views cost nothing; anything else must not make the file larger than the weights that it is made from.
-    own = 0 if _is_view(node, keys) else sum(tensor.nbytes for tensor in _tensors(value))
+    own = 0 if _is_view(node, keys) else sum(tensor.nbytes for tensor in tensors_in(value))
     arguments = (argument for argument in node.all_input_nodes if argument in constant)
-    given = sum(tensor.nbytes for argument in arguments for tensor in _tensors(argument.meta.get("val")))
+    given = sum(tensor.nbytes for argument in arguments for tensor in tensors_in(argument.meta.get("val")))
     return own <= given + _LARGEST_GROWTH and not _expands(value)
 
 
@@ -237,7 +238,7 @@ def _expands(value: Any) -> bool:
     """Whether a tensor repeats its memory (expand), so that storing it would store the repeats."""
     return any(
         stride == 0 and size > 1 and tensor.numel() > 4096
-        for tensor in _tensors(value)
+        for tensor in tensors_in(value)
         for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
     )
 

@@ -7,7 +7,7 @@ it: what remains is an operator whose inputs agree and whose output does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from opbridge import _torch
-from opbridge.functionalize import Dataflow, functionalize, lifted_tensors
+from opbridge.functionalize import Dataflow, functionalize, lifted_tensors, tensors_in
 from opbridge.saving.tensors import TorchTensor, onnx_dtype
 from opbridge.sources import innermost
 from opbridge.verification.compare import Comparison, compare, dtype_name, rms
@@ -285,7 +285,7 @@ class _Walk:
     ) -> Comparison:
         expected = _as_tensor(value, actual)
         assert expected is not None
-        tensors = [tensor for parent in parents for tensor in _tensors(self._values[parent])]
+        tensors = [tensor for parent in parents for tensor in tensors_in(self._values[parent])]
         scale = max((rms(tensor) for tensor in tensors), default=1.0)
         precision = coarsest(tensor.dtype for tensor in tensors)
         return compare(
@@ -321,7 +321,7 @@ class _Walk:
             inputs=tuple(
                 f"{dtype_name(tensor.dtype)} {list(tensor.shape)}"
                 for parent in parents
-                for tensor in _tensors(self._values[parent])
+                for tensor in tensors_in(self._values[parent])
             ),
             comparison=comparison,
             unchecked=before,
@@ -369,7 +369,7 @@ def _is_random(node: Node, values: Mapping[Node, Any], result: Any) -> bool:
         return False
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: _copied(values[argument]))
     again = node.target(*args, **kwargs)
-    pairs = zip(_tensors(result), _tensors(again), strict=True)
+    pairs = zip(tensors_in(result), tensors_in(again), strict=True)
     return not all(torch.equal(left, right) for left, right in pairs)
 
 
@@ -385,14 +385,6 @@ def _detached(value: Any) -> Any:
 
 def _copied(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
 
 
 def _as_tensor(value: Any, like: torch.Tensor | None) -> torch.Tensor | None:

@@ -9,6 +9,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from opbridge.functionalize import tensors_in
+
 __all__ = ["coarsest", "precisions"]
 
 
@@ -25,7 +27,7 @@ def precisions(program: ExportedProgram) -> dict[str, torch.dtype | None]:
     """
     found: dict[str, torch.dtype | None] = {}
     for node in program.graph.nodes:
-        own = [tensor.dtype for tensor in _tensors(node.meta.get("val"))]
+        own = [tensor.dtype for tensor in tensors_in(node.meta.get("val"))]
         if node.op == "get_attr":
             own.extend(_inside(getattr(program.graph_module, str(node.target), None)))
         found[node.name] = coarsest([*own, *(found[argument.name] for argument in node.all_input_nodes)])
@@ -38,12 +40,4 @@ def _inside(module: Any) -> Iterator[torch.dtype]:
         for inner in module.modules():
             if isinstance(inner, GraphModule):
                 nodes: Iterable[Node] = inner.graph.nodes
-                yield from (tensor.dtype for node in nodes for tensor in _tensors(node.meta.get("val")))
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
+                yield from (tensor.dtype for node in nodes for tensor in tensors_in(node.meta.get("val")))
