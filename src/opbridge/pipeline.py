@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opbridge import fit
 from opbridge.capture import Capture, capture
@@ -22,6 +22,9 @@ from opbridge.program import Program
 from opbridge.registry import default_registry
 from opbridge.targets import Target, find_target
 from opbridge.translate import translate
+
+if TYPE_CHECKING:
+    from opbridge.verification import Verification
 
 __all__ = ["Progress", "check", "export"]
 
@@ -164,10 +167,10 @@ def export(
             stage.detail(f"{sum(path.stat().st_size for path in program.files):,} bytes")
     if verify:
         with _timed("verify", told, timings) as stage:
-            _verify(program)
-            stage.detail(program.verification.summary())  # type: ignore[union-attr]
-        if not program.verification.ok:  # type: ignore[union-attr]
-            raise VerificationError(program.verification)  # type: ignore[arg-type]
+            verification = program.verification = _verify(program)
+            stage.detail(verification.summary())
+        if not verification.ok:
+            raise VerificationError(verification)
     return program
 
 
@@ -176,10 +179,11 @@ def _capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, dynamic_sh
     return capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
 
 
-def _verify(program: Program) -> None:
-    from opbridge import verification
+def _verify(program: Program) -> Verification:
+    # Under a name of its own: `export` has a parameter called verify.
+    from opbridge.verification import verify_program
 
-    program.verification = verification.verify_program(program)
+    return verify_program(program)
 
 
 def _planned(

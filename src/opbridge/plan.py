@@ -236,7 +236,7 @@ def make_plan(
     program, flow = functionalize(capture.exported_program)
     planner = _Planner(registry, opset, tuple(allow), dict(routes or {}))
     lifted = lifted_tensors(program)
-    planner.walk(program.graph_module, flow.constant, top=True)
+    planner.walk(program.graph_module, flow.constant)
     notes = (*capture.notes, *_state_notes(program, lifted, planner.occurrences))
     return Plan(planner.rows(), opset, target, notes, planner.steps, program, flow)
 
@@ -249,16 +249,10 @@ class _Planner:
         self.pinned = pinned
         self.steps: dict[Node, Step] = {}
         self.occurrences: dict[str, list[Node]] = {}
-        self._decomposed: dict[Any, GraphModule | None] = {}
 
-    def walk(self, module: GraphModule, constant: set[Node], *, top: bool = False) -> None:
+    def walk(self, module: GraphModule, constant: set[Node]) -> None:
         """Plans the nodes of a graph and of the graphs inside it."""
-        for node in module.graph.nodes:
-            if node.op != "call_function":
-                continue
-            operator = _torch.operator_name(node.target) or str(node.target)
-            if operator in _NOT_OPERATORS:
-                continue
+        for node, operator in _calls(module):
             self.occurrences.setdefault(operator, []).append(node)
             if node in constant:
                 self.steps[node] = Step("standard", evaluated=True)
@@ -302,12 +296,7 @@ class _Planner:
             near = f" Near: {'; '.join(said)}." if said else ""
             return Step(None, reason=f"No translation, and torch has no decomposition of it.{near}")
         missing = []
-        for inner in graph.graph.nodes:
-            if inner.op != "call_function":
-                continue
-            name = _torch.operator_name(inner.target) or str(inner.target)
-            if name in _NOT_OPERATORS:
-                continue
+        for inner, name in _calls(graph):
             step = self.step(inner, name)
             self.steps[inner] = step
             if step.route is None:
@@ -373,8 +362,16 @@ def _how(step: Step) -> str:
 
 
 def _inner_names(graph: GraphModule) -> list[str]:
-    names = (_torch.operator_name(node.target) for node in graph.graph.nodes if node.op == "call_function")
-    return list(dict.fromkeys(name for name in names if name is not None and name not in _NOT_OPERATORS))
+    return list(dict.fromkeys(name for _, name in _calls(graph)))
+
+
+def _calls(module: GraphModule) -> Iterator[tuple[Node, str]]:
+    """The operators that a graph calls, with their names; not what it holds for torch's own sake."""
+    for node in module.graph.nodes:
+        if node.op == "call_function":
+            operator = _torch.operator_name(node.target) or str(node.target)
+            if operator not in _NOT_OPERATORS:
+                yield node, operator
 
 
 def _remedy(operator: str, schema: str) -> str:
