@@ -369,21 +369,23 @@ def test_a_weight_that_fails_leaves_what_was_there(tmp_path, external, error):
 
 
 @pytest.mark.parametrize("external", [False, True])
-@pytest.mark.parametrize("size", [10, 100_000], ids=["noticed at close", "noticed at write"])
-def test_a_full_disk(tmp_path, monkeypatch, external, size):
+@pytest.mark.parametrize("direct", [False, True], ids=["through the page cache", "past it"])
+@pytest.mark.parametrize("size", [10, 100_000, 3_000_000], ids=["noticed at close", "noticed at write", "large"])
+def test_a_full_disk(tmp_path, monkeypatch, external, size, direct):
     path = tmp_path / "m.onnx"
     save(torch_model(w=torch.ones(1000)), path, external_data=True)
     there = listing(tmp_path)
 
     class FullDisk(replacing.Replacement):
-        def open(self, target):
-            file = super().open(target)
+        def open(self, target, size):
+            file = super().open(target, size)
             full = os.open("/dev/full", os.O_WRONLY)
             os.dup2(full, file.fileno())
             os.close(full)
             return file
 
     monkeypatch.setattr(writer, "Replacement", FullDisk)
+    monkeypatch.setattr(replacing, "_LARGE_BYTES", 0 if direct else 1 << 40)
     with pytest.raises(SaveError, match=r"m\.onnx.* was not written: the disk is full.*still there\. Free some space"):
         save(torch_model(w=torch.zeros(size)), path, external_data=external)
     assert listing(tmp_path) == there

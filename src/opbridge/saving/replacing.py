@@ -7,9 +7,23 @@ import os
 import secrets
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import Protocol
 
-__all__ = ["Replacement"]
+from opbridge.saving.direct import DirectFile
+
+__all__ = ["Replacement", "WritableFile"]
+
+
+# From here on a file may cost more memory than the page cache has at hand.
+_LARGE_BYTES = 64 << 20
+
+
+class WritableFile(Protocol):
+    """What is asked of an open file."""
+
+    def write(self, data: memoryview, /) -> object: ...
+    def close(self) -> None: ...
+    def fileno(self) -> int: ...
 
 
 class Replacement:
@@ -30,13 +44,16 @@ class Replacement:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files: list[tuple[BinaryIO, Path, Path]] = []
+        self._files: list[tuple[WritableFile, Path, Path]] = []
 
-    def open(self, target: Path) -> BinaryIO:
-        """A new file that `commit` will put at `target`, which lies in the folder."""
+    def open(self, target: Path, size: int) -> WritableFile:
+        """A new file of about `size` bytes, which `commit` will put at `target`; that lies in the folder."""
+        temporary = self._temporary()
         # The umask decides about permissions, as for any file that is opened for writing; tempfile would not let it.
-        file = open(self._temporary(), "xb")  # noqa: SIM115  (closed by commit or __exit__)
-        self._files.append((file, Path(file.name), target))
+        file: WritableFile
+        # Closed by commit or __exit__.
+        file = DirectFile(temporary) if size >= _LARGE_BYTES else open(temporary, "xb")  # noqa: SIM115
+        self._files.append((file, temporary, target))
         return file
 
     def commit(self) -> None:

@@ -11,13 +11,13 @@ import stat
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import onnx_ir as ir
 
 from opbridge.errors import SaveError, UsageError
-from opbridge.saving.replacing import Replacement
+from opbridge.saving.replacing import Replacement, WritableFile
 from opbridge.saving.tensors import TorchTensor
 from opbridge.saving.wire import GRAPH, INITIALIZER, RAW_DATA, fields, lead
 
@@ -91,11 +91,12 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
             _check_place(weights_target)
         with Replacement(target.parent) as files:
             if stored:
-                sink = _Sink(files.open(weights_target), weights_target)
+                offset, _, last = stored[-1]
+                sink = _Sink(files.open(weights_target, offset + last.nbytes), weights_target)
                 for offset, name, tensor in stored:
                     sink.write(bytes(offset - sink.position))
                     sink.write_tensor(name, tensor)
-            _write_model(_Sink(files.open(target), target), content)
+            _write_model(_Sink(files.open(target, content.size()), target), content)
             files.commit()
     except OSError as error:
         raise _refused(target, error) from error
@@ -348,7 +349,7 @@ def _identity(tensor: ir.TensorProtocol) -> Hashable:
 class _Sink:
     """A file that is written to. It has no `fileno`, which onnx_ir would use to write behind this class's back."""
 
-    def __init__(self, file: BinaryIO, target: Path | str) -> None:
+    def __init__(self, file: WritableFile, target: Path | str) -> None:
         self._file = file
         self._target = target
         self.position = 0
