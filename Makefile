@@ -50,6 +50,7 @@ package: $(READY)
 bench: $(READY)
 	$(BIN)/python bench/export_time.py
 	$(BIN)/python bench/latency.py
+	$(BIN)/python bench/functions.py
 
 clean:
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache

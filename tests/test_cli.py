@@ -67,6 +67,7 @@ class Calls:
     made: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
     plan: FakePlan = field(default_factory=FakePlan)
     verification: FakeVerification = field(default_factory=FakeVerification)
+    kernels: tuple[str, ...] = ()
     raises: BaseException | None = None
 
     @property
@@ -107,9 +108,17 @@ def calls(tmp_path, monkeypatch):
 
     def exported(model, args, path, **keywords):
         path.write_bytes(b"12345")
-        verification = calls.verification if keywords.get("verify", True) else None
+        verification = calls.verification if keywords.get("verify", True) and not calls.kernels else None
         timings = {"capture": 0.5, "save": 0.25}
-        return SimpleNamespace(path=path, files=[path], plan=calls.plan, verification=verification, timings=timings)
+        return SimpleNamespace(
+            path=path,
+            files=[path],
+            plan=calls.plan,
+            verification=verification,
+            timings=timings,
+            kernels=[*calls.kernels],
+            unverified="no kernel for mylib::foo" if calls.kernels else "",
+        )
 
     answers = {
         "check": lambda *args, **kwargs: calls.plan,
@@ -201,6 +210,54 @@ def test_an_export_on_a_terminal_shows_its_stages(calls, capsys, monkeypatch):
 def test_an_unverified_export_says_how_to_verify(calls, capsys):
     assert cli.main(["export", "net.py:plain", "-o", "net.onnx", "--no-verify"]) == 0
     assert "opbridge verify net.onnx net.py:plain" in capsys.readouterr().out
+
+
+def test_an_export_that_needs_kernels_is_fine_and_says_so(calls, capsys):
+    calls.kernels = ("mylib::foo",)
+    assert cli.main(["export", "net.py:plain", "-o", "net.onnx"]) == 0
+    out = capsys.readouterr().out
+    assert "not verified: no kernel for mylib::foo" in out
+    assert "register a library with kernels for mylib::foo" in out
+    assert "opbridge verify" not in out
+    assert cli.main(["export", "net.py:plain", "-o", "net.onnx", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["kernels"] == ["mylib::foo"]
+    assert document["unverified"] == "no kernel for mylib::foo"
+    assert document["verification"] is None
+
+
+def test_a_mode_is_passed_on(calls):
+    for command in (["check", "net.py:plain"], ["export", "net.py:plain", "-o", "net.onnx"]):
+        assert cli.main([*command, "--operator-export-type", "ONNX_ATEN"]) == 0
+        assert calls.keywords["operator_export_type"] == "ONNX_ATEN"
+
+
+LINEAR = """
+import torch
+def build():
+    return torch.nn.Linear(3, 2), (torch.ones(4, 3),), {"dynamic_shapes": {"input": {0: "batch"}}}
+"""
+
+
+def test_raw_prints_the_capture_and_writes_no_file(calls, capsys):
+    Path("linear.py").write_text(LINEAR)
+    before = set(Path().iterdir())
+    assert cli.main(["export", "linear.py:build", "--raw"]) == 0
+    out = capsys.readouterr().out
+    assert "linear = aten::linear(input, p_weight, p_bias)  float32[batch, 2]" in out
+    assert "weight p_weight = weight" in out
+    assert "1 operators, 1 nodes, captured as they are" in out
+    assert cli.main(["export", "linear.py:build", "--raw", "--json"]) == 0
+    nodes = json.loads(capsys.readouterr().out)["nodes"]
+    assert [node["operator"] for node in nodes if node["kind"] == "operator"] == ["aten::linear"]
+    assert {path for path in Path().iterdir() if path.suffix == ".onnx"} <= before
+    assert not calls.made
+
+
+@pytest.mark.parametrize("option", [["-o", "net.onnx"], ["--allow", "aten"], ["--no-verify"]])
+def test_raw_takes_no_options_of_a_file(calls, capsys, option):
+    assert cli.main(["export", "net.py:plain", "--raw", *option]) == 2
+    assert "has no part in it" in capsys.readouterr().err
 
 
 def test_verify(calls, capsys):

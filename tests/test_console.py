@@ -77,7 +77,14 @@ def program(plan, tmp_path, monkeypatch):
     plan.notes = ()
     timings = {"capture": 1.02, "plan": 0.02, "translate": 0.4, "save": 0.03, "verify": 2.74}
     return SimpleNamespace(
-        path=path, files=[path, data], plan=plan, verification=verification(comparison()), timings=timings
+        path=path,
+        files=[path, data],
+        plan=plan,
+        verification=verification(comparison()),
+        timings=timings,
+        kernels=[],
+        unverified="",
+        capture=SimpleNamespace(strategy="non-strict"),
     )
 
 
@@ -169,21 +176,16 @@ def test_the_worst_output_is_the_one_nearest_to_what_is_allowed(program):
     assert "worst error 1.0e-05 absolute, 3.0e-07 relative, in 'near'" in text_of(target)
 
 
-@pytest.mark.parametrize(
-    ("route", "said"),
-    [
-        ("standard", "so does any ONNX runtime"),
-        ("function", "so does any ONNX runtime"),
-        ("kernel", "with its kernels loaded"),
-        ("aten", "where torch is installed"),
-        ("fallthrough", "load kernels for the fallthrough operators"),
-    ],
-)
-def test_the_next_step_depends_on_the_routes(program, route, said):
-    program.plan.rows = [PlanRow("aten::relu", 1, "standard", "", ()), PlanRow("aten::foo", 1, route, "", ())]
+def test_the_next_step_depends_on_the_kernels(program):
+    program.plan.rows.pop()
     target = screen(terminal=False)
     console.print_export(target, program, "net.py:build")
-    assert said in text_of(target)
+    assert "so does any ONNX runtime" in text_of(target)
+    program.kernels, program.unverified, program.verification = ["mylib::foo"], "no kernel for mylib::foo", None
+    target = screen(terminal=False)
+    console.print_export(target, program, "net.py:build")
+    assert "verified   not verified: no kernel for mylib::foo" in text_of(target)
+    assert "with kernels for mylib::foo in onnxruntime.SessionOptions" in text_of(target)
 
 
 def test_an_export_that_was_not_verified(program):

@@ -16,10 +16,46 @@ SEEN = {
     "own_mapping": ["['Asinh']", "aten::asinh", "verified"],
     "onnxscript_function": ["custom-onnx-script::Selu", "1 function", "verified"],
     "mapping_by_opset": ["opset 19: user translation, opset 18", "opset 20: user translation, opset 20: ['Gelu']"],
+    "symbolic_asinh": ["aten::asinh: user symbolic function, opset 9", "opset 9: ['Asinh'], 1 output agrees"],
+    "symbolic_deform_conv2d": [
+        "nothing registered, opset 19",
+        "custom::deform_conv2d, for which onnxruntime",
+        "no file was written",
+        "not verified: onnxruntime",
+    ],
+    "function_symbolic": ["python::MyAdd", "['Constant', 'Mul', 'Add']", "verified: "],
+    "pybind11_operator": ["python::MyAdd", "verified: ", "another shape, (5, 7): equal to PyTorch"],
+    "symbolic_onnxscript": ["functions: ['custom-onnx-script::Selu']", "verified: "],
+    "symbolic_resize": ["opset 11", "scale 3.0 x 3.0: (1, 3, 36, 30), equal to PyTorch"],
+    "python_op_handler": ["python::MyClip", "python::MyRelu", "::prim_PythonOp: ", "verified: "],
+    "symbolic_attributes": [
+        "custom_domain::Foo {'attr1': 0.5, 'attr2': 3}",
+        "'custom_domain': 2",
+        "not verified: onnx",
+    ],
+    "symbolic_by_opset": ["opset 13: ", "opset 14: ", "['HardSwish'], 1 output agrees"],
     "missing_operators": ["MISSING", "2 of 3 operators have no route", "in the schema's order", "verified"],
+    "frozen_values": [
+        "refused: The model cannot be captured: at ",
+        "in forward (`if x.sum() > 0:`): the truth of a tensor",
+        "in forward (`steps = int(x.abs().max() * 0) + 2`): a tensor becomes a Python int",
+        "verified: ",
+        "MISMATCH: ",
+        "captured by a trace, as torch.export cannot capture the model",
+    ],
+    "export_modes": [
+        "aten::mul.Tensor standard, aten::triu standard\n  ONNX::Mul, ONNX::Trilu\n  verified",
+        "1 of 3 operators have no route",
+        "aten::mul.Tensor aten, aten::triu aten",
+        "standard, folding::fold aten",
+        "standard, folding::fold fallthrough",
+        "  aten::mul.Tensor, aten::triu, folding::fold\n  not verified: onnxruntime",
+        "arguments      self:Tensor=tensor diagonal:SymInt=int",
+        "triu = aten::triu(mul, 1)       float32[3, 3]",
+    ],
     "supported_operators": ["torchvision::deform_conv2d", "aten::cummax"],
 }
-NEEDS_TORCHVISION = {"deform_net"}
+NEEDS_TORCHVISION = {"deform_net", "symbolic_deform_conv2d"}
 
 
 @pytest.mark.slow
@@ -38,3 +74,8 @@ def test_example(name):
 
 def test_every_example_is_run():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SEEN)
+
+
+def test_every_example_is_in_the_readme():
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    assert [name for name in SEEN if f"[{name}.py](examples/{name}.py)" not in readme] == []

@@ -22,7 +22,19 @@ def test_the_newest_one_not_above_the_opset_is_taken():
     for opset in (18, 20, 23):
         registry.add(_entry(opset, "opbridge"))
     assert [registry.find("ns::op", opset).opset for opset in (18, 19, 20, 22, 23, 25)] == [18, 18, 20, 20, 23, 23]
-    assert registry.find("ns::op", 17) is None
+    assert registry.find("ns::op", 8) is None
+
+
+def test_translations_for_opset_18_serve_older_ones_unless_their_user_says_otherwise():
+    registry = Registry()
+    registry.add(_entry(18, "opbridge"))
+    registry.add(Translation("ns::op", abs, 18, "user", strict=True))
+    registry.add(Translation("ns::newer", abs, 20, "torchlib"))
+    assert [registry.find("ns::op", opset).origin for opset in (9, 17, 18)] == ["opbridge", "opbridge", "user"]
+    assert registry.find("ns::newer", 19) is None
+    assert registry.near_misses("ns::newer", 17, complex=False) == ["translated from opset 20"]
+    registry.add(_entry(9, "user"))
+    assert [registry.find("ns::op", opset).opset for opset in (9, 17, 18)] == [9, 9, 18]
 
 
 def test_the_users_come_first_then_ours_then_torchlibs():

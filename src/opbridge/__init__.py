@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from opbridge.plan import Plan, PlanRow
     from opbridge.program import Program, session
     from opbridge.registry import translation, translation_table
+    from opbridge.symbolics.functions import shape_of
+    from opbridge.symbolics.registered import symbolic
+    from opbridge.symbolics.registering import register_symbolics
     from opbridge.verification import Verification, verify
 
 # Where each public name is defined. Nothing is imported before it is used: `import opbridge` stays quick, and the parts
@@ -50,7 +53,10 @@ _HOMES = {
     "VerificationError": "errors",
     "check": "pipeline",
     "export": "pipeline",
+    "register_symbolics": "symbolics.registering",
     "session": "program",
+    "shape_of": "symbolics.functions",
+    "symbolic": "symbolics.registered",
     "translation": "registry",
     "translation_table": "registry",
     "verify": "verification",
@@ -71,7 +77,10 @@ __all__ = [
     "VerificationError",
     "check",
     "export",
+    "register_symbolics",
     "session",
+    "shape_of",
+    "symbolic",
     "translation",
     "translation_table",
     "verify",

@@ -15,6 +15,9 @@ import onnx_ir as ir
 import onnxscript
 from onnxscript import evaluator
 
+from opbridge import downgrade
+from opbridge._locks import process_state
+
 __all__ = [
     "evaluating_with",
     "function_definitions",
@@ -31,7 +34,7 @@ _TORCHLIB_DOMAIN = "pkg.onnxscript.torch_lib"
 @contextlib.contextmanager
 def evaluating_with(builder: Any) -> Iterator[None]:
     """onnxscript hands the operators that are called meanwhile to `builder.eval_op` and `builder.eval_function`."""
-    with evaluator.default_as(builder):
+    with process_state, evaluator.default_as(builder):
         yield
 
 
@@ -51,6 +54,7 @@ def function_definitions(function: onnxscript.OnnxFunction, opset: int) -> list[
     for called in [function, *function.function_ir.get_called_functions().values()]:
         definition = ir.serde.deserialize_function(called.to_function_proto())
         if "" in definition.opset_imports:
+            downgrade.check_function(definition, opset)
             definition.opset_imports[""] = opset
         definitions.append(definition)
     return definitions

@@ -53,6 +53,21 @@ def operator_object(name: str) -> torch._ops.OpOverload | None:
         return None
 
 
+def has_operator(name: str) -> bool:
+    """Whether there is an operator `namespace::name`, of any overload."""
+    return bool(torch._C._jit_get_schemas_for_operator(name))
+
+
+def overloads(name: str) -> dict[str, torch._ops.OpOverload]:
+    """The operators that share a base name, by their full names; none where this torch has no such operator."""
+    namespace, _, base = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return {}
+    found = [getattr(packet, each) for each in packet.overloads()]
+    return {each.name(): each for each in found}
+
+
 def exporter_translations() -> list[Any]:
     """The translations that torch.onnx carries itself, beside onnxscript's."""
     from torch.onnx._internal.exporter._torchlib._torchlib_registry import get_torchlib_ops
@@ -91,7 +106,8 @@ def computation_dtype(arguments: Sequence[Any]) -> torch.dtype | None:
 
 def storage_key(tensor: torch.Tensor) -> int:
     """Equal for tensors that share memory; fake tensors too."""
-    return tensor.untyped_storage()._cdata
+    # A sparse tensor has several memories and none of its own.
+    return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
 
 
 def output_paths(program: Any) -> list[str]:
@@ -181,6 +197,61 @@ def mute_export() -> Iterator[None]:
             vars(trace).pop("print", None)
 
 
+@contextlib.contextmanager
+def in_onnx_export(enabled: bool = True) -> Iterator[None]:
+    """While it lasts, `torch.onnx.is_in_onnx_export()` is true, as models ask that want to be exported differently."""
+    from torch.onnx._internal.exporter import _flags
+
+    kept = _flags._is_onnx_exporting
+    _flags._is_onnx_exporting = kept or enabled
+    try:
+        yield
+    finally:
+        _flags._is_onnx_exporting = kept
+
+
+def without_modes() -> contextlib.AbstractContextManager[Any]:
+    """While it lasts, tensors that are made have data, inside of a capture too."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()
+
+
+@contextlib.contextmanager
+def sizes_of_no_account(shape_env: Any) -> Iterator[None]:
+    """While it lasts, new unknown sizes of a capture are not missed in its graph."""
+    if shape_env is None:
+        yield
+        return
+    with shape_env.ignore_fresh_unbacked_symbols():
+        yield
+
+
+def unknown_symbols(values: Sequence[Any]) -> set[Any]:
+    """The unknown sizes that symbolic values are made of."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return {symbol for value in values for symbol in free_unbacked_symbols(value)}
+
+
+@contextlib.contextmanager
+def watching_reads(told: Callable[[torch.Tensor], None]) -> Iterator[None]:
+    """While it lasts, `told` gets every tensor whose values become Python numbers (`tolist`, `item`, `int`, `if`)."""
+    from torch.overrides import TorchFunctionMode
+
+    names = ("tolist", "item", "__int__", "__float__", "__bool__", "__index__")
+    reads = {getattr(torch.Tensor, name) for name in names}
+
+    class Watching(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in reads:
+                told(args[0])
+            return func(*args, **(kwargs or {}))
+
+    with Watching():
+        yield
+
+
 def general_sizes(enabled: bool) -> contextlib.AbstractContextManager[Any]:
     """While it lasts, a dynamic dimension of size 0 or 1 in the example stays dynamic, and 0 and 1 are not excluded."""
     from torch.fx.experimental import _config
@@ -253,7 +324,17 @@ def symbols(size: object) -> tuple[str, ...]:
 
 def shape_sources(program: torch.export.ExportedProgram) -> dict[str, str]:
     """For each symbol of a capture, the input size it first stood for, as a person would write it: `x.shape[0]`."""
-    env = _shape_env(program)
+    return _sources_in(_shape_env(program))
+
+
+def place_of_size(size: object) -> str | None:
+    """The input size that a SymInt stands for by itself, as in `shape_sources`; None for any other."""
+    if not isinstance(size, torch.SymInt) or not size.node.expr.is_symbol:
+        return None
+    return _sources_in(size.node.shape_env).get(str(size.node.expr))
+
+
+def _sources_in(env: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for symbol, sources in env.var_to_sources.items() if env is not None else ():
         if sources:
@@ -329,3 +410,77 @@ def _readable_source(name: str) -> str:
     """`L['x'].size()[0]` as `x.shape[0]`."""
     head, _, rest = name.removeprefix("L['").partition("']")
     return (head + rest).replace(".size()[", ".shape[")
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """One argument or result of an operator's schema.
+
+    Attributes:
+        name: Its name; results mostly have none.
+        type: As schemas write it, without what it aliases and without a list's length: "Tensor?", "SymInt[]", "Scalar".
+        length: How many items a single number stands for where a list is declared with a length (`int[2] stride`).
+        has_default: Whether it may be left out.
+        default: What it is then.
+    """
+
+    name: str
+    type: str
+    length: int | None = None
+    has_default: bool = False
+    default: Any = None
+
+
+def declared(target: torch._ops.OpOverload) -> tuple[list[Declared], list[Declared]]:
+    """The arguments and the results of an operator, as its schema declares them."""
+    schema = target._schema
+    arguments = []
+    for each in schema.arguments:
+        type_ = _type_text(each.real_type)
+        default = setting(type_, each.default_value)
+        arguments.append(Declared(each.name, type_, each.N, each.has_default_value(), default))
+    return arguments, [Declared(each.name, _type_text(each.real_type)) for each in schema.returns]
+
+
+def setting(type_: str, value: Any) -> Any:
+    """A dtype, layout or memory format that is given by its number, as in defaults; anything else as it is."""
+    names = _SETTINGS.get(type_.rstrip("?"), ())
+    return getattr(torch, names[value]) if type(value) is int and 0 <= value < len(names) else value
+
+
+# By the numbers of torch's own enumerations (ScalarType, Layout, MemoryFormat), which only grow at their ends.
+_SETTINGS = {
+    "ScalarType": (
+        *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64"),
+        *("complex128", "bool", "qint8", "quint8", "qint32", "bfloat16"),
+    ),
+    "Layout": ("strided", "sparse_coo", "sparse_csr", "_mkldnn"),
+    "MemoryFormat": ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"),
+}
+
+
+_TYPE_NAMES = {
+    "BoolType": "bool",
+    "DeviceObjType": "Device",
+    "FloatType": "float",
+    "GeneratorType": "Generator",
+    "IntType": "int",
+    "LayoutType": "Layout",
+    "MemoryFormatType": "MemoryFormat",
+    "NumberType": "Scalar",
+    "ScalarTypeType": "ScalarType",
+    "StringType": "str",
+    "SymBoolType": "SymBool",
+    "SymFloatType": "SymFloat",
+    "SymIntType": "SymInt",
+    "TensorType": "Tensor",
+}
+
+
+def _type_text(declared_type: Any) -> str:
+    kind = declared_type.kind()
+    if kind == "OptionalType":
+        return f"{_type_text(declared_type.getElementType())}?"
+    if kind == "ListType":
+        return f"{_type_text(declared_type.getElementType())}[]"
+    return _TYPE_NAMES.get(kind) or "".join(str(declared_type).split())

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from opbridge import _onnxscript, folding, opsets
+from opbridge import _onnxscript, downgrade, folding, opsets
 from opbridge.errors import TranslationError
 
 __all__ = ["Builder", "Tensor"]
@@ -267,14 +267,16 @@ class Builder:
             args: Inputs in the schema's order; what is left over after the inputs are attributes, as in onnxscript.
             kwargs: Attributes, or inputs by name. None leaves one out.
             domain: The operator's domain; "" is the standard one.
-            version: The version of the domain that the caller wrote the call for; by default the model's.
+            version: The version of the domain that the caller wrote the call for; by default the model's, or the one
+                that opbridge is written for, where that is newer.
 
         Raises:
             TranslationError: the operator is newer than the model's opset, or its inputs differ in type.
         """
         if domain != "":
             return self._custom_call(op_type, args, kwargs, domain, version or 1)
-        schema = opsets.schema_for(op_type, self.opset, written_for=version or self.opset)
+        written_for = version or max(self.opset, opsets.WRITTEN_FOR)
+        schema = opsets.schema_for(op_type, self.opset, written_for=written_for)
         inputs, attributes = (schema.older or schema).bind(args, kwargs)
         if schema.revise is not None:
             inputs, attributes = schema.revise(self, inputs, attributes)
@@ -285,7 +287,9 @@ class Builder:
         folded = folding.simplify(self, op_type, tensors, attributes)
         if folded is not None:
             return folded
-        dtypes = schema.output_dtypes(types, attributes)
+        if schema.since > self.opset:
+            return downgrade.build(self, schema, tensors, attributes)
+        dtypes = schema.output_dtypes(types, attributes, tensors)
         return self._node("", op_type, tensors, attributes, dtypes)
 
     def _custom_call(
@@ -381,11 +385,13 @@ class Builder:
         op_type: str,
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
-        dtypes: Sequence[ir.DataType | None],
+        dtypes: Sequence[ir.DataType | ir.TypeProtocol | None],
         shapes: Sequence[ir.Shape | None] = (),
+        *,
+        domain: str = "",
     ) -> tuple[Tensor, ...]:
-        """Builds a standard operator as it is given, with outputs of these types: no checks, no folding."""
-        outputs = self._node("", op_type, inputs, attributes, dtypes)
+        """Builds an operator as it is given, with outputs of these types: no checks, no folding."""
+        outputs = self._node(domain, op_type, inputs, attributes, dtypes)
         for output, shape in zip(outputs, shapes, strict=False):
             output.shape = shape
         return outputs

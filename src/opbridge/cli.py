@@ -20,11 +20,11 @@ from rich.console import Console
 
 import opbridge
 from opbridge import console, specs
-from opbridge.errors import OpbridgeError
+from opbridge.errors import OpbridgeError, UsageError
 
 __all__ = ["app", "main"]
 
-_NOT_KEYWORDS = {"model", "args", "f", "progress"}
+_NOT_KEYWORDS = {"model", "args", "f", "progress", "legacy"}
 _NO_TORCH = (
     "This command needs torch, which is not installed in this environment: pip install 'opbridge[torch]'. Only running "
     "an exported model, with opbridge.session, does without."
@@ -64,7 +64,8 @@ SpecArgument = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document to stdout.")]
 OpsetOption = Annotated[
-    int | None, typer.Option(metavar="N", help="The ONNX opset; the newest that ONNX Runtime runs well if not given.")
+    int | None,
+    typer.Option(metavar="N", help="The ONNX opset, from 9; the newest that ONNX Runtime runs well if not given."),
 ]
 AllowOption = Annotated[
     list[str] | None,
@@ -77,10 +78,27 @@ OnlyOption = Annotated[
     list[str] | None,
     typer.Option(metavar="ROUTE", help="Permit these routes and no others. Repeat it, or separate them with commas."),
 ]
+ModeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="A mode of torch.onnx.export in the place of --allow: ONNX, ONNX_ATEN, ONNX_ATEN_FALLBACK, "
+        "ONNX_FALLTHROUGH or RAW.",
+    ),
+]
 TargetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The runtime to fit the model to.")]
 DynamicOption = Annotated[
     str | None,
     typer.Option(metavar="auto", help="auto: every dimension that the model leaves free becomes dynamic."),
+]
+CaptureOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="export|trace|auto",
+        help="How to capture the model: torch.export, a trace of the example (which freezes what Python decides), or "
+        "one after the other.",
+        show_default="export",
+    ),
 ]
 
 
@@ -111,13 +129,16 @@ def check(
     opset: OpsetOption = None,
     allow: AllowOption = None,
     only: OnlyOption = None,
+    operator_export_type: ModeOption = None,
     target: TargetOption = None,
     dynamic_shapes: DynamicOption = None,
+    capture: CaptureOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """List every operator of a model with its route, and what is missing: where, why and what to do."""
     subject = _load(spec)
-    keywords = _keywords(opbridge.check, subject, opset, allow, only, target, dynamic_shapes)
+    keywords = _keywords(opbridge.check, subject, opset, allow, only, operator_export_type, target, dynamic_shapes)
+    keywords.update(_given(capture=capture))
     plan = opbridge.check(subject.model, subject.args, **keywords)
     return Answer(plan.to_json(), lambda screen: console.print_plan(screen, plan), plan.ok)
 
@@ -125,12 +146,16 @@ def check(
 @app.command()
 def export(
     spec: SpecArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default=False)
+    ] = None,
     opset: OpsetOption = None,
     allow: AllowOption = None,
     only: OnlyOption = None,
+    operator_export_type: ModeOption = None,
     target: TargetOption = None,
     dynamic_shapes: DynamicOption = None,
+    capture: CaptureOption = None,
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Compare the file with PyTorch.", show_default="verify")
     ] = None,
@@ -142,16 +167,35 @@ def export(
             show_default="beside it from 2 GB on",
         ),
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> Answer:
     """Export a model to a file and compare the file with PyTorch."""
+    if raw:
+        shaping = _given(
+            output=output,
+            allow=allow,
+            only=only,
+            operator_export_type=operator_export_type,
+            target=target,
+            verify=verify,
+            external_data=external_data,
+            capture=capture,
+        )
+        return _raw(spec, opset, dynamic_shapes, shaping)
+    if output is None:
+        raise UsageError("Missing option '--output' / '-o', the file to write; only --raw, which prints, needs none.")
     screen = Console()
     drawn = console.Stages(screen) if screen.is_terminal and not as_json else None
     with drawn or contextlib.nullcontext():
         with drawn.stage("load") if drawn else contextlib.nullcontext():
             subject = _load(spec)
-            keywords = _keywords(opbridge.export, subject, opset, allow, only, target, dynamic_shapes)
-        keywords.update(_given(verify=verify, external_data=external_data))
+            keywords = _keywords(
+                opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic_shapes
+            )
+        keywords.update(_given(verify=verify, external_data=external_data, capture=capture))
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,
@@ -159,6 +203,8 @@ def export(
         "timings": program.timings,
         "plan": program.plan.to_json(),
         "verification": program.verification.to_json() if program.verification else None,
+        "kernels": program.kernels,
+        "unverified": program.unverified,
     }
     return Answer(document, lambda screen: console.print_export(screen, program, spec))
 
@@ -286,17 +332,37 @@ def _keywords(
     opset: int | None,
     allow: list[str] | None,
     only: list[str] | None,
+    operator_export_type: str | None,
     target: str | None,
     dynamic_shapes: str | None,
 ) -> dict[str, Any]:
     """The factory's keywords that a function of opbridge takes, with the command line's options put over them."""
-    keywords = {**subject.keywords, **_given(opset_version=opset, target=target, dynamic_shapes=dynamic_shapes)}
+    options = _given(
+        opset_version=opset, operator_export_type=operator_export_type, target=target, dynamic_shapes=dynamic_shapes
+    )
+    keywords = {**subject.keywords, **options}
     if only:
         keywords["allow"] = _routes(only)
     if allow:
         default = inspect.signature(function).parameters["allow"].default
         keywords["allow"] = tuple(dict.fromkeys((*keywords.get("allow", default), *_routes(allow))))
     return _accepted(function, keywords)
+
+
+def _raw(spec: str, opset: int | None, dynamic_shapes: str | None, shaping: Mapping[str, Any]) -> Answer:
+    """The answer of `export --raw`; `shaping` are the options given that shape a file."""
+    if shaping:
+        option = f"--{next(iter(shaping)).replace('_', '-')}"
+        raise UsageError(
+            f"--raw prints the capture, of which nothing is translated or written, so {option} has no part in it. "
+            "Leave one of them out; --operator-export-type RAW writes a file in which every operator stands as it is."
+        )
+    from opbridge import pipeline
+
+    subject = _load(spec)
+    options = {**subject.keywords, **_given(opset_version=opset, dynamic_shapes=dynamic_shapes)}
+    found = pipeline.raw(subject.model, subject.args, **_accepted(pipeline.raw, options))
+    return Answer(found.to_json(), lambda screen: console.print_raw(screen, found))
 
 
 def _routes(given: list[str]) -> tuple[str, ...]:

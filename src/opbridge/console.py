@@ -19,9 +19,12 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from opbridge.wording import listed
+
 if TYPE_CHECKING:
     from opbridge.plan import Plan, PlanRow
     from opbridge.program import Program
+    from opbridge.raw import Raw
     from opbridge.registry import Translation
     from opbridge.verification import OutputReport, Verification
 
@@ -32,6 +35,7 @@ __all__ = [
     "print_error",
     "print_export",
     "print_plan",
+    "print_raw",
     "print_verification",
     "size",
 ]
@@ -49,6 +53,7 @@ _STYLES = {
 _MOST_NOTES = 3
 _LONGEST_NOTE = 130
 _MOST_OUTPUTS = 12
+_MOST_KERNELS = 3
 
 
 def size(count: int) -> str:
@@ -167,6 +172,8 @@ def print_plan(console: Console, plan: Plan) -> None:
     for row in plan.missing:
         console.print(_missing(row))
     console.print(Text(plan.summary(), "bold" if plan.ok else "bold red"))
+    if plan.ok and plan.unverified:
+        console.print(Text(f"not verified: {plan.unverified}", "yellow"))
     for note in plan.notes:
         console.print(Text.assemble(("note: ", "yellow"), note))
 
@@ -216,6 +223,22 @@ def _missing(row: PlanRow) -> RenderableType:
     if row.schema:
         grid.add_row("schema", Text(row.schema, "dim"))
     return Group(Text(f"\n{row.operator}", "bold red"), Padding(grid, (0, 0, 1, 2)))
+
+
+def print_raw(console: Console, raw: Raw) -> None:
+    """The captured graph: each node, what it gives, and the model's line."""
+    if not console.is_terminal:
+        _plain(console, str(raw))
+        return
+    table = _table()
+    for name in ("node", "gives", "source"):
+        table.add_column(name, overflow="fold")
+    for line in raw.lines:
+        table.add_row(Text(line.text(), "" if line.kind == "operator" else "dim"), Text(line.result), line.source)
+    console.print(table)
+    console.print(Text(raw.summary(), "bold"))
+    for note in raw.notes:
+        console.print(Text.assemble(("note: ", "yellow"), note))
 
 
 # -- the verification -------------------------------------------------------------------------------------------------
@@ -290,7 +313,9 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     for path in program.files:
         yield "file", f"{path} ({size(path.stat().st_size)})", "bold"
     yield "operators", program.plan.summary(), ""
-    if program.verification is None:
+    if program.unverified:
+        yield "verified", f"not verified: {program.unverified}", "yellow"
+    elif program.verification is None:
         yield "verified", "no, as asked", "yellow"
     else:
         said = _shortened(program.verification.summary(), _LONGEST_NOTE)
@@ -303,7 +328,8 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     for note in shown:
         yield "note", _shortened(note, _LONGEST_NOTE), "yellow"
     if len(notes) > len(shown):
-        yield "note", f"{len(notes) - len(shown)} more; 'opbridge check {spec}' lists them", "yellow"
+        how = " --capture trace" if program.capture.strategy == "trace" else ""
+        yield "note", f"{len(notes) - len(shown)} more; 'opbridge check {spec}{how}' lists them", "yellow"
     yield from _next_steps(program, spec)
 
 
@@ -317,16 +343,15 @@ def _worst_rows(verification: Verification) -> Iterator[tuple[str, str, str]]:
 
 def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     path = program.path
-    routes = program.plan.routes()
-    if routes.get("fallthrough"):
-        yield "next", f"load kernels for the fallthrough operators, then opbridge.session('{path}')", ""
-    elif routes.get("aten"):
-        yield "next", f"opbridge.session('{path}') runs it where torch is installed", ""
-    elif routes.get("kernel"):
+    if program.kernels:
+        names = listed(program.kernels, _MOST_KERNELS)
+        yield "next", f"register a library with kernels for {names} in onnxruntime.SessionOptions, then", ""
+        yield "", f"opbridge.session('{path}', options=options)", ""
+    elif program.plan.routes().keys() & {"kernel", "aten", "fallthrough"}:
         yield "next", f"opbridge.session('{path}') runs it with its kernels loaded", ""
     else:
         yield "next", f"opbridge.session('{path}') runs it; so does any ONNX runtime", ""
-    if program.verification is None:
+    if program.verification is None and not program.unverified:
         yield "", f"opbridge verify {path} {spec}", ""
 
 

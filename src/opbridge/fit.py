@@ -2,13 +2,15 @@
 
 Rules, in this order, node by node:
     1. Outputs that an operator may leave out, and that nobody reads, are left out.
-    2. An operator without a kernel for its types computes in the next wider type that has one, and its results are cast
-       back. Only types that hold every value of the narrower one are taken, so that nothing is lost.
+    2. An operator without a kernel for its types, or that has them only in a later opset, computes in the next wider
+       type that it has one for, and its results are cast back. Only types that hold every value of the narrower one are
+       taken, so that nothing is lost.
     3. What still has no kernel is reported.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import onnx
@@ -51,7 +53,7 @@ def fit(model: ir.Model, target: Target) -> dict[str, str]:
     for graph in [model.graph, *model.graph.subgraphs()]:
         for node in list(graph):
             _drop_unread_outputs(node)
-            if node.domain not in ("", "ai.onnx"):
+            if node.domain not in ("", "ai.onnx") or node.op_type == "Constant":  # which runtimes read at load
                 continue
             types = _types(node, target.opset)
             if types is None or not _lacks(node, types, target):
@@ -60,7 +62,8 @@ def fit(model: ir.Model, target: Target) -> dict[str, str]:
             if wider is None:
                 said = ", ".join(sorted({dtype.name.lower() for dtype in types.values()}))
                 operator = node.metadata_props.get("opbridge.operator", node.op_type)
-                problems[operator] = f"{target.name} {target.version} has no kernel for {node.op_type} of {said}."
+                problems[operator] = f"{target.name} {target.version} has no kernel for {node.op_type} of {said}"
+                problems[operator] += _later(node, types, target)
             else:
                 _widen(graph, node, target.opset, *wider)
     return problems
@@ -99,7 +102,19 @@ def _types(node: ir.Node, opset: int) -> dict[str, ir.DataType] | None:
 
 def _lacks(node: ir.Node, types: dict[str, ir.DataType], target: Target) -> bool:
     spelled = {name: _spelled(dtype) for name, dtype in types.items()}
+    if not opsets.allows(node.op_type, target.opset, spelled):
+        return True
     return target.lacks(node.op_type, target.opset, spelled) and not _is_function_only(node.op_type, target)
+
+
+def _later(node: ir.Node, types: dict[str, ir.DataType], target: Target) -> str:
+    """Which later opset's models have the operator with these types, as the end of a sentence."""
+    for opset in range(target.opset + 1, target.newest + 1):
+        if opsets.native_schema(node.op_type, opset) is not None and not _lacks(
+            node, types, dataclasses.replace(target, opset=opset)
+        ):
+            return f" at opset {target.opset}. Export with opset_version={opset} or newer."
+    return "."
 
 
 def _is_function_only(op_type: str, target: Target) -> bool:
@@ -116,15 +131,21 @@ def _wider(
     node: ir.Node, types: dict[str, ir.DataType], target: Target
 ) -> tuple[frozenset[str], ir.DataType, ir.DataType] | None:
     """The type variables to widen, from which type, and to which."""
-    constraints = onnx.defs.get_schema(node.op_type, target.opset).type_constraints
-    permitted = {constraint.type_param_str: constraint.allowed_type_strs for constraint in constraints}
+    schema = opsets.schema_for(node.op_type, target.opset, written_for=target.opset)
+    # A type that no input has is one that an attribute names.
+    taken = {schema.type_variable(position) for position in range(len(node.inputs))}
     for narrow in dict.fromkeys(types.values()):
         for wide in _WIDER.get(narrow, ()):
+            casts = ({"T1": _spelled(narrow), "T2": _spelled(wide)}, {"T1": _spelled(wide), "T2": _spelled(narrow)})
+            if not all(opsets.allows("Cast", target.opset, cast) for cast in casts):
+                continue
             # The condition of a Where is a truth value, whatever else is one too.
             names = frozenset(
                 name
                 for name, dtype in types.items()
-                if dtype == narrow and _spelled(wide) in permitted.get(name, (_spelled(wide),))
+                if dtype == narrow
+                and name in taken
+                and opsets.allows(node.op_type, target.opset, {name: _spelled(wide)})
             )
             for chosen in (names, *(frozenset({name}) for name in sorted(names) if len(names) > 1)):
                 if chosen and not _lacks(

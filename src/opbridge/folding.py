@@ -31,7 +31,7 @@ def simplify(
         if result is not None:
             return (result,)
     compute = _COMPUTABLE.get(op_type)
-    if compute is None:
+    if compute is None or (op_type in _ONCE_BY_ATTRIBUTE and attributes):
         return None
     arrays = [None if value is None else _known(value) for value in inputs]
     if any(array is None and value is not None for array, value in zip(arrays, inputs, strict=True)):
@@ -217,6 +217,9 @@ def _do_range(arrays: list[Any], attributes: Mapping[str, Any]) -> np.ndarray | 
         return None
     return np.arange(start, limit, delta, dtype=arrays[0].dtype)
 
+
+# Operators whose axes or bounds were attributes before opset 13; in that form they are left to the runtime.
+_ONCE_BY_ATTRIBUTE = frozenset({"Slice", "Squeeze", "Unsqueeze"})
 
 _COMPUTABLE: dict[str, Callable[[list[Any], Mapping[str, Any]], np.ndarray | None]] = {
     "Add": _integers(np.add),

@@ -125,7 +125,7 @@ def _is_same(left: Any, right: Any) -> bool:
 def _written(node: Node) -> list[Node]:
     """The arguments that a node writes to."""
     schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
+    if schema is None or not schema.is_mutable or schema.name == "aten::detach_":  # which changes no value
         return []
     written: list[Node] = []
     for position, argument in enumerate(schema.arguments):
@@ -249,7 +249,8 @@ def _is_repeatable(node: Node) -> bool:
         return False
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         return _is_inactive_dropout(node)
-    return True
+    # What a function's `symbolic` builds is wanted in the file even where its inputs are known (quantised weights).
+    return node.target.namespace != "opbridge"
 
 
 def _reads_only_metadata(node: Node) -> bool:

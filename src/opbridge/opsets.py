@@ -1,7 +1,8 @@
 """The standard operators' schemas, by opset, in the form that `builder` reads.
 
-A translation may be written for an older opset than the model's. Most operators mean the same in both; for the few
-whose form changed, `_REVISIONS` says how a call in the old form is put in the new one.
+A translation may be written for another opset than the model's. Most operators mean the same in both. For the few
+whose form changed, `_REVISIONS` says how a call in an older form is put in the model's; `downgrade` does the same for a
+call in a newer form.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from opbridge.errors import TranslationError
 if TYPE_CHECKING:
     from opbridge.builder import Builder
 
-__all__ = ["OLDEST", "Schema", "schema_for"]
+__all__ = ["OLDEST", "WRITTEN_FOR", "Schema", "allows", "first_opset", "native_schema", "schema_for"]
 
-OLDEST = 18
-"""The oldest opset that models are built for: torchlib's translations are written for it."""
+OLDEST = 9
+"""The oldest opset that models are built for."""
+
+WRITTEN_FOR = 18
+"""The opset that our translations and torchlib's are written for; at older ones `downgrade` rewrites their calls."""
 
 _Revision = Callable[["Builder", list[Any], dict[str, Any]], tuple[list[Any], dict[str, Any]]]
 
@@ -55,10 +59,45 @@ def _group_normalization_21(
     )
 
 
+def _softmax_13(builder: Builder, inputs: list[Any], attributes: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Before opset 13 the softmax family took all axes from `axis` on (1 by default) as one; since, `axis` alone."""
+    axis = int(attributes.get("axis", 1))
+    rank = inputs[0].rank
+    if axis != -1 and (rank is None or axis != rank - 1):
+        raise TranslationError(
+            "Since opset 13 Softmax, LogSoftmax and Hardmax work along one axis; before, over all axes from "
+            f"axis={axis} on. Write the translation for opset 13, or flatten these axes in it."
+        )
+    return inputs, {**attributes, "axis": -1}
+
+
+def _pad_11(builder: Builder, inputs: list[Any], attributes: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Pad's amounts and value became inputs in opset 11."""
+    attributes = dict(attributes)
+    return [*inputs, list(attributes.pop("pads")), attributes.pop("value", None)], attributes
+
+
+def _top_k_10(builder: Builder, inputs: list[Any], attributes: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """TopK's k became an input in opset 10."""
+    attributes = dict(attributes)
+    return [*inputs, [int(attributes.pop("k"))]], attributes
+
+
+def _roi_align_16(builder: Builder, inputs: list[Any], attributes: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """RoiAlign was given its better coordinates in opset 16, as the default."""
+    return inputs, {**attributes, "coordinate_transformation_mode": "output_half_pixel"}
+
+
 _REVISIONS: dict[tuple[str, int], _Revision] = {
     ("DFT", 20): _dft_20,
     ("GridSample", 20): _grid_sample_20,
     ("GroupNormalization", 21): _group_normalization_21,
+    ("Hardmax", 13): _softmax_13,
+    ("LogSoftmax", 13): _softmax_13,
+    ("Pad", 11): _pad_11,
+    ("RoiAlign", 16): _roi_align_16,
+    ("Softmax", 13): _softmax_13,
+    ("TopK", 10): _top_k_10,
 }
 
 
@@ -71,6 +110,7 @@ class Schema:
         inputs: Its inputs; only the last may be variadic.
         attributes: Its attributes by name, with their defaults.
         outputs: Its outputs.
+        since: The opset that this form came with. Where it is newer than the model's, `downgrade` builds the call.
         older: The form that calls are written in, where it differs from this one.
         revise: Puts a call in the older form in this one; None where nothing changed.
     """
@@ -79,6 +119,7 @@ class Schema:
     inputs: tuple[schemas.Parameter, ...]
     attributes: Mapping[str, schemas.AttributeParameter]
     outputs: tuple[schemas.Parameter, ...]
+    since: int
     older: Schema | None = None
     revise: _Revision | None = None
 
@@ -139,7 +180,7 @@ class Schema:
         return parameter.default is None or parameter.default.value != value
 
     def output_dtypes(
-        self, types: Mapping[str, ir.DataType], attributes: Mapping[str, Any]
+        self, types: Mapping[str, ir.DataType], attributes: Mapping[str, Any], inputs: Sequence[Any] = ()
     ) -> list[ir.DataType | ir.TypeProtocol | None]:
         """The outputs' types, as far as the schema tells: by type variable, or by the attribute that names it."""
         body = _BODIES.get(self.name)
@@ -149,8 +190,7 @@ class Schema:
         special = _dtype_by_attribute(self.name, attributes)
         count = len(self.outputs)
         if self.name == "Split":
-            count = int(attributes["num_outputs"]) if "num_outputs" in attributes else _split_count(attributes)
-            return [types.get("T")] * count
+            return [types.get("T")] * _split_count(attributes, inputs)
         if self.name == "BatchNormalization" and not attributes.get("training_mode"):
             count = 1
         if special is not None:
@@ -162,8 +202,15 @@ class Schema:
 _BODIES = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0)}
 
 
-def _split_count(attributes: Mapping[str, Any]) -> int:
-    raise TranslationError("Split needs num_outputs=, the number of its outputs.")
+def _split_count(attributes: Mapping[str, Any], inputs: Sequence[Any]) -> int:
+    if "num_outputs" in attributes:
+        return int(attributes["num_outputs"])
+    if "split" in attributes:
+        return len(attributes["split"])
+    lengths = inputs[1] if len(inputs) > 1 else None
+    if lengths is None or lengths.shape is None or not isinstance(lengths.shape[0], int):
+        raise TranslationError("Split needs the number of its outputs: num_outputs=, or as many lengths.")
+    return lengths.shape[0]
 
 
 def _dtype_by_attribute(name: str, attributes: Mapping[str, Any]) -> ir.DataType | None:
@@ -192,56 +239,86 @@ def _single(parameter: schemas.Parameter) -> ir.DataType | None:
 
 
 @functools.cache
-def _read(op_type: str, opset: int) -> tuple[schemas.OpSignature, int]:
-    schema = onnx.defs.get_schema(op_type, opset, "")
-    if schema.deprecated:
-        raise TranslationError(f"{op_type} no longer exists in opset {opset}.")
-    return schemas.OpSignature.from_op_schema(schema), schema.since_version
+def native_schema(op_type: str, opset: int) -> Schema | None:
+    """A standard operator as it is at an opset; None where it is no part of it: not yet, or no longer."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else _as_schema(schema)
 
 
 @functools.cache
 def schema_for(op_type: str, opset: int, *, written_for: int) -> Schema:
     """The schema of a standard operator at an opset, for a call written for `written_for`.
 
+    Where the operator came after the opset, or was changed after it, and the call is of the later form, the schema is
+    of that form, and its `since` tells.
+
     Raises:
-        TranslationError: the operator is not part of the opset, or came after it in another form.
+        TranslationError: the operator is not part of the opset, or came after it in another form, and calls of that
+            form are not rewritten.
     """
-    try:
-        signature, since = _read(op_type, opset)
-    except onnx.defs.SchemaError as error:
-        first = _first(op_type)
-        if first is None:
-            raise TranslationError(f"ONNX has no operator {op_type}.") from error
-        raise TranslationError(
-            f"{op_type} is part of ONNX since opset {first}, and the model is built for opset {opset}. "
-            f"Export with opset_version={first} or newer."
-        ) from error
-    written_since = since
-    if written_for != opset:
-        written_since = onnx.defs.get_schema(op_type, written_for, "").since_version
-    if written_since > since:
-        raise TranslationError(
-            f"The translation uses {op_type} in its form of opset {written_since}, and the model is built for opset "
-            f"{opset}. Export with opset_version={written_since} or newer."
-        )
+    native = native_schema(op_type, opset)
+    first = first_opset(op_type)
+    if first is None:
+        raise TranslationError(f"ONNX has no operator {op_type}.")
+    written = native if written_for == opset else native_schema(op_type, written_for)
+    if native is None and (first <= opset or written is None or written.since > WRITTEN_FOR):
+        if first > opset:
+            raise TranslationError(
+                f"{op_type} is part of ONNX since opset {first}, and the model is built for opset {opset}. "
+                f"Export with opset_version={first} or newer."
+            )
+        raise TranslationError(f"{op_type} no longer exists in opset {opset}.")
+    if written is None:
+        raise TranslationError(f"{op_type} is no part of opset {written_for}, which the translation is written for.")
+    if native is None or written.since > native.since:
+        if written.since > WRITTEN_FOR:
+            raise TranslationError(
+                f"The translation uses {op_type} in its form of opset {written.since}, and the model is built for "
+                f"opset {opset}. Export with opset_version={written.since} or newer."
+            )
+        return written
     for (name, version), revise in _REVISIONS.items():
-        if name == op_type and written_since < version <= since:
-            older = schema_for(op_type, written_for, written_for=written_for)
-            return dataclasses.replace(_as_schema(signature), older=older, revise=revise)
-    return _as_schema(signature)
+        if name == op_type and written.since < version <= native.since:
+            return dataclasses.replace(native, older=written, revise=revise)
+    return native
 
 
-def _as_schema(signature: schemas.OpSignature) -> Schema:
+def _as_schema(schema: onnx.defs.OpSchema) -> Schema:
+    signature = schemas.OpSignature.from_op_schema(schema)
     return Schema(
         signature.name,
         tuple(signature.inputs),
         {attribute.name: attribute for attribute in signature.attributes},
         tuple(signature.outputs),
+        schema.since_version,
     )
 
 
+def allows(op_type: str, opset: int, types: Mapping[str, str]) -> bool:
+    """Whether an operator of an opset may have these types: type variable -> type, as in "tensor(float)"."""
+    permitted = _permitted(op_type, opset)
+    return all(type_ in permitted.get(variable, (type_,)) for variable, type_ in types.items())
+
+
 @functools.cache
-def _first(op_type: str) -> int | None:
-    """The opset that an operator came with."""
-    schemas_ = onnx.defs.get_all_schemas_with_history()
-    return min((each.since_version for each in schemas_ if each.name == op_type and each.domain == ""), default=None)
+def _permitted(op_type: str, opset: int) -> Mapping[str, frozenset[str]]:
+    constraints = onnx.defs.get_schema(op_type, opset, "").type_constraints
+    return {constraint.type_param_str: frozenset(constraint.allowed_type_strs) for constraint in constraints}
+
+
+@functools.cache
+def first_opset(op_type: str) -> int | None:
+    """The opset that an operator came with; None where there is no such operator."""
+    return _first_opsets().get(op_type)
+
+
+@functools.cache
+def _first_opsets() -> Mapping[str, int]:
+    first: dict[str, int] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "":
+            first[schema.name] = min(schema.since_version, first.get(schema.name, schema.since_version))
+    return first

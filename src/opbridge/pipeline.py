@@ -12,18 +12,19 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from opbridge import fit
-from opbridge.capture import Capture, capture
+from opbridge import keywords, modes
 from opbridge.errors import MissingOperators, SaveError, UsageError, VerificationError
-from opbridge.plan import ALLOWED_BY_DEFAULT, Plan, make_plan
+from opbridge.plan import ALLOWED_BY_DEFAULT, Plan
 from opbridge.program import Program
-from opbridge.registry import default_registry
+from opbridge.registry import Registry, default_registry
+from opbridge.strategies import Request, take
+from opbridge.symbolics.registered import with_registered
 from opbridge.targets import Target, find_target
-from opbridge.translate import translate
 
 if TYPE_CHECKING:
+    from opbridge.raw import Raw
     from opbridge.verification import Verification
 
 __all__ = ["Progress", "check", "export"]
@@ -60,9 +61,14 @@ def check(
     dynamic_shapes: Any = None,
     opset_version: int | None = None,
     custom_translation_table: Mapping[Any, Any] | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
     allow: Sequence[str] = ALLOWED_BY_DEFAULT,
     routes: Mapping[str, str] | None = None,
+    operator_export_type: Any = None,
     target: str | None = None,
+    capture: str = "export",
+    input_names: Sequence[str] | None = None,
+    dynamic_axes: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Plans a model without exporting it: every operator, its route, what is missing and where.
 
@@ -73,19 +79,30 @@ def check(
         CaptureError: the model cannot be captured.
         UsageError: arguments that cannot be used. Missing operators raise nothing: see `Plan.ok`.
     """
+    args, kwargs = keywords.split_inputs(model, args, kwargs)
+    dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
+    permitted, pinned = modes.chosen(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version)
-    taken = capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-    plan = _planned(taken, fitted, custom_translation_table, allow, routes)
-    built = translate(taken, plan)
-    if built.failures or not plan.ok:
-        return plan.with_failures(built.failures)
-    return plan.with_problems(fit.fit(built.model, fitted))
+    request = Request(
+        model,
+        args,
+        kwargs,
+        dynamic_shapes,
+        _registry(custom_translation_table),
+        fitted,
+        opset_version,
+        permitted,
+        pinned,
+        custom_opsets=dict(custom_opsets or {}),
+    )
+    taken = take(capture, request)
+    return taken.build(taken.plan())[1]
 
 
 def export(
     model: Any,
     args: Any = (),
-    f: str | os.PathLike[str] | None = None,
+    f: str | os.PathLike[str] | BinaryIO | None = None,
     *,
     kwargs: Mapping[str, Any] | None = None,
     input_names: Sequence[str] | None = None,
@@ -98,31 +115,41 @@ def export(
     verify: bool = True,
     allow: Sequence[str] = ALLOWED_BY_DEFAULT,
     routes: Mapping[str, str] | None = None,
+    operator_export_type: Any = None,
     target: str | None = None,
     capture: str = "export",
     progress: Progress | None = None,
+    dynamic_axes: Mapping[str, Any] | None = None,
+    **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and proves that it runs.
 
     Args:
         model: A `torch.nn.Module`, a function, or a `torch.export.ExportedProgram`.
         args: Example inputs: a tuple, or one tensor.
-        f: The file to write; None keeps the model in memory.
+        f: The file to write, by its path, or open for writing bytes; None keeps the model in memory.
         kwargs: Example keyword inputs.
         input_names: Names for the graph's inputs, which are the flattened tensor inputs in order.
         output_names: Names for the graph's outputs, which are the flattened tensor outputs in order.
         dynamic_shapes: Which dimensions may vary, as torch.export takes it, with dimension names in place of Dims where
             that is enough; "auto" lets torch find out.
-        opset_version: The opset, from 18; by default the newest that the target runs well.
+        opset_version: The opset, from 9; by default the newest that the target runs well.
         custom_translation_table: Translations for this export: operator (or its name) -> function or functions.
-        custom_opsets: The versions of domains other than ONNX's own.
+        custom_opsets: The versions of domains other than ONNX's own. Naming a domain vouches for its kernels: the file
+            is written although the runtime here cannot run it.
         external_data: Whether weights go to a file beside the model; None: only where one file cannot hold them.
-        verify: Whether to compare the result with PyTorch.
+        verify: Whether to compare the result with PyTorch. Where the runtime here lacks kernels for it, it is written
+            all the same, and `Program.unverified` says why it was not compared.
         allow: The routes permitted.
-        routes: Operators pinned to a route.
+        routes: Operators pinned to a route, by name or shell pattern ("aten::*").
+        operator_export_type: A mode of torch.onnx.export, by name or enum, in the place of `allow` and `routes`: ONNX,
+            ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH or RAW; see `opbridge.modes`.
         target: The runtime that the model is fitted to; by default onnxruntime.
-        capture: How the model is captured; this release knows "export".
+        capture: How the model is captured: "export" by torch.export, "trace" by torch's TorchScript exporter, which
+            follows Python through the example and freezes what it decides there, or "auto", which tries them in turn.
         progress: Who is told of the stages; by default nobody.
+        dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
+        **legacy: Other keywords of torch.onnx.export; see `opbridge.keywords`.
 
     Returns:
         The program: model, plan, verification, timings.
@@ -134,38 +161,54 @@ def export(
         VerificationError: the model does not give what PyTorch gives. The file is left for inspection.
         UsageError: arguments that cannot be used.
     """
-    if capture != "export":
-        raise UsageError(f"capture='{capture}' is not known; use capture='export'.")
+    keywords.check_legacy(legacy, model)
+    args, kwargs = keywords.split_inputs(model, args, kwargs)
+    dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
+    permitted, pinned = modes.chosen(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version)
-    if f is not None:
-        _refuse_unwritable(Path(f))
+    path = None if f is None or hasattr(f, "write") else Path(f)
+    if path is not None:
+        _refuse_unwritable(path)
+    request = Request(
+        model,
+        args,
+        kwargs,
+        dynamic_shapes,
+        _registry(custom_translation_table),
+        fitted,
+        opset_version,
+        permitted,
+        pinned,
+        input_names,
+        output_names,
+        dict(custom_opsets or {}),
+    )
     told: Progress = progress or _Silent()
     timings: dict[str, float] = {}
 
     with _timed("capture", told, timings) as stage:
-        taken = _capture(model, args, kwargs, dynamic_shapes)
-        stage.detail(f"{taken.strategy}, {len(taken.exported_program.graph.nodes)} nodes")
+        taken = take(capture, request)
+        stage.detail(taken.describe())
     with _timed("plan", told, timings) as stage:
-        plan = _planned(taken, fitted, custom_translation_table, allow, routes)
+        plan = taken.plan()
         stage.detail(plan.summary())
-    if not plan.ok:
-        # What the translations of the others would say is part of the answer.
-        raise MissingOperators(plan.with_failures(translate(taken, plan).failures))
     with _timed("translate", told, timings) as stage:
-        built = translate(taken, plan, input_names=input_names, output_names=output_names, custom_opsets=custom_opsets)
-        plan = plan.with_failures(built.failures)
-        if plan.ok:
-            plan = plan.with_problems(fit.fit(built.model, fitted))
+        built, plan = taken.build(plan)
         if not plan.ok:
             raise MissingOperators(plan)
-        stage.detail(f"{len(built.model.graph)} ONNX nodes, {len(built.model.graph.initializers)} constants")
-    program = Program(built.model, plan, taken, timings=timings)
-    program.model.metadata_props.update(_metadata(fitted))
-    if f is not None:
+        stage.detail(f"{len(built.graph)} ONNX nodes, {len(built.graph.initializers)} constants")
+    program = Program(built, plan, taken.capture, timings=timings, kernels=list(plan.kernels))
+    program.model.metadata_props.update(_metadata(taken.target, plan))
+    if path is not None:
         with _timed("save", told, timings) as stage:
-            program.save(f, external_data=external_data)
-            stage.detail(f"{sum(path.stat().st_size for path in program.files):,} bytes")
-    if verify:
+            program.save(path, external_data=external_data)
+            stage.detail(f"{sum(file.stat().st_size for file in program.files):,} bytes")
+    elif f is not None:
+        with _timed("save", told, timings) as stage:
+            stage.detail(f"{f.write(program.to_bytes()):,} bytes")  # type: ignore[union-attr]
+    if verify and plan.unverified:
+        program.unverified = plan.unverified
+    elif verify:
         with _timed("verify", told, timings) as stage:
             verification = program.verification = _verify(program)
             stage.detail(verification.summary())
@@ -174,9 +217,50 @@ def export(
     return program
 
 
-def _capture(model: Any, args: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Capture:
-    # Under a name of its own: `export` has a parameter called capture.
-    return capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+def raw(
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    opset_version: int | None = None,
+    custom_translation_table: Mapping[Any, Any] | None = None,
+) -> Raw:
+    """The captured graph of a model for a person, with nothing translated: `opbridge export --raw`.
+
+    The arguments are those of `export`. The capture is torch.export's, whatever `capture` says.
+
+    Raises:
+        CaptureError: the model cannot be captured.
+        UsageError: arguments that cannot be used.
+    """
+    from opbridge.raw import listing
+
+    target = find_target(None, opset_version)
+    registry = _registry(custom_translation_table)
+    taken = take("export", Request(model, args, kwargs, dynamic_shapes, registry, target, opset_version, (), {}))
+    return listing(taken.capture)
+
+
+def _shapes(
+    dynamic_shapes: Any,
+    dynamic_axes: Mapping[str, Any] | None,
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    input_names: Sequence[str] | None,
+) -> Any:
+    """The dynamic shapes, whichever of the two ways they are given in."""
+    if not dynamic_axes:
+        return dynamic_shapes
+    if dynamic_shapes is not None:
+        raise UsageError("dynamic_axes and dynamic_shapes are both given, and say the same. Leave one of them out.")
+    return keywords.dynamic_shapes_of(dynamic_axes, model, args, kwargs, input_names)
+
+
+def _registry(table: Mapping[Any, Any] | None) -> Registry:
+    """Every translation and symbolic function there is, and those of a user's table."""
+    return with_registered(default_registry()).with_user_table(table)
 
 
 def _verify(program: Program) -> Verification:
@@ -184,17 +268,6 @@ def _verify(program: Program) -> Verification:
     from opbridge.verification import verify_program
 
     return verify_program(program)
-
-
-def _planned(
-    taken: Capture,
-    fitted: Target,
-    table: Mapping[Any, Any] | None,
-    allow: Sequence[str],
-    routes: Mapping[str, str] | None,
-) -> Plan:
-    registry = default_registry().with_user_table(table)
-    return make_plan(taken, registry, opset=fitted.opset, allow=allow, routes=routes, target=fitted.name)
 
 
 @contextlib.contextmanager
@@ -205,7 +278,7 @@ def _timed(name: str, progress: Progress, timings: dict[str, float]) -> Iterator
     timings[name] = time.perf_counter() - start
 
 
-def _metadata(target: Target) -> dict[str, str]:
+def _metadata(target: Target, plan: Plan) -> dict[str, str]:
     import torch
 
     import opbridge
@@ -215,6 +288,7 @@ def _metadata(target: Target) -> dict[str, str]:
         "torch.version": torch.__version__,
         "opbridge.opset": str(target.opset),
         "opbridge.target": f"{target.name} {target.version}",
+        **({"opbridge.kernels": " ".join(plan.kernels)} if plan.kernels else {}),
     }
 
 

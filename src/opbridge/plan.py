@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge import _torch, control_flow
+from opbridge import _torch, control_flow, operator_nodes
 from opbridge.decompose import decompose
 from opbridge.errors import UsageError
 from opbridge.functionalize import (
@@ -23,10 +24,12 @@ from opbridge.functionalize import (
 )
 from opbridge.promotion import computation_dtype
 from opbridge.registry import Registry, Translation
-from opbridge.signature import mismatch
+from opbridge.signature import mismatch, symbolic_mismatch
 from opbridge.sources import Source, innermost
+from opbridge.symbolics.equivalents import name_in_trace
+from opbridge.symbolics.functions import call_of, operator_of
 
-__all__ = ["ALLOWED_BY_DEFAULT", "ROUTES", "Plan", "PlanRow", "Step", "make_plan"]
+__all__ = ["ALLOWED_BY_DEFAULT", "ROUTES", "Plan", "PlanRow", "Problem", "Step", "make_plan"]
 
 ROUTES = ("standard", "function", "kernel", "aten", "fallthrough")
 ALLOWED_BY_DEFAULT = ("standard", "function", "kernel")
@@ -57,8 +60,9 @@ class Step:
         translation: The function that builds its nodes.
         graph: The operators that take its place, where it is decomposed.
         evaluated: Whether its value is computed at export.
-        reason: Why there is no route.
+        reason: Why there is no route, or why a better one is not taken.
         remedy: What would give it one; None: a translation would.
+        settled: Whether the user chose it, or has to: no later route is taken in its place.
     """
 
     route: str | None
@@ -67,6 +71,22 @@ class Step:
     evaluated: bool = False
     reason: str = ""
     remedy: str | None = None
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why the target cannot run what an operator was built as.
+
+    Attributes:
+        reason: In a sentence.
+        remedy: What to do about it.
+        permissions: The routes that the remedy names: they would do, were they allowed.
+    """
+
+    reason: str
+    remedy: str = "Convert the model or this part of it to another type, or pin it to another translation."
+    permissions: tuple[str, ...] = ()
 
 
 @dataclass
@@ -82,6 +102,7 @@ class PlanRow:
         reason: Why it has no route.
         remedy: What would give it one.
         schema: Its arguments, as torch declares them.
+        permissions: The routes that would carry it, were they allowed.
     """
 
     operator: str
@@ -92,6 +113,7 @@ class PlanRow:
     reason: str = ""
     remedy: str = ""
     schema: str = ""
+    permissions: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -109,13 +131,20 @@ class Plan:
         opset: The opset that it is planned for.
         target: The runtime that it is planned for.
         notes: What a person should know about the capture.
+        kernels: What the model calls and the runtime at hand has no kernel for, as "domain::name"; known after
+            translation.
+        unverified: Why the model cannot be run here; "" where it can.
     """
 
     rows: list[PlanRow]
     opset: int
     target: str = "onnxruntime"
     notes: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    unverified: str = ""
+    allow: tuple[str, ...] = ALLOWED_BY_DEFAULT
     steps: dict[Node, Step] = field(default_factory=dict, repr=False)
+    occurrences: dict[str, list[Node]] = field(default_factory=dict, repr=False)
     program: Any = field(default=None, repr=False)
     flow: Dataflow | None = field(default=None, repr=False)
 
@@ -139,32 +168,104 @@ class Plan:
             return self
         lost: dict[str, list[Node]] = {}
         for node in failures:
-            lost.setdefault(_torch.operator_name(node.target) or str(node.target), []).append(node)
+            lost.setdefault(operator_of(node), []).append(node)
         rows = []
         for row in self.rows:
             nodes = lost.get(row.operator)
             if nodes and row.route is not None:
+                permissions = () if self.steps[nodes[0]].settled else operator_nodes.permissions(nodes, self.allow)
+                translation = self.steps[nodes[0]].translation
+                own = translation is not None and translation.form == "symbolic"
                 row = dataclasses.replace(
                     row,
                     route=None,
                     reason=failures[nodes[0]],
-                    remedy=_remedy(row.operator, row.schema),
+                    remedy=operator_nodes.permitting(permissions).strip()
+                    if own
+                    else _remedy(row.operator, row.schema, permissions),
                     sources=_sources(nodes),
+                    permissions=permissions,
                 )
             rows.append(row)
         return dataclasses.replace(self, rows=rows)
 
-    def with_problems(self, problems: Mapping[str, str]) -> Plan:
-        """This plan, in which operators that the target cannot run have no route; `problems` says why, by operator."""
+    def with_problems(self, problems: Mapping[str, Problem]) -> Plan:
+        """This plan, in which operators that the target cannot run have no route.
+
+        Args:
+            problems: By operator.
+        """
         if not problems:
             return self
+        rows = []
+        for row in self.rows:
+            if row.operator in problems:
+                problem = problems[row.operator]
+                nodes = () if self.is_pinned(row.operator) else self.occurrences.get(row.operator, ())
+                others = operator_nodes.permissions(nodes, self.allow)
+                others = tuple(route for route in others if route not in problem.permissions)
+                row = dataclasses.replace(
+                    row,
+                    route=None,
+                    reason=problem.reason,
+                    remedy=f"{problem.remedy}{operator_nodes.permitting(others)}",
+                    permissions=(*others, *problem.permissions),
+                )
+            rows.append(row)
+        return dataclasses.replace(self, rows=rows)
+
+    def with_kernels(self, called: Mapping[str, Sequence[str]], kernels: tuple[str, ...], unverified: str) -> Plan:
+        """This plan, with what is known of kernels once the model is built.
+
+        Args:
+            called: The nodes that each operator's translation calls kernels by.
+            kernels: Every such node, also of the routes `aten` and `fallthrough`.
+            unverified: Why the model cannot be run here.
+        """
+        rows = []
+        for row in self.rows:
+            if row.operator in called and row.route in ("standard", "function", "kernel"):
+                how = f"{row.how}, as {', '.join(called[row.operator])}"
+                row = dataclasses.replace(row, route="kernel", how=how)
+            rows.append(row)
+        return dataclasses.replace(self, rows=rows, kernels=kernels, unverified=unverified)
+
+    def is_pinned(self, operator: str) -> bool:
+        """Whether the user chose the operator's route."""
+        return any(self.steps[node].settled for node in self.occurrences.get(operator, ()))
+
+    def rerouted(self, reasons: Mapping[Node, str]) -> Plan | None:
+        """This plan, in which nodes that turned out to have no route take the next one that is allowed.
+
+        Args:
+            reasons: The nodes, and why their routes failed.
+
+        Returns:
+            None where no such route is allowed for any of them.
+        """
+        steps = dict(self.steps)
+        for node, reason in reasons.items():
+            step = steps[node]
+            route = None if step.settled else operator_nodes.carrying(node, self.allow, after=step.route)
+            if route is not None:
+                steps[node] = Step(route, reason=reason)
+        changed = {operator_of(node) for node in reasons if steps[node] is not self.steps[node]}
+        if not changed:
+            return None
         rows = [
-            dataclasses.replace(row, route=None, reason=problems[row.operator], remedy=_runtime_remedy())
-            if row.operator in problems
-            else row
+            _row(row.operator, self.occurrences[row.operator], steps, self.allow) if row.operator in changed else row
             for row in self.rows
         ]
-        return dataclasses.replace(self, rows=rows)
+        return dataclasses.replace(self, rows=rows, steps=steps)
+
+    def permissions(self) -> dict[str, tuple[int, int]]:
+        """For each route that is not allowed: how many of the missing operators it would carry, and of the nodes."""
+        found = {}
+        for route in operator_nodes.ROUTES:
+            counts = [row.count for row in self.missing if route in row.permissions]
+            if counts:
+                found[route] = len(counts), sum(counts)
+        return found
 
     def routes(self) -> dict[str, int]:
         """How many operators take each route; those without one count as "missing"."""
@@ -175,7 +276,18 @@ class Plan:
         """One line: operators, nodes, and operators by route."""
         nodes = sum(row.count for row in self.rows)
         routes = ", ".join(f"{count} {route}" for route, count in self.routes().items())
-        return f"{len(self.rows)} operators, {nodes} nodes, opset {self.opset}: {routes or 'nothing to translate'}"
+        carried = "".join(f"; {text}" for text in self._carried(nodes))
+        said = f"{routes or 'nothing to translate'}{carried}"
+        return f"{len(self.rows)} operators, {nodes} nodes, opset {self.opset}: {said}"
+
+    def _carried(self, nodes: int) -> Iterator[str]:
+        """What permissions would bring, in words; routes that would carry the same together."""
+        by_count: dict[tuple[int, int], list[str]] = {}
+        for route, counts in self.permissions().items():
+            by_count.setdefault(counts, []).append(route)
+        for (operators, calls), routes in by_count.items():
+            share = f"{calls} of the model's {nodes} nodes"
+            yield f"allowing {' or '.join(routes)} would carry {operators} of the missing across ({share})"
 
     def describe_missing(self) -> str:
         """The missing operators, each with its line, reason and remedy."""
@@ -184,6 +296,7 @@ class Plan:
         for row in rows:
             where = f" at {row.sources[0]}" if row.sources else ""
             lines.append(f"  {row.operator} ({row.count}x{where}): {row.reason} {row.remedy}".rstrip())
+        lines += [f"{text[0].upper()}{text[1:]}." for text in self._carried(sum(row.count for row in self.rows))]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -194,6 +307,12 @@ class Plan:
             "target": self.target,
             "operators": [row.to_json() for row in self.rows],
             "routes": self.routes(),
+            "permissions": {
+                route: {"operators": operators, "nodes": nodes}
+                for route, (operators, nodes) in self.permissions().items()
+            },
+            "kernels": list(self.kernels),
+            "unverified": self.unverified,
             "notes": list(self.notes),
         }
 
@@ -205,7 +324,8 @@ class Plan:
             lines.append(f"{row.operator:<{width}}  {row.count:>5}  {row.route or 'MISSING':<11}  {source}".rstrip())
             if row.route is None:
                 lines.append(f"{'':<{width}}         {row.reason} {row.remedy}".rstrip())
-        return "\n".join([*lines, self.summary(), *(f"note: {note}" for note in self.notes)])
+        unverified = [f"not verified: {self.unverified}"] if self.unverified and self.ok else []
+        return "\n".join([*lines, self.summary(), *unverified, *(f"note: {note}" for note in self.notes)])
 
 
 def make_plan(
@@ -224,7 +344,8 @@ def make_plan(
         registry: The translations to plan with.
         opset: The opset to plan for.
         allow: The routes permitted.
-        routes: Operators pinned to a route, by name.
+        routes: Operators pinned to a route, by name; a name without an overload stands for all of them, and a shell
+            pattern ("aten::*") for every operator that it fits and that the route can carry.
         target: The runtime that the model is for.
 
     Raises:
@@ -237,8 +358,18 @@ def make_plan(
     planner = _Planner(registry, opset, tuple(allow), dict(routes or {}))
     lifted = lifted_tensors(program)
     planner.walk(program.graph_module, flow.constant)
-    notes = (*capture.notes, *_state_notes(program, lifted, planner.occurrences))
-    return Plan(planner.rows(), opset, target, notes, planner.steps, program, flow)
+    notes = (*capture.notes, *_state_notes(program, lifted, planner.occurrences), *planner.pin_notes())
+    return Plan(
+        planner.rows(),
+        opset,
+        target,
+        notes,
+        allow=tuple(allow),
+        steps=planner.steps,
+        occurrences=planner.occurrences,
+        program=program,
+        flow=flow,
+    )
 
 
 class _Planner:
@@ -247,6 +378,7 @@ class _Planner:
         self.opset = opset
         self.allow = allow
         self.pinned = pinned
+        self.pins_used: set[str] = set()
         self.steps: dict[Node, Step] = {}
         self.occurrences: dict[str, list[Node]] = {}
 
@@ -264,28 +396,84 @@ class _Planner:
             else:
                 self.steps[node] = self.step(node, operator)
 
-    def step(self, node: Node, operator: str) -> Step:
-        """The best route for one node."""
-        pinned = self.pinned.get(operator)
-        if pinned is not None and pinned not in ("standard", "function"):
-            return Step(None, reason=f"It is pinned to the route '{pinned}', which this release cannot take.")
+    def step(self, node: Node, operator: str, *, carry: bool = True) -> Step:
+        """The best route for one node.
+
+        Args:
+            node: The node.
+            operator: Its operator.
+            carry: Whether the routes that need nothing but the operator itself may be taken where no other is there.
+        """
+        pinned = self.pin(node, operator)
+        if pinned in operator_nodes.ROUTES:
+            problem = operator_nodes.obstacle(node, pinned)
+            if problem is None:
+                return Step(pinned, settled=True)
+            reason = f"It is pinned to the route '{pinned}', which cannot carry it. {problem}"
+            return Step(None, reason=reason, remedy="Pin it to another route, or to none.", settled=True)
+        step = self.built(node, operator, pinned)
+        if step.route is None and not step.settled and carry:
+            route = operator_nodes.carrying(node, self.allow)
+            return step if route is None else Step(route, reason=step.reason)
+        return step
+
+    def pin(self, node: Node, operator: str) -> str | None:
+        """The route that the operator is pinned to: by its name, or by a pattern whose route can carry it."""
+        if operator in self.pinned:
+            self.pins_used.add(operator)
+            return self.pinned[operator]
+        for pattern, route in self.pinned.items():
+            names = (operator, operator.partition(".")[0])
+            if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                continue
+            self.pins_used.add(pattern)
+            is_one = not set(pattern) & set("*?[")
+            if is_one or route not in operator_nodes.ROUTES or operator_nodes.obstacle(node, route) is None:
+                return route
+        return None
+
+    def pin_notes(self) -> Iterator[str]:
+        """Pins of single operators that the model does not call: most likely misspelt."""
+        for name in self.pinned:
+            if name not in self.pins_used and not set(name) & set("*?["):
+                yield f"routes= pins {name}, which the model does not call"
+
+    def built(self, node: Node, operator: str, pinned: str | None) -> Step:
+        """The route by which a node becomes what translations build."""
         found = self.lookup(node, operator)
-        if found is not None and (found.route in self.allow and pinned in (None, found.route)):
-            wrong = mismatch(found.function, getattr(node.target, "_schema", None)) if found.origin == "user" else None
-            return Step(None, reason=wrong, remedy="") if wrong else Step(found.route, translation=found)
+        settled = pinned is not None
+        if found is not None and (found.route in self.allow and pinned in (None, "kernel", found.route)):
+            wrong = _mismatch(found, node) if found.origin == "user" else None
+            if wrong:
+                return Step(None, reason=wrong, remedy="", settled=True)
+            return Step("kernel" if pinned == "kernel" else found.route, translation=found, settled=settled)
         if found is not None:
-            return Step(None, reason=f"Its translation takes the route '{found.route}', which is not allowed.")
+            reason = f"Its translation takes the route '{found.route}', which is not allowed."
+            return Step(None, reason=reason, settled=settled)
+        if pinned == "kernel":
+            return Step(None, reason="It is pinned to the route 'kernel', and has no translation.", settled=True)
         if "standard" in self.allow:
-            return self.decomposed(node, operator)
-        return Step(None, reason="The route 'standard' is not allowed.")
+            step = self.decomposed(node, operator)
+            return dataclasses.replace(step, settled=settled)
+        return Step(None, reason="The route 'standard' is not allowed.", settled=settled)
 
     def lookup(self, node: Node, operator: str) -> Translation | None:
-        """The translation of the operator, or of its functional form where it writes in place."""
+        """The translation of the operator, or of its functional form where it writes in place; a function's own."""
+        call = call_of(node)
+        if call is not None:
+            return Translation(operator, call.handler or call.cls.symbolic, 1, "user", form="symbolic")  # type: ignore[attr-defined]
         is_complex = has_complex(node)
         found = self.registry.find(operator, self.opset, complex=is_complex)
         functional = functional_name(operator)
-        if found is None and functional is not None:
-            found = self.registry.find(functional, self.opset, complex=is_complex)
+        if functional is not None and (found is None or found.origin != "user"):
+            other = self.registry.find(functional, self.opset, complex=is_complex)
+            if found is None or (other is not None and other.origin == "user"):
+                found = other
+        traced = name_in_trace(operator)
+        if traced is not None and (found is None or found.origin != "user"):
+            other = self.registry.find(traced, self.opset, complex=is_complex)
+            if other is not None and other.form == "symbolic":
+                found = other
         return found
 
     def decomposed(self, node: Node, operator: str) -> Step:
@@ -297,34 +485,48 @@ class _Planner:
             return Step(None, reason=f"No translation, and torch has no decomposition of it.{near}")
         missing = []
         for inner, name in _calls(graph):
-            step = self.step(inner, name)
+            step = self.step(inner, name, carry=False)
             self.steps[inner] = step
             if step.route is None:
                 missing.append(name)
         if missing:
             names = ", ".join(dict.fromkeys(missing))
             return Step(None, graph=graph, reason=f"It decomposes into {names}, which has no translation.")
-        return Step("standard", graph=graph)
+        routes = (self.steps[inner].route or "standard" for inner, _ in _calls(graph))
+        return Step(max(("standard", *routes), key=ROUTES.index), graph=graph)
 
     def _is_translated(self, operator: str) -> bool:
         return self.registry.find(operator, self.opset) is not None
 
     def rows(self) -> list[PlanRow]:
         """The plan's rows, one for each operator."""
-        return [self._row(operator, nodes) for operator, nodes in self.occurrences.items()]
+        return [_row(operator, nodes, self.steps, self.allow) for operator, nodes in self.occurrences.items()]
 
-    def _row(self, operator: str, nodes: list[Node]) -> PlanRow:
-        steps = [self.steps[node] for node in nodes]
-        lost = [(node, step) for node, step in zip(nodes, steps, strict=True) if step.route is None]
-        sources = _sources([node for node, _ in lost] or nodes)
-        schema = str(getattr(nodes[0].target, "_schema", ""))
-        if lost:
-            step = lost[0][1]
-            remedy = _remedy(operator, schema) if step.remedy is None else step.remedy
-            return PlanRow(operator, len(nodes), None, "", sources, step.reason, remedy, schema)
-        worst = max((step.route or "" for step in steps), key=ROUTES.index)
-        how = "; ".join(dict.fromkeys(_how(step) for step in steps))
-        return PlanRow(operator, len(nodes), worst, how, sources, schema=schema)
+
+def _row(operator: str, nodes: list[Node], steps: Mapping[Node, Step], allow: tuple[str, ...]) -> PlanRow:
+    """What a plan says of one operator."""
+    taken = [steps[node] for node in nodes]
+    lost = [node for node in nodes if steps[node].route is None]
+    sources = _sources(lost or nodes)
+    schema = str(getattr(nodes[0].target, "_schema", ""))
+    if lost:
+        step = steps[lost[0]]
+        permissions = () if any(steps[node].settled for node in lost) else operator_nodes.permissions(lost, allow)
+        remedy = _remedy(operator, schema, permissions) if step.remedy is None else step.remedy
+        return PlanRow(operator, len(nodes), None, "", sources, step.reason, remedy, schema, permissions)
+    worst = max((step.route or "" for step in taken), key=ROUTES.index)
+    how = "; ".join(dict.fromkeys(_how(step) for step in taken))
+    return PlanRow(operator, len(nodes), worst, how, sources, schema=schema)
+
+
+def _mismatch(entry: Translation, node: Node) -> str | None:
+    """What is wrong with the parameters of a user's translation, or None."""
+    if call_of(node) is not None:
+        return None  # what a class's own `symbolic` takes is its forward's business
+    if entry.form != "symbolic":
+        return mismatch(entry.function, getattr(node.target, "_schema", None))
+    renamed = _torch.operator_object(entry.operator) if entry.operator == name_in_trace(operator_of(node)) else None
+    return symbolic_mismatch(entry.function, getattr(renamed or node.target, "_schema", None))
 
 
 def _sources(nodes: Sequence[Node]) -> tuple[Source, ...]:
@@ -358,6 +560,9 @@ def _how(step: Step) -> str:
         return step.translation.describe()
     if step.graph is not None:
         return f"decomposed into {', '.join(_inner_names(step.graph))}"
+    if step.route in operator_nodes.ROUTES:
+        what = "handed to libtorch" if step.route == "aten" else "a node of its own"
+        return f"{what}, as it is pinned to that" if step.settled else f"{what}: {step.reason}"
     return "control flow"
 
 
@@ -367,22 +572,29 @@ def _inner_names(graph: GraphModule) -> list[str]:
 
 def _calls(module: GraphModule) -> Iterator[tuple[Node, str]]:
     """The operators that a graph calls, with their names; not what it holds for torch's own sake."""
+    idle: set[Node] = set()  # assertions, and what only they read
+    for node in reversed(module.graph.nodes):
+        if node.op != "call_function":
+            continue
+        asserts = operator_of(node).partition("::")[2].startswith(("_assert", "sym_constrain"))
+        is_number = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float))
+        if asserts or (is_number and node.users and idle.issuperset(node.users)):
+            idle.add(node)
     for node in module.graph.nodes:
-        if node.op == "call_function":
-            operator = _torch.operator_name(node.target) or str(node.target)
+        if node.op == "call_function" and node not in idle:
+            operator = operator_of(node)
             if operator not in _NOT_OPERATORS:
                 yield node, operator
 
 
-def _remedy(operator: str, schema: str) -> str:
+def _remedy(operator: str, schema: str, permissions: Sequence[str]) -> str:
+    if operator.startswith("python::"):
+        return ""  # the reason says what to do
     if not schema:
         return "Write the model without it, or around it."
     arguments = schema.partition("(")[2].rpartition(" -> ")[0].removesuffix(")")
-    return f'Write a translation: @opbridge.translation("{operator}") over a function of ({arguments}).'
-
-
-def _runtime_remedy() -> str:
-    return "Convert the model or this part of it to float32 or int64, or pin the operator to another translation."
+    said = f'Write a translation: @opbridge.translation("{operator}") over a function of ({arguments}).'
+    return f"{said}{operator_nodes.permitting(permissions)}"
 
 
 def _state_notes(program: Any, lifted: Any, occurrences: Mapping[str, list[Node]]) -> Iterator[str]:

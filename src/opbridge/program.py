@@ -29,6 +29,8 @@ class Program:
         path: Where it was saved; None before that.
         files: The files that saving wrote: the model, and its weights where they stand beside it.
         verification: The comparison with PyTorch; None where none was made.
+        kernels: What the model calls and the runtime here has no kernel for, as "domain::name".
+        unverified: Why it could not be compared although that was asked for; "" where it was, or was not asked for.
         timings: Seconds that each stage took, by its name.
     """
 
@@ -38,6 +40,8 @@ class Program:
     path: Path | None = None
     files: list[Path] = field(default_factory=list)
     verification: Verification | None = None
+    kernels: list[str] = field(default_factory=list)
+    unverified: str = ""
     timings: dict[str, float] = field(default_factory=dict)
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
@@ -57,6 +61,16 @@ class Program:
         self.files = writer.save(self.model, target, external_data=external_data)
         self.path = target
 
+    def to_bytes(self) -> bytes:
+        """The model as the content of an ONNX file, weights included.
+
+        Raises:
+            SaveError: it is larger than the 2 GB that one file can hold.
+        """
+        from opbridge.saving import writer
+
+        return writer.to_bytes(self.model)
+
     def session(self, **options: Any) -> onnxruntime.InferenceSession:
         """An ONNX Runtime session with this model.
 
@@ -66,11 +80,7 @@ class Program:
         Raises:
             ModelFileError: ONNX Runtime refuses the model.
         """
-        if self.path is not None:
-            return session(self.path, **options)
-        from opbridge.saving import writer
-
-        return session(writer.to_bytes(self.model), **options)
+        return session(self.path if self.path is not None else self.to_bytes(), **options)
 
 
 def session(model: str | os.PathLike[str] | bytes, **options: Any) -> onnxruntime.InferenceSession:

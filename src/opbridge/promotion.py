@@ -6,6 +6,7 @@ the type that promotion gives ("Type promotion" in torch's documentation of tens
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch.fx import Node
 
 from opbridge import _torch
 
-__all__ = ["computation_dtype"]
+__all__ = ["computation_dtype", "promoted_dtype"]
 
 # Pointwise by torch's tag, and yet their arguments keep their own types: conversions, and masks beside values.
 _OWN_TYPES = frozenset(
@@ -57,17 +58,20 @@ def computation_dtype(node: Node) -> torch.dtype | None:
         3. Where that is an integer or bool type and the result is floating, the operator computes in the result's type.
         4. Where every tensor has the type already, and no size is an argument, nothing is done.
     """
-    target = node.target
+    arguments = [_value(argument) for argument in (*node.args, *node.kwargs.values())]
+    return promoted_dtype(node.target, arguments, node.meta.get("val"))
+
+
+def promoted_dtype(target: Any, arguments: Sequence[Any], result: Any) -> torch.dtype | None:
+    """The same for an operator, its arguments and its result; of tensors only dtype and rank count."""
     if not isinstance(target, torch._ops.OpOverload):
         return None
     name = target._schema.name.partition("::")[2]
-    result = node.meta.get("val")
     if name.removesuffix("_") in _TO_COMPLEX and isinstance(result, torch.Tensor) and result.is_complex():
         return result.dtype
     pointwise = torch.Tag.pointwise in target.tags or name.removesuffix("_") in _POINTWISE
     if name in _OWN_TYPES or not pointwise:
         return None
-    arguments = [_value(argument) for argument in (*node.args, *node.kwargs.values())]
     tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
     if not tensors:
         return None

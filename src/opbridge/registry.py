@@ -7,11 +7,12 @@ import functools
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from opbridge.errors import UsageError
+from opbridge.opsets import OLDEST, WRITTEN_FOR
 
 __all__ = ["Registry", "Translation", "catalogue", "default_registry", "translation", "translation_table"]
 
@@ -30,10 +31,13 @@ class Translation:
         operator: The operator, `namespace::name` or `namespace::name.overload`; the default overload has no suffix.
         function: Called with the operator's arguments in its schema's order: tensors as values of the graph, the rest
             as Python values, dtypes as ONNX element types (-1 for None).
-        opset: The first opset that it can be used with.
+        opset: The opset that it is written for; `since` is the first that it is used with.
         origin: Whose it is: "user", "opbridge" or "torchlib".
         complex: Whether it is for complex inputs, which arrive as real tensors with a trailing dimension of 2.
         route: "standard" where the nodes are built in place, "function" where a call to an ONNX function is.
+        form: "translation", or "symbolic" for a symbolic function, which is called with a graph of torch's and stands
+            for every overload of the operator.
+        strict: Whether a user has named the opset.
     """
 
     operator: str
@@ -42,10 +46,23 @@ class Translation:
     origin: str
     complex: bool = False
     route: str = "standard"
+    form: str = "translation"
+    strict: bool = False
+
+    @property
+    def since(self) -> int:
+        """The first opset that it is used with.
+
+        For models of older opsets than 18, calls in the form of opset 18 are rewritten (see `downgrade`). So a
+        translation for 18 is used there too, unless a user has said that it begins with 18.
+        """
+        rewritten = self.opset == WRITTEN_FOR and self.form == "translation" and not self.strict
+        return OLDEST if rewritten else self.opset
 
     def describe(self) -> str:
         """In a few words, for the plan."""
-        return f"{self.origin} translation" + (f", opset {self.opset}" if self.opset > 1 else "")
+        what = "translation" if self.form == "translation" else "symbolic function"
+        return f"{self.origin} {what}" + (f", opset {self.opset}" if self.opset > 1 else "")
 
 
 @dataclass
@@ -61,16 +78,25 @@ class Registry:
     def add(self, entry: Translation) -> None:
         """Adds a translation; a newer one of the same origin, opset and kind takes the older one's place."""
         known = self.entries.setdefault(entry.operator, [])
-        key = (entry.opset, entry.origin, entry.complex)
-        known[:] = [other for other in known if (other.opset, other.origin, other.complex) != key]
+        key = (entry.opset, entry.origin, entry.complex, entry.form)
+        known[:] = [other for other in known if (other.opset, other.origin, other.complex, other.form) != key]
         known.append(entry)
 
     def find(self, operator: str, opset: int, *, complex: bool = False) -> Translation | None:
         """The translation to use: the user's before ours before torchlib's, of these the newest that `opset` allows."""
-        fitting = [
-            entry for entry in self.entries.get(operator, ()) if entry.opset <= opset and entry.complex == complex
-        ]
-        return min(fitting, key=lambda entry: (_ORDER[entry.origin], -entry.opset), default=None)
+        fitting = [entry for entry in self._candidates(operator) if entry.since <= opset and entry.complex == complex]
+
+        def preference(entry: Translation) -> tuple[int, bool, int, bool]:
+            return _ORDER[entry.origin], entry.opset > opset, -entry.opset, entry.form == "symbolic"
+
+        return min(fitting, key=preference, default=None)
+
+    def _candidates(self, operator: str) -> Iterator[Translation]:
+        """The translations of an operator, and the symbolic functions that stand for all of its overloads."""
+        yield from self.entries.get(operator, ())
+        base = operator.partition(".")[0]
+        if base != operator:
+            yield from (entry for entry in self.entries.get(base, ()) if entry.form == "symbolic")
 
     def with_user_table(self, table: Mapping[Any, Any] | None) -> Registry:
         """This registry and, before all else in it, a user's `custom_translation_table`.
@@ -89,13 +115,13 @@ class Registry:
             for function in functions if isinstance(functions, Sequence) else (functions,):
                 if not callable(function):
                     raise UsageError(f"custom_translation_table maps {target} to {function!r}, which is no function.")
-                merged.add(_entry(_name_of(target), function, opset=1, origin="user"))
+                merged.add(_entry(operator_called(target), function, opset=1, origin="user"))
         return merged
 
     def near_misses(self, operator: str, opset: int, *, complex: bool) -> list[str]:
         """What almost fits an operator that has no translation, in words."""
         said = []
-        later = [entry.opset for entry in self.entries.get(operator, ()) if entry.opset > opset]
+        later = [entry.since for entry in self.entries.get(operator, ()) if entry.since > opset]
         if later:
             said.append(f"translated from opset {min(later)}")
         kinds = {entry.complex for entry in self.entries.get(operator, ())}
@@ -108,14 +134,17 @@ class Registry:
         return said
 
 
-def _entry(operator: str, function: Any, *, opset: int, origin: str, complex: bool = False) -> Translation:
+def _entry(
+    operator: str, function: Any, *, opset: int, origin: str, complex: bool = False, strict: bool = False
+) -> Translation:
     from opbridge import _onnxscript
 
     own = _onnxscript.is_onnx_function(function) and not _onnxscript.is_torchlib(function)
-    return Translation(operator, function, opset, origin, complex, "function" if own else "standard")
+    route = "function" if own else "standard"
+    return Translation(operator, function, opset, origin, complex, route, strict=strict)
 
 
-def _name_of(target: Any) -> str:
+def operator_called(target: Any) -> str:
     """An operator's name, from the name or from torch's object for it."""
     if isinstance(target, str):
         given = target.removesuffix(".default")
@@ -138,7 +167,7 @@ _ours = Registry()
 _loading_families = False
 
 
-def translation(*operators: str, opset: int = 18, complex: bool = False) -> Callable[[_Function], _Function]:
+def translation(*operators: str, opset: int | None = None, complex: bool = False) -> Callable[[_Function], _Function]:
     """Registers a translation for one or several operators.
 
     The function takes the operator's arguments in the order and by the names of its schema, and builds nodes with
@@ -147,8 +176,9 @@ def translation(*operators: str, opset: int = 18, complex: bool = False) -> Call
 
     Args:
         *operators: `namespace::name`, with `.overload` for any but the default overload.
-        opset: The first opset that the function's nodes are part of. Several functions may be registered for one
-            operator; the newest one not above the requested opset is taken.
+        opset: The first opset that the function is for. Several functions may be registered for one operator; the
+            newest one not above the requested opset is taken. None: its nodes are those of opset 18, and are rewritten
+            for older ones.
         complex: Whether the function is for complex inputs, which arrive as real tensors with a trailing dimension
             of 2.
 
@@ -163,19 +193,21 @@ def translation(*operators: str, opset: int = 18, complex: bool = False) -> Call
     """
     if not operators:
         raise UsageError("translation() needs the name of an operator, such as 'mylib::foo'.")
-    names = [_name_of(operator) for operator in operators]
+    names = [operator_called(operator) for operator in operators]
     origin = "opbridge" if _loading_families else "user"
+    written = WRITTEN_FOR if opset is None else opset
+    strict = opset is not None and origin == "user"
 
     def register(function: _Function) -> _Function:
         for name in names:
             if origin == "opbridge" and any(
-                (entry.opset, entry.origin, entry.complex) == (opset, origin, complex)
+                (entry.opset, entry.origin, entry.complex) == (written, origin, complex)
                 for entry in _ours.entries.get(name, ())
             ):
                 raise UsageError(
-                    f"{name} has two translations for opset {opset}; the later one is {function.__name__}."
+                    f"{name} has two translations for opset {written}; the later one is {function.__name__}."
                 )
-            _ours.add(_entry(name, function, opset=opset, origin=origin, complex=complex))
+            _ours.add(_entry(name, function, opset=written, origin=origin, complex=complex, strict=strict))
         _merged.cache_clear()
         return function
 

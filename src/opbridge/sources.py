@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import re
 import sys
 import sysconfig
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Source", "innermost"]
+__all__ = ["Source", "innermost", "of_function", "raised_at"]
 
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]*)'
@@ -83,3 +87,24 @@ def innermost(stack_trace: str | None) -> tuple[Source, ...]:
         if _is_users(found["file"])
     ]
     return tuple(reversed(frames))
+
+
+def of_function(function: Callable[..., Any]) -> str:
+    """What a person would call a function, with the file and line of its definition: `gelu (ops.py:12)`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    function = getattr(function, "__func__", function)
+    name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
+    code = getattr(function, "__code__", None)
+    return f"{name} ({_readable(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
+
+
+def raised_at(error: BaseException) -> Source | None:
+    """The innermost line of the user's code that an exception passed through; None where there is none."""
+    frames = [
+        Source(_readable(frame.filename), frame.lineno or 0, frame.name, frame.line or "")
+        for frame in traceback.extract_tb(error.__traceback__)
+        if _is_users(frame.filename)
+    ]
+    return frames[-1] if frames else None

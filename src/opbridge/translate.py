@@ -7,6 +7,9 @@ write to.
 
 from __future__ import annotations
 
+import itertools
+import json
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +21,7 @@ from onnx_ir.passes import common as passes
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 from torch.fx import GraphModule, Node
 
-from opbridge import _onnxscript, _torch, control_flow, signature
+from opbridge import _onnxscript, _torch, control_flow, operator_nodes, signature
 from opbridge.builder import Builder, Tensor
 from opbridge.errors import TranslationError, UsageError
 from opbridge.functionalize import lifted_tensors
@@ -26,6 +29,7 @@ from opbridge.plan import Plan, Step, is_complex
 from opbridge.promotion import computation_dtype
 from opbridge.saving import tensors
 from opbridge.sources import innermost
+from opbridge.symbolics.functions import call_of, operator_of
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -77,7 +81,11 @@ def translate(
         UsageError: more names than inputs or outputs, or a name given twice.
     """
     translator = _Translator(plan, capture.dim_names)
-    return translator.run(input_names, output_names, dict(custom_opsets or {}))
+    built = translator.run(input_names, output_names, dict(custom_opsets or {}))
+    if capture.read_inputs:
+        names = [translator.leaves[index].name for index in capture.read_inputs if index in translator.leaves]
+        built.model.metadata_props["opbridge.read_inputs"] = json.dumps(names)
+    return built
 
 
 class _Translator:
@@ -87,11 +95,13 @@ class _Translator:
         self.builder = Builder(plan.opset)
         self.values: dict[Node, Any] = {}
         self.failures: dict[Node, str] = {}
+        self.leaves: dict[int | None, Tensor] = {}
         self._dim_names = dict(dim_names)
         self._symbol = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in dim_names) or r"(?!)")
         self._weight_names: dict[int, str] = {}
         self._initializers: dict[int, tuple[torch.Tensor, Tensor]] = {}
         self._depth = 0
+        self._literals: set[int] = set()
 
     # The whole model
 
@@ -111,7 +121,9 @@ class _Translator:
             name="model",
         )
         model = ir.Model(
-            graph, ir_version=_ir_version(self.plan.opset), functions=list(self.builder.functions.values())
+            graph,
+            ir_version=_ir_version(self.plan.opset, functions=bool(self.builder.functions)),
+            functions=list(self.builder.functions.values()),
         )
         if not self.failures:
             passes.RemoveUnusedNodesPass()(model)
@@ -122,22 +134,29 @@ class _Translator:
         lifted = lifted_tensors(self.program)
         placeholders = {node.name: node for node in self.program.graph.nodes if node.op == "placeholder"}
         given = []
+        leaves = itertools.count()
+        places = []
         for spec in self.program.graph_signature.input_specs:
+            leaf = next(leaves) if spec.kind == InputKind.USER_INPUT else None
             node = placeholders[spec.arg.name]
             if node.name in lifted:
                 name, tensor = lifted[node.name]
                 self._weight_names.setdefault(id(tensor), name)
+                if spec.kind == InputKind.CONSTANT_TENSOR:
+                    self._literals.add(id(tensor))
                 self.values[node] = tensor
             elif isinstance(spec.arg, ConstantArgument):
                 self.values[node] = spec.arg.value
             elif spec.kind == InputKind.USER_INPUT:
                 given.append(node)
+                places.append(leaf)
         chosen = _names(names, [node.name for node in given], "input")
         tensors_given = []
         for node, name in zip(given, chosen, strict=True):
             value = self.builder.value(self.builder.unique(name), *self.described(node.meta["val"]))
             self.values[node] = value
             tensors_given.append(value)
+        self.leaves = dict(zip(places, tensors_given, strict=True))
         return tensors_given
 
     def outputs(self, results: Any, inputs: Sequence[Tensor], names: Sequence[str] | None) -> list[Tensor]:
@@ -183,7 +202,7 @@ class _Translator:
 
     def call(self, node: Node) -> None:
         """Builds one node and notes what it stands for."""
-        operator = _torch.operator_name(node.target) or str(node.target)
+        operator = operator_of(node)
         if operator == "_operator::getitem":
             container, index = self.resolve(node.args)
             is_sequence = isinstance(container, ir.Value)
@@ -217,7 +236,7 @@ class _Translator:
         ) as error:
             if self._depth > 1:
                 raise
-            self.failures[node] = f"Its {_origin(step)} failed: {_first_line(error)}"
+            self.failures[node] = _failure(step, error)
             self.values[node] = self.stand_in(node)
         finally:
             self._depth -= 1
@@ -228,7 +247,12 @@ class _Translator:
     def evaluated(self, node: Node) -> Any:
         """The value of a node that depends on no input."""
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self.as_constant)
-        return node.target(*args, **kwargs)
+        value = node.target(*args, **kwargs)
+        if isinstance(value, torch.Tensor) and all(
+            id(self.values[each]) in self._literals for each in node.all_input_nodes
+        ):
+            self._literals.add(id(value))
+        return value
 
     def as_constant(self, node: Node) -> Any:
         """What a node stands for, as torch's own tensor; of one known only when the model runs, its size and dtype."""
@@ -256,10 +280,14 @@ class _Translator:
                 [convert(argument) for argument in args],
                 {name: convert(value) for name, value in kwargs.items()},
             )
+        elif step.route in operator_nodes.ROUTES:
+            values = operator_nodes.Values(self.values.__getitem__, self.as_tensor, self.described)
+            built = operator_nodes.build(node, step.route, self.builder, values)
         else:
             if step.translation is None:
                 raise TranslationError("the plan has no translation for it.")
-            built = self.translated(node, step.translation, args, kwargs)
+            by_symbolic = step.translation.form == "symbolic"
+            built = (self.symbolic if by_symbolic else self.translated)(node, step.translation, args, kwargs)
         return self.settled(node, built, mark)
 
     def translated(self, node: Node, entry: Translation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -298,6 +326,23 @@ class _Translator:
             if all(name in signature.HOLDING for name in extra):
                 positional = positional[: len(names)]
         return entry.function(*positional, **keywords)
+
+    def symbolic(self, node: Node, entry: Translation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a symbolic function builds."""
+        from opbridge.symbolics import calling
+
+        expected = node.meta.get("val")
+        outputs = [self.described(value) for value in _listed(expected)]
+        call = call_of(node)
+        if call is not None:
+            values = [self.for_symbolic(value) for value in args[0]]
+            return calling.build_function(self.builder, call, values, args[1], outputs, _used(node))
+        args, kwargs = torch.fx.node.map_aggregate((args, kwargs), self.for_symbolic)
+        return calling.build_operator(self.builder, entry, node, args, kwargs, outputs, _used(node))
+
+    def for_symbolic(self, value: Any) -> Any:
+        """A tensor as a value of the graph, unless the model's code spells it out: symbolic functions may read that."""
+        return self.as_tensor(value) if isinstance(value, torch.Tensor) and id(value) not in self._literals else value
 
     def settled(self, node: Node, built: Any, mark: int) -> Any:
         """The values as torch describes them: of its dtype and shape, named after the node."""
@@ -431,6 +476,16 @@ class _Translator:
         return self._symbol.sub(lambda found: self._dim_names[found[0]], str(size))
 
 
+def _used(node: Node) -> list[bool]:
+    """Which of a node's outputs are read."""
+    expected = node.meta.get("val")
+    if not isinstance(expected, (list, tuple)):
+        return [True]
+    picked = {user.args[1] for user in node.users if user.target is operator.getitem and user.users}
+    whole = any(user.target is not operator.getitem for user in node.users)
+    return [whole or index in picked for index in range(len(expected))]
+
+
 def _names(given: Sequence[str] | None, defaults: Sequence[str], what: str) -> list[str]:
     given = list(given or ())
     if len(given) > len(defaults):
@@ -486,9 +541,18 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, ir.Value) and isinstance(value.type, ir.SequenceType)
 
 
+def _failure(step: Step, error: BaseException) -> str:
+    """Why an operator could not be built; a symbolic function's own words name it already."""
+    text = _first_line(error)
+    own = step.translation is not None and step.translation.form == "symbolic"
+    return text if own else f"Its {_origin(step)} failed: {text}"
+
+
 def _origin(step: Step) -> str:
     if step.translation is not None:
         return step.translation.describe()
+    if step.graph is None and step.route in operator_nodes.ROUTES:
+        return f"{step.route} node"
     return "decomposition" if step.graph is not None else "control flow"
 
 
@@ -497,6 +561,14 @@ def _first_line(error: BaseException) -> str:
     return f"{text[0] if text else type(error).__name__}"
 
 
-def _ir_version(opset: int) -> int:
-    """The oldest ONNX file format that an opset is part of, so that the file loads wherever the opset does."""
-    return 8 if opset <= 18 else 9 if opset <= 20 else 10 if opset <= 22 else 11 if opset <= 23 else 12
+# The last opset of each version of ONNX's file format.
+_IR_VERSIONS = {9: 4, 10: 5, 11: 6, 14: 7, 18: 8, 20: 9, 22: 10, 23: 11}
+
+
+def _ir_version(opset: int, *, functions: bool = False) -> int:
+    """The oldest ONNX file format that an opset is part of, so that the file loads wherever the opset does.
+
+    A file can hold functions since version 8.
+    """
+    version = next((version for last, version in _IR_VERSIONS.items() if opset <= last), 12)
+    return max(version, 8) if functions else version

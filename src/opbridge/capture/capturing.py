@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from opbridge import _torch
+from opbridge import _torch, opsets
 from opbridge.capture import wrapping
 from opbridge.capture.advice import (
     advise,
@@ -26,12 +26,14 @@ from opbridge.capture.advice import (
     model_line,
     reason,
 )
+from opbridge.capture.functions import Functions
 from opbridge.capture.shapes import Shapes, resolve
 from opbridge.capture.sizes import dim_names, settle_sizes
 from opbridge.capture.wrapping import (
     Watch,
     as_module,
     described,
+    distinct,
     evaluating,
     example_inputs,
     fit_signature,
@@ -40,6 +42,8 @@ from opbridge.capture.wrapping import (
     training_notes,
 )
 from opbridge.errors import CaptureError, UsageError
+from opbridge.sources import raised_at
+from opbridge.symbolics.functions import FunctionCall
 
 __all__ = ["Capture", "capture"]
 
@@ -57,10 +61,14 @@ class Capture:
             ExportedProgram was given.
         args: The positional example inputs.
         kwargs: The keyword example inputs.
-        strategy: "non-strict", "strict", or "given" for an ExportedProgram.
+        strategy: "non-strict", "strict", "given" for an ExportedProgram, or "trace": then the graph is that of a
+            stand-in with the model's inputs and outputs (see `opbridge.tracing.interface`).
         dim_names: torch's symbols ("s77") and what their dimensions are called in the ONNX file ("batch").
         notes: What a person should know: a fallback that was needed, values that were frozen, sizes that are excluded.
         seconds: How long it took.
+        functions: The calls of torch.autograd.Function that are operators of the graph.
+        read_inputs: The inputs, by their number among the leaves of `(args, kwargs)`, whose values such a function
+            turns into Python numbers.
     """
 
     exported_program: ExportedProgram
@@ -71,10 +79,19 @@ class Capture:
     dim_names: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    functions: tuple[FunctionCall, ...] = ()
+    read_inputs: tuple[int, ...] = ()
 
 
 def capture(
-    model: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    opset: int = opsets.OLDEST,
+    handler: Callable[..., Any] | None = None,
+    thorough: bool = True,
 ) -> Capture:
     """Captures a model with torch.export.
 
@@ -83,11 +100,18 @@ def capture(
     2. With dynamic shapes, sizes 0 and 1 are sizes like others at first; where that fails, torch sets them apart.
     3. Strict (TorchDynamo) where that fails and the model itself runs; a note says why.
 
+    A torch.autograd.Function with a `symbolic` stays one operator; see `functions`. Meanwhile
+    `torch.onnx.is_in_onnx_export()` is true.
+
     Args:
         model: A module, any other callable, or an ExportedProgram, which is taken as it is.
         args: Positional example inputs: a tuple or list, or one tensor.
         kwargs: Keyword example inputs.
         dynamic_shapes: What torch.export takes; names in place of dimensions (`{"x": {0: "batch"}}`); or "auto".
+        opset: The opset that symbolic functions are asked for, where they have to tell shapes.
+        handler: The symbolic function of `prim::PythonOp`, which takes every torch.autograd.Function without one.
+        thorough: Whether the strict mode is tried on a model whose Python asks for values of tensors. It takes long,
+            and rarely helps.
 
     Raises:
         CaptureError: The model cannot be captured; the message names its line and what to write instead, and torch's
@@ -101,26 +125,44 @@ def capture(
         leaves = pytree.tree_leaves((args, kwargs))
         names, notes = dim_names(model, leaves, {}), [*frozen_inputs(model, leaves)]
         return Capture(model, None, args, kwargs, "given", names, tuple(notes), time.perf_counter() - start)
+    if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
+        args, kwargs = distinct(args, kwargs)
     module = as_module(model, args, kwargs)
     fit_signature(module, args, kwargs)
-    run = _Run(module, args, kwargs, resolve(module, args, kwargs, dynamic_shapes))
-    program = run.program()
+    shapes = resolve(module, args, kwargs, dynamic_shapes)
+    named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
+    run = _Run(module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
+    with run.keeping_functions():
+        program = run.program()
     leaves = pytree.tree_leaves((args, kwargs))
     notes = [*run.notes, *frozen_inputs(program, leaves), *training_notes(module, program), *run.size_notes(program)]
+    notes += run.functions.notes()
     run.check_others(program)
     names = dim_names(program, leaves, run.shapes.axes)
     reference = module if isinstance(model, torch.nn.Module) else model
-    return Capture(program, reference, args, kwargs, run.strategy, names, tuple(notes), time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    calls, read = tuple(run.functions.calls), tuple(sorted(run.functions.read_inputs))
+    return Capture(program, reference, args, kwargs, run.strategy, names, tuple(notes), seconds, calls, read)
 
 
 class _Run:
     """The attempts at one capture, and what is known after them."""
 
-    def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Shapes) -> None:
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        shapes: Shapes,
+        functions: Functions,
+        thorough: bool = True,
+    ) -> None:
         self.module = module
         self.args = args
         self.kwargs = kwargs
         self.shapes = shapes
+        self.functions = functions
+        self.thorough = thorough
         self.dynamic = shapes.given is not None
         self.general = self.dynamic
         self.grad = False
@@ -131,6 +173,10 @@ class _Run:
         """The first attempt that succeeds; else the advice."""
         try:
             return self._default()
+        except CaptureError as error:
+            # Ours, from inside of torch.export: without the way that it took there.
+            line = raised_at(error)
+            raise CaptureError(f"{error} (at {line})" if line else str(error)) from error.__cause__
         except Exception as error:
             if str(error).startswith("Unsupported input type"):
                 kind = str(error).partition("'")[2].partition("'")[0]
@@ -157,10 +203,65 @@ class _Run:
             except Exception as error:
                 raise CaptureError(advise_others(error, self._demands(program))) from error
 
+    @contextlib.contextmanager
+    def keeping_functions(self) -> Iterator[None]:
+        """Around the attempts: classes of torch.autograd.Function that have a `symbolic` stay whole.
+
+        Raises:
+            CaptureError: Such a class was defined while the model ran.
+        """
+        functions = self.functions
+        with contextlib.ExitStack() as stack:
+            if functions.classes:
+                stack.enter_context(functions.whole())
+                hook = self.module.register_forward_pre_hook(functions.begin)
+                stack.callback(hook.remove)
+            yield
+        missed = functions.missed()
+        if missed:
+            raise CaptureError(
+                f"The class {missed[0].__qualname__}, whose symbolic is to be used, is defined while the model runs, "
+                "and was traced through. Define it at the top of its module."
+            )
+
+    def _record(self) -> None:
+        """Runs the model itself, to see what such classes return.
+
+        Raises:
+            UsageError: It fails.
+        """
+        with Watch(self.module), torch.random.fork_rng(devices=[]), self.functions.recording():
+            failure = self._eager_failure()
+            if failure is not None and "does not require grad" in str(failure):
+                grad, self.grad, self.functions.records = self.grad, True, []
+                failure = self._eager_failure()
+                self.grad = grad  # the capture finds that out too
+        if failure is not None:
+            raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
+
     def _default(self) -> ExportedProgram:
         with Watch(self.module) as watch:
-            program = self._twice()
+            try:
+                program = self._recorded()
+            except Exception:
+                if not self.functions.inference.unknown:
+                    raise
+                # The model does not do with sizes that are known only at run time.
+                self.functions.fix_sizes()
+                program = self._twice()
         self.notes += watch.notes()
+        return program
+
+    def _recorded(self) -> ExportedProgram:
+        """The capture; the model itself is run before it only where it turns out to call classes that stay whole."""
+        try:
+            program = self._twice()
+        except Exception:
+            if not self.functions.unrecorded:
+                raise
+        if self.functions.unrecorded:
+            self._record()
+            program = self._twice()
         return program
 
     def _twice(self) -> ExportedProgram:
@@ -168,6 +269,8 @@ class _Run:
             return self._export()
         except Exception as error:
             first = error
+        if self.functions.unrecorded:
+            raise first
         if "does not require grad" in str(first):
             self.grad = True
             self.notes.append("the model computes gradients, so it was captured with gradients on")
@@ -184,11 +287,12 @@ class _Run:
     def _strict(self, error: Exception) -> ExportedProgram:
         if is_shape_violation(error):
             raise CaptureError(advise_shapes(error, self._violated())) from error
-        with Watch(self.module) as watch:  # the strict mode leaves no chance to
+        with Watch(self.module) as watch, self.functions.aside():  # the strict mode leaves no chance to watch
             failure = self._eager_failure()
         if failure is not None:
             raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
-        if is_final(error):
+        futile = is_data_dependent(error) and not self.thorough
+        if is_final(error) or futile or self.functions.records:  # the strict mode would trace through the functions
             raise CaptureError(advise(error)) from error
         self.general, self.strategy = self.dynamic, "strict"
         try:
@@ -207,6 +311,7 @@ class _Run:
             _torch.general_sizes(self.general),
             _torch.ascribe_guards(model_line) if self.dynamic else contextlib.nullcontext(),
             _torch.keep_model_frames(__file__, wrapping.__file__),
+            _torch.in_onnx_export(),
             _torch.mute_export(),
             warnings.catch_warnings(),
         ):
@@ -251,9 +356,10 @@ class _Run:
     def _eager_failure(self) -> Exception | None:
         """What the model raises without an export, on copies of its inputs and buffers."""
         args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (self.args, self.kwargs))
+        self.functions.note_inputs(pytree.tree_leaves((args, kwargs)))
         buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         try:
-            with torch.set_grad_enabled(self.grad):
+            with torch.set_grad_enabled(self.grad), _torch.in_onnx_export(self.functions.recording_now):
                 torch.func.functional_call(self.module, buffers, args, kwargs)
         except Exception as error:
             return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import inspect
@@ -24,6 +25,7 @@ __all__ = [
     "Watch",
     "as_module",
     "described",
+    "distinct",
     "evaluating",
     "example_inputs",
     "fit_signature",
@@ -138,6 +140,20 @@ def example_inputs(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, A
     return args, kwargs
 
 
+def distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs with copies of tensors that are given twice: torch.export would make one input of them."""
+    seen: set[int] = set()
+
+    def once(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) in seen:
+            return tensor.detach().clone()
+        seen.add(id(tensor))
+        return tensor
+
+    copied: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map_only(torch.Tensor, once, (args, kwargs))
+    return copied
+
+
 def _refuse_array(value: Any, what: str) -> None:
     if isinstance(value, numpy.ndarray | numpy.generic):
         raise UsageError(f"{what} is a NumPy {type(value).__name__}. Convert it with torch.as_tensor.")
@@ -221,8 +237,8 @@ class Watch:
     """Around a run of the model: knows the containers that it returns, and what it does beside its outputs.
 
     1. When the model returns, its output's containers are registered, before torch looks into them.
-    2. Attributes that forward() sets are noticed, since a graph keeps no Python state. The old ones are put back, and
-       new ones, which hold tensors without data, are removed.
+    2. Attributes that forward() sets are noticed, since a graph keeps no Python state. The old ones are put back, with
+       the elements that they had, and new ones, which hold tensors without data, are removed.
     3. So are draws from Python's and NumPy's random numbers.
     """
 
@@ -236,6 +252,12 @@ class Watch:
             (table, set(table))
             for each in module.modules()
             for table in (vars(each), each._parameters, each._buffers, each._modules)
+        ]
+        self._elements = [
+            (value, copy.copy(value))
+            for each in module.modules()
+            for attribute, value in vars(each).items()
+            if isinstance(value, list | dict | set) and attribute not in _OWN_ATTRIBUTES
         ]
         self._changed: dict[str, None] = {}
         self._random: Any = None
@@ -256,6 +278,10 @@ class Watch:
             for attribute, (value, length) in self._before.get(name, {}).items():
                 if length is None and attribute not in _OWN_ATTRIBUTES:
                     vars(each)[attribute] = value
+        for container, elements in self._elements:
+            if len(container) != len(elements):
+                container.clear()
+                container.extend(elements) if isinstance(container, list) else container.update(elements)
 
     def notes(self) -> Iterator[str]:
         """What the capture froze without a word."""

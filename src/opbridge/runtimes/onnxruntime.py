@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import mmap
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,9 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as _native
 
 from opbridge.errors import ModelFileError, UsageError
-from opbridge.saving.wire import GRAPH, fields, lead
+from opbridge.saving.wire import GRAPH, METADATA, fields, lead
 
-__all__ = ["Kernel", "cpu_kernels", "newest_opset", "session"]
+__all__ = ["Kernel", "cpu_kernels", "has_schema", "newest_opset", "session"]
 
 _CPU = "CPUExecutionProvider"
 _SILENT = 4  # whatever it would log as an error is raised too
@@ -132,6 +133,11 @@ def _schema_versions(domain: str) -> dict[str, list[int]]:
     return {name: sorted(found) for name, found in versions.items()}
 
 
+def has_schema(domain: str, op_type: str) -> bool:
+    """Whether ONNX Runtime itself defines an operator, in any version."""
+    return op_type in _schema_versions(domain)
+
+
 @functools.cache
 def newest_opset() -> int:
     """The newest opset whose models the installed ONNX Runtime loads.
@@ -237,7 +243,7 @@ def _explain(model: str | bytes, label: str, message: str) -> str:
     if found := _UNKNOWN_OPERATOR.search(message):
         return (
             f"{label} needs the operator {found['domain']}::{found['name']}, which {_RUNTIME} does not have. "
-            f"{_BRING_KERNEL}, one that builds it from standard operators."
+            f"{_noted_kernels(model)}{_BRING_KERNEL}, one that builds it from standard operators."
         )
     if found := _UNKNOWN_IN_OPSET.search(message):
         return f"{label} {_explain_unknown(found['name'], int(found['opset']))}"
@@ -288,6 +294,27 @@ def _explain_damage(model: str | bytes, label: str) -> str:
     elif missing := _missing_bytes(content, size):
         what = f"it was cut off, and at least {missing:,} bytes are missing. Copy or export it again"
     return f"{label} cannot be read: {what}."
+
+
+def _noted_kernels(model: str | bytes) -> str:
+    """What opbridge noted in a model that needs more kernels than one, as a sentence."""
+    if isinstance(model, bytes):
+        noted = _metadata(model, b"opbridge.kernels")
+    else:
+        with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            noted = _metadata(content, b"opbridge.kernels")
+    names = noted.split()
+    return f"It was exported to run with kernels for {', '.join(names)}. " if len(names) > 1 else ""
+
+
+def _metadata(content: bytes | mmap.mmap, key: bytes) -> str:
+    """A value of a model's metadata; "" where it has none of that key."""
+    for number, start, stop in fields(content, 0, len(content)):
+        if number == METADATA:
+            entry = {field: content[begin:end] for field, begin, end in fields(content, start, stop)}
+            if entry.get(1) == key:
+                return entry.get(2, b"").decode(errors="replace")
+    return ""
 
 
 def _missing_bytes(content: bytes, size: int) -> int | None:

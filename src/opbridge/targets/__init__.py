@@ -19,14 +19,18 @@ class Target:
         name: The runtime's name.
         version: Its version.
         opset: The opset that the model is built for.
+        newest: The newest opset that the runtime runs well.
         lacks: Whether the runtime has no kernel for an operator with these types: (operator, opset, type variable ->
             type in ONNX's spelling).
+        knows: Whether an operator of a domain other than ONNX's is one of the runtime's own: (domain, operator).
     """
 
     name: str
     version: str
     opset: int
+    newest: int
     lacks: Callable[[str, int, dict[str, str]], bool]
+    knows: Callable[[str, str], bool]
 
 
 def find_target(name: str | None, opset: int | None) -> Target:
@@ -42,10 +46,11 @@ def find_target(name: str | None, opset: int | None) -> Target:
     if name not in (None, onnxruntime.NAME):
         raise UsageError(f"There is no target '{name}'; the targets are: {onnxruntime.NAME}.")
     oldest, newest = onnxruntime.oldest_opset(), onnxruntime.newest_opset()
-    chosen = onnxruntime.default_opset() if opset is None else opset
+    well = onnxruntime.default_opset()
+    chosen = well if opset is None else opset
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not oldest <= chosen <= newest:
         raise UsageError(
             f"opset_version={chosen} is out of range: opbridge builds for opset {oldest} and newer, and the installed "
             f"onnxruntime {onnxruntime.version()} runs up to opset {newest}."
         )
-    return Target(onnxruntime.NAME, onnxruntime.version(), chosen, onnxruntime.lacks)
+    return Target(onnxruntime.NAME, onnxruntime.version(), chosen, well, onnxruntime.lacks, onnxruntime.knows)

@@ -7,7 +7,7 @@ import functools
 from opbridge import opsets
 from opbridge.runtimes import onnxruntime as runtime
 
-__all__ = ["NAME", "default_opset", "lacks", "newest_opset", "oldest_opset", "version"]
+__all__ = ["NAME", "default_opset", "knows", "lacks", "newest_opset", "oldest_opset", "version"]
 
 NAME = "onnxruntime"
 
@@ -38,7 +38,7 @@ def default_opset() -> int:
     A release has schemas of newer opsets before it has all their kernels; 1.31 loads opset 26, and runs RoiAlign up to
     21 only.
     """
-    opset = oldest_opset()
+    opset = opsets.WRITTEN_FOR
     while opset < newest_opset() and not _lost(opset, opset + 1):
         opset += 1
     return opset
@@ -57,6 +57,11 @@ def _lost(before: int, after: int) -> list[str]:
 @functools.cache
 def _kernels(op_type: str, opset: int) -> tuple[runtime.Kernel, ...]:
     return tuple(kernel for kernel in runtime.cpu_kernels().get(op_type, ()) if kernel.since <= opset <= kernel.until)
+
+
+def knows(domain: str, op_type: str) -> bool:
+    """Whether an operator of a domain other than ONNX's is one of ONNX Runtime's own (com.microsoft, ai.onnx.ml)."""
+    return runtime.has_schema(domain, op_type)
 
 
 def lacks(op_type: str, opset: int, types: dict[str, str]) -> bool:

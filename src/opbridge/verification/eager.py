@@ -23,7 +23,7 @@ _LONGEST_MESSAGE = 200
 class Eager:
     """A model that gives the same answer to the same inputs and seed, however often it was called.
 
-    1. It runs without gradients, in the mode (training or evaluation) that it is in.
+    1. It runs in the mode (training or evaluation) that it is in, and without gradients, unless it asks for some.
     2. It gets copies of its inputs, as it may write to them.
     3. Buffers that it writes to or replaces, and tensors that it keeps as plain attributes, are put back: an exported
        model starts from the same state at each call.
@@ -36,6 +36,7 @@ class Eager:
         """
         self._call = model.module() if isinstance(model, ExportedProgram) else _torch.original_module(model)
         self._state = _State(self._call) if isinstance(self._call, torch.nn.Module) else None
+        self._grad = False
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
         """The leaves of the model's output, tensors and others, in order.
@@ -43,8 +44,17 @@ class Eager:
         Raises:
             Exception: whatever the model raises.
         """
+        try:
+            return self._run(args, kwargs, seed)
+        except RuntimeError as error:
+            if self._grad or "does not require grad" not in str(error):
+                raise
+            self._grad = True
+            return self._run(args, kwargs, seed)
+
+    def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
         args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, dict(kwargs)))
-        with torch.no_grad(), _seeded(seed):
+        with torch.set_grad_enabled(self._grad), _seeded(seed):
             try:
                 output = self._call(*args, **kwargs)
                 register_containers(output)
@@ -110,4 +120,5 @@ class _State:
         for tensor, value in self._copies:
             # By value, not by version: batch_norm writes its statistics past the counter.
             if not torch.equal(tensor, value):
-                tensor.copy_(value)
+                with torch.no_grad():
+                    tensor.copy_(value)

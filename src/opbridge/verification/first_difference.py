@@ -18,10 +18,10 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from opbridge import _torch
 from opbridge.functionalize import Dataflow, functionalize, lifted_tensors, tensors_in
 from opbridge.saving.tensors import TorchTensor, onnx_dtype
 from opbridge.sources import innermost
+from opbridge.symbolics.functions import operator_of
 from opbridge.verification.compare import Comparison, compare, dtype_name, rms
 from opbridge.verification.graph_io import is_frozen, user_outputs
 from opbridge.verification.intermediate import RuntimeValues, Unusable, counterparts, feeds_of, keyed, order_of
@@ -352,7 +352,7 @@ def _dependencies(program: ExportedProgram, flow: Dataflow, outputs: Mapping[int
 
 
 def _operator(node: Node) -> str:
-    return _torch.operator_name(node.target) or str(node.target)
+    return operator_of(node)
 
 
 def _is_writing(node: Node) -> bool:

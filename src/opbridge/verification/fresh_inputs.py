@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import torch
@@ -59,6 +59,7 @@ def fresh_inputs(
     *,
     shapes: Mapping[int, tuple[int, ...]] | None = None,
     numbers: Mapping[int, int] | None = None,
+    kept: Container[int] = (),
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Inputs with the example's structure and fresh tensors in it.
 
@@ -68,13 +69,14 @@ def fresh_inputs(
         seed: The same seed gives the same values.
         shapes: Other shapes for some of the tensors, by their number among the leaves of `(args, kwargs)`.
         numbers: Other values for some of the Python numbers, likewise.
+        kept: The leaves that stay as they are.
     """
     leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
     fresh = []
     for position, leaf in enumerate(leaves):
         if numbers and position in numbers:
             leaf = numbers[position]
-        elif isinstance(leaf, torch.Tensor):
+        elif isinstance(leaf, torch.Tensor) and position not in kept:
             # A generator for each tensor: what one of them draws does not depend on the others.
             generator = torch.Generator().manual_seed((seed * 1_000_003 + position) % (1 << 63))
             leaf = fresh_tensor(leaf, generator, (shapes or {}).get(position))

@@ -12,10 +12,10 @@ import onnxruntime
 import torch
 from torch.export import ExportedProgram
 
-from opbridge import _torch
 from opbridge.errors import SaveError
 from opbridge.program import session
 from opbridge.saving import writer
+from opbridge.symbolics.functions import operator_of
 from opbridge.verification import dynamic_sizes, exchange
 from opbridge.verification.graph_io import as_tensor, is_frozen, user_inputs
 
@@ -40,7 +40,7 @@ def counterparts(graph: ir.Graph, program: ExportedProgram) -> dict[str, ir.Valu
     Raises:
         Unusable: the file has none, or is of another graph.
     """
-    operators = {node.name: _torch.operator_name(node.target) for node in program.graph.nodes}
+    operators = {node.name: operator_of(node) for node in program.graph.nodes}
     found: dict[str, ir.Value] = {}
     for node in graph:
         keys = node.metadata_props.get("opbridge.node", "").split()

@@ -237,6 +237,11 @@ class Verification:
             yield f"and {counted(hidden, 'output')} more"
 
     def _remedy(self, operator: str | None) -> str:
+        if operator is not None and operator.startswith("python::"):
+            return (
+                f"Compare the symbolic of {operator.removeprefix('python::')} with its forward, or, where such a "
+                "difference is acceptable, pass rtol= and atol= to opbridge.verify."
+            )
         if operator is not None and "::" in operator:
             return (
                 f'Give it another translation (@opbridge.translation("{operator}")), or, where such a difference is '

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import math
 import os
 import time
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from opbridge.verification.dynamic_sizes import DynamicSizes
 
 __all__ = ["Options", "verify_file", "verify_program"]
+
+_MOST_FROZEN = 3
+"""How many of the values that a trace froze are named where the model and the file differ."""
 
 _SIZES_SEED = 1000
 """Where the seeds for inputs of other sizes begin, apart from those for more samples."""
@@ -78,7 +83,9 @@ def verify_file(
     loaded = session(name)
     capture = None
     if dynamic_shapes is not None:
-        capture = take_capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+        # A model that was traced may be one that torch.export cannot capture; the file knows its dimensions too.
+        with contextlib.suppress(CaptureError):
+            capture = take_capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     return _Verifier(name, loaded, lambda: ir.load(name), model, args, kwargs, capture, None, options).run(start)
 
 
@@ -159,6 +166,7 @@ class _Verifier:
     def run(self, start: float) -> Verification:
         """Makes all runs; `start` is when the verification began."""
         self._positions = self._matched_inputs()
+        self._kept = self._kept_inputs()
         self._check_outputs()
         self._run_example()
         kept = self._run_fresh()
@@ -195,6 +203,12 @@ class _Verifier:
         for wanted, position in zip(self._inputs, positions, strict=True):
             self._check_fits(wanted, as_tensor(self._leaves[position]))
         return positions
+
+    def _kept_inputs(self) -> set[int]:
+        """The leaves whose values the model turns into Python numbers, by what the file says: they stay in all runs."""
+        names = json.loads(self._session.get_modelmeta().custom_metadata_map.get("opbridge.read_inputs", "[]"))
+        pairs = zip(self._inputs, self._positions, strict=True)
+        return {position for wanted, position in pairs if wanted.name in names}
 
     def _check_fits(self, wanted: Any, leaf: torch.Tensor) -> None:
         """Whether a tensor can be given to an input of the file."""
@@ -278,10 +292,16 @@ class _Verifier:
             for wanted, position in zip(self._inputs, self._positions, strict=True)
             if isinstance(self._leaves[position], torch.Tensor)
         ]
-        kept = tuple(name for name, tensor in tensors if kind_of(tensor).is_kept)
+        named = [
+            wanted.name
+            for wanted, position in zip(self._inputs, self._positions, strict=True)
+            if position in self._kept
+        ]
+        kept = tuple(name for name, tensor in tensors if name in named or kind_of(tensor).is_kept)
         if len(kept) < len(tensors):
             for sample in range(1, self._options.samples + 1):
-                args, kwargs = fresh_inputs(self._args, self._kwargs, self._options.seed + sample)
+                seed = self._options.seed + sample
+                args, kwargs = fresh_inputs(self._args, self._kwargs, seed, kept=self._kept)
                 self._try("fresh", f"fresh {sample}", args, kwargs)
         elif tensors and self._options.samples:
             self._notes.append(
@@ -300,7 +320,9 @@ class _Verifier:
                     self._runs.append(Run("sizes", sizes.label(chosen), left_out=_outside(condition)))
                     continue
                 shapes, numbers = sizes.shapes(chosen), sizes.values(chosen)
-                args, kwargs = fresh_inputs(self._args, self._kwargs, seed, shapes=shapes, numbers=numbers)
+                args, kwargs = fresh_inputs(
+                    self._args, self._kwargs, seed, shapes=shapes, numbers=numbers, kept=self._kept - shapes.keys()
+                )
                 is_taken = self._try("sizes", sizes.label(chosen), args, kwargs)
                 if condition is not None:
                     is_taken = self._keep_if_ok(condition)
@@ -419,6 +441,11 @@ class _Verifier:
         return search.difference
 
     def _search(self, mismatch: _Mismatch, wrong: Mapping[int, torch.Tensor]) -> Search:
+        if self._capture is not None and self._capture.strategy == "trace":
+            frozen = [note for note in self._capture.notes if note.startswith("frozen by the trace")]
+            said = f"it depends on what the trace froze, perhaps: {'; '.join(frozen[:_MOST_FROZEN])}" if frozen else ""
+            more = f"; and {len(frozen) - _MOST_FROZEN} more notes of the plan" if len(frozen) > _MOST_FROZEN else ""
+            return Search(None, 0, f"a trace keeps no graph of the model to search; {said}{more}".rstrip("; "))
         # Without a capture that leaves them open, the sizes have to be those of these very inputs.
         capture = self._capture or take_capture(self._model, mismatch.args, mismatch.kwargs)
         return first_difference(

@@ -1,0 +1,76 @@
+"""Scenario 10: the export modes of torch.onnx.export, `operator_export_type=`, with a meaning on today's torch.
+
+    python examples/export_modes.py
+    opbridge export examples/export_modes.py:build --raw
+
+`mul` and `triu` have translations. `folding::fold` is an operator that nobody has taught opbridge.
+"""
+
+from __future__ import annotations
+
+import torch
+
+import opbridge
+from opbridge import cli
+
+
+@torch.library.custom_op("folding::fold", mutates_args=())
+def fold(x: torch.Tensor, times: int) -> torch.Tensor:
+    for _ in range(times):
+        x = x + x.flip(-1)
+    return x
+
+
+@fold.register_fake
+def _(x, times):
+    return torch.empty_like(x)
+
+
+class Upper(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.triu(x * 2.0, diagonal=1)
+
+
+class Folded(Upper):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.folding.fold(super().forward(x), times=2)
+
+
+def build() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """The model with all three operators, and example inputs."""
+    return Folded(), (torch.randn(3, 3),)
+
+
+def show(mode: str, program: opbridge.Program) -> None:
+    """The model's operators by route, its ONNX nodes, and whether it was compared with PyTorch."""
+    routes = ", ".join(f"{row.operator} {row.route}" for row in program.plan.rows)
+    nodes = ", ".join(f"{node.domain or 'ONNX'}::{node.op_type}" for node in program.model.graph)
+    verified = f"not verified: {program.unverified}" if program.unverified else "verified"
+    print(f"{mode}\n  {routes}\n  {nodes}\n  {verified}\n")
+
+
+def main() -> None:
+    model, args = build()
+    show("ONNX", opbridge.export(Upper(), args, operator_export_type=torch.onnx.OperatorExportTypes.ONNX))
+    try:
+        opbridge.export(model, args, operator_export_type="ONNX")
+    except opbridge.MissingOperators as error:
+        print(f"ONNX, with an operator that has no translation\n{error}\n")
+    show("ONNX_ATEN", opbridge.export(Upper(), args, operator_export_type="ONNX_ATEN"))
+    show("ONNX_ATEN_FALLBACK", opbridge.export(model, args, operator_export_type="ONNX_ATEN_FALLBACK"))
+    show("ONNX_FALLTHROUGH", opbridge.export(model, args, operator_export_type="ONNX_FALLTHROUGH"))
+    show("RAW", opbridge.export(model, args, operator_export_type="RAW"))
+
+    # A mode is a name for `allow=` and `routes=`, which say it one operator at a time.
+    program = opbridge.export(Upper(), args, routes={"aten::triu": "aten"})
+    show("routes={'aten::triu': 'aten'}", program)
+    (node,) = (node for node in program.model.graph if node.domain)
+    for name, attribute in node.attributes.items():
+        print(f"  {name:<14} {attribute.value}")
+
+    print("\nthe raw graph: opbridge export examples/export_modes.py:build --raw")
+    cli.main(["export", f"{__file__}:build", "--raw"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The export modes of torch.onnx.export, `operator_export_type=`, as routes.
+
+A mode is a name for permissions (`allow=`) and pins (`routes=`); there is no other mechanism behind it. "The default"
+is standard, function and kernel.
+
+| mode                 | allow                       | routes          | what becomes of an operator                   |
+| ---                  | ---                         | ---             | ---                                           |
+| `ONNX`               | the default                 |                 | standard ONNX, a function or a kernel         |
+| `ONNX_ATEN`          | the default                 | `aten::*` aten  | an operator of ATen is handed to libtorch     |
+| `ONNX_ATEN_FALLBACK` | the default and aten        |                 | as ONNX; to libtorch what has no other route  |
+| `ONNX_FALLTHROUGH`   | the default and fallthrough |                 | as ONNX; as it is where it has no other route |
+| `RAW`                | the default and fallthrough | `*` fallthrough | as it is: nothing is translated               |
+
+In every mode, what depends on no input is computed at export, sizes are standard ONNX, and control flow is If, Loop or
+Scan. A pattern leaves alone what its route cannot carry. On the command line, `opbridge export SPEC --raw` prints the
+capture itself and writes no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opbridge.errors import UsageError
+
+__all__ = ["MODES", "Mode", "chosen"]
+
+_DEFAULT = ("standard", "function", "kernel")
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What a mode stands for.
+
+    Attributes:
+        allow: The routes permitted.
+        routes: Operators pinned to a route, by name or pattern.
+    """
+
+    allow: tuple[str, ...] = _DEFAULT
+    routes: Mapping[str, str] = field(default_factory=dict)
+
+
+MODES = {
+    "ONNX": Mode(),
+    "ONNX_ATEN": Mode(routes={"aten::*": "aten"}),
+    "ONNX_ATEN_FALLBACK": Mode((*_DEFAULT, "aten")),
+    "ONNX_FALLTHROUGH": Mode((*_DEFAULT, "fallthrough")),
+    "RAW": Mode((*_DEFAULT, "fallthrough"), {"*": "fallthrough"}),
+}
+
+
+def chosen(
+    operator_export_type: Any, allow: Sequence[str], routes: Mapping[str, str] | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The permissions and pins of an export.
+
+    Args:
+        operator_export_type: A mode by name or as `torch.onnx.OperatorExportTypes`; None: `allow` and `routes` say it.
+        allow: The routes permitted.
+        routes: Operators pinned to a route.
+
+    Raises:
+        UsageError: there is no such mode, or it is given together with permissions or pins of its own.
+    """
+    if operator_export_type is None:
+        return tuple(allow), dict(routes or {})
+    name = operator_export_type if isinstance(operator_export_type, str) else getattr(operator_export_type, "name", "")
+    mode = MODES.get(name)
+    if mode is None:
+        raise UsageError(
+            f"operator_export_type={operator_export_type!r} is not known; the modes are {', '.join(MODES)}, by name or "
+            "as torch.onnx.OperatorExportTypes."
+        )
+    if tuple(allow) != _DEFAULT or routes:
+        given = " and ".join(
+            text for text, there in (("allow=", tuple(allow) != _DEFAULT), ("routes=", bool(routes))) if there
+        )
+        raise UsageError(
+            f"operator_export_type={name} is a name for allow={mode.allow} with routes={dict(mode.routes)}, and "
+            f"{given} would change that. Give one or the other."
+        )
+    return mode.allow, dict(mode.routes)

@@ -1,0 +1,152 @@
+"""The nodes that a translation built become nodes of a TorchScript graph.
+
+The way back from `copying`: what `builder.Builder` holds is said again through `g.op`, with attribute suffixes, absent
+inputs as `prim::Constant`, constants as `onnx::Constant`, and the graphs of If, Loop and Scan as blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from opbridge import _torchscript
+from opbridge.builder import Builder, Tensor
+from opbridge.errors import TranslationError
+from opbridge.saving import tensors
+
+__all__ = ["emit"]
+
+_SUFFIXES = {
+    ir.AttributeType.INT: "i",
+    ir.AttributeType.INTS: "i",
+    ir.AttributeType.FLOAT: "f",
+    ir.AttributeType.FLOATS: "f",
+    ir.AttributeType.STRING: "s",
+    ir.AttributeType.STRINGS: "s",
+}
+
+
+def emit(g: Any, builder: Builder, results: Sequence[Tensor], known: Mapping[int, Any]) -> list[Any]:
+    """Says a translation's nodes again in a graph of TorchScript.
+
+    Args:
+        g: The `g` of the symbolic function.
+        builder: What the translation built its nodes with.
+        results: The values that it returned.
+        known: What stands for the translation's inputs in the graph, by the identity of their values.
+
+    Returns:
+        What stands for the results.
+
+    Raises:
+        TranslationError: a node has no form in TorchScript.
+    """
+    emitter = _Emitter(g, builder, known)
+    return emitter.run(results)
+
+
+class _Emitter:
+    def __init__(self, g: Any, builder: Builder, known: Mapping[int, Any]) -> None:
+        self._g = g
+        self._builder = builder
+        self._values: dict[int, Any] = dict(known)
+
+    def run(self, results: Sequence[Tensor]) -> list[Any]:
+        for node in _needed(self._builder.nodes, results):
+            self._node(self._g, node)
+        return [self._value(self._g, result) for result in results]
+
+    def _node(self, g: Any, node: ir.Node) -> None:
+        kind = f"{node.domain or 'onnx'}::{node.op_type}"
+        inputs = [self._input(g, value) for value in node.inputs]
+        attributes: dict[str, Any] = {}
+        bodies: list[ir.Graph] = []
+        for name, attribute in node.attributes.items():
+            if attribute.type == ir.AttributeType.GRAPH:
+                bodies.append(attribute.as_graph())
+            else:
+                attributes.update([_attribute(name, attribute)])
+        if bodies:
+            # The schema's order: the branch taken when the condition holds comes first.
+            if node.op_type == "If":
+                bodies = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
+            made, contexts = _torchscript.op_with_blocks(g, kind, inputs, len(node.outputs), len(bodies), attributes)
+            for context, body in zip(contexts, bodies, strict=True):
+                self._body(context, body)
+        else:
+            made = g.op(kind, *inputs, outputs=len(node.outputs), **attributes)
+        outputs = [made] if isinstance(made, torch._C.Value) else list(made)
+        for output, value in zip(node.outputs, outputs, strict=True):
+            if isinstance(output.type, ir.TensorType):
+                _torchscript.set_dtype(value, tensors.torch_dtype(output.type.dtype))
+            self._values[id(output)] = value
+
+    def _body(self, g: Any, body: ir.Graph) -> None:
+        for value in body.inputs:
+            given = _torchscript.block_input(g.block)
+            if value.dtype is not None:
+                _torchscript.set_dtype(given, tensors.torch_dtype(value.dtype))
+            self._values[id(value)] = given
+        for node in body:
+            self._node(g, node)
+        for value in body.outputs:
+            _torchscript.block_output(g.block, self._value(g, value))
+
+    def _input(self, g: Any, value: ir.Value | None) -> Any:
+        return _torchscript.absent_input(g) if value is None else self._value(g, value)
+
+    def _value(self, g: Any, value: ir.Value) -> Any:
+        found = self._values.get(id(value))
+        if found is None:
+            if value.const_value is None:
+                raise TranslationError(f"'{value.name}' is made by no node.")
+            found = g.op("Constant", value_t=_as_torch(value.const_value))
+            if g is self._g:  # what is made inside a block is not seen outside of it
+                self._values[id(value)] = found
+        return found
+
+
+def _needed(nodes: Sequence[ir.Node], results: Sequence[Tensor]) -> list[ir.Node]:
+    """The nodes that the results depend on, in their order."""
+    wanted = {id(result) for result in results}
+    kept = []
+    for node in reversed(nodes):
+        if any(id(output) in wanted for output in node.outputs):
+            kept.append(node)
+            wanted.update(id(value) for value in _read(node))
+    return kept[::-1]
+
+
+def _read(node: ir.Node) -> list[ir.Value]:
+    """What a node reads, by way of its graphs too."""
+    found = [value for value in node.inputs if value is not None]
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            body = attribute.as_graph()
+            found.extend(body.outputs)
+            for inner in body:
+                found.extend(_read(inner))
+    return found
+
+
+def _attribute(name: str, attribute: ir.Attr) -> tuple[str, Any]:
+    if attribute.type == ir.AttributeType.TENSOR:
+        return f"{name}_t", _as_torch(attribute.as_tensor())
+    suffix = _SUFFIXES.get(attribute.type)
+    if suffix is None:
+        raise TranslationError(
+            f"The attribute '{name}' is of a kind ({attribute.type}) that TorchScript has no form for."
+        )
+    value = attribute.value
+    return f"{name}_{suffix}", list(value) if isinstance(value, (list, tuple)) else value
+
+
+def _as_torch(tensor: ir.TensorProtocol) -> torch.Tensor:
+    if isinstance(tensor, tensors.TorchTensor):
+        return tensor.tensor.detach()
+    if tensor.dtype == ir.DataType.BFLOAT16:
+        return torch.frombuffer(bytearray(tensor.tobytes()), dtype=torch.bfloat16).reshape(tuple(tensor.shape.numpy()))
+    return torch.from_numpy(tensor.numpy().copy())

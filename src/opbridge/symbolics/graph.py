@@ -1,0 +1,233 @@
+"""One call of a symbolic function, on a `torch._C.Graph` of its own.
+
+The function and torch.onnx.symbolic_helper expect graph values of torch's, so that is what they get. Its arguments look
+as the TorchScript exporter's do:
+
+    tensor                  a value with dtype and sizes, None for a size that is known only when the model runs;
+                            onnx::Constant where the model's code spells it out
+    int, float, bool        onnx::Constant with a tensor without dimensions (int64, float64, bool)
+    list of these           onnx::Constant with a tensor of one dimension (floats: float32);
+                            prim::ListConstruct where one of them is known only when the model runs
+    dtype, layout, format   onnx::Constant with torch's number of it
+    string                  onnx::Constant with the string
+    None, device            prim::Constant of NoneType
+    list of tensors         prim::ListConstruct
+
+What it builds is copied into the model by `copying`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from opbridge import _torchscript
+from opbridge.builder import Builder, Tensor
+from opbridge.errors import OpbridgeError, TranslationError
+from opbridge.saving import tensors
+from opbridge.sources import of_function, raised_at
+from opbridge.symbolics.copying import Copy
+from opbridge.symbolics.schemas import check_call
+
+__all__ = ["Call", "failing"]
+
+
+_graphs: weakref.WeakKeyDictionary[Builder, list[Any]] = weakref.WeakKeyDictionary()
+
+
+class Call:
+    """A symbolic function about to be called; to be made and used inside of `building`.
+
+    Args:
+        builder: What the nodes are built with, at its opset.
+        function: The symbolic function.
+    """
+
+    def __init__(self, builder: Builder, function: Callable[..., Any]) -> None:
+        self.builder = builder
+        self.function = function
+        _torchscript.begin_inference(builder.opset)
+        self.context = _torchscript.fresh_context(builder.opset, check_call)
+        self._inputs: dict[int, tuple[Tensor, Any]] = {}
+        # A function may keep a value from one call to the next by mistake, and a value does not keep its graph alive.
+        _graphs.setdefault(builder, []).append(self.context)
+
+    def run_handler(self, arguments: Sequence[Any], keywords: Mapping[str, Any], node: Any) -> list[Tensor | None]:
+        """Calls a symbolic function of `prim::PythonOp`.
+
+        In whichever of the three forms it is written that torch has had: `(g, *args, **kwargs)`, with the original node
+        as `g.original_node`; `(g, n, *args, **kwargs)`, with the node as n; `(ctx, g, *args, **kwargs)`, with the node
+        as `ctx.cur_node`.
+        """
+        self.context.original_node = node
+        names = list(inspect.signature(self.function).parameters)
+        if names[:1] == ["ctx"]:
+            function = self.function
+            ctx = SimpleNamespace(cur_node=node, onnx_block=self.context.block, env={}, params_dict={})
+            self.function = functools.wraps(function)(lambda g, *args, **kwargs: function(ctx, g, *args, **kwargs))
+        elif names[1:2] in (["n"], ["node"]):
+            arguments = [node, *arguments]
+        return self.run(arguments, keywords)
+
+    def run(self, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> list[Tensor | None]:
+        """Calls the function and copies what it built into the model.
+
+        Args:
+            arguments: After `g`; values of the graph come from `value` and `constant`.
+            keywords: By name.
+
+        Returns:
+            The results, one for each value that it returned; None for an output that nobody uses.
+
+        Raises:
+            TranslationError: It raised, or what it returned or built cannot be used; said with its file and line.
+        """
+        with failing(self.function), torch.no_grad():
+            returned = self.function(self.context, *arguments, **(keywords or {}))
+            results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+            for result in results:
+                self._check(result)
+            copy = Copy(
+                self.builder,
+                {value: tensor for tensor, value in self._inputs.values()},
+                self.context.functions,
+            )
+            return copy.run(self.context.graph, results)
+
+    def _check(self, result: Any) -> None:
+        if result is None:
+            return
+        if not isinstance(result, torch._C.Value):
+            raise TranslationError(
+                f"It returned a {type(result).__name__}. A symbolic function returns the values that g.op gave it, as "
+                "many as the operator has outputs."
+            )
+        if result.node().owningBlock() is not self.context.graph.block():
+            raise TranslationError(
+                "It returned a value of another graph. Build every node with the g of this call, and keep no value "
+                "from one call to the next."
+            )
+
+    # Arguments
+
+    def value(self, tensor: Tensor | torch.Tensor) -> Any:
+        """A value of the model as one of the graph; a tensor as a constant of it."""
+        if isinstance(tensor, torch.Tensor):
+            return self.context.op("Constant", value_t=tensor.detach())
+        known = self._inputs.get(id(tensor))
+        if known is None:
+            value = self.context.graph.addInput()
+            if isinstance(tensor.type, ir.TensorType) and tensor.shape is not None:
+                _set_type(value, tensor.type.dtype, list(tensor.shape))
+            known = self._inputs[id(tensor)] = tensor, value
+        return known[1]
+
+    def argument(self, given: Any, declared: str = "") -> Any:
+        """An operator's argument in the form that TorchScript passes it.
+
+        Args:
+            given: The argument; tensors are values of the model already.
+            declared: Its type in the schema, "List[int]", which tells what an empty list is one of.
+        """
+        if isinstance(given, (Tensor, torch.Tensor)):
+            return self.value(given)
+        if given is None or isinstance(given, torch.device):
+            return self._none()
+        if isinstance(given, str):
+            return self.context.op("Constant", value_s=given)
+        if isinstance(given, (torch.dtype, torch.layout, torch.memory_format)):
+            return self.context.op("Constant", value_t=torch.tensor(_code(given)))
+        if isinstance(given, (list, tuple)):
+            return self._list(given, declared)
+        return self.context.op("Constant", value_t=_number(given))
+
+    def _none(self) -> Any:
+        node = self.context.graph.create("prim::Constant", [], 1)
+        self.context.graph.insertNode(node)
+        node.output().setType(torch._C.NoneType.get())
+        return node.output()
+
+    def _list(self, given: Sequence[Any], declared: str) -> Any:
+        if not given and "Tensor" not in declared:
+            dtype = torch.float32 if "float" in declared else torch.int64
+            return self.context.op("Constant", value_t=torch.tensor([], dtype=dtype))
+        if all(isinstance(item, (int, float)) for item in given):
+            dtype = torch.float32 if any(isinstance(item, float) for item in given) else None
+            return self.context.op("Constant", value_t=torch.tensor(given, dtype=dtype))
+        items = [self.argument(item) for item in given]
+        node = self.context.graph.create("prim::ListConstruct", items, 1)
+        self.context.graph.insertNode(node)
+        of_tensors = any(
+            isinstance(item, torch.Tensor) or (isinstance(item, Tensor) and item.shape != ir.Shape([]))
+            for item in given
+        )
+        element = torch._C.TensorType.get() if of_tensors else torch._C.IntType.get()
+        node.output().setType(torch._C.ListType(element))
+        return node.output()
+
+    def original_node(
+        self, kind: str, arguments: Sequence[Any], outputs: Sequence[tuple[ir.DataType | None, Any]]
+    ) -> None:
+        """Sets `g.original_node`: the operator as TorchScript would have it, its outputs with dtype and sizes."""
+        values = [each for each in arguments if isinstance(each, torch._C.Value)]
+        node = self.context.graph.create(kind, values, len(outputs))
+        for output, (dtype, shape) in zip(node.outputs(), outputs, strict=True):
+            if dtype is not None and shape is not None:
+                _set_type(output, dtype, shape)
+        self.context.original_node = node
+
+
+def _set_type(value: Any, dtype: ir.DataType, shape: Sequence[Any]) -> None:
+    sizes = [size if isinstance(size, int) else None for size in shape]
+    _torchscript.set_tensor_type(value, tensors.torch_dtype(dtype), sizes)
+
+
+def _number(given: Any) -> torch.Tensor:
+    if isinstance(given, bool):
+        return torch.tensor(given)
+    if isinstance(given, int):
+        return torch.tensor(given, dtype=torch.int64)
+    if isinstance(given, float):
+        return torch.tensor(given, dtype=torch.float64)
+    raise TranslationError(f"Symbolic functions have no form for an argument of type {type(given).__name__}.")
+
+
+def _code(given: Any) -> int:
+    """torch's own number of a dtype, layout or memory format, as its schemas count them."""
+    if isinstance(given, torch.dtype):
+        return _torchscript.scalar_type_code(given)
+    order = (
+        (torch.strided, torch.sparse_coo, torch.sparse_csr, torch._mkldnn)
+        if isinstance(given, torch.layout)
+        else (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+    )
+    return order.index(given)
+
+
+@contextlib.contextmanager
+def failing(function: Callable[..., Any]) -> Iterator[None]:
+    """Whatever a symbolic function raises becomes a TranslationError with the user's file and line."""
+    try:
+        yield
+    except OpbridgeError as error:
+        line = raised_at(error)
+        where = f" at {line}" if line is not None else ""
+        raise TranslationError(f"The symbolic function {of_function(function)}{where}: {error}") from error
+    except Exception as error:
+        place = str(raised_at(error) or of_function(function))
+        kind = "" if isinstance(error, (RuntimeError, TypeError, ValueError)) else f"{type(error).__name__}: "
+        text = " ".join(str(error).split()) or type(error).__name__
+        if "owningGraph()" in text:
+            text = "It used a value of another graph. Keep no value from one call to the next"
+        shown = f" Its parameters are {inspect.signature(function)}." if isinstance(error, TypeError) else ""
+        raise TranslationError(
+            f"The symbolic function {of_function(function)} raised at {place}: {kind}{text.rstrip('.')}.{shown}"
+        ) from error

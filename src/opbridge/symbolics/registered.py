@@ -1,0 +1,116 @@
+"""The symbolic functions that users registered: in torch's registry, or with `@opbridge.symbolic`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from opbridge.errors import UsageError
+from opbridge.registry import Registry, Translation, operator_called
+from opbridge.sources import of_function
+
+__all__ = ["PYTHON_OPERATOR", "symbolic", "with_registered"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+PYTHON_OPERATOR = "prim::PythonOp"
+"""The operator that stands for every torch.autograd.Function without a symbolic function of its own."""
+
+_SPELLINGS = {"aten::prim_PythonOp": PYTHON_OPERATOR, "::prim_PythonOp": PYTHON_OPERATOR}
+
+_NOT_THE_USERS = ("torchvision.ops.", "opbridge.")
+
+_ours: dict[tuple[str, int], Callable[..., Any]] = {}
+
+
+def symbolic(operator: str, *, opset: int = 9) -> Callable[[_Function], _Function]:
+    """Registers a symbolic function for an operator; what torch.onnx.register_custom_op_symbolic does, as a decorator.
+
+    The function is called as `function(g, *arguments)`: the operator's arguments in the order of its schema, tensors
+    and everything else as values of `g`'s graph, as `torch.onnx.symbolic_helper` expects them.
+
+    Args:
+        operator: `namespace::name`, which stands for all overloads, or "prim::PythonOp" for every
+            torch.autograd.Function without a `symbolic` of its own.
+        opset: The first opset that it can be used with. Of several, the newest one not above the requested opset is
+            taken.
+
+    Raises:
+        UsageError: A name that is no operator's, or another function is registered for the operator and opset.
+
+    Example:
+        >>> @opbridge.symbolic("mylib::foo", opset=13)
+        ... def foo(g, x, alpha):
+        ...     return g.op("Mul", x, alpha)
+    """
+    name = _SPELLINGS.get(operator, operator_called(operator))
+
+    def register(function: _Function) -> _Function:
+        known = _ours.get((name, opset))
+        if known is not None and not _is_same(known, function):
+            raise UsageError(_twice(name, opset, known, function))
+        _ours[name, opset] = function
+        return function
+
+    return register
+
+
+def with_registered(registry: Registry) -> Registry:
+    """A registry and, before our translations in it, every symbolic function that users registered.
+
+    Raises:
+        UsageError: Two different functions are registered for one operator and opset, or one for an operator that torch
+            does not have.
+    """
+    found = dict(_ours)
+    for name, opset, function in _in_torch():
+        known = found.setdefault((name, opset), function)
+        if not _is_same(known, function):
+            raise UsageError(_twice(name, opset, known, function))
+    if not found:
+        return registry
+    merged = Registry({operator: list(entries) for operator, entries in registry.entries.items()})
+    for (name, opset), function in found.items():
+        if name != PYTHON_OPERATOR and not _exists(name):
+            raise UsageError(
+                f"A symbolic function is registered for {name}, and torch has no operator of that name: "
+                f"{of_function(function)}. Import or load the library that defines it first, or correct the name."
+            )
+        merged.add(Translation(name, function, opset, "user", form="symbolic"))
+    return merged
+
+
+def _in_torch() -> Iterator[tuple[str, int, Callable[..., Any]]]:
+    import sys
+
+    if "torch.onnx" not in sys.modules:  # nobody can have registered anything
+        return
+    from opbridge import _torchscript
+
+    for name, opset, function in _torchscript.registered_by_users():
+        # torchvision registers some when it is imported, which is nobody's wish; ours cover the same operators.
+        if not getattr(function, "__module__", "").startswith(_NOT_THE_USERS):
+            yield _SPELLINGS.get(name, name), opset, function
+
+
+def _exists(name: str) -> bool:
+    from opbridge import _torch
+
+    return _torch.has_operator(name)
+
+
+def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
+    """Whether one is the other, or takes its place: a notebook's cell was run again, a module reloaded."""
+    return known is function or (
+        getattr(known, "__module__", None) == getattr(function, "__module__", None)
+        and getattr(known, "__qualname__", "") == getattr(function, "__qualname__", " ")
+        and "<lambda>" not in getattr(function, "__qualname__", "")
+        and of_function(known) == of_function(function)
+    )
+
+
+def _twice(name: str, opset: int, known: Callable[..., Any], function: Callable[..., Any]) -> str:
+    return (
+        f"{name} has two symbolic functions for opset {opset}: {of_function(known)} and {of_function(function)}. "
+        "Remove one (torch.onnx.unregister_custom_op_symbolic takes one back), or register one for another opset."
+    )

@@ -1,0 +1,79 @@
+"""Our translations in torch's registry of symbolic functions, and out of it again."""
+
+from __future__ import annotations
+
+import functools
+from types import TracebackType
+
+from opbridge import _torchscript, opsets
+from opbridge.errors import UsageError
+from opbridge.registry import default_registry
+from opbridge.symbolics.bridging import as_symbolic, translations_by_base_name
+
+__all__ = ["Registered", "register_symbolics"]
+
+
+class Registered:
+    """What `register_symbolics` registered, until it is removed. A context manager that removes it at its end.
+
+    Attributes:
+        names: The operators, as TorchScript names them.
+    """
+
+    def __init__(self, entries: list[tuple[str, int, object]]) -> None:
+        self._entries = entries
+        self.names = tuple(dict.fromkeys(name for name, _, _ in entries))
+
+    def remove(self) -> None:
+        """Takes everything out of torch's registry again. Once is enough; more does nothing."""
+        entries, self._entries = self._entries, []
+        _torchscript.take_back(entries)
+
+    def __enter__(self) -> Registered:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<{len(self.names)} operators registered with torch.onnx>" if self._entries else "<nothing registered>"
+
+
+def register_symbolics(opset_version: int | None = None) -> Registered:
+    """Hands opbridge's and the user's translations to `torch.onnx.export(dynamo=False)`.
+
+    Where a translation cannot do without the size of a tensor, which a trace does not tell, torch's own symbolic
+    function is called in its place. What a user has registered with `torch.onnx.register_custom_op_symbolic` stays in
+    force.
+
+    Args:
+        opset_version: The opset to register for; by default every one that the TorchScript exporter builds for.
+
+    Returns:
+        A handle; its `remove()` brings torch's registry back to what it was. It is a context manager too.
+
+    Raises:
+        UsageError: an opset that the TorchScript exporter does not build for.
+
+    Example:
+        >>> with opbridge.register_symbolics():
+        ...     torch.onnx.export(model, args, "model.onnx", dynamo=False)
+    """
+    newest = _torchscript.newest_opset()
+    if opset_version is None:
+        versions = range(opsets.OLDEST, newest + 1)
+    elif type(opset_version) is int and opsets.OLDEST <= opset_version <= newest:
+        versions = range(opset_version, opset_version + 1)
+    else:
+        raise UsageError(
+            f"opset_version={opset_version!r} is out of range: torch.onnx's TorchScript exporter builds for opset "
+            f"{opsets.OLDEST} to {newest} with opbridge's translations."
+        )
+    _torchscript.load_builtin_symbolics()
+    functions = {}
+    for name, entries in translations_by_base_name(default_registry()).items():
+        builtin = functools.partial(_torchscript.builtin_symbolic, name)
+        # torchlib's translations are of use where torch has no symbolic function.
+        if builtin(newest) is None or any(entry.origin != "torchlib" for entry in entries):
+            functions[name] = as_symbolic(entries, fallback=builtin)
+    return Registered(_torchscript.hand_over(functions, versions))

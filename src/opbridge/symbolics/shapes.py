@@ -1,0 +1,234 @@
+"""The shapes of what a torch.autograd.Function returns, where the example's do not settle them.
+
+1. A function given with `opbridge.shape_of` decides.
+2. With sizes that are all known: those of the example, unless they depend on values. They do where ONNX cannot infer
+   them from what `symbolic` builds, and `forward` does not run on tensors without data either; such sizes become
+   unknown ones, as those of `nonzero` are.
+3. With dynamic sizes: what `forward` gives on tensors without data; where it does not run on them (a binding, NumPy,
+   `.tolist()`), what ONNX infers from what `symbolic` builds; a size that it cannot infer is an unknown one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import torch
+
+from opbridge import _torch
+from opbridge.builder import Builder
+from opbridge.errors import CaptureError, OpbridgeError
+from opbridge.saving import tensors as tensor_data
+from opbridge.sources import of_function
+from opbridge.symbolics.calling import build_function
+from opbridge.symbolics.functions import FunctionCall, shape_function
+
+__all__ = ["Inference"]
+
+_Shape = list[Any]
+
+
+class Inference:
+    """Finds the shapes of one capture's calls.
+
+    Args:
+        forward: Runs a class's own `forward` on its arguments.
+        opset: The opset that symbolic functions are asked for.
+        fixed: Whether sizes that depend on values are taken to be the example's.
+        names: What the user calls the sizes of the inputs, by place (`x.shape[0]`): those of one name are one size.
+
+    Attributes:
+        unknown: Names of the classes that gave sizes which are known only at run time.
+        fixed: Names of the classes whose sizes would be unknown and were fixed.
+    """
+
+    def __init__(
+        self, forward: Callable[[type, Sequence[Any]], Any], opset: int, *, fixed: bool, names: Mapping[str, str]
+    ) -> None:
+        self._forward = forward
+        self._opset = opset
+        self._fix = fixed
+        self._names = names
+        self._known: dict[Any, list[_Shape | None] | None] = {}
+        self.unknown: dict[str, None] = {}
+        self.fixed: dict[str, None] = {}
+
+    def shapes(self, call: FunctionCall, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]) -> list[_Shape]:
+        """The shapes of the tensors that a call returns.
+
+        Args:
+            call: The call.
+            tensors: Its tensors, without data; called where torch allows new unknown sizes.
+            sizes: Its symbolic sizes.
+
+        Raises:
+            CaptureError: They cannot be found out; or the user's function gives something else.
+        """
+        recorded = [list(record.shape) for record in call.outputs if record.shape is not None]
+        rule = shape_function(call.cls)
+        if rule is not None:
+            return _by_rule(rule, call, tensors, sizes, recorded)
+        dynamic = any(isinstance(size, torch.SymInt) for size in [*sizes, *(n for each in tensors for n in each.shape)])
+        if not dynamic:
+            return self._where_known(call, tensors, sizes, recorded)
+        run = self._on_fakes(call, tensors, sizes)
+        if run is not None:
+            return run
+        inferred = self._by_onnx(call, tensors, sizes)
+        if inferred is None or any(shape is None for shape in inferred):
+            raise CaptureError(
+                f"The sizes of what {call.cls.__qualname__} returns cannot be found out for dynamic shapes: its "
+                "forward does not run on tensors without data, and ONNX cannot infer them from what its symbolic "
+                f"builds. Give them: @opbridge.shape_of({call.cls.__name__}) over a function of forward's arguments "
+                "that returns the shape; or export without dynamic shapes."
+            )
+        return self._with_unknown(call, inferred, recorded)
+
+    def _where_known(
+        self, call: FunctionCall, tensors: Sequence[torch.Tensor], sizes: Sequence[Any], recorded: list[_Shape]
+    ) -> list[_Shape]:
+        key = _key(call, tensors, sizes)
+        if key not in self._known:
+            self._known[key] = self._by_onnx(call, tensors, sizes)
+        inferred = self._known[key]
+        # What ONNX knows nothing of at all, a kernel of the user's own, says nothing about values either.
+        if inferred is None or not any(shape is not None and None in shape for shape in inferred):
+            return recorded
+        run = self._on_fakes(call, tensors, sizes)
+        if run is not None and all(isinstance(size, int) for shape in run for size in shape):
+            return recorded
+        return self._with_unknown(call, inferred, recorded)
+
+    def _with_unknown(
+        self, call: FunctionCall, inferred: Sequence[_Shape | None], recorded: list[_Shape]
+    ) -> list[_Shape]:
+        if self._fix:
+            self.fixed[call.cls.__qualname__] = None
+            return [
+                [size if given is None else given for given, size in zip(shape or known, known, strict=True)]
+                for shape, known in zip(inferred, recorded, strict=True)
+            ]
+        shapes = []
+        for shape, known in zip(inferred, recorded, strict=True):
+            shape = known if shape is None or len(shape) != len(known) else shape
+            if None in shape:
+                self.unknown[call.cls.__qualname__] = None
+            shapes.append([torch.library.get_ctx().new_dynamic_size() if size is None else size for size in shape])
+        return shapes
+
+    def _on_fakes(
+        self, call: FunctionCall, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]
+    ) -> list[_Shape] | None:
+        """The shapes that `forward` gives on tensors without data, or None where it does not run on them."""
+        env = next((mode.shape_env for each in tensors if (mode := getattr(each, "fake_mode", None))), None)
+        try:
+            with torch.no_grad(), _torch.sizes_of_no_account(env):
+                returned = self._forward(call.cls, call.arguments(tensors, sizes))
+        except Exception:
+            return None
+        values = [returned] if call.single else list(returned)
+        found = [value for value in values if isinstance(value, torch.Tensor)]
+        if len(found) != sum(record.shape is not None for record in call.outputs):
+            return None
+        known = _torch.unknown_symbols([*tensors, *sizes])
+        if any(_torch.unknown_symbols([value]) - known for value in found):
+            return None  # it made sizes of values
+        return [list(value.shape) for value in found]
+
+    def _by_onnx(
+        self, call: FunctionCall, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]
+    ) -> list[_Shape | None] | None:
+        """The shapes that ONNX infers from what `symbolic` builds: None for a size or a shape that it does not."""
+        builder = Builder(self._opset)
+        named: dict[str, Any] = {}
+
+        def dim(size: Any) -> int | str:
+            if isinstance(size, int):
+                return size
+            name = self._names.get(_torch.place_of_size(size) or "", str(size))
+            first = named.setdefault(name, size)
+            if first is not size:
+                torch._check(first == size)
+            return name
+
+        inputs = [
+            builder.value(f"x{index}", tensor_data.onnx_dtype(each.dtype), [dim(size) for size in each.shape])
+            for index, each in enumerate(tensors)
+        ]
+        numbers = [
+            builder.value(f"n{index}", ir.DataType.INT64, []) if isinstance(size, torch.SymInt) else size
+            for index, size in enumerate(sizes)
+        ]
+        outputs = [(tensor_data.onnx_dtype(record.dtype), None) for record in call.outputs if record.dtype is not None]
+        try:
+            with builder.translating(), _torch.without_modes():
+                results = build_function(builder, call, inputs, numbers, outputs, [True] * len(outputs))
+        except OpbridgeError:
+            return None  # told when the model is built, with everything else that is missing
+        given = [result for result in results if result is not None]
+        if len(given) < len(results):
+            return None
+        graph = ir.Graph(
+            [*inputs, *(number for number in numbers if isinstance(number, ir.Value))],
+            given,
+            nodes=builder.nodes,
+            initializers=list(builder.constants.values()),
+            opset_imports={"": self._opset, **builder.domains},
+            name="function",
+        )
+        for node in graph.all_nodes():
+            for output in node.outputs:
+                output.shape = None
+        model = ir.Model(graph, ir_version=10, functions=list(builder.functions.values()))
+        try:
+            with _torch.without_modes():
+                inferred = onnx.shape_inference.infer_shapes(ir.to_proto(model), data_prop=True)
+        except Exception:
+            return None
+        found: list[_Shape | None] = []
+        for output in inferred.graph.output:
+            shape = output.type.tensor_type
+            found.append([_size(each, named) for each in shape.shape.dim] if shape.HasField("shape") else None)
+        return found
+
+
+def _size(dim: Any, named: dict[str, Any]) -> Any:
+    if dim.HasField("dim_value"):
+        return dim.dim_value
+    return named.get(dim.dim_param) if dim.HasField("dim_param") else None
+
+
+def _by_rule(
+    rule: Callable[..., Any],
+    call: FunctionCall,
+    tensors: Sequence[torch.Tensor],
+    sizes: Sequence[Any],
+    recorded: list[_Shape],
+) -> list[_Shape]:
+    try:
+        given = rule(*call.arguments(tensors, sizes))
+        shapes = (
+            [list(given)] if len(recorded) == 1 and not _is_list_of_shapes(given) else [list(each) for each in given]
+        )
+    except Exception as error:
+        raise CaptureError(
+            f"The shape function {of_function(rule)} of {call.cls.__qualname__} raised {type(error).__name__}: "
+            f"{error}. It gets forward's arguments after ctx, tensors without data."
+        ) from error
+    if [len(shape) for shape in shapes] != [len(shape) for shape in recorded]:
+        raise CaptureError(
+            f"The shape function {of_function(rule)} gives {shapes} for {call.cls.__qualname__}, whose forward returns "
+            f"shapes such as {recorded}. Return a shape for each output, with as many dimensions."
+        )
+    return shapes
+
+
+def _is_list_of_shapes(given: Any) -> bool:
+    return any(isinstance(each, (list, tuple, torch.Size)) for each in given)
+
+
+def _key(call: FunctionCall, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]) -> Any:
+    described = tuple((each.dtype, tuple(each.shape)) for each in tensors)
+    return call.cls, repr(call.args), described, tuple(map(int, sizes))
