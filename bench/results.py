@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import importlib.metadata
 import os
 import platform
@@ -11,11 +12,25 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 __all__ = ["interleaved", "table", "write_section"]
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "numpy")
+
+
+# CPython keeps the locals of its calls in chunks of 16 KB, which it maps and unmaps as calls cross their ends. Code
+# that happens to call and return there takes up to half as much time again, so each turn starts elsewhere in a chunk:
+# below another number of calls with many locals.
+_DEPTHS, _LOCALS = 10, 200
+_AT_DEPTH = f"""
+def at_depth(depth, call):
+    {" = ".join(f"local_{index}" for index in range(_LOCALS))} = None
+    return at_depth(depth - 1, call) if depth else call()
+"""
+_defined: dict[str, Callable[..., Any]] = {}
+exec(_AT_DEPTH, _defined)
 
 
 def interleaved(
@@ -37,13 +52,18 @@ def interleaved(
     for turn in range(-warm_up, runs):
         # Each turn starts with another contender: who follows whom matters (caches, the memory allocator).
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            start = time.perf_counter()
-            contenders[name]()
-            elapsed = time.perf_counter() - start
+            gc.collect()  # or else one pays for what another left behind
+            elapsed = _defined["at_depth"](turn % _DEPTHS, lambda name=name: _timed(contenders[name]))
             tidy()
             if turn >= 0:
                 seconds[name].append(elapsed)
     return seconds
+
+
+def _timed(contender: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    contender()
+    return time.perf_counter() - start
 
 
 def median(seconds: Sequence[float]) -> float:

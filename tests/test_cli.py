@@ -135,7 +135,7 @@ def test_check(calls, capsys):
     assert capsys.readouterr().out == "building\nthe plan as text\n"
     name, args, keywords = calls.made[0]
     assert (name, args) == ("check", (abs, (1,)))
-    assert keywords == {"kwargs": {"k": 2}, "opset_version": 19, "dynamic_shapes": [3]}
+    assert keywords == {"kwargs": {"k": 2}, "opset_version": 19, "dynamic_shapes": [3], "input_names": ["x"]}
 
 
 def test_check_with_something_missing_ends_with_one(calls, capsys):

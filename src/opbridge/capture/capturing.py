@@ -131,7 +131,7 @@ def capture(
     fit_signature(module, args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
     named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
-    run = _Run(module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
+    run = _Run(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
     with run.keeping_functions():
         program = run.program()
     leaves = pytree.tree_leaves((args, kwargs))
@@ -150,6 +150,7 @@ class _Run:
 
     def __init__(
         self,
+        model: Any,
         module: torch.nn.Module,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -157,6 +158,7 @@ class _Run:
         functions: Functions,
         thorough: bool = True,
     ) -> None:
+        self.model = model
         self.module = module
         self.args = args
         self.kwargs = kwargs
@@ -253,7 +255,9 @@ class _Run:
         return program
 
     def _recorded(self) -> ExportedProgram:
-        """The capture; the model itself is run before it only where it turns out to call classes that stay whole."""
+        """The capture; before it the model itself is run, where it calls classes that stay whole."""
+        if self.functions.likely(self.model) and not self.functions.records:
+            self._record()
         try:
             program = self._twice()
         except Exception:

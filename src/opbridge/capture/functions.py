@@ -1,7 +1,7 @@
 """Keeps classes of torch.autograd.Function whole while a model is captured.
 
-1. Where the model turns out to call such a class, it runs once as it is, on the example inputs; each call is noted
-   with what it returned.
+1. Where the model looks like calling such a class, or turns out to, it runs once as it is, on the example inputs; each
+   call is noted with what it returned.
 2. During the capture, the call becomes one operator (`opbridge.symbolics.functions`), and `forward` is not run. Which
    call is which is known by their order.
 
@@ -65,6 +65,12 @@ class Functions:
         self._position = 0
         self._thread = threading.get_ident()
         self.inference = self._inference(fixed=False)
+
+    def likely(self, model: Any) -> bool:
+        """Whether a model looks like one that calls such a class: one is defined in the file of a part of it."""
+        parts = model.modules() if isinstance(model, torch.nn.Module) else ()
+        files = {type(part).__module__ for part in parts} | {getattr(model, "__module__", None)}
+        return any(cls.__module__ in files for cls in self.classes)
 
     def fix_sizes(self) -> None:
         """From here on, sizes that depend on values are taken to be the example's."""
