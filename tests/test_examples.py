@@ -12,6 +12,8 @@ EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 
 # What must be seen, by example.
 SEEN = {
+    "one_cpp_file": ["verified"],
+    "dynamic_convolution": ["opbridge_ops::dynamic_conv", "verified"],
     "deform_net": ["torchvision::deform_conv2d", "aten::cdist", "verified", "five images"],
     "own_mapping": ["['Asinh']", "aten::asinh", "verified"],
     "onnxscript_function": ["custom-onnx-script::Selu", "1 function", "verified"],

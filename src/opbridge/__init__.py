@@ -7,6 +7,8 @@ opbridge.verify("model.onnx", model, args)             # compare a file with PyT
 
 @opbridge.translation("mylib::foo")                    # teach it an operator
 def foo(x, y, alpha: float = 1.0): ...
+
+ops = opbridge.load("my_add.cpp")                      # an operator of one's own, from one C++ file
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from opbridge.errors import (
+        BuildError,
         CaptureError,
+        KernelError,
         MissingOperators,
         ModelFileError,
         OpbridgeError,
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
         UsageError,
         VerificationError,
     )
+    from opbridge.kernels.build import build
+    from opbridge.kernels.load import load
     from opbridge.pipeline import check, export
     from opbridge.plan import Plan, PlanRow
     from opbridge.program import Program, session
@@ -39,7 +45,9 @@ if TYPE_CHECKING:
 # Where each public name is defined. Nothing is imported before it is used: `import opbridge` stays quick, and the parts
 # that run a model do not need torch.
 _HOMES = {
+    "BuildError": "errors",
     "CaptureError": "errors",
+    "KernelError": "errors",
     "MissingOperators": "errors",
     "ModelFileError": "errors",
     "OpbridgeError": "errors",
@@ -51,8 +59,10 @@ _HOMES = {
     "UsageError": "errors",
     "Verification": "verification",
     "VerificationError": "errors",
+    "build": "kernels.build",
     "check": "pipeline",
     "export": "pipeline",
+    "load": "kernels.load",
     "register_symbolics": "symbolics.registering",
     "session": "program",
     "shape_of": "symbolics.functions",
@@ -63,7 +73,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "BuildError",
     "CaptureError",
+    "KernelError",
     "MissingOperators",
     "ModelFileError",
     "OpbridgeError",
@@ -75,8 +87,10 @@ __all__ = [
     "UsageError",
     "Verification",
     "VerificationError",
+    "build",
     "check",
     "export",
+    "load",
     "register_symbolics",
     "session",
     "shape_of",

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import logging
 import os
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -410,6 +411,17 @@ def _readable_source(name: str) -> str:
     """`L['x'].size()[0]` as `x.shape[0]`."""
     head, _, rest = name.removeprefix("L['").partition("']")
     return (head + rest).replace(".size()[", ".shape[")
+
+
+def forget_dispatch(op: torch._ops.OpOverload) -> None:
+    """Looks up an operator's kernels anew, as a call before the last of them was registered may have noted others."""
+    op._dispatch_cache.clear()
+
+
+def library_path() -> str:
+    """libtorch, which is loaded."""
+    names = {"darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}
+    return os.path.join(os.path.dirname(torch.__file__), "lib", names.get(sys.platform, "libtorch_cpu.so"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -261,6 +261,52 @@ def ops(
     return Answer({**document, "near": near}, lambda screen: console.print_not_covered(screen, pattern, near), ok=False)
 
 
+@app.command()
+def build(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.cpp...", help="The kernels.", show_default=False)],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The library to write.", show_default="beside the first file"),
+    ] = None,
+    debug: Annotated[bool, typer.Option("-g", help="For a debugger; every index into a tensor is checked.")] = False,
+    sanitize: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Sanitizers: address, undefined, leak, thread.")
+    ] = None,
+    flag: Annotated[
+        list[str] | None, typer.Option(metavar="FLAG", help="A further flag for the compiler; repeat it for more.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Build kernels from C++ into one library that PyTorch and ONNX Runtime load."""
+    from opbridge.kernels import compiler, library
+
+    sanitizers = _routes(sanitize or [])
+    suffix = compiler.find_compiler().suffix
+    target = output or files[0].with_suffix(suffix)
+    path = opbridge.build(*files, output=target, debug=debug, sanitize=sanitizers, flags=tuple(flag or ()))
+    settings = compiler.Settings(debug, sanitizers, tuple(flag or ()))
+    preload = compiler.find_compiler().preload(settings)
+    operators = [] if sanitizers else [each.schema for each in library.open_library(path).operators]
+    document = {"ok": True, "library": str(path), "bytes": path.stat().st_size, "operators": operators}
+    if preload is not None:
+        document["preload"] = preload
+    return Answer(document, lambda screen: console.print_build(screen, path, operators, preload))
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The operator's name, as my_add.", show_default=False)],
+    folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path("."),
+    as_json: JsonOption = False,
+) -> Answer:
+    """Begin an operator of your own: a C++ file, a test and a model, which work as they are."""
+    from opbridge.kernels import scaffold
+
+    files = scaffold.create(name, folder)
+    document = {"ok": True, "files": [str(file) for file in files]}
+    return Answer(document, lambda screen: console.print_new(screen, files))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line.
 

@@ -19,9 +19,12 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from opbridge.kernels import library
 from opbridge.wording import listed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from opbridge.plan import Plan, PlanRow
     from opbridge.program import Program
     from opbridge.raw import Raw
@@ -31,9 +34,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Stages",
     "aligned",
+    "print_build",
     "print_catalogue",
     "print_error",
     "print_export",
+    "print_new",
     "print_plan",
     "print_raw",
     "print_verification",
@@ -343,10 +348,14 @@ def _worst_rows(verification: Verification) -> Iterator[tuple[str, str, str]]:
 
 def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     path = program.path
-    if program.kernels:
+    at_hand = [each for each in map(library.find, program.kernels) if each is not None]
+    if len(at_hand) < len(program.kernels):
         names = listed(program.kernels, _MOST_KERNELS)
         yield "next", f"register a library with kernels for {names} in onnxruntime.SessionOptions, then", ""
         yield "", f"opbridge.session('{path}', options=options)", ""
+    elif any(each in library.loaded() for each in at_hand):
+        paths = ", ".join(dict.fromkeys(f"'{each.path}'" for each in at_hand if each in library.loaded()))
+        yield "next", f"opbridge.session('{path}', kernels=[{paths}]) runs it, also without torch", ""
     elif program.plan.routes().keys() & {"kernel", "aten", "fallthrough"}:
         yield "next", f"opbridge.session('{path}') runs it with its kernels loaded", ""
     else:
@@ -380,6 +389,23 @@ def print_catalogue(console: Console, rows: Sequence[Translation]) -> None:
         table.add_row(operator, Text(route, _STYLES.get(route, "")), *rest)
     console.print(table)
     console.print(Text(summary, "bold"))
+
+
+def print_build(console: Console, path: Path, operators: Sequence[str], preload: str | None) -> None:
+    """The library that `opbridge build` wrote, and what it has."""
+    rows = [("library", f"{path} ({size(path.stat().st_size)})"), *(("operator", schema) for schema in operators)]
+    rows.append(("next", f"opbridge.load('{path}'), or opbridge.session(model, kernels=['{path}'])"))
+    if preload is not None:
+        rows.append(("", f"with LD_PRELOAD={preload} ASAN_OPTIONS=detect_leaks=0 in the environment"))
+    _plain(console, aligned(rows))
+
+
+def print_new(console: Console, files: Sequence[Path]) -> None:
+    """What `opbridge new` wrote, and what to do with it."""
+    kernel, test, model = files
+    rows = [("kernel", str(kernel)), ("test", str(test)), ("model", str(model)), ("next", f"pytest {test}")]
+    rows.append(("", f"opbridge export {model}:build -o {model.with_suffix('.onnx').name}"))
+    _plain(console, aligned(rows))
 
 
 def print_not_covered(console: Console, pattern: str, near: Sequence[str]) -> None:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from opbridge.verification import Verification
 
 __all__ = [
+    "BuildError",
     "CaptureError",
+    "KernelError",
     "MissingOperators",
     "ModelFileError",
     "OpbridgeError",
@@ -56,6 +58,18 @@ class SaveError(OpbridgeError):
 
 class ModelFileError(OpbridgeError):
     """An ONNX file that does not exist, is damaged, or that the runtime refuses to load."""
+
+
+class BuildError(OpbridgeError):
+    """A kernel does not compile, or there is no compiler; the message is the compiler's."""
+
+    exit_status = 1
+
+
+class KernelError(OpbridgeError):
+    """A library of kernels cannot be used: it is none, its schema and functions disagree, or its name is taken."""
+
+    exit_status = 1
 
 
 class MissingOperators(OpbridgeError):

@@ -1,11 +1,11 @@
-"""Which kernels a model needs that its runtime does not have.
+"""Which kernels a model needs beyond its runtime's own, and which of them are at hand.
 
 A node needs one where its domain is neither ONNX's nor the runtime's own, and no function of the model defines it:
 
     1. Nodes of the routes `aten` and `fallthrough` were asked for (`allow=`, `routes=`): the file is written.
-    2. Nodes that a translation or symbolic function built take the route `kernel`. Where the runtime has no kernel for
-       them the operator is missing, unless somebody vouches for one: `custom_opsets=` names the domain, or
-       `fallthrough` is allowed.
+    2. Nodes that a translation or symbolic function built take the route `kernel`. Where neither a library that is
+       loaded (`opbridge.load`) nor one that comes with opbridge has a kernel for them, the operator is missing, unless
+       somebody vouches for one: `custom_opsets=` names the domain, or `fallthrough` is allowed.
     3. What is written and cannot be run here is not verified, and the plan says why.
 """
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from opbridge.aten_node import DOMAIN as ATEN
+from opbridge.kernels import library
 from opbridge.plan import Plan, Problem
 from opbridge.wording import listed
 
@@ -31,19 +32,21 @@ _MOST_NAMED = 4
 
 @dataclass
 class Need:
-    """An operator of a domain that the runtime does not know.
+    """An operator of a domain that the runtime does not know by itself.
 
     Attributes:
         domain: Its domain.
         op_type: Its name.
         built_for: The model's operators whose translation built it.
         asked_for: The model's operators that became it by the routes `aten` and `fallthrough`.
+        at_hand: Whether a library that is loaded or comes with opbridge has a kernel for it.
     """
 
     domain: str
     op_type: str
     built_for: list[str] = field(default_factory=list)
     asked_for: list[str] = field(default_factory=list)
+    at_hand: bool = False
 
     @property
     def name(self) -> str:
@@ -70,6 +73,8 @@ def needs(model: ir.Model, target: Target) -> list[Need]:
             operators = need.asked_for if "opbridge.route" in node.metadata_props else need.built_for
             if operator not in operators:
                 operators.append(operator)
+    for need in found.values():
+        need.at_hand = library.find(need.name) is not None
     return list(found.values())
 
 
@@ -110,7 +115,7 @@ def settle(
     to_kernel = {row.operator for row in plan.rows if row.route == "kernel"}
     for operator, built in called.items():
         names = ", ".join(need.name for need in built)
-        lacking = [need for need in built if need.domain not in custom_opsets]
+        lacking = [need for need in built if need.domain not in custom_opsets and not need.at_hand]
         if plan.is_pinned(operator) and operator not in to_kernel:
             reason = f"It is pinned to another route than 'kernel', and its translation builds {names}."
             problems[operator] = Problem(reason, "Pin it to the route kernel, or to none.")
@@ -123,7 +128,8 @@ def settle(
     for operator in to_kernel - called.keys():
         reason = "It is pinned to the route 'kernel', and what its translation builds needs no kernel."
         problems[operator] = Problem(reason, "Pin it to another route, or to none.")
-    unverified = f"{runtime} has no kernel for {listed([str(need) for need in found], _MOST_NAMED)}" if found else ""
+    absent = [str(need) for need in found if not need.at_hand]
+    unverified = f"{runtime} has no kernel for {listed(absent, _MOST_NAMED)}" if absent else ""
     names_by_operator = {operator: [need.name for need in built] for operator, built in called.items()}
     return plan.with_kernels(names_by_operator, tuple(need.name for need in found), unverified), problems
 
@@ -132,7 +138,8 @@ def _remedy(lacking: Collection[Need]) -> str:
     """What to do about kernels that the runtime does not have."""
     versions = ", ".join(f'"{domain}": 1' for domain in dict.fromkeys(need.domain for need in lacking))
     return (
-        f"Name its domain in custom_opsets={{{versions}}} to vouch for a kernel that you register when you load the "
-        "file (SessionOptions.register_custom_ops_library), or allow the route fallthrough: the file is then "
-        "written, and not verified."
+        "Load the library that has it with opbridge.load, if it was built with opbridge. Or name its domain in "
+        f"custom_opsets={{{versions}}} to vouch for a kernel that you register when you load the file "
+        "(SessionOptions.register_custom_ops_library), or allow the route fallthrough: the file is then written, and "
+        "not verified."
     )

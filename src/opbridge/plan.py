@@ -131,7 +131,7 @@ class Plan:
         opset: The opset that it is planned for.
         target: The runtime that it is planned for.
         notes: What a person should know about the capture.
-        kernels: What the model calls and the runtime at hand has no kernel for, as "domain::name"; known after
+        kernels: What the model calls that the runtime has no kernel for by itself, as "domain::name"; known after
             translation.
         unverified: Why the model cannot be run here; "" where it can.
     """

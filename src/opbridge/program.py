@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,8 @@ class Program:
         path: Where it was saved; None before that.
         files: The files that saving wrote: the model, and its weights where they stand beside it.
         verification: The comparison with PyTorch; None where none was made.
-        kernels: What the model calls and the runtime here has no kernel for, as "domain::name".
+        kernels: What the model calls that the runtime has no kernel for by itself, as "domain::name". `session` knows
+            those that come with opbridge, and takes the libraries of others.
         unverified: Why it could not be compared although that was asked for; "" where it was, or was not asked for.
         timings: Seconds that each stage took, by its name.
     """
@@ -72,22 +74,28 @@ class Program:
         return writer.to_bytes(self.model)
 
     def session(self, **options: Any) -> onnxruntime.InferenceSession:
-        """An ONNX Runtime session with this model.
+        """An ONNX Runtime session with this model, and with the kernels that this process has loaded.
 
         Args:
-            **options: `providers`, `options` and `threads`, as `opbridge.session` takes them.
+            **options: `kernels`, `providers`, `options` and `threads`, as `opbridge.session` takes them.
 
         Raises:
             ModelFileError: ONNX Runtime refuses the model.
         """
-        return session(self.path if self.path is not None else self.to_bytes(), **options)
+        from opbridge.runtimes import onnxruntime as runtime
+
+        return runtime.session(self.path if self.path is not None else self.to_bytes(), loaded=True, **options)
 
 
-def session(model: str | os.PathLike[str] | bytes, **options: Any) -> onnxruntime.InferenceSession:
+def session(
+    model: str | os.PathLike[str] | bytes, *, kernels: Sequence[str | os.PathLike[str]] = (), **options: Any
+) -> onnxruntime.InferenceSession:
     """An ONNX Runtime session with a model that opbridge exported; torch is not needed.
 
     Args:
         model: The file, or its bytes.
+        kernels: Libraries with kernels that the model needs, by their paths; those that come with opbridge are found
+            without. A model names no library, so that none is loaded that you do not name.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool).
 
@@ -96,4 +104,4 @@ def session(model: str | os.PathLike[str] | bytes, **options: Any) -> onnxruntim
     """
     from opbridge.runtimes import onnxruntime as runtime
 
-    return runtime.session(model, **options)
+    return runtime.session(model, kernels=kernels, **options)

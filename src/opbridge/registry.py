@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 from opbridge.errors import UsageError
 from opbridge.opsets import OLDEST, WRITTEN_FOR
 
-__all__ = ["Registry", "Translation", "catalogue", "default_registry", "translation", "translation_table"]
+__all__ = ["Registry", "Translation", "add_kernel", "catalogue", "default_registry", "translation", "translation_table"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::\w+(\.\w+)?")
 
-_ORDER = {"user": 0, "opbridge": 1, "torchlib": 2}
+_ORDER = {"user": 0, "kernel": 1, "opbridge": 2, "torchlib": 3}
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,10 @@ class Translation:
         function: Called with the operator's arguments in its schema's order: tensors as values of the graph, the rest
             as Python values, dtypes as ONNX element types (-1 for None).
         opset: The opset that it is written for; `since` is the first that it is used with.
-        origin: Whose it is: "user", "opbridge" or "torchlib".
+        origin: Whose it is: "user", "opbridge" or "torchlib"; "kernel" for the node of a library's operator.
         complex: Whether it is for complex inputs, which arrive as real tensors with a trailing dimension of 2.
-        route: "standard" where the nodes are built in place, "function" where a call to an ONNX function is.
+        route: "standard" where the nodes are built in place, "function" where a call to an ONNX function is, "kernel"
+            where it is one node that a kernel runs.
         form: "translation", or "symbolic" for a symbolic function, which is called with a graph of torch's and stands
             for every overload of the operator.
         strict: Whether a user has named the opset.
@@ -61,6 +62,8 @@ class Translation:
 
     def describe(self) -> str:
         """In a few words, for the plan."""
+        if self.origin == "kernel":
+            return "kernel"
         what = "translation" if self.form == "translation" else "symbolic function"
         return f"{self.origin} {what}" + (f", opset {self.opset}" if self.opset > 1 else "")
 
@@ -214,6 +217,17 @@ def translation(*operators: str, opset: int | None = None, complex: bool = False
     return register
 
 
+def add_kernel(operator: str, function: Callable[..., Any]) -> None:
+    """Registers the node of an operator that a library of kernels has.
+
+    Args:
+        operator: The operator.
+        function: Builds the node, as a translation does.
+    """
+    _ours.add(Translation(operator, function, 1, "kernel", route="kernel"))
+    _merged.cache_clear()
+
+
 @functools.cache
 def _load_families() -> None:
     """Imports every module of opbridge.translations, whose decorators fill the registry."""
@@ -263,7 +277,8 @@ def translation_table() -> dict[Any, Callable[..., Any]]:
     for operator in _ours.entries:
         entry = _ours.find(operator, 18)
         target = _torch.operator_object(operator)
-        if entry is not None and target is not None:
+        # A kernel's node is built on our own translator only.
+        if entry is not None and target is not None and entry.route != "kernel":
             table[target] = _without_holding(entry.function)
     return table
 

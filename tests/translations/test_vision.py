@@ -9,6 +9,7 @@ from tables import assert_all_match
 from torch.export import Dim
 
 import opbridge
+from opbridge.kernels.builtin import load_builtin
 
 ops = pytest.importorskip("torchvision").ops
 
@@ -67,9 +68,14 @@ def test_deform_conv2d_of_any_batch() -> None:
     )
 
 
-def test_deform_conv2d_before_opset_19() -> None:
-    with pytest.raises(opbridge.MissingOperators, match="opset.*19"):
-        opbridge.export(deform, tuple(deformed(1, 1, bias=True, mask=True)), opset_version=18, verify=False)
+@pytest.mark.parametrize("opset", [11, 18])
+def test_deform_conv2d_before_opset_19(opset: int) -> None:
+    load_builtin()
+    inputs = deformed(2, 4, bias=True, mask=True, reach=3.0)
+    program = assert_matches(deform, *inputs, opset_version=opset, rtol=1e-4, atol=1e-4)
+    assert [(node.domain, node.op_type) for node in program.model.graph] == [("opbridge_ops", "deform_conv2d")]
+    without = [inputs[0], inputs[1], inputs[2], None, None]
+    assert_matches(deform, *without, opset_version=opset, rtol=1e-4, atol=1e-4)
 
 
 def boxes(count: int) -> torch.Tensor:

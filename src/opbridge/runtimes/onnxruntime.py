@@ -14,6 +14,8 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as _native
 
 from opbridge.errors import ModelFileError, UsageError
+from opbridge.kernels import library
+from opbridge.kernels.library import Library
 from opbridge.saving.wire import GRAPH, METADATA, fields, lead
 
 __all__ = ["Kernel", "cpu_kernels", "has_schema", "newest_opset", "session"]
@@ -32,19 +34,23 @@ _REFUSALS: tuple[type[Exception], ...] = (
 def session(
     path_or_bytes: str | os.PathLike[str] | bytes,
     *,
+    kernels: Sequence[str | os.PathLike[str]] = (),
     providers: Sequence[str | tuple[str, dict[str, Any]]] | None = None,
     options: onnxruntime.SessionOptions | None = None,
     threads: int | None = None,
+    loaded: bool = False,
 ) -> onnxruntime.InferenceSession:
     """Loads a model into ONNX Runtime.
 
     Args:
         path_or_bytes: An ONNX file, or the content of one that keeps its weights inside.
+        kernels: Libraries with kernels that the model needs; those that come with opbridge are found without.
         providers: The execution providers, the preferred one first, as ONNX Runtime takes them; None: the CPU's. One
             that the installed ONNX Runtime lacks is an error here, and not passed over.
         options: Session options, with the kernel libraries that the model needs registered; None: ONNX Runtime's own,
             without log output, as every error is raised.
         threads: How many threads an operator may use; set on `options` where both are given.
+        loaded: Whether the libraries that this process has loaded into PyTorch are taken as well.
 
     Raises:
         ModelFileError: The file is missing, damaged or no ONNX file, or ONNX Runtime refuses it.
@@ -52,9 +58,13 @@ def session(
     """
     model, label = _model(path_or_bytes)
     providers = _checked_providers(providers)
+    noted = _noted(model)
+    libraries = _libraries(kernels, noted, loaded)
     if options is None:
+        _refuse_missing(label, noted, libraries)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _SILENT
+    _register(options, libraries)
     if threads is not None:
         if threads < 0:
             raise UsageError(f"threads={threads} is no number of threads; give 1 or more, or 0 for one a core.")
@@ -63,6 +73,76 @@ def session(
         return onnxruntime.InferenceSession(model, options, providers=providers)
     except _REFUSALS as error:
         raise ModelFileError(_explain(model, label, str(error))) from error
+
+
+def _noted(model: str | bytes) -> list[str]:
+    """The kernels that a model says it needs."""
+    try:
+        if isinstance(model, bytes):
+            return _metadata(model, b"opbridge.kernels").split()
+        with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _metadata(content, b"opbridge.kernels").split()
+    except (ValueError, IndexError):  # it is damaged, as ONNX Runtime will say
+        return []
+
+
+def _libraries(kernels: Any, noted: Sequence[str], loaded: bool) -> list[Library]:
+    """The libraries to register, each once: those that are named, and those at hand that the model needs."""
+    if isinstance(kernels, (str, os.PathLike)):
+        kernels = [kernels]
+    found = {each.path: each for each in map(library.open_library, kernels)}
+    having = {name for each in found.values() for name in each.names}
+    at_hand = [*(library.loaded() if loaded else ()), *(library.builtin() if noted else ())]
+    for name in noted:
+        other = next((each for each in at_hand if name in each.names), None) if name not in having else None
+        if other is not None:
+            found[other.path] = other
+            having |= other.names
+    first: dict[str, Library] = {}
+    for each in found.values():
+        for name in each.names:
+            if first.setdefault(name, each) is not each:
+                raise UsageError(f"{first[name].path} and {each.path} both have the kernel {name}. Leave one out.")
+    return list(found.values())
+
+
+def _refuse_missing(label: str, noted: Sequence[str], libraries: Sequence[Library]) -> None:
+    """Says which kernels a model needs and has not got, unless a library keeps to itself what it has."""
+    having = {name for each in libraries for name in each.names}
+    missing = [name for name in noted if name not in having and not has_schema(*name.split("::", 1))]
+    if missing and all(each.is_ours for each in libraries):
+        raise ModelFileError(
+            f"{label} was exported to run with kernels for {', '.join(missing)}, which neither {_RUNTIME} nor a library "
+            "that was named has. Name the libraries that do in kernels=[...]."
+        )
+
+
+def _register(options: onnxruntime.SessionOptions, libraries: Sequence[Library]) -> None:
+    """Registers libraries with a session's options, once however many sessions those are used for."""
+    names = [str(each.path) for each in libraries]
+    if not names or _registered_with(options) == ":".join(names):
+        return
+    ours = [each for each in libraries if each.is_ours]
+    if ours:
+        # ONNX Runtime takes a domain from one library only, so the first one brings the others along.
+        ours[0].bring(ours[1:])
+    for each in [*ours[:1], *(other for other in libraries if not other.is_ours)]:
+        try:
+            options.register_custom_ops_library(str(each.path))
+        except _REFUSALS as error:
+            reason = " ".join(_NOISE.sub("", str(error)).split()).rstrip(".")
+            raise UsageError(f"{_RUNTIME} does not take {each.path} as a library of kernels: {reason}.") from error
+    options.add_session_config_entry(_REGISTERED, ":".join(names))
+
+
+_REGISTERED = "opbridge.kernels"
+
+
+def _registered_with(options: onnxruntime.SessionOptions) -> str:
+    try:
+        return str(options.get_session_config_entry(_REGISTERED))
+    except _REFUSALS:
+        return ""
 
 
 class Kernel(NamedTuple):
@@ -231,7 +311,7 @@ _SHORT_WEIGHTS = re.compile(r"External initializer: (?P<name>\S*) offset: .* are
 _NOISE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+:\d+ [^\n]*\)(?: \[with [^\]]*\])? ")
 
 _BRING_KERNEL = (
-    "Register the shared library that has it (options.register_custom_ops_library, and options= here), or export the "
+    "Register the shared library that has it (kernels=[...] here, or options.register_custom_ops_library), or export the "
     "model again by another route"
 )
 
@@ -298,12 +378,7 @@ def _explain_damage(model: str | bytes, label: str) -> str:
 
 def _noted_kernels(model: str | bytes) -> str:
     """What opbridge noted in a model that needs more kernels than one, as a sentence."""
-    if isinstance(model, bytes):
-        noted = _metadata(model, b"opbridge.kernels")
-    else:
-        with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            noted = _metadata(content, b"opbridge.kernels")
-    names = noted.split()
+    names = _noted(model)
     return f"It was exported to run with kernels for {', '.join(names)}. " if len(names) > 1 else ""
 
 

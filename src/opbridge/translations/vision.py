@@ -12,6 +12,7 @@ from onnxscript import opset19
 from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import const, size
+from opbridge.translations._kernels import kernel
 
 _INT64 = ir.DataType.INT64
 
@@ -49,6 +50,38 @@ def deform_conv2d(
         dilations=[dilation_h, dilation_w],
         group=groups,
         offset_group=offset_groups,
+    )
+
+
+@translation("torchvision::deform_conv2d")
+def deform_conv2d_kernel(
+    input,
+    weight,
+    offset,
+    mask,
+    bias,
+    stride_h: int,
+    stride_w: int,
+    pad_h: int,
+    pad_w: int,
+    dilation_h: int,
+    dilation_w: int,
+    groups: int,
+    offset_groups: int,
+    use_mask: bool,
+):
+    """deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt
+    stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups,
+    bool use_mask) -> Tensor
+    """
+    return kernel(
+        "deform_conv2d",
+        [input, weight, offset, mask if use_mask else None, bias],
+        stride=[stride_h, stride_w],
+        padding=[pad_h, pad_w],
+        dilation=[dilation_h, dilation_w],
+        groups=groups,
+        offset_groups=offset_groups,
     )
 
 

@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 
 from opbridge.errors import SaveError
-from opbridge.program import session
+from opbridge.runtimes.onnxruntime import session
 from opbridge.saving import writer
 from opbridge.symbolics.functions import operator_of
 from opbridge.verification import dynamic_sizes, exchange
@@ -158,5 +158,5 @@ class RuntimeValues:
             with tempfile.TemporaryDirectory(prefix="opbridge") as folder:
                 path = Path(folder) / "model.onnx"
                 writer.save(model, path, external_data=True)
-                return exchange.run(session(path, options=options), self._feeds, names)
-        return exchange.run(session(content, options=options), self._feeds, names)
+                return exchange.run(session(path, options=options, loaded=True), self._feeds, names)
+        return exchange.run(session(content, options=options, loaded=True), self._feeds, names)

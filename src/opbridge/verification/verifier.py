@@ -21,7 +21,8 @@ from torch.utils import _pytree as pytree
 from opbridge.capture import capture as take_capture
 from opbridge.capture.wrapping import register_containers
 from opbridge.errors import CaptureError, ModelFileError, UsageError
-from opbridge.program import Program, session
+from opbridge.program import Program
+from opbridge.runtimes.onnxruntime import session
 from opbridge.verification import Run, Verification, dynamic_sizes, exchange
 from opbridge.verification.compare import Comparison, compare, dtype_name
 from opbridge.verification.eager import Eager, explain
@@ -80,7 +81,7 @@ def verify_file(
     start = time.perf_counter()
     args, kwargs = _checked(model, args, kwargs)
     name = os.fsdecode(path)
-    loaded = session(name)
+    loaded = session(name, loaded=True)
     capture = None
     if dynamic_shapes is not None:
         # A model that was traced may be one that torch.export cannot capture; the file knows its dimensions too.

@@ -1,0 +1,143 @@
+"""C++ files become one shared library, with the system's compiler."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from opbridge.errors import BuildError, SaveError, UsageError
+from opbridge.kernels.cache import Cache, fingerprint
+from opbridge.kernels.compiler import INCLUDE, Compiler, Settings, find_compiler
+
+__all__ = ["build"]
+
+_HOST = tuple(Path(__file__).parent / name for name in ("host.cpp", "host_ort.cpp"))
+
+_SEPARATE = "-DOPBRIDGE_SEPARATE_HOST"
+
+
+def build(
+    *paths: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    debug: bool = False,
+    sanitize: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> Path:
+    """Builds kernels into one shared library, which PyTorch and ONNX Runtime both load.
+
+    What was built before from the same content, by the same compiler and flags, is taken from the cache.
+
+    Args:
+        *paths: C++ files that include <opbridge/kernel.h>.
+        output: Where to put the library; None leaves it in the cache.
+        debug: With debug information, unoptimised, and with every index into a tensor checked.
+        sanitize: Sanitizers to build with: "address", "undefined", "leak", "thread".
+        flags: Further flags for the compiler.
+
+    Returns:
+        The library.
+
+    Raises:
+        BuildError: there is no compiler, or it does not compile a file; the message is the compiler's.
+        UsageError: a file that is not there, or no file.
+    """
+    sources = [_checked(path) for path in paths]
+    if not sources:
+        raise UsageError("build() needs a C++ file, such as build('my_add.cpp').")
+    settings = Settings(debug, tuple(sanitize), tuple(flags))
+    compiler = find_compiler()
+    name = f"{sources[0].stem}{compiler.suffix}"
+    built = _built(compiler, settings, sources, name)
+    return built if output is None else _copied(built, Path(output))
+
+
+def _checked(path: str | os.PathLike[str]) -> Path:
+    source = Path(path)
+    if not source.is_file():
+        raise UsageError(f"There is no file {source}. Name a C++ file; opbridge new NAME writes one to begin with.")
+    return source
+
+
+def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str) -> Path:
+    cache = Cache()
+    given = compiler.flags(settings)
+    # The headers as a whole: every library holds what host.cpp reads of them.
+    own = sorted(INCLUDE.rglob("*.h"))
+    names = [str(source.resolve()) for source in sources]
+    first = fingerprint([compiler.version, *given, *names], [*sources, *_HOST, *own])
+    found = cache.find(first, name)
+    if found is not None:
+        return found
+    with cache.building(first) as folder:
+        found = cache.find(first, name)  # another process has built it meanwhile
+        if found is not None:
+            return found
+        with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
+            host = [pool.submit(_host, cache, compiler, settings, source) for source in _HOST]
+            compiled = pool.map(
+                lambda each: _compiled(compiler, [*given, _SEPARATE], each[1], folder / f"{each[0]}.o"),
+                enumerate(sources),
+            )
+            results = list(compiled)
+            objects = [*(made for made, _ in results), *(part.result() for part in host)]
+        library = folder / name
+        _run(compiler.link(objects, library, settings), f"{' '.join(map(str, sources))} cannot be linked")
+        read = dict.fromkeys(file for _, files in results for file in files)
+        return cache.keep(first, list(read), library, name)
+
+
+def _host(cache: Cache, compiler: Compiler, settings: Settings, source: Path) -> Path:
+    """A part that every library has, compiled."""
+    given = compiler.flags(settings)
+    if not (settings.debug or settings.sanitize or compiler.is_msvc):
+        # Little of it runs in a call, and it is what a first build waits for.
+        given = ["-Og" if flag == "-O3" else flag for flag in given]
+    name = f"{source.stem}.o"
+    first = fingerprint([compiler.version, *given], [source])
+    found = cache.find(first, name)
+    if found is not None:
+        return found
+    with cache.building(first) as folder:
+        found = cache.find(first, name)
+        if found is not None:
+            return found
+        compiled, read = _compiled(compiler, given, source, folder / name)
+        return cache.keep(first, read, compiled, name)
+
+
+def _compiled(compiler: Compiler, flags: Sequence[str], source: Path, into: Path) -> tuple[Path, list[Path]]:
+    """A file compiled, and what it has read."""
+    dependencies = into.with_suffix(".d")
+    _run(compiler.compile(source, into, flags, dependencies=dependencies), f"{source} does not compile")
+    return into, _dependencies(dependencies) or [source]
+
+
+def _dependencies(file: Path) -> list[Path]:
+    """The files that make's rule names after the colon."""
+    if not file.exists():
+        return []
+    rule = file.read_text().partition(":")[2].replace("\\\n", " ")
+    return [Path(each.replace("\\ ", " ")).absolute() for each in re.split(r"(?<!\\)\s+", rule.strip())]
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()
+        raise BuildError(f"{what}:\n{said}\nThe command was: {' '.join(command)}")
+
+
+def _copied(built: Path, target: Path) -> Path:
+    """A copy at a path, put there whole: a process that has the older one loaded keeps that."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        shutil.copy2(built, beside)
+        os.replace(beside, target)
+    except OSError as error:
+        raise SaveError(f"{target} cannot be written ({error.strerror}). Give another path.") from None
+    return target

@@ -1,0 +1,115 @@
+// Vectors whose width is chosen when the program runs, so that one library is fast on every processor.
+//
+// A computation is a struct with a member `template <int Bytes> void run() const`, marked OPBRIDGE_INLINE like all that it calls.
+// `at_full_width(computation)` calls `run<64>` on a processor with AVX-512, `run<32>` with AVX2 and FMA, and `run<16>` anywhere else;
+// being inlined into a function for that processor, it is compiled for it. -DOPBRIDGE_VECTOR_BYTES=16 (or 32) leaves the wider ones out.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__GNUC__)
+#define OPBRIDGE_INLINE inline __attribute__((always_inline))
+#define OPBRIDGE_RESTRICT __restrict__
+#else
+#define OPBRIDGE_INLINE inline
+#define OPBRIDGE_RESTRICT
+#endif
+
+// Unrolls the loop that follows, so that an array of vectors that it indexes lives in registers.
+#if defined(__clang__)
+#define OPBRIDGE_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define OPBRIDGE_UNROLL _Pragma("GCC unroll 16")
+#else
+#define OPBRIDGE_UNROLL
+#endif
+
+namespace opbridge::compute {
+
+#if defined(__GNUC__)
+// `type` is a vector of Bytes / sizeof(T) numbers with the operators of its numbers.
+template <class T, int Bytes>
+struct Vector {
+    typedef T type __attribute__((vector_size(Bytes)));
+};
+#else
+// What the compilers without vector types get: an array, whose loops they may vectorise.
+template <class T, int Bytes>
+struct Vector {
+    struct type {
+        T lanes[Bytes / sizeof(T)];
+        type operator+(const type& other) const { return each(other, [](T a, T b) { return a + b; }); }
+        type operator*(const type& other) const { return each(other, [](T a, T b) { return a * b; }); }
+        type operator*(T factor) const { return each(*this, [factor](T a, T) { return a * factor; }); }
+        type& operator+=(const type& other) { return *this = *this + other; }
+
+        template <class Function>
+        type each(const type& other, Function function) const {
+            type result;
+            for (size_t i = 0; i < Bytes / sizeof(T); ++i) result.lanes[i] = function(lanes[i], other.lanes[i]);
+            return result;
+        }
+    };
+};
+#endif
+
+template <class T, int Bytes>
+using VectorOf = typename Vector<T, Bytes>::type;
+
+// Vectors go by reference: how they are passed by value depends on the processor compiled for.
+template <class V, class T>
+OPBRIDGE_INLINE void load(V& vector, const T* from) {
+    std::memcpy(&vector, from, sizeof(V));
+}
+
+template <class V, class T>
+OPBRIDGE_INLINE void store(const V& vector, T* to) {
+    std::memcpy(to, &vector, sizeof(V));
+}
+
+#ifndef OPBRIDGE_VECTOR_BYTES
+#define OPBRIDGE_VECTOR_BYTES 64
+#endif
+
+#if defined(__GNUC__) && defined(__x86_64__)
+template <class Computation>
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))) void run_with_avx512(const Computation& computation) {
+    computation.template run<64>();
+}
+
+template <class Computation>
+__attribute__((target("avx2,fma,f16c"))) void run_with_avx2(const Computation& computation) {
+    computation.template run<32>();
+}
+
+inline int vector_bytes() {
+    static const int bytes = [] {
+        __builtin_cpu_init();
+        const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+        const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+        const int widest = avx2 && avx512 ? 64 : avx2 ? 32 : 16;
+        return widest < OPBRIDGE_VECTOR_BYTES ? widest : OPBRIDGE_VECTOR_BYTES;
+    }();
+    return bytes;
+}
+
+template <class Computation>
+void at_full_width(const Computation& computation) {
+    switch (vector_bytes()) {
+        case 64: return run_with_avx512(computation);
+        case 32: return run_with_avx2(computation);
+        default: return computation.template run<16>();
+    }
+}
+#else
+inline int vector_bytes() { return 16; }
+
+template <class Computation>
+void at_full_width(const Computation& computation) {
+    computation.template run<16>();
+}
+#endif
+
+}  // namespace opbridge::compute

@@ -1,0 +1,30 @@
+"""The gradients of built-in kernels, which are kernels themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from opbridge.kernels.load import Operators
+
+__all__ = ["register"]
+
+_CONVOLUTIONS = ("dynamic_conv", "lightweight_conv")
+
+
+def register(operators: Operators) -> None:
+    """Tells PyTorch the gradients of built-in operators; once, after they are loaded."""
+    for operator in operators:
+        name = operator.name.partition("::")[2]
+        if name in _CONVOLUTIONS:
+            operator.register_autograd(_convolution(getattr(operators, f"{name}_backward")))
+
+
+def _convolution(kernel: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> Callable[..., Any]:
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        x_grad, weight_grad = kernel(grad, *ctx.saved_tensors, ctx.padding_l)
+        return x_grad, weight_grad, None
+
+    return backward

@@ -1,0 +1,30 @@
+// The kinds of arguments, and the values of those that are no tensors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "platform.h"
+#include "shape.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+namespace detail {
+
+enum class Kind : int32_t { tensor, tensors, integer, number, boolean, text, integers, numbers, output, context };
+
+inline bool is_tensor(Kind kind) { return kind == Kind::tensor || kind == Kind::tensors; }
+
+// The value of an argument that is no tensor: an attribute of an ONNX node.
+struct Attribute {
+    bool given = false;
+    Dim integer;  // a bool too
+    double number = 0;
+    std::string text;
+    std::vector<int64_t> integers;
+    std::vector<double> numbers;
+    std::vector<Dim> dims;  // `integers` while a model is captured
+};
+
+}  // namespace detail
+}  // namespace opbridge

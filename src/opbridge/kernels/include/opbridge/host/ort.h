@@ -1,0 +1,647 @@
+// Kernels as custom operators of ONNX Runtime: `RegisterCustomOps`, which it looks for in a library.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "operator.h"
+#include "ort_api.h"
+#include "symbols.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+namespace ort {
+
+using namespace detail;
+
+// An entry of the table, called; a status becomes an exception.
+template <class... P, class... Q>
+void call(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
+    if (OrtStatus* status = function(api, entry)(arguments...)) {
+        const std::string words = function(api, GetErrorMessage)(status);
+        function(api, ReleaseStatus)(status);
+        throw std::runtime_error(words);
+    }
+}
+
+// The same where failing is an answer.
+template <class... P, class... Q>
+bool succeeds(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
+    OrtStatus* status = function(api, entry)(arguments...);
+    if (status) function(api, ReleaseStatus)(status);
+    return status == nullptr;
+}
+
+// Runs `body`; what it throws becomes a status.
+template <class Body>
+OrtStatus* guarded(const OrtApi* api, const Operator& op, Body&& body) {
+    try {
+        body();
+        return nullptr;
+    } catch (const std::invalid_argument& error) {
+        return function(api, CreateStatus)(invalid_argument, op.told(error.what()).c_str());
+    } catch (const std::exception& error) {
+        return function(api, CreateStatus)(failed, op.told(error.what()).c_str());
+    } catch (...) {
+        return function(api, CreateStatus)(failed, op.told("the kernel has thrown something that is no std::exception").c_str());
+    }
+}
+
+class KernelHost final : public Host {
+  public:
+    KernelHost(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
+    ~KernelHost() {
+        for (void* memory : scratch_) succeeds(api_, AllocatorFree, allocator_, memory);
+        if (allocator_) function(api_, ReleaseAllocator)(allocator_);
+        if (memory_) function(api_, ReleaseMemoryInfo)(memory_);
+    }
+
+    void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) override {
+        OrtValue* value = nullptr;
+        call(api_, KernelContext_GetOutput, context_, static_cast<size_t>(index), sizes, static_cast<size_t>(rank), &value);
+        if (value) {
+            void* data = nullptr;
+            call(api_, GetTensorMutableData, value, &data);
+            return data;
+        }
+        // Nobody reads this output, so ONNX Runtime has no memory for it; the kernel writes it all the same.
+        size_t bytes = size_of(type);
+        for (int64_t axis = 0; axis < rank; ++axis) bytes *= static_cast<size_t>(sizes[axis]);
+        return allocate_scratch(bytes);
+    }
+
+    void* allocate_scratch(size_t bytes) override {
+        if (!allocator_) {
+            call(api_, CreateCpuMemoryInfo, 1, 0, &memory_);
+            call(api_, KernelContext_GetAllocator, context_, memory_, &allocator_);
+        }
+        void* found = nullptr;
+        call(api_, AllocatorAlloc, allocator_, bytes + 63, &found);
+        scratch_.push_back(found);
+        return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(found) + 63) & ~uintptr_t{63});
+    }
+
+    void run(int64_t pieces, void (*piece)(void*, int64_t), void* data) override {
+        struct Work {
+            void (*piece)(void*, int64_t);
+            void* data;
+        } work{piece, data};
+        const auto one = [](void* given, size_t index) {
+            const Work& work = *static_cast<Work*>(given);
+            work.piece(work.data, static_cast<int64_t>(index));
+        };
+        call(api_, KernelContext_ParallelFor, context_, one, static_cast<size_t>(pieces), size_t{0}, static_cast<void*>(&work));
+    }
+
+    // ONNX Runtime does not tell how many threads its pool has; no more than this work at once.
+    int64_t threads() override {
+        static const int64_t count = std::thread::hardware_concurrency();
+        return count > 0 ? count : 1;
+    }
+
+    void* stream() override {
+        void* stream = nullptr;
+        return succeeds(api_, KernelContext_GetGPUComputeStream, context_, &stream) ? stream : nullptr;
+    }
+
+  private:
+    const OrtApi* api_;
+    OrtKernelContext* context_;
+    OrtMemoryInfo* memory_ = nullptr;
+    OrtAllocator* allocator_ = nullptr;
+    std::vector<void*> scratch_;
+};
+
+inline const OrtApi*& current_api() {
+    static const OrtApi* api = nullptr;
+    return api;
+}
+
+// Reads an attribute of a node; false where it has none of that name.
+template <class Number, class Source, class Place>
+bool read_array(const OrtApi* api, const Source* source, Place place, const char* name, std::vector<Number>& values) {
+    size_t size = 0;
+    if (!succeeds(api, place, source, name, static_cast<Number*>(nullptr), &size)) return false;
+    values.resize(size);
+    return size == 0 || succeeds(api, place, source, name, values.data(), &size);
+}
+
+// Doubles that a float does not hold are kept in an attribute that is a tensor.
+inline bool read_doubles(const OrtApi* api, const OrtKernelInfo* info, const char* name, std::vector<double>& values) {
+    OrtAllocator* allocator = nullptr;
+    OrtValue* value = nullptr;
+    call(api, GetAllocatorWithDefaultOptions, &allocator);
+    if (!succeeds(api, KernelInfoGetAttribute_tensor, info, name, allocator, &value)) return false;
+    OrtTensorTypeAndShapeInfo* described = nullptr;
+    int32_t type = 0;
+    size_t count = 0;
+    void* data = nullptr;
+    bool found = succeeds(api, GetTensorTypeAndShape, value, &described) && succeeds(api, GetTensorElementType, described, &type) &&
+                 succeeds(api, GetTensorShapeElementCount, described, &count) && succeeds(api, GetTensorMutableData, value, &data) &&
+                 type == static_cast<int32_t>(Type::float64);
+    if (found) values.assign(static_cast<const double*>(data), static_cast<const double*>(data) + count);
+    if (described) function(api, ReleaseTensorTypeAndShapeInfo)(described);
+    function(api, ReleaseValue)(value);
+    return found;
+}
+
+inline Attribute read_attribute(const OrtApi* api, const OrtKernelInfo* info, const Declared& declared) {
+    const char* name = declared.name.c_str();
+    Attribute value;
+    switch (declared.kind) {
+        case Kind::integer:
+        case Kind::boolean: value.given = succeeds(api, KernelInfoGetAttribute_int64, info, name, &value.integer.known); break;
+        case Kind::number: {
+            float number = 0;
+            std::vector<double> numbers;
+            value.given = succeeds(api, KernelInfoGetAttribute_float, info, name, &number);
+            value.number = number;
+            if (!value.given && read_doubles(api, info, name, numbers) && numbers.size() == 1) {
+                value.given = true;
+                value.number = numbers[0];
+            }
+            break;
+        }
+        case Kind::text: {
+            size_t size = 0;
+            if (!succeeds(api, KernelInfoGetAttribute_string, info, name, static_cast<char*>(nullptr), &size)) break;
+            value.text.resize(size);
+            value.given = succeeds(api, KernelInfoGetAttribute_string, info, name, &value.text[0], &size);
+            value.text.resize(size > 0 ? size - 1 : 0);  // it counts the zero at the end
+            break;
+        }
+        case Kind::integers: value.given = read_array(api, info, KernelInfoGetAttributeArray_int64, name, value.integers); break;
+        default: {
+            // In this order: ONNX Runtime reads a tensor as an empty list.
+            std::vector<float> numbers;
+            value.given = read_doubles(api, info, name, value.numbers);
+            if (value.given) break;
+            value.given = read_array(api, info, KernelInfoGetAttributeArray_float, name, numbers);
+            value.numbers.assign(numbers.begin(), numbers.end());
+        }
+    }
+    return value;
+}
+
+// The attribute that a node without it has.
+inline Attribute completed(Attribute value, const Declared& declared) {
+    if (value.given) return value;
+    if (declared.has_default) return declared.standard;
+    if (!declared.optional) throw std::invalid_argument("the node has no attribute '" + declared.name + "' of the type " + name_of(declared.kind));
+    return value;
+}
+
+// How a node's inputs belong to the schema's arguments. The tensors of a list stand one after the other; the attribute with the list's
+// name says how many there are, and the last list takes what is there where it is missing.
+struct Layout {
+    static constexpr int64_t most = 1 << 20;  // so that no sum of lengths overflows
+    std::vector<int64_t> lengths;             // by argument; -1: what is left
+
+    template <class Count>
+    static Layout read(const Schema& schema, Count&& count) {
+        Layout layout;
+        size_t unknown = 0;
+        for (const Declared& declared : schema.arguments) {
+            int64_t length = 1;
+            if (declared.kind == Kind::tensors && !count(declared.name.c_str(), &length)) {
+                length = -1;
+                ++unknown;
+            } else if (length < 0 || length > most) {
+                throw std::invalid_argument("the node says that its list '" + declared.name + "' has " + std::to_string(length) + " tensors");
+            }
+            layout.lengths.push_back(length);
+        }
+        if (unknown > 1) throw std::invalid_argument("the node does not say how many tensors each of its lists has");
+        return layout;
+    }
+
+    // Calls body(argument, first input, number of inputs).
+    template <class Body>
+    void each(const Schema& schema, size_t given, Body&& body) const {
+        int64_t fixed = 0;
+        for (size_t i = 0; i < lengths.size(); ++i) fixed += is_tensor(schema.arguments[i].kind) && lengths[i] > 0 ? lengths[i] : 0;
+        size_t input = 0;
+        for (size_t i = 0; i < lengths.size(); ++i) {
+            if (!is_tensor(schema.arguments[i].kind)) continue;
+            const int64_t rest = static_cast<int64_t>(given) - fixed;
+            const size_t length = static_cast<size_t>(lengths[i] >= 0 ? lengths[i] : rest > 0 ? rest : 0);
+            if (schema.arguments[i].kind == Kind::tensors && input + length > given) {
+                throw std::invalid_argument("the list '" + schema.arguments[i].name + "' has " + std::to_string(length) +
+                                            " tensors, and the node has too few inputs for them");
+            }
+            body(i, input, length);
+            input += length;
+        }
+        if (input < given) throw std::invalid_argument("the node has " + std::to_string(given) + " inputs, and the schema " + schema.text);
+    }
+};
+
+// An operator with one of its kernels, as ONNX Runtime sees it. It merges those of one name, and picks by the inputs' types.
+struct CustomOp : OrtCustomOp {
+    const Operator* op;
+    size_t instance;
+    std::string name;
+    std::vector<int32_t> inputs, presence, outputs;
+
+    CustomOp(const Operator* op, size_t instance);
+};
+
+struct Kernel {
+    const OrtApi* api;
+    const Operator* op;
+    std::vector<Attribute> attributes;
+    Layout layout;
+
+    Kernel(const OrtApi* api, const Operator* op, const OrtKernelInfo* info) : api(api), op(op) {
+        for (const Declared& declared : op->schema.arguments) {
+            attributes.push_back(is_tensor(declared.kind) ? Attribute() : completed(read_attribute(api, info, declared), declared));
+        }
+        layout = Layout::read(op->schema, [&](const char* name, int64_t* length) {
+            return succeeds(api, KernelInfoGetAttribute_int64, info, name, length);
+        });
+    }
+
+    void compute(OrtKernelContext* context) const {
+        const Schema& schema = op->schema;
+        Call call;
+        call.arguments.resize(schema.arguments.size());
+        size_t given = 0;
+        ort::call(api, KernelContext_GetInputCount, context, &given);
+        std::vector<int64_t> sizes(8 * (given + 1));
+        size_t used = 0;
+        std::deque<std::vector<int64_t>> larger;
+        const auto read = [&](size_t input, Tensor& tensor) {
+            const OrtValue* value = nullptr;
+            if (input < given) ort::call(api, KernelContext_GetInput, context, input, &value);
+            if (!value) return false;
+            OrtTensorTypeAndShapeInfo* info = nullptr;
+            ort::call(api, GetTensorTypeAndShape, value, &info);
+            int32_t type = 0;
+            size_t rank = 0;
+            bool ok = succeeds(api, GetTensorElementType, info, &type) && succeeds(api, GetDimensionsCount, info, &rank);
+            int64_t* place = sizes.data() + used;
+            if (rank > 8) place = larger.emplace_back(rank).data();
+            else used += rank;
+            ok = ok && succeeds(api, GetDimensions, info, place, rank);
+            function(api, ReleaseTensorTypeAndShapeInfo)(info);
+            if (!ok) throw std::runtime_error("ONNX Runtime does not tell the shape of input " + std::to_string(input));
+            tensor.type = static_cast<Type>(type);
+            tensor.rank = static_cast<int64_t>(rank);
+            tensor.sizes = place;
+            tensor.count = 1;
+            for (size_t axis = 0; axis < rank; ++axis) tensor.count *= place[axis];
+            void* data = nullptr;
+            ort::call(api, GetTensorMutableData, value, &data);
+            tensor.data = data;
+            return true;
+        };
+        layout.each(schema, given, [&](size_t index, size_t input, size_t length) {
+            Argument& argument = call.arguments[index];
+            const Declared& declared = schema.arguments[index];
+            if (declared.kind == Kind::tensor) {
+                argument.given = read(input, argument.tensor);
+                if (!argument.given && !declared.optional) throw std::invalid_argument("the input '" + declared.name + "' is left out");
+                return;
+            }
+            argument.given = true;
+            argument.tensors.resize(length);
+            for (size_t i = 0; i < length; ++i) {
+                if (!read(input + i, argument.tensors[i])) throw std::invalid_argument("a tensor of the list '" + declared.name + "' is left out");
+            }
+        });
+        for (size_t i = 0; i < call.arguments.size(); ++i) {
+            if (is_tensor(schema.arguments[i].kind)) continue;
+            call.arguments[i].given = attributes[i].given;
+            call.arguments[i].attribute = &attributes[i];
+        }
+        KernelHost host(api, context);
+        op->run(call, host);
+    }
+};
+
+// Shapes while a session is made, where sizes may have names instead of numbers.
+class ShapeInference {
+  public:
+    ShapeInference(const OrtApi* api, const Operator& op, OrtShapeInferContext* context) : api_(api), op_(op), context_(context) {}
+
+    void run() {
+        const Schema& schema = op_.schema;
+        Call call;
+        call.arguments.resize(schema.arguments.size());
+        std::vector<Attribute> attributes(schema.arguments.size());
+        size_t given = 0;
+        ort::call(api_, ShapeInferContext_GetInputCount, context_, &given);
+        const Layout layout = Layout::read(schema, [&](const char* name, int64_t* length) {
+            return read(name, attribute_int, length, sizeof *length);
+        });
+        layout.each(schema, given, [&](size_t index, size_t input, size_t length) {
+            Argument& argument = call.arguments[index];
+            if (schema.arguments[index].kind == Kind::tensors) {
+                argument.given = true;
+                argument.tensors.resize(length);
+                for (size_t i = 0; i < length; ++i) described(input + i, argument.tensors[i]);
+            } else if (input < given) {
+                argument.given = described(input, argument.tensor);
+            }
+        });
+        for (size_t i = 0; i < call.arguments.size(); ++i) {
+            const Declared& declared = schema.arguments[i];
+            if (is_tensor(declared.kind)) {
+                if (declared.kind == Kind::tensor && !call.arguments[i].given) return;
+                continue;
+            }
+            attributes[i] = completed(attribute(declared), declared);
+            call.arguments[i].given = attributes[i].given;
+            call.arguments[i].attribute = &attributes[i];
+        }
+        if (open_) return;
+        const Symbols symbols{apply, this};
+        detail::symbols() = &symbols;
+        try {
+            const Instance& kernel = op_.choose(call);
+            const Shapes shapes = op_.shapes(call);
+            size_t output = 0;
+            for (size_t i = 0; i < kernel.count && output < shapes.size(); ++i) {
+                if (kernel.parameters[i].kind != Kind::output) continue;
+                set(output, kernel.parameters[i].type, shapes[output]);
+                ++output;
+            }
+        } catch (const Undecided&) {  // it depends on what is not known yet; the sizes come out when the model runs
+        } catch (...) {
+            detail::symbols() = nullptr;
+            throw;
+        }
+        detail::symbols() = nullptr;
+    }
+
+  private:
+    static int32_t apply(void* self, int32_t operation, const Dim*, const Dim*, Dim* result) {
+        if (operation >= static_cast<int32_t>(Operation::equal)) return 1;
+        result->symbol = static_cast<ShapeInference*>(self)->named("");
+        return 0;
+    }
+
+    int64_t named(const std::string& name) {
+        for (size_t i = 0; i < names_.size() && !name.empty(); ++i) {
+            if (names_[i] == name) return static_cast<int64_t>(i) + 1;
+        }
+        names_.push_back(name);
+        return static_cast<int64_t>(names_.size());
+    }
+
+    bool read(const char* name, int32_t type, void* data, size_t bytes) {
+        const OrtOpAttr* found = nullptr;
+        size_t needed = 0;
+        return succeeds(api_, ShapeInferContext_GetAttribute, context_, name, &found) && found &&
+               succeeds(api_, ReadOpAttr, found, type, data, bytes, &needed);
+    }
+
+    template <class Element>
+    bool read_all(const char* name, int32_t type, std::vector<Element>& values) {
+        const OrtOpAttr* found = nullptr;
+        size_t bytes = 0;
+        if (!succeeds(api_, ShapeInferContext_GetAttribute, context_, name, &found) || !found) return false;
+        succeeds(api_, ReadOpAttr, found, type, static_cast<void*>(nullptr), size_t{0}, &bytes);
+        values.resize(bytes / sizeof(Element));
+        return bytes == 0 || succeeds(api_, ReadOpAttr, found, type, static_cast<void*>(values.data()), bytes, &bytes);
+    }
+
+    Attribute attribute(const Declared& declared) {
+        const char* name = declared.name.c_str();
+        Attribute value;
+        switch (declared.kind) {
+            case Kind::integer:
+            case Kind::boolean: value.given = read(name, attribute_int, &value.integer.known, sizeof(int64_t)); break;
+            case Kind::number: {
+                float number = 0;
+                value.given = read(name, attribute_float, &number, sizeof number);
+                value.number = number;
+                break;
+            }
+            case Kind::text: {
+                std::vector<char> text;
+                value.given = read_all(name, attribute_string, text) && !text.empty();
+                if (value.given) value.text.assign(text.begin(), text.end() - 1);  // it counts the zero at the end
+                break;
+            }
+            case Kind::integers: value.given = read_all(name, attribute_ints, value.integers); break;
+            default: {
+                std::vector<float> numbers;
+                value.given = read_all(name, attribute_floats, numbers);
+                value.numbers.assign(numbers.begin(), numbers.end());
+            }
+        }
+        return value;
+    }
+
+    bool described(size_t input, Tensor& tensor) {
+        OrtTensorTypeAndShapeInfo* info = nullptr;
+        if (!succeeds(api_, ShapeInferContext_GetInputTypeShape, context_, input, &info) || !info) return false;
+        size_t rank = 0;
+        int32_t type = 0;
+        if (!succeeds(api_, GetDimensionsCount, info, &rank) || !succeeds(api_, GetTensorElementType, info, &type)) return false;
+        if (rank == 0) open_ = true;
+        std::vector<int64_t> sizes(rank);
+        std::vector<const char*> names(rank);
+        if (!succeeds(api_, GetDimensions, info, sizes.data(), rank)) return false;
+        if (!succeeds(api_, GetSymbolicDimensions, info, names.data(), rank)) return false;
+        std::vector<Dim>& dims = dims_.emplace_back();
+        for (size_t axis = 0; axis < rank; ++axis) {
+            Dim dim(sizes[axis]);
+            if (names[axis] && *names[axis]) dim.symbol = named(names[axis]);
+            else if (sizes[axis] < 0) dim.symbol = named("");
+            dims.push_back(dim);
+        }
+        tensor.type = static_cast<Type>(type);
+        tensor.rank = static_cast<int64_t>(rank);
+        tensor.dims = dims.data();
+        return true;
+    }
+
+    // ONNX Runtime wants every size to have a number or a name: where one has neither, the shape is left open.
+    void set(size_t output, Type type, const Shape& shape) {
+        std::vector<int64_t> sizes;
+        std::vector<const char*> names;
+        for (const Dim& dim : shape) {
+            const std::string* name = dim.symbol > 0 ? &names_[static_cast<size_t>(dim.symbol) - 1] : nullptr;
+            if (!dim.is_known() && (!name || name->empty())) return;
+            sizes.push_back(name ? -1 : dim.known);
+            names.push_back(name ? name->c_str() : "");
+        }
+        OrtTensorTypeAndShapeInfo* info = nullptr;
+        ort::call(api_, CreateTensorTypeAndShapeInfo, &info);
+        if (succeeds(api_, SetTensorElementType, info, static_cast<int32_t>(type)) &&
+            succeeds(api_, SetDimensions, info, sizes.data(), sizes.size()) &&
+            succeeds(api_, SetSymbolicDimensions, info, names.data(), names.size())) {
+            succeeds(api_, ShapeInferContext_SetOutputTypeShape, context_, output, info);
+        }
+        function(api_, ReleaseTensorTypeAndShapeInfo)(info);
+    }
+
+    const OrtApi* api_;
+    const Operator& op_;
+    OrtShapeInferContext* context_;
+    std::vector<std::string> names_;
+    std::deque<std::vector<Dim>> dims_;
+    bool open_ = false;  // a tensor without dimensions and one of which nothing is known look the same here
+};
+
+inline const CustomOp& self(const OrtCustomOp* op) { return *static_cast<const CustomOp*>(op); }
+
+inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), op(op), instance(instance), name(op->schema.op_type()) {
+    const Instance& kernel = op->instances[instance];
+    size_t argument = 0;
+    for (size_t i = 0; i < kernel.count; ++i) {
+        const Parameter& parameter = kernel.parameters[i];
+        if (parameter.kind == Kind::context) continue;
+        if (parameter.kind == Kind::output) {
+            outputs.push_back(static_cast<int32_t>(parameter.type));
+            continue;
+        }
+        const Declared& declared = op->schema.arguments[argument++];
+        if (!is_tensor(declared.kind)) continue;
+        if (!presence.empty() && presence.back() == variadic) {
+            // What follows a list is part of the same variadic input, which then takes any types.
+            inputs.back() = static_cast<int32_t>(Type::any);
+            continue;
+        }
+        inputs.push_back(static_cast<int32_t>(parameter.type));
+        presence.push_back(declared.kind == Kind::tensors ? variadic : declared.optional ? ort::optional : required);
+    }
+    OrtCustomOp::version = ort::version;
+    GetName = [](const OrtCustomOp* op) { return self(op).name.c_str(); };
+    GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
+    GetInputType = [](const OrtCustomOp* op, size_t i) { return self(op).inputs[i]; };
+    GetInputTypeCount = [](const OrtCustomOp* op) { return self(op).inputs.size(); };
+    GetOutputType = [](const OrtCustomOp* op, size_t i) { return self(op).outputs[i]; };
+    GetOutputTypeCount = [](const OrtCustomOp* op) { return self(op).outputs.size(); };
+    KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+    GetInputCharacteristic = [](const OrtCustomOp* op, size_t i) { return self(op).presence[i]; };
+    GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return static_cast<int32_t>(required); };
+    GetInputMemoryType = [](const OrtCustomOp*, size_t) { return int32_t{0}; };
+    GetVariadicInputMinArity = [](const OrtCustomOp*) { return 0; };
+    GetVariadicInputHomogeneity = [](const OrtCustomOp* op) { return self(op).inputs.back() == 0 ? 0 : 1; };
+    GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 1; };
+    GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 1; };
+    CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
+        return guarded(api, *self(op).op, [&] { *kernel = new Kernel(api, self(op).op, info); });
+    };
+    KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
+        const Kernel& found = *static_cast<const Kernel*>(kernel);
+        return guarded(found.api, *found.op, [&] { found.compute(context); });
+    };
+    InferOutputShapeFn = [](const OrtCustomOp* op, OrtShapeInferContext* context) {
+        const OrtApi* api = current_api();
+        try {
+            ShapeInference(api, *self(op).op, context).run();
+        } catch (...) {  // ONNX Runtime takes no notice of errors here; the same one is raised when the model runs
+        }
+        return static_cast<OrtStatus*>(nullptr);
+    };
+    for (const Declared& declared : op->schema.arguments) {
+        // For an input that is left out, ONNX Runtime itself reads through a null pointer before it calls the function.
+        if (declared.kind == Kind::tensor && declared.optional) InferOutputShapeFn = nullptr;
+    }
+    GetStartVersion = [](const OrtCustomOp*) { return 1; };
+    GetEndVersion = [](const OrtCustomOp*) { return 0x7fffffff; };
+}
+
+// Tells another library of the process about a custom operator of this one.
+using Take = void (*)(void* self, const char* domain, const OrtCustomOp* op);
+using Offer = void (*)(const OrtApi* api, Take take, void* self);
+
+// This library's custom operators, which live as long as the process.
+inline const std::deque<CustomOp>& custom_ops() {
+    static const std::deque<CustomOp>* ops = [] {
+        auto* made = new std::deque<CustomOp>;
+        for (const Operator* op = Operator::first(); op; op = op->next) {
+            if (!op->problem.empty()) throw std::invalid_argument(op->problem);
+            for (size_t instance = 0; instance < op->instances.size(); ++instance) {
+                CustomOp found(op, instance);
+                bool same = false;  // kernels that differ in nothing that ONNX Runtime sees are told apart when they are called
+                for (const CustomOp& other : *made) {
+                    same = same || (other.op == op && other.inputs == found.inputs && other.outputs == found.outputs);
+                }
+                if (!same) made->push_back(std::move(found));
+            }
+        }
+        return made;
+    }();
+    return *ops;
+}
+
+inline void offer(const OrtApi* api, Take take, void* self) {
+    current_api() = api;
+    for (const CustomOp& op : custom_ops()) take(self, op.op->schema.domain.c_str(), &op);
+}
+
+// Domains of the operators that some libraries offer. A session takes a domain from one library only, so that this library may be asked
+// to bring those of others along.
+struct Domains {
+    const OrtApi* api;
+    std::vector<Offer> offers;
+    std::vector<std::pair<std::string, OrtCustomOpDomain*>> domains;
+
+    static void take(void* self, const char* name, const OrtCustomOp* op) {
+        Domains& all = *static_cast<Domains*>(self);
+        OrtCustomOpDomain* found = nullptr;
+        for (const auto& domain : all.domains) found = domain.first == name ? domain.second : found;
+        if (!found) {
+            call(all.api, CreateCustomOpDomain, name, &found);
+            all.domains.emplace_back(name, found);
+        }
+        call(all.api, CustomOpDomain_Add, found, op);
+    }
+
+    Domains(const OrtApi* api, const std::vector<Offer>& offers) : api(api), offers(offers) {
+        for (Offer offer : offers) offer(api, &take, this);
+    }
+
+    // Made once for each set of libraries: sessions keep pointers to them.
+    static const Domains& of(const OrtApi* api, const std::vector<Offer>& offers) {
+        static std::mutex mutex;
+        static auto* known = new std::deque<Domains>;
+        const std::lock_guard<std::mutex> lock(mutex);
+        for (const Domains& each : *known) {
+            if (each.offers == offers) return each;
+        }
+        return known->emplace_back(api, offers);
+    }
+};
+
+// Libraries to bring along in the next registration on this thread.
+inline std::vector<Offer>& companions() {
+    thread_local std::vector<Offer> offers;
+    return offers;
+}
+
+}  // namespace ort
+}  // namespace opbridge
+
+extern "C" OPBRIDGE_ENTRY void opbridge_offer(const OrtApi* api, opbridge::ort::Take take, void* self) {
+    opbridge::ort::offer(api, take, self);
+}
+
+// The next RegisterCustomOps on this thread also registers the operators of the libraries whose `opbridge_offer` these are.
+extern "C" OPBRIDGE_ENTRY void opbridge_bring(const opbridge::ort::Offer* offers, size_t count) {
+    opbridge::ort::companions().assign(offers, offers + count);
+}
+
+extern "C" OPBRIDGE_ENTRY OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+    using namespace opbridge;
+    const OrtApi* api = base->GetApi(ort::version);
+    if (!api) return nullptr;  // older than any that has this table; there is nothing to report it with
+    try {
+        std::vector<ort::Offer> offers{&opbridge_offer};
+        offers.insert(offers.end(), ort::companions().begin(), ort::companions().end());
+        ort::companions().clear();
+        for (const auto& domain : ort::Domains::of(api, offers).domains) ort::call(api, ort::AddCustomOpDomain, options, domain.second);
+        return nullptr;
+    } catch (const std::exception& error) {
+        return ort::function(api, ort::CreateStatus)(ort::failed, error.what());
+    }
+}

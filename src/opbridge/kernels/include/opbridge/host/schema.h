@@ -1,0 +1,35 @@
+// An operator's schema, in PyTorch's language: "mylib::my_add.overload(Tensor a, Tensor? b, *, float alpha=2.0) -> (Tensor, Tensor)".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../attribute.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+namespace detail {
+
+OPBRIDGE_HOST const char* name_of(Kind kind);
+
+struct Declared {
+    std::string name;
+    Kind kind = Kind::tensor;
+    bool optional = false;     // "Tensor?", "int?"
+    bool has_default = false;
+    int64_t length = 0;        // of "int[2]", for which one number stands for two
+    Attribute standard;        // the default
+};
+
+struct Schema {
+    std::string text, domain, name, overload;
+    std::vector<Declared> arguments;
+    size_t returns = 0;
+
+    std::string operator_name() const { return domain + "::" + name + (overload.empty() ? "" : "." + overload); }
+    // What the ONNX node is called in the domain.
+    std::string op_type() const { return name + (overload.empty() ? "" : "." + overload); }
+};
+
+}  // namespace detail
+}  // namespace opbridge

@@ -1,0 +1,110 @@
+// What a kernel's file includes. A kernel is a function of typed tensors and attributes, in the order of its schema, and of its outputs:
+//
+//     #include <opbridge/kernel.h>
+//     using namespace opbridge;
+//
+//     template <class T>
+//     void my_add(Input<T> a, Input<T> b, double alpha, Output<T> out) {
+//         for (int64_t i = 0; i < out.size(); ++i) out[i] = a[i] + T(alpha) * b[i];
+//     }
+//
+//     Shape my_add_shape(Shape a, Shape b, double alpha) {
+//         require(a == b, "a and b have to be of one shape");
+//         return a;
+//     }
+//
+//     OPBRIDGE_KERNEL("mylib::my_add(Tensor a, Tensor b, *, float alpha=2.0) -> Tensor", my_add, my_add_shape, floating)
+//
+// | schema   | kernel                   | shape function      |     | schema  | kernel                | shape function        |
+// | -------- | ------------------------ | ------------------- | --- | ------- | --------------------- | --------------------- |
+// | Tensor   | Input<T>, Input<T, rank> | Shape               |     | float   | double                | double                |
+// | Tensor?  | std::optional<Input<T>>  | std::optional<Shape>|     | float[] | Floats                | Floats                |
+// | Tensor[] | Inputs<T>                | std::vector<Shape>  |     | bool    | bool                  | bool                  |
+// | int      | int64_t                  | Dim, int64_t        |     | str     | std::string           | std::string           |
+// | int[]    | Ints                     | std::vector<Dim>    |     | int?    | std::optional<int64_t>| std::optional<Dim>    |
+// | returns  | Output<T>, in order      |                     |     |         | Context&, anywhere    |                       |
+//
+// Tensors are row-major. Element types are float, double, Half, BFloat16, the integers of <cstdint>, and bool. What a kernel or a shape
+// function throws arrives as an error in Python or a status in ONNX Runtime, with its words.
+#pragma once
+
+#include "platform.h"
+#include "shape.h"
+#include "signature.h"
+#include "types.h"
+#include "views.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+namespace detail {
+
+struct Operator;
+using StableValue = uint64_t;  // how libtorch's stable interface passes any value
+using TorchEntry = void (*)(StableValue*, uint64_t, uint64_t);
+
+OPBRIDGE_HOST Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count, TorchEntry entry);
+OPBRIDGE_HOST void enter_from_torch(const Operator& op, StableValue* stack);
+
+template <class Family, class List>
+struct Made;
+
+template <class Family, class... T>
+struct Made<Family, types<T...>> {
+    static constexpr Instance list[] = {Family::template made<T>()...};
+};
+
+template <auto... function>
+struct Listed {
+    static constexpr Instance list[] = {instance<function>()...};
+};
+
+// One operator of the library, with an entry point of its own for libtorch, which passes nothing to tell them apart by.
+template <class Tag>
+struct Registration {
+    inline static Operator* op = nullptr;
+    static void enter(StableValue* stack, uint64_t, uint64_t) { enter_from_torch(*op, stack); }
+
+    template <size_t count>
+    Registration(const char* schema, ShapeFunction shape, const Instance (&instances)[count]) {
+        op = register_operator(schema, shape, instances, count, &enter);
+    }
+};
+
+}  // namespace detail
+}  // namespace opbridge
+
+#ifndef OPBRIDGE_SEPARATE_HOST
+#include "host/host.h"
+#endif
+
+#define OPBRIDGE_JOIN_(a, b) a##b
+#define OPBRIDGE_JOIN(a, b) OPBRIDGE_JOIN_(a, b)
+
+// OPBRIDGE_KERNEL(schema, template, shape, types): one kernel for each element type in a list: floating, integral, numeric, every, or
+// types<float, int64_t>.
+#define OPBRIDGE_KERNEL(schema, kernel, shape, ...) OPBRIDGE_KERNEL_TYPED_(__COUNTER__, schema, kernel, shape, __VA_ARGS__)
+#define OPBRIDGE_KERNEL_TYPED_(number, ...) OPBRIDGE_KERNEL_TYPED(number, __VA_ARGS__)
+#define OPBRIDGE_KERNEL_TYPED(number, schema, kernel, shape, ...)                                                             \
+    namespace {                                                                                                               \
+    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {                                                                            \
+        template <class T>                                                                                                    \
+        static constexpr opbridge::detail::Instance made() {                                                                          \
+            return opbridge::detail::instance<&kernel<T>>();                                                                  \
+        }                                                                                                                     \
+    };                                                                                                                        \
+    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){    \
+        schema, opbridge::detail::shape_function<&shape>(),                                                                   \
+        opbridge::detail::Made<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                                     \
+    }                                                                                                                         \
+    static_assert(true, "")
+
+// OPBRIDGE_KERNELS(schema, shape, functions...): functions, or instances of a template (`select<float, int32_t>`), of which the first one
+// that takes the inputs' types is called.
+#define OPBRIDGE_KERNELS(schema, shape, ...) OPBRIDGE_KERNELS_LISTED_(__COUNTER__, schema, shape, __VA_ARGS__)
+#define OPBRIDGE_KERNELS_LISTED_(number, ...) OPBRIDGE_KERNELS_LISTED(number, __VA_ARGS__)
+#define OPBRIDGE_KERNELS_LISTED(number, schema, shape, ...)                                                                   \
+    namespace {                                                                                                               \
+    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {};                                                                          \
+    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){    \
+        schema, opbridge::detail::shape_function<&shape>(), opbridge::detail::Listed<__VA_ARGS__>::list};                       \
+    }                                                                                                                         \
+    static_assert(true, "")

@@ -1,0 +1,244 @@
+// From the type of a function to how it is called: which parameters are inputs, attributes, outputs and the context, and where their
+// values come from.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "platform.h"
+#include "attribute.h"
+#include "views.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<double>;
+
+namespace detail {
+
+// One argument of a call.
+struct Argument {
+    bool given = false;
+    Tensor tensor;
+    std::vector<Tensor> tensors;
+    const Attribute* attribute = nullptr;
+};
+
+// One call.
+struct Call {
+    std::vector<Argument> arguments;
+    std::vector<Result> results;
+    Context* context = nullptr;
+};
+
+struct Parameter {
+    Kind kind;
+    bool optional;
+    Type type;
+    int rank;
+};
+
+[[noreturn]] OPBRIDGE_HOST void out_of_range(int64_t value);
+
+template <class N>
+N narrow(const Dim& dim) {
+    const int64_t value = dim.value();
+    if (value < static_cast<int64_t>(std::numeric_limits<N>::min()) ||
+        (sizeof(N) < 8 && value > static_cast<int64_t>(std::numeric_limits<N>::max()))) {
+        out_of_range(value);
+    }
+    return static_cast<N>(value);
+}
+
+// How a parameter of type P of a kernel is declared, and its value.
+template <class P>
+struct Take {
+    static_assert(std::is_integral_v<P> || std::is_floating_point_v<P>,
+                  "a kernel's parameters are Input<T>, std::optional<Input<T>>, Inputs<T>, Output<T>, Context&, int64_t, double, bool, "
+                  "std::string, Ints, Floats, and std::optional of these");
+    static constexpr Parameter parameter{std::is_same_v<P, bool> ? Kind::boolean
+                                         : std::is_integral_v<P> ? Kind::integer
+                                                                 : Kind::number,
+                                         false, Type::any, any_rank};
+    static P from(const Argument& argument) {
+        if constexpr (std::is_same_v<P, bool>) return argument.attribute->integer.known != 0;
+        else if constexpr (std::is_integral_v<P>) return narrow<P>(argument.attribute->integer);
+        else return static_cast<P>(argument.attribute->number);
+    }
+};
+
+template <class T, int Rank>
+struct Take<Input<T, Rank>> {
+    static constexpr Parameter parameter{Kind::tensor, false, type_of<T>(), Rank};
+    static Input<T, Rank> from(const Argument& argument) { return Input<T, Rank>(argument.tensor); }
+};
+
+template <class T, int Rank>
+struct Take<Inputs<T, Rank>> {
+    static constexpr Parameter parameter{Kind::tensors, false, type_of<T>(), Rank};
+    static Inputs<T, Rank> from(const Argument& argument) {
+        return Inputs<T, Rank>(argument.tensors.data(), argument.tensors.size());
+    }
+};
+
+template <class T, int Rank>
+struct Take<Output<T, Rank>> {
+    static constexpr Parameter parameter{Kind::output, false, type_of<T>(), Rank};
+};
+
+template <>
+struct Take<Context> {
+    static constexpr Parameter parameter{Kind::context, false, Type::any, any_rank};
+};
+
+template <>
+struct Take<std::string> {
+    static constexpr Parameter parameter{Kind::text, false, Type::any, any_rank};
+    static const std::string& from(const Argument& argument) { return argument.attribute->text; }
+};
+
+template <>
+struct Take<std::string_view> : Take<std::string> {};
+
+template <>
+struct Take<Ints> {
+    static constexpr Parameter parameter{Kind::integers, false, Type::any, any_rank};
+    static const Ints& from(const Argument& argument) { return argument.attribute->integers; }
+};
+
+template <>
+struct Take<Floats> {
+    static constexpr Parameter parameter{Kind::numbers, false, Type::any, any_rank};
+    static const Floats& from(const Argument& argument) { return argument.attribute->numbers; }
+};
+
+// What shape functions take.
+
+inline Shape shape_of(const Tensor& tensor) {
+    return tensor.dims ? Shape(std::vector<Dim>(tensor.dims, tensor.dims + tensor.rank)) : Shape(tensor.sizes, tensor.rank);
+}
+
+template <>
+struct Take<Shape> {
+    static constexpr Parameter parameter{Kind::tensor, false, Type::any, any_rank};
+    static Shape from(const Argument& argument) { return shape_of(argument.tensor); }
+};
+
+template <>
+struct Take<std::vector<Shape>> {
+    static constexpr Parameter parameter{Kind::tensors, false, Type::any, any_rank};
+    static std::vector<Shape> from(const Argument& argument) {
+        std::vector<Shape> shapes;
+        for (const Tensor& tensor : argument.tensors) shapes.push_back(shape_of(tensor));
+        return shapes;
+    }
+};
+
+template <>
+struct Take<Dim> {
+    static constexpr Parameter parameter{Kind::integer, false, Type::any, any_rank};
+    static Dim from(const Argument& argument) { return argument.attribute->integer; }
+};
+
+template <>
+struct Take<std::vector<Dim>> {
+    static constexpr Parameter parameter{Kind::integers, false, Type::any, any_rank};
+    static std::vector<Dim> from(const Argument& argument) {
+        const Attribute& attribute = *argument.attribute;
+        return attribute.dims.empty() ? std::vector<Dim>(attribute.integers.begin(), attribute.integers.end()) : attribute.dims;
+    }
+};
+
+template <class P>
+struct Take<std::optional<P>> {
+    static constexpr Parameter parameter{Take<P>::parameter.kind, true, Take<P>::parameter.type, Take<P>::parameter.rank};
+    static std::optional<P> from(const Argument& argument) {
+        return argument.given ? std::optional<P>(Take<P>::from(argument)) : std::nullopt;
+    }
+};
+
+template <class P>
+using Plain = std::remove_cv_t<std::remove_reference_t<P>>;
+
+// A function with parameters P...: their declarations, and a call.
+template <class R, class... P>
+struct Signature {
+    static constexpr size_t count = sizeof...(P);
+    static constexpr Parameter parameters[count + 1] = {Take<Plain<P>>::parameter..., {Kind::context, false, Type::any, any_rank}};
+
+    // How many arguments of the schema, or outputs, stand before a parameter.
+    static constexpr size_t place(size_t index) {
+        size_t before = 0;
+        const bool is_output = parameters[index].kind == Kind::output;
+        for (size_t i = 0; i < index; ++i) {
+            if (parameters[i].kind != Kind::context && (parameters[i].kind == Kind::output) == is_output) ++before;
+        }
+        return before;
+    }
+
+    template <size_t index, class Q>
+    static decltype(auto) take(Call& call) {
+        constexpr Kind kind = Take<Q>::parameter.kind;
+        if constexpr (kind == Kind::context) return static_cast<Context&>(*call.context);
+        else if constexpr (kind == Kind::output) return Q(call.results[place(index)]);
+        else return Take<Q>::from(static_cast<const Argument&>(call.arguments[place(index)]));
+    }
+
+    template <R (*function)(P...), size_t... index>
+    static void run_each(Call& call, std::index_sequence<index...>) {
+        in_best_version([&] { function(take<index, Plain<P>>(call)...); });
+    }
+
+    template <R (*function)(P...)>
+    static void run(Call& call) {
+        run_each<function>(call, std::index_sequence_for<P...>());
+    }
+
+    template <R (*function)(P...), size_t... index>
+    static Shapes shapes_each(Call& call, std::index_sequence<index...>) {
+        return Shapes(function(take<index, Plain<P>>(call)...));
+    }
+
+    template <R (*function)(P...)>
+    static Shapes shapes(Call& call) {
+        return shapes_each<function>(call, std::index_sequence_for<P...>());
+    }
+};
+
+template <class R, class... P>
+Signature<R, P...> signature_of(R (*)(P...));
+
+// A kernel for one choice of element types.
+struct Instance {
+    const Parameter* parameters;
+    size_t count;
+    void (*run)(Call&);
+};
+
+template <auto function>
+constexpr Instance instance() {
+    using Found = decltype(signature_of(function));
+    return {Found::parameters, Found::count, &Found::template run<function>};
+}
+
+// A shape function.
+struct ShapeFunction {
+    const Parameter* parameters;
+    size_t count;
+    Shapes (*run)(Call&);
+};
+
+template <auto function>
+constexpr ShapeFunction shape_function() {
+    using Found = decltype(signature_of(function));
+    return {Found::parameters, Found::count, &Found::template shapes<function>};
+}
+
+}  // namespace detail
+}  // namespace opbridge

@@ -1,0 +1,286 @@
+// What a kernel gets: tensors as views of their memory, in row-major order, and the context that it runs in.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "platform.h"
+#include "shape.h"
+#include "types.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+
+// Element types, by ONNX's numbers.
+enum class Type : int32_t {
+    any = 0, float32 = 1, uint8 = 2, int8 = 3, uint16 = 4, int16 = 5, int32 = 6, int64 = 7,
+    boolean = 9, float16 = 10, float64 = 11, uint32 = 12, uint64 = 13, bfloat16 = 16,
+};
+
+OPBRIDGE_HOST const char* name_of(Type type);
+OPBRIDGE_HOST size_t size_of(Type type);
+
+template <class T>
+constexpr Type type_of() {
+    if constexpr (std::is_same_v<T, float>) return Type::float32;
+    else if constexpr (std::is_same_v<T, double>) return Type::float64;
+    else if constexpr (std::is_same_v<T, Half>) return Type::float16;
+    else if constexpr (std::is_same_v<T, BFloat16>) return Type::bfloat16;
+    else if constexpr (std::is_same_v<T, bool>) return Type::boolean;
+    else if constexpr (std::is_integral_v<T> && sizeof(T) == 1) return std::is_signed_v<T> ? Type::int8 : Type::uint8;
+    else if constexpr (std::is_integral_v<T> && sizeof(T) == 2) return std::is_signed_v<T> ? Type::int16 : Type::uint16;
+    else if constexpr (std::is_integral_v<T> && sizeof(T) == 4) return std::is_signed_v<T> ? Type::int32 : Type::uint32;
+    else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return std::is_signed_v<T> ? Type::int64 : Type::uint64;
+    else return Type::any;
+}
+
+// Lists of element types, for templates that are kernels for all of them.
+template <class... T>
+struct types {};
+using floating = types<float, double, Half, BFloat16>;
+using integral = types<int64_t, int32_t, int16_t, int8_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+using numeric = types<float, double, Half, BFloat16, int64_t, int32_t, int16_t, int8_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+using every = types<float, double, Half, BFloat16, int64_t, int32_t, int16_t, int8_t, uint8_t, uint16_t, uint32_t, uint64_t, bool>;
+
+constexpr int any_rank = -1;
+
+namespace detail {
+
+// A tensor as its owner keeps it.
+struct Tensor {
+    Type type = Type::any;
+    int64_t rank = 0;
+    const int64_t* sizes = nullptr;
+    void* data = nullptr;
+    int64_t count = 0;
+    const Dim* dims = nullptr;  // instead of `sizes`, while a model is captured
+};
+
+// What a runtime does for a kernel.
+class Host {
+  public:
+    virtual void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) = 0;
+    virtual void* allocate_scratch(size_t bytes) = 0;  // aligned to 64 bytes, freed when the call is over
+    virtual void run(int64_t pieces, void (*piece)(void*, int64_t), void* data) = 0;
+    virtual int64_t threads() = 0;
+    virtual void* stream() { return nullptr; }
+
+  protected:
+    ~Host() = default;
+};
+
+OPBRIDGE_HOST void* allocate_scratch(Host& host, int64_t count, size_t size);
+
+// One output of a call.
+struct Result {
+    Host* host = nullptr;
+    int index = 0;
+    Type type = Type::any;
+    int rank = any_rank;            // as the kernel declares it
+    Shape expected;                 // as the shape function says, where it leaves a size open
+    std::vector<int64_t> sizes;
+    int64_t count = 0;
+    void* data = nullptr;
+    bool allocated = false;
+
+    void allocate();
+    void allocate(const int64_t* begin, const int64_t* end);  // as the kernel says, where that fits `expected`
+    std::string words() const;
+    Shape shape() const;
+};
+
+[[noreturn]] OPBRIDGE_HOST void outside(int64_t index, int64_t size);
+
+// -DOPBRIDGE_CHECK_BOUNDS, which `opbridge build -g` sets: an element outside of a tensor throws.
+inline void check_bounds([[maybe_unused]] int64_t index, [[maybe_unused]] int64_t size) {
+#ifdef OPBRIDGE_CHECK_BOUNDS
+    if (index < 0 || index >= size) outside(index, size);
+#endif
+}
+
+// What inputs and outputs have in common.
+template <class T>
+class View {
+  public:
+    int64_t rank() const { return rank_; }
+    const int64_t* sizes() const { return sizes_; }
+
+    // The number of elements.
+    int64_t size() const { return count_; }
+    bool empty() const { return count_ == 0; }
+
+    // The size along an axis; -1 is the last one.
+    int64_t size(int64_t axis) const {
+        const int64_t found = axis < 0 ? axis + rank_ : axis;
+        if (found < 0 || found >= rank_) no_such_axis(axis, rank_);
+        return sizes_[found];
+    }
+
+    Shape shape() const { return Shape(sizes_, rank_); }
+    T* data() const { return data_; }
+    T* begin() const { return data_; }
+    T* end() const { return data_ + count_; }
+
+    // By its place in memory.
+    T& operator[](int64_t index) const {
+        check_bounds(index, count_);
+        return data_[index];
+    }
+
+    // By its index along each axis: x(i, j).
+    template <class... Index>
+    T& operator()(Index... index) const {
+        const int64_t indices[] = {static_cast<int64_t>(index)...};
+        int64_t place = 0;
+        for (size_t axis = 0; axis < sizeof...(Index); ++axis) {
+            check_bounds(indices[axis], sizes_[axis]);
+            place = place * sizes_[axis] + indices[axis];
+        }
+        return data_[place];
+    }
+
+  protected:
+    View(T* data, const int64_t* sizes, int64_t rank, int64_t count) : data_(data), sizes_(sizes), rank_(rank), count_(count) {}
+
+    T* data_;
+    const int64_t* sizes_;
+    int64_t rank_;
+    int64_t count_;
+};
+
+}  // namespace detail
+
+// A tensor to read. With a rank, as in Input<float, 4>, tensors of another one are refused before the kernel runs.
+template <class T, int Rank = any_rank>
+class Input : public detail::View<const T> {
+  public:
+    explicit Input(const detail::Tensor& tensor)
+        : detail::View<const T>(static_cast<const T*>(tensor.data), tensor.sizes, tensor.rank, tensor.count) {}
+};
+
+// The tensors of an argument `Tensor[]`.
+template <class T, int Rank = any_rank>
+class Inputs {
+  public:
+    Inputs(const detail::Tensor* tensors, size_t count) {
+        views_.reserve(count);
+        for (size_t i = 0; i < count; ++i) views_.emplace_back(tensors[i]);
+    }
+    int64_t size() const { return static_cast<int64_t>(views_.size()); }
+    const Input<T, Rank>& operator[](int64_t index) const {
+        if (index < 0 || index >= size()) detail::outside(index, size());
+        return views_[static_cast<size_t>(index)];
+    }
+    const Input<T, Rank>* begin() const { return views_.data(); }
+    const Input<T, Rank>* end() const { return views_.data() + views_.size(); }
+
+  private:
+    std::vector<Input<T, Rank>> views_;
+};
+
+// A tensor to write. Its memory is there when the kernel begins, unless the shape function says that a size is computed: the kernel then
+// calls `allocate` with the sizes before it writes.
+template <class T, int Rank = any_rank>
+class Output : public detail::View<T> {
+  public:
+    explicit Output(detail::Result& result)
+        : detail::View<T>(static_cast<T*>(result.data), result.sizes.data(), static_cast<int64_t>(result.sizes.size()), result.count),
+          result_(&result) {}
+
+    void allocate(std::initializer_list<int64_t> sizes) { allocate(sizes.begin(), sizes.end()); }
+    void allocate(const std::vector<int64_t>& sizes) { allocate(sizes.data(), sizes.data() + sizes.size()); }
+
+  private:
+    void allocate(const int64_t* begin, const int64_t* end) {
+        result_->allocate(begin, end);
+        this->data_ = static_cast<T*>(result_->data);
+        this->sizes_ = result_->sizes.data();
+        this->rank_ = static_cast<int64_t>(result_->sizes.size());
+        this->count_ = result_->count;
+    }
+
+    detail::Result* result_;
+};
+
+// Where a kernel runs: a parameter `Context& context`, anywhere among the others.
+class Context {
+  public:
+    explicit Context(detail::Host& host) : host_(host) {}
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+
+    // Memory for `count` elements until the kernel returns, aligned to 64 bytes; what is in it is not defined.
+    template <class T>
+    T* scratch(int64_t count) {
+        static_assert(std::is_trivially_destructible_v<T>);
+        return static_cast<T*>(detail::allocate_scratch(host_, count, sizeof(T)));
+    }
+
+    // Calls body(begin, end) over [0, count) in pieces of at least `grain`, on the threads of whoever runs the kernel; body(begin, end,
+    // piece) also gets the number of the piece, below `pieces(count, grain)`, as for scratch memory of its own. What a piece throws is
+    // thrown here, once all have ended.
+    template <class Body>
+    void parallel_for(int64_t count, int64_t grain, Body&& body) {
+        const int64_t pieces = this->pieces(count, grain);
+        if (pieces <= 0) return;
+        if (pieces == 1) return detail::in_best_version([&] { call(body, 0, count, 0); });
+        Work<std::remove_reference_t<Body>> work{&body, count, pieces};
+        host_.run(pieces, &Work<std::remove_reference_t<Body>>::run, &work);
+        if (work.thrown) std::rethrow_exception(work.thrown);
+    }
+
+    // Into how many pieces `parallel_for` divides.
+    int64_t pieces(int64_t count, int64_t grain) {
+        if (count <= 0) return 0;
+        grain = grain < 1 ? 1 : grain;
+        const int64_t most = count / grain < 1 ? 1 : count / grain;
+        const int64_t useful = most > 1 ? 4 * host_.threads() : 1;
+        return most < useful ? most : useful;
+    }
+
+    // How many threads work on a `parallel_for` at most.
+    int64_t threads() { return host_.threads(); }
+
+    // The stream of the device that the tensors are on; null on the CPU.
+    void* stream() { return host_.stream(); }
+
+  private:
+    template <class Body>
+    static void call(Body& body, int64_t begin, int64_t end, int64_t piece) {
+        if constexpr (std::is_invocable_v<Body&, int64_t, int64_t, int64_t>) body(begin, end, piece);
+        else (void)piece, body(begin, end);
+    }
+
+    template <class Body>
+    struct Work {
+        Body* body;
+        int64_t count, pieces;
+        std::atomic_flag failed = ATOMIC_FLAG_INIT;
+        std::exception_ptr thrown;
+
+        // Nothing may be thrown through the host's threads.
+        static void run(void* data, int64_t piece) {
+            Work& work = *static_cast<Work*>(data);
+            try {
+                const int64_t share = work.count / work.pieces, rest = work.count % work.pieces;
+                const int64_t begin = piece * share + (piece < rest ? piece : rest);
+                const int64_t end = begin + share + (piece < rest ? 1 : 0);
+                detail::in_best_version([&] { call(*work.body, begin, end, piece); });
+            } catch (...) {
+                if (!work.failed.test_and_set()) work.thrown = std::current_exception();
+            }
+        }
+
+        Work(Body* body, int64_t count, int64_t pieces) : body(body), count(count), pieces(pieces) {}
+    };
+
+    detail::Host& host_;
+};
+
+}  // namespace opbridge

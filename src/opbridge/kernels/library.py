@@ -1,0 +1,156 @@
+"""Libraries of kernels: which operators each has, and which libraries this process has or finds by itself.
+
+Needs neither torch nor a compiler: a machine that only runs models asks it too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from opbridge.errors import KernelError, UsageError
+
+__all__ = ["Declared", "Library", "builtin", "find", "loaded", "needed", "open_library", "remember"]
+
+_SUFFIXES = (".so", ".dylib", ".dll")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An operator as its library declares it.
+
+    Attributes:
+        schema: Its schema, in PyTorch's language.
+        domain: Its namespace, the domain of its ONNX nodes.
+        op_type: What the nodes are called there.
+        problem: Why it cannot be used; "" where it can.
+    """
+
+    schema: str
+    domain: str
+    op_type: str
+    problem: str
+
+    @property
+    def name(self) -> str:
+        """ "mylib::my_add": PyTorch's operator, and the ONNX node."""
+        return f"{self.domain}::{self.op_type}"
+
+
+class Library:
+    """A shared library with kernels.
+
+    Attributes:
+        path: Where it is.
+        native: The library, loaded.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.native = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise KernelError(f"{path} cannot be loaded: {error}. Build it again, on this kind of machine.") from None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it was built with opbridge's header; ONNX Runtime takes others too."""
+        return hasattr(self.native, "opbridge_describe")
+
+    @cached_property
+    def operators(self) -> tuple[Declared, ...]:
+        """Its operators; none are known of a library that was not built with opbridge's header.
+
+        Raises:
+            KernelError: an operator's schema and its functions do not agree.
+        """
+        if not self.is_ours:
+            return ()
+        describe = self.native.opbridge_describe
+        describe.restype = ctypes.c_char_p
+        found = tuple(Declared(**each) for each in json.loads(describe().decode(errors="replace")))
+        problems = [each.problem for each in found if each.problem]
+        if problems:
+            raise KernelError(f"{self.path.name}: {' '.join(problems)}")
+        return found
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of its operators."""
+        return frozenset(each.name for each in self.operators)
+
+    def offer(self) -> Any:
+        """The address of what tells another library about its operators."""
+        return ctypes.cast(self.native.opbridge_offer, ctypes.c_void_p).value
+
+    def bring(self, others: Sequence[Library]) -> None:
+        """Registers the operators of other libraries with its own, the next time that it is registered."""
+        addresses = (ctypes.c_void_p * len(others))(*(other.offer() for other in others))
+        bring = self.native.opbridge_bring
+        bring.argtypes, bring.restype = [ctypes.c_void_p, ctypes.c_size_t], None
+        bring(addresses, len(others))
+
+
+_open: dict[Path, Library] = {}
+_loaded: dict[Path, Library] = {}
+
+
+def open_library(path: str | os.PathLike[str]) -> Library:
+    """A library by its path; the same one each time.
+
+    Raises:
+        UsageError: there is no such file.
+        KernelError: it cannot be loaded.
+    """
+    given = Path(path)
+    if not given.is_file():
+        raise UsageError(f"There is no library {given}. Build one with opbridge build, or correct the path.")
+    if given.suffix in (".cpp", ".cc", ".cxx", ".cu"):
+        raise UsageError(
+            f"{given} is source code, and kernels= takes libraries. Build it with opbridge build {given}, and name "
+            "what that writes."
+        )
+    real = given.resolve()
+    found = _open.get(real)
+    if found is None:
+        found = _open[real] = Library(real)
+    return found
+
+
+def remember(library: Library) -> None:
+    """Notes that PyTorch has a library's operators, in place of those of an older one of the same name."""
+    for path, other in list(_loaded.items()):
+        if other.names & library.names:
+            del _loaded[path]
+    _loaded[library.path] = library
+
+
+def loaded() -> list[Library]:
+    """The libraries whose operators PyTorch has in this process."""
+    return list(_loaded.values())
+
+
+def builtin() -> list[Library]:
+    """The libraries that come with opbridge."""
+    folder = Path(__file__).parent
+    return [open_library(path) for path in sorted(folder.glob("_builtin*")) if path.suffix in _SUFFIXES]
+
+
+def find(name: str) -> Library | None:
+    """The library at hand, loaded or built in, that has an operator."""
+    for library in (*loaded(), *builtin()):
+        if name in library.names:
+            return library
+    return None
+
+
+def needed(names: Iterable[str]) -> list[Library]:
+    """The libraries at hand that some operators need."""
+    found = (find(name) for name in names)
+    return list({library.path: library for library in found if library is not None}.values())

@@ -1,0 +1,101 @@
+"""What `opbridge new NAME` writes: a kernel, a test of it, and a model that uses it."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+
+from opbridge.errors import SaveError, UsageError
+
+__all__ = ["create"]
+
+_KERNEL = """\
+#include <opbridge/kernel.h>
+using namespace opbridge;
+
+// x + alpha * y, element by element.
+template <class T>
+void {name}(Input<T> x, Input<T> y, double alpha, Output<T> out) {{
+    for (int64_t i = 0; i < out.size(); ++i) out[i] = x[i] + static_cast<T>(alpha) * y[i];
+}}
+
+// The shape of the output, from those of the inputs.
+Shape {name}_shape(Shape x, Shape y, double) {{
+    require(x == y, "x and y have to be of one shape");
+    return x;
+}}
+
+OPBRIDGE_KERNEL("mylib::{name}(Tensor x, Tensor y, *, float alpha=2.0) -> Tensor", {name}, {name}_shape, floating);
+"""
+
+_TEST = """\
+from pathlib import Path
+
+import opbridge
+import pytest
+import torch
+
+ops = opbridge.load(Path(__file__).with_name("{name}.cpp"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_{name}(dtype):
+    x, y = torch.randn(2, 3, 4, dtype=dtype)
+    torch.testing.assert_close(ops.{name}(x, y, alpha=3.0), x + 3 * y)
+    torch.library.opcheck(ops.{name}.op, (x, y))
+
+
+def test_{name}_in_onnx():
+    x, y = torch.randn(2, 3, 4)
+    program = opbridge.export(lambda x, y: ops.{name}(x, y, alpha=3.0), (x, y), dynamic_shapes="auto")
+    assert program.verification.ok
+"""
+
+_MODEL = """\
+from pathlib import Path
+
+import opbridge
+import torch
+
+ops = opbridge.load(Path(__file__).with_name("{name}.cpp"))
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.relu(ops.{name}(x, y))
+
+
+def build():
+    return Model(), (torch.randn(3, 4), torch.randn(3, 4))
+"""
+
+
+def create(name: str, folder: Path) -> list[Path]:
+    """Writes the files of a new kernel.
+
+    Args:
+        name: Its name.
+        folder: Where to.
+
+    Returns:
+        The kernel, its test, and a model.
+
+    Raises:
+        UsageError: a name that C++ and Python do not both take.
+        SaveError: one of the files is there already, or cannot be written.
+    """
+    if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise UsageError(f"'{name}' cannot name an operator; take lower-case letters, digits and underscores: my_add.")
+    contents = {f"{name}.cpp": _KERNEL, f"test_{name}.py": _TEST, f"{name}_model.py": _MODEL}
+    files = {folder / file: text.format(name=name) for file, text in contents.items()}
+    there = [file for file in files if file.exists()]
+    if there:
+        raise SaveError(f"{there[0]} is there already, and nothing was written. Take another name.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            file.write_text(text)
+    except OSError as error:
+        raise SaveError(f"{folder} cannot be written to ({error.strerror}). Name another folder.") from None
+    return list(files)

@@ -1,0 +1,30 @@
+"""Nodes that a built-in kernel runs, for operators that ONNX lacks at some opset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+__all__ = ["DOMAIN", "kernel"]
+
+DOMAIN = "opbridge_ops"
+
+
+def kernel(op_type: str, inputs: Sequence[Any], **attributes: int | Sequence[int]) -> Any:
+    """The output of a node of a built-in kernel.
+
+    Args:
+        op_type: The kernel's operator in `opbridge_ops`.
+        inputs: Tensors, None where one is left out; the first is there.
+        **attributes: The rest of its arguments, by name.
+    """
+    builder = inputs[0].builder
+    builder.domains.setdefault(DOMAIN, 1)
+    settings = {
+        name: ir.AttrInt64(name, value) if isinstance(value, int) else ir.AttrInt64s(name, list(value))
+        for name, value in attributes.items()
+    }
+    (output,) = builder.node(op_type, list(inputs), settings, [None], domain=DOMAIN)
+    return output

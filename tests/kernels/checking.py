@@ -1,0 +1,116 @@
+"""What tests of built-in kernels share: the same calls in ONNX Runtime, in PyTorch and under the sanitizers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from kernels.cases import Attributes, Case, Refused
+from kernels.running import TOLERANCE, assert_near, through_onnxruntime
+
+from opbridge.kernels import gradients
+from opbridge.kernels.build import build
+from opbridge.kernels.compiler import Settings, find_compiler
+from opbridge.kernels.load import load
+
+__all__ = ["DTYPES", "Kernels", "assert_clean"]
+
+DTYPES = list(TOLERANCE)
+_HERE = Path(__file__).parent
+_SOURCES = Path(gradients.__file__).parent
+_SANITIZERS = ("address", "undefined")
+
+
+class Kernels:
+    """Built-in kernels, built from their files, and called with cases."""
+
+    def __init__(self, *names: str) -> None:
+        self.operators = load(*sources(names))
+        gradients.register(self.operators)
+
+    def session(self, model: bytes) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 4, 2
+        options.register_custom_ops_library(str(self.operators.path))
+        return onnxruntime.InferenceSession(model, options)
+
+    def check_in_onnxruntime(self, cases: Sequence[Case], dtype: str) -> None:
+        """Each case gives its results in ONNX Runtime."""
+        for case in cases:
+            outputs = len(case.expected)
+            actual = through_onnxruntime(case.operator, case.inputs, case.attributes, outputs, dtype, self.session)
+            assert_near(actual, case, dtype)
+
+    def check_in_torch(self, cases: Sequence[Case], dtype: str) -> None:
+        """Each case gives its results in PyTorch, with inputs that are not row-major too."""
+        for case in cases:
+            for order in (_same, _backwards):
+                inputs = [order(each) for each in case.inputs]
+                results = called(case.operator, inputs, case.attributes, _torch(dtype))
+                assert_near([result.double().numpy() for result in results], case, dtype)
+
+    def check_refused(self, refused: Refused) -> None:
+        """A call is an error in both, with its words."""
+        inputs = refused.inputs()
+        outputs = refused.outputs
+        with pytest.raises(Exception, match=refused.words):
+            through_onnxruntime(refused.operator, inputs, refused.attributes, outputs, "float32", self.session)
+        with pytest.raises(Exception, match=refused.words):
+            called(refused.operator, inputs, refused.attributes, torch.float32)
+
+
+def called(
+    operator: str, inputs: Sequence[np.ndarray | None], attributes: Attributes, dtype: torch.dtype
+) -> list[torch.Tensor]:
+    """The outputs of an operator of opbridge_ops."""
+    tensors = [None if each is None else torch.from_numpy(each) for each in inputs]
+    tensors = [each.to(dtype) if each is not None and each.is_floating_point() else each for each in tensors]
+    results = getattr(torch.ops.opbridge_ops, operator)(*tensors, **attributes)
+    return [results] if isinstance(results, torch.Tensor) else list(results)
+
+
+def _torch(dtype: str) -> torch.dtype:
+    found: torch.dtype = getattr(torch, dtype)
+    return found
+
+
+def _same(value: np.ndarray | None) -> np.ndarray | None:
+    return value
+
+
+def _backwards(value: np.ndarray | None) -> np.ndarray | None:
+    """The same tensor, in memory with its first dimension innermost."""
+    return None if value is None else np.asfortranarray(value)
+
+
+def sources(names: Sequence[str]) -> list[Path]:
+    """The C++ files of built-in kernels."""
+    return [_SOURCES / f"{name}.cpp" for name in names]
+
+
+def assert_clean(module: str, names: Sequence[str], seeds: int) -> None:
+    """The cases of a module run without a word from the sanitizers of addresses and of undefined behaviour."""
+    library = build(*sources(names), sanitize=_SANITIZERS)
+    compiler = find_compiler()
+    preload = [compiler.preload(Settings(sanitize=_SANITIZERS)), _runtime(compiler.command)]
+    environment = os.environ | {
+        "LD_PRELOAD": " ".join(each for each in preload if each),
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
+        "PYTHONPATH": os.pathsep.join([str(_HERE.parent), *sys.path]),
+    }
+    command = [sys.executable, str(_HERE / "sanitized.py"), str(library), module, str(seeds)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.strip().endswith("clean"), done.stdout + done.stderr
+
+
+def _runtime(compiler: Sequence[str]) -> str:
+    """The compiler's library of exceptions, which the address sanitizer has to find when it starts."""
+    asked = [*compiler, "-print-file-name=libstdc++.so"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
