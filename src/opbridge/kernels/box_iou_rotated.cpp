@@ -1,4 +1,6 @@
 // Overlap of rotated boxes, as mmcv's box_iou_rotated: every box of boxes1 with every one of boxes2, or in pairs where they are aligned.
+#include "compute/vectorise.h"  // before all others
+
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 

@@ -1,5 +1,7 @@
 // Sampling at points of a grid, as torch.nn.functional.grid_sample does it. interpolation_mode: 0 (bi-, tri-)linear, 1 nearest, 2 bicubic;
 // padding_mode: 0 zeros, 1 border, 2 reflection.
+#include "compute/vectorise.h"  // before all others
+
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 

@@ -1,4 +1,6 @@
 // Multi-scale deformable attention, as mmcv's MultiScaleDeformableAttention computes it.
+#include "compute/vectorise.h"  // before all others
+
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 

@@ -1,5 +1,7 @@
 // Non-maximum suppression in groups: as mmcv's nms_match, whose groups are indices.split(sizes), and for batches and classes as mmdeploy's
 // NMSMatch.
+#include "compute/vectorise.h"  // before all others
+
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 

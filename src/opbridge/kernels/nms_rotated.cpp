@@ -1,4 +1,6 @@
 // Non-maximum suppression of rotated boxes: as mmcv's nms_rotated, and for batches and classes as mmdeploy's NMSRotated.
+#include "compute/vectorise.h"  // before all others
+
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 

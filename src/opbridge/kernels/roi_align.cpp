@@ -1,4 +1,6 @@
 // RoIAlign, as torchvision.ops.roi_align computes it.
+#include "compute/vectorise.h"  // before all others
+
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 

@@ -1,4 +1,6 @@
 // RoIAlign of rotated regions, as mmcv's roi_align_rotated computes it.
+#include "compute/vectorise.h"  // before all others
+
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 

@@ -1,4 +1,6 @@
 // Bicubic interpolation by scales that are known when it runs: a tensor of two, for height and width.
+#include "compute/vectorise.h"  // before all others
+
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 

@@ -112,8 +112,8 @@ def _refuse_missing(label: str, noted: Sequence[str], libraries: Sequence[Librar
     missing = [name for name in noted if name not in having and not has_schema(*name.split("::", 1))]
     if missing and all(each.is_ours for each in libraries):
         raise ModelFileError(
-            f"{label} was exported to run with kernels for {', '.join(missing)}, which neither {_RUNTIME} nor a library "
-            "that was named has. Name the libraries that do in kernels=[...]."
+            f"{label} was exported to run with kernels for {', '.join(missing)}, which neither {_RUNTIME} nor a "
+            "library that was named has. Name the libraries that do in kernels=[...]."
         )
 
 
@@ -311,8 +311,8 @@ _SHORT_WEIGHTS = re.compile(r"External initializer: (?P<name>\S*) offset: .* are
 _NOISE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+:\d+ [^\n]*\)(?: \[with [^\]]*\])? ")
 
 _BRING_KERNEL = (
-    "Register the shared library that has it (kernels=[...] here, or options.register_custom_ops_library), or export the "
-    "model again by another route"
+    "Register the shared library that has it (kernels=[...] here, or options.register_custom_ops_library), or export "
+    "the model again by another route"
 )
 
 

@@ -6,8 +6,6 @@
 // numbers give what torch's CPU kernels give.
 #pragma once
 
-#include "vectorise.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

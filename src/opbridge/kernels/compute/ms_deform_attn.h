@@ -6,8 +6,6 @@
 // (x * width - 0.5, y * height - 0.5) with zeros outside of it.
 #pragma once
 
-#include "vectorise.h"
-
 #include <cstdint>
 
 #include "../include/opbridge/types.h"

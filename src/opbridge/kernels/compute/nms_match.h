@@ -2,8 +2,6 @@
 // that overlap it by at least the threshold and no kept box of a higher score before it.
 #pragma once
 
-#include "vectorise.h"
-
 #include <cstdint>
 #include <vector>
 

@@ -4,8 +4,6 @@
 // "More than" is what mmcv documents and its CUDA kernel and mmdeploy's ONNX Runtime kernel do; its CPU kernel takes "at least".
 #pragma once
 
-#include "vectorise.h"
-
 #include <cstdint>
 #include <vector>
 

@@ -7,8 +7,6 @@
 // out once, and each pixel is read about once instead of four times for each sample.
 #pragma once
 
-#include "vectorise.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -5,8 +5,6 @@
 // finite gives numbers that are none.
 #pragma once
 
-#include "vectorise.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -6,8 +6,6 @@
 // clamp(y, -h/2, h/2) dx, for x in [-w/2, w/2]: a sum over four edges, continuous in all of its arguments and without a branch.
 #pragma once
 
-#include "vectorise.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

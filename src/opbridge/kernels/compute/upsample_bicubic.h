@@ -3,8 +3,6 @@
 // are aligned; the ratio is 1 / scale where a scale is given and in / out where it is not.
 #pragma once
 
-#include "vectorise.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>

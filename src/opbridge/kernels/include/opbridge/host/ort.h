@@ -10,31 +10,13 @@
 #include <vector>
 
 #include "operator.h"
-#include "ort_api.h"
-#include "symbols.h"
+#include "ort_nodes.h"
+#include "ort_shapes.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace ort {
 
 using namespace detail;
-
-// An entry of the table, called; a status becomes an exception.
-template <class... P, class... Q>
-void call(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
-    if (OrtStatus* status = function(api, entry)(arguments...)) {
-        const std::string words = function(api, GetErrorMessage)(status);
-        function(api, ReleaseStatus)(status);
-        throw std::runtime_error(words);
-    }
-}
-
-// The same where failing is an answer.
-template <class... P, class... Q>
-bool succeeds(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
-    OrtStatus* status = function(api, entry)(arguments...);
-    if (status) function(api, ReleaseStatus)(status);
-    return status == nullptr;
-}
 
 // Runs `body`; what it throws becomes a status.
 template <class Body>
@@ -187,59 +169,6 @@ inline Attribute read_attribute(const OrtApi* api, const OrtKernelInfo* info, co
     return value;
 }
 
-// The attribute that a node without it has.
-inline Attribute completed(Attribute value, const Declared& declared) {
-    if (value.given) return value;
-    if (declared.has_default) return declared.standard;
-    if (!declared.optional) throw std::invalid_argument("the node has no attribute '" + declared.name + "' of the type " + name_of(declared.kind));
-    return value;
-}
-
-// How a node's inputs belong to the schema's arguments. The tensors of a list stand one after the other; the attribute with the list's
-// name says how many there are, and the last list takes what is there where it is missing.
-struct Layout {
-    static constexpr int64_t most = 1 << 20;  // so that no sum of lengths overflows
-    std::vector<int64_t> lengths;             // by argument; -1: what is left
-
-    template <class Count>
-    static Layout read(const Schema& schema, Count&& count) {
-        Layout layout;
-        size_t unknown = 0;
-        for (const Declared& declared : schema.arguments) {
-            int64_t length = 1;
-            if (declared.kind == Kind::tensors && !count(declared.name.c_str(), &length)) {
-                length = -1;
-                ++unknown;
-            } else if (length < 0 || length > most) {
-                throw std::invalid_argument("the node says that its list '" + declared.name + "' has " + std::to_string(length) + " tensors");
-            }
-            layout.lengths.push_back(length);
-        }
-        if (unknown > 1) throw std::invalid_argument("the node does not say how many tensors each of its lists has");
-        return layout;
-    }
-
-    // Calls body(argument, first input, number of inputs).
-    template <class Body>
-    void each(const Schema& schema, size_t given, Body&& body) const {
-        int64_t fixed = 0;
-        for (size_t i = 0; i < lengths.size(); ++i) fixed += is_tensor(schema.arguments[i].kind) && lengths[i] > 0 ? lengths[i] : 0;
-        size_t input = 0;
-        for (size_t i = 0; i < lengths.size(); ++i) {
-            if (!is_tensor(schema.arguments[i].kind)) continue;
-            const int64_t rest = static_cast<int64_t>(given) - fixed;
-            const size_t length = static_cast<size_t>(lengths[i] >= 0 ? lengths[i] : rest > 0 ? rest : 0);
-            if (schema.arguments[i].kind == Kind::tensors && input + length > given) {
-                throw std::invalid_argument("the list '" + schema.arguments[i].name + "' has " + std::to_string(length) +
-                                            " tensors, and the node has too few inputs for them");
-            }
-            body(i, input, length);
-            input += length;
-        }
-        if (input < given) throw std::invalid_argument("the node has " + std::to_string(given) + " inputs, and the schema " + schema.text);
-    }
-};
-
 // An operator with one of its kernels, as ONNX Runtime sees it. It merges those of one name, and picks by the inputs' types.
 struct CustomOp : OrtCustomOp {
     const Operator* op;
@@ -321,173 +250,6 @@ struct Kernel {
         KernelHost host(api, context);
         op->run(call, host);
     }
-};
-
-// Shapes while a session is made, where sizes may have names instead of numbers.
-class ShapeInference {
-  public:
-    ShapeInference(const OrtApi* api, const Operator& op, OrtShapeInferContext* context) : api_(api), op_(op), context_(context) {}
-
-    void run() {
-        const Schema& schema = op_.schema;
-        Call call;
-        call.arguments.resize(schema.arguments.size());
-        std::vector<Attribute> attributes(schema.arguments.size());
-        size_t given = 0;
-        ort::call(api_, ShapeInferContext_GetInputCount, context_, &given);
-        const Layout layout = Layout::read(schema, [&](const char* name, int64_t* length) {
-            return read(name, attribute_int, length, sizeof *length);
-        });
-        layout.each(schema, given, [&](size_t index, size_t input, size_t length) {
-            Argument& argument = call.arguments[index];
-            if (schema.arguments[index].kind == Kind::tensors) {
-                argument.given = true;
-                argument.tensors.resize(length);
-                for (size_t i = 0; i < length; ++i) described(input + i, argument.tensors[i]);
-            } else if (input < given) {
-                argument.given = described(input, argument.tensor);
-            }
-        });
-        for (size_t i = 0; i < call.arguments.size(); ++i) {
-            const Declared& declared = schema.arguments[i];
-            if (is_tensor(declared.kind)) {
-                if (declared.kind == Kind::tensor && !call.arguments[i].given) return;
-                continue;
-            }
-            attributes[i] = completed(attribute(declared), declared);
-            call.arguments[i].given = attributes[i].given;
-            call.arguments[i].attribute = &attributes[i];
-        }
-        if (open_) return;
-        const Symbols symbols{apply, this};
-        detail::symbols() = &symbols;
-        try {
-            const Instance& kernel = op_.choose(call);
-            const Shapes shapes = op_.shapes(call);
-            size_t output = 0;
-            for (size_t i = 0; i < kernel.count && output < shapes.size(); ++i) {
-                if (kernel.parameters[i].kind != Kind::output) continue;
-                set(output, kernel.parameters[i].type, shapes[output]);
-                ++output;
-            }
-        } catch (const Undecided&) {  // it depends on what is not known yet; the sizes come out when the model runs
-        } catch (...) {
-            detail::symbols() = nullptr;
-            throw;
-        }
-        detail::symbols() = nullptr;
-    }
-
-  private:
-    static int32_t apply(void* self, int32_t operation, const Dim*, const Dim*, Dim* result) {
-        if (operation >= static_cast<int32_t>(Operation::equal)) return 1;
-        result->symbol = static_cast<ShapeInference*>(self)->named("");
-        return 0;
-    }
-
-    int64_t named(const std::string& name) {
-        for (size_t i = 0; i < names_.size() && !name.empty(); ++i) {
-            if (names_[i] == name) return static_cast<int64_t>(i) + 1;
-        }
-        names_.push_back(name);
-        return static_cast<int64_t>(names_.size());
-    }
-
-    bool read(const char* name, int32_t type, void* data, size_t bytes) {
-        const OrtOpAttr* found = nullptr;
-        size_t needed = 0;
-        return succeeds(api_, ShapeInferContext_GetAttribute, context_, name, &found) && found &&
-               succeeds(api_, ReadOpAttr, found, type, data, bytes, &needed);
-    }
-
-    template <class Element>
-    bool read_all(const char* name, int32_t type, std::vector<Element>& values) {
-        const OrtOpAttr* found = nullptr;
-        size_t bytes = 0;
-        if (!succeeds(api_, ShapeInferContext_GetAttribute, context_, name, &found) || !found) return false;
-        succeeds(api_, ReadOpAttr, found, type, static_cast<void*>(nullptr), size_t{0}, &bytes);
-        values.resize(bytes / sizeof(Element));
-        return bytes == 0 || succeeds(api_, ReadOpAttr, found, type, static_cast<void*>(values.data()), bytes, &bytes);
-    }
-
-    Attribute attribute(const Declared& declared) {
-        const char* name = declared.name.c_str();
-        Attribute value;
-        switch (declared.kind) {
-            case Kind::integer:
-            case Kind::boolean: value.given = read(name, attribute_int, &value.integer.known, sizeof(int64_t)); break;
-            case Kind::number: {
-                float number = 0;
-                value.given = read(name, attribute_float, &number, sizeof number);
-                value.number = number;
-                break;
-            }
-            case Kind::text: {
-                std::vector<char> text;
-                value.given = read_all(name, attribute_string, text) && !text.empty();
-                if (value.given) value.text.assign(text.begin(), text.end() - 1);  // it counts the zero at the end
-                break;
-            }
-            case Kind::integers: value.given = read_all(name, attribute_ints, value.integers); break;
-            default: {
-                std::vector<float> numbers;
-                value.given = read_all(name, attribute_floats, numbers);
-                value.numbers.assign(numbers.begin(), numbers.end());
-            }
-        }
-        return value;
-    }
-
-    bool described(size_t input, Tensor& tensor) {
-        OrtTensorTypeAndShapeInfo* info = nullptr;
-        if (!succeeds(api_, ShapeInferContext_GetInputTypeShape, context_, input, &info) || !info) return false;
-        size_t rank = 0;
-        int32_t type = 0;
-        if (!succeeds(api_, GetDimensionsCount, info, &rank) || !succeeds(api_, GetTensorElementType, info, &type)) return false;
-        if (rank == 0) open_ = true;
-        std::vector<int64_t> sizes(rank);
-        std::vector<const char*> names(rank);
-        if (!succeeds(api_, GetDimensions, info, sizes.data(), rank)) return false;
-        if (!succeeds(api_, GetSymbolicDimensions, info, names.data(), rank)) return false;
-        std::vector<Dim>& dims = dims_.emplace_back();
-        for (size_t axis = 0; axis < rank; ++axis) {
-            Dim dim(sizes[axis]);
-            if (names[axis] && *names[axis]) dim.symbol = named(names[axis]);
-            else if (sizes[axis] < 0) dim.symbol = named("");
-            dims.push_back(dim);
-        }
-        tensor.type = static_cast<Type>(type);
-        tensor.rank = static_cast<int64_t>(rank);
-        tensor.dims = dims.data();
-        return true;
-    }
-
-    // ONNX Runtime wants every size to have a number or a name: where one has neither, the shape is left open.
-    void set(size_t output, Type type, const Shape& shape) {
-        std::vector<int64_t> sizes;
-        std::vector<const char*> names;
-        for (const Dim& dim : shape) {
-            const std::string* name = dim.symbol > 0 ? &names_[static_cast<size_t>(dim.symbol) - 1] : nullptr;
-            if (!dim.is_known() && (!name || name->empty())) return;
-            sizes.push_back(name ? -1 : dim.known);
-            names.push_back(name ? name->c_str() : "");
-        }
-        OrtTensorTypeAndShapeInfo* info = nullptr;
-        ort::call(api_, CreateTensorTypeAndShapeInfo, &info);
-        if (succeeds(api_, SetTensorElementType, info, static_cast<int32_t>(type)) &&
-            succeeds(api_, SetDimensions, info, sizes.data(), sizes.size()) &&
-            succeeds(api_, SetSymbolicDimensions, info, names.data(), names.size())) {
-            succeeds(api_, ShapeInferContext_SetOutputTypeShape, context_, output, info);
-        }
-        function(api_, ReleaseTensorTypeAndShapeInfo)(info);
-    }
-
-    const OrtApi* api_;
-    const Operator& op_;
-    OrtShapeInferContext* context_;
-    std::vector<std::string> names_;
-    std::deque<std::vector<Dim>> dims_;
-    bool open_ = false;  // a tensor without dimensions and one of which nothing is known look the same here
 };
 
 inline const CustomOp& self(const OrtCustomOp* op) { return *static_cast<const CustomOp*>(op); }
