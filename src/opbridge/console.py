@@ -396,7 +396,7 @@ def print_build(console: Console, path: Path, operators: Sequence[str], preload:
     rows = [("library", f"{path} ({size(path.stat().st_size)})"), *(("operator", schema) for schema in operators)]
     rows.append(("next", f"opbridge.load('{path}'), or opbridge.session(model, kernels=['{path}'])"))
     if preload is not None:
-        rows.append(("", f"with LD_PRELOAD={preload} ASAN_OPTIONS=detect_leaks=0 in the environment"))
+        rows.append(("", f"with LD_PRELOAD='{preload}' ASAN_OPTIONS=detect_leaks=0 in the environment"))
     _plain(console, aligned(rows))
 
 

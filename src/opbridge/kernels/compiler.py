@@ -103,14 +103,16 @@ class Compiler:
         return [*self.command, *shared, *sanitized, *names, "-o", str(into), *extra, *system]
 
     def preload(self, settings: Settings) -> str | None:
-        """What has to be loaded before Python for a library with these settings, or None."""
+        """What has to be loaded before Python for a library with these settings, as LD_PRELOAD takes it, or None."""
         if "address" not in settings.sanitize or self.is_msvc:
             return None
-        name = "libasan.so"
-        if "clang" in self.version:
-            name = "libclang_rt.asan-x86_64.so"
-        done = subprocess.run([*self.command, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
-        return done.stdout.strip() or name
+        asan = "libclang_rt.asan-x86_64.so" if "clang" in self.version else "libasan.so"
+        found = []
+        for name in (asan, "libstdc++.so.6"):  # without the second one, what a kernel throws ends the process
+            asked = [*self.command, f"-print-file-name={name}"]
+            done = subprocess.run(asked, capture_output=True, text=True, check=False)
+            found.append(done.stdout.strip() or name)
+        return " ".join(found)
 
 
 def find_compiler() -> Compiler:
