@@ -13,7 +13,7 @@ from kernels_loaded import MY_ADD
 
 import opbridge
 from opbridge.cli import main
-from opbridge.kernels import library
+from opbridge.kernels import library, shipped
 
 CHILD = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
 BUILD = "import sys, opbridge; print(opbridge.build(sys.argv[1]))"
@@ -207,3 +207,18 @@ def test_bounds_are_checked_in_a_debug_build(folder):
     ops = opbridge.load(source, debug=True)
     with pytest.raises(RuntimeError, match="element 3 of a tensor with 3 elements"):
         ops.my_add(torch.ones(3), torch.ones(3))
+
+
+def test_the_wheel_has_every_built_in_kernel() -> None:
+    declared = {each.name for each in library.open_library(shipped.shipped("_builtin")).operators}
+    named = {path.stem for path in shipped.sources("_builtin")}
+    assert {name.partition("::")[0] for name in declared} == {"opbridge_ops"}
+    assert named <= {name.partition("::")[2].partition(".")[0] for name in declared}
+    assert not any(name.startswith("host") for name in named)
+
+
+def test_no_compiler_and_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    assert not shipped.at_hand("_builtin")
+    assert library.builtin() == []

@@ -9,7 +9,6 @@ from tables import assert_all_match
 from torch.export import Dim
 
 import opbridge
-from opbridge.kernels.builtin import load_builtin
 
 ops = pytest.importorskip("torchvision").ops
 
@@ -70,7 +69,6 @@ def test_deform_conv2d_of_any_batch() -> None:
 
 @pytest.mark.parametrize("opset", [11, 18])
 def test_deform_conv2d_before_opset_19(opset: int) -> None:
-    load_builtin()
     inputs = deformed(2, 4, bias=True, mask=True, reach=3.0)
     program = assert_matches(deform, *inputs, opset_version=opset, rtol=1e-4, atol=1e-4)
     assert [(node.domain, node.op_type) for node in program.model.graph] == [("opbridge_ops", "deform_conv2d")]

@@ -1,6 +1,6 @@
 """Libraries of kernels: which operators each has, and which libraries this process has or finds by itself.
 
-Needs neither torch nor a compiler: a machine that only runs models asks it too.
+Needs no torch, and from a wheel no compiler: a machine that only runs models asks it too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from opbridge.errors import KernelError, UsageError
+from opbridge.kernels.shipped import at_hand, shipped
 
 __all__ = ["Declared", "Library", "builtin", "find", "loaded", "needed", "open_library", "remember"]
-
-_SUFFIXES = (".so", ".dylib", ".dll")
 
 
 @dataclass(frozen=True)
@@ -138,8 +137,7 @@ def loaded() -> list[Library]:
 
 def builtin() -> list[Library]:
     """The libraries that come with opbridge."""
-    folder = Path(__file__).parent
-    return [open_library(path) for path in sorted(folder.glob("_builtin*")) if path.suffix in _SUFFIXES]
+    return [open_library(shipped("_builtin"))] if at_hand("_builtin") else []
 
 
 def find(name: str) -> Library | None:

@@ -1,0 +1,62 @@
+"""The libraries of kernels that come with opbridge.
+
+A wheel holds them, compiled when it was built: `opbridge/kernels/_builtin.so`. In a source tree, also one that is
+installed in place, they are built from the sources beside this file, into the cache: what runs is what is written
+there. Needs neither torch nor anything else, as the wheel's build imports it.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from opbridge.errors import BuildError
+from opbridge.kernels.build import build
+from opbridge.kernels.compiler import find_compiler
+
+__all__ = ["LIBRARIES", "at_hand", "place", "shipped", "sources"]
+
+_HERE = Path(__file__).parent
+
+# The folder of each one's sources. What every library has in common, host*.cpp, is linked to each.
+LIBRARIES = {"_builtin": _HERE}
+_SUFFIXES = (".so", ".dylib", ".dll")
+
+
+def sources(name: str) -> list[Path]:
+    """The C++ files of a library."""
+    return sorted(file for file in LIBRARIES[name].glob("*.cpp") if not file.name.startswith("host"))
+
+
+def place(name: str) -> Path:
+    """Where a wheel has the library.
+
+    Raises:
+        BuildError: there is no compiler, which says what such files are called here.
+    """
+    return _HERE / f"{name}{find_compiler().suffix}"
+
+
+def at_hand(name: str) -> bool:
+    """Whether the library is there, or a compiler to build it."""
+    if _came(name) is not None:
+        return True
+    try:
+        find_compiler()
+    except BuildError:
+        return False
+    return True
+
+
+@functools.cache
+def shipped(name: str) -> Path:
+    """The library: the one that came with the wheel, or one built from the sources.
+
+    Raises:
+        BuildError: there is neither a library nor a compiler, or a source does not compile.
+    """
+    return _came(name) or build(*sources(name))
+
+
+def _came(name: str) -> Path | None:
+    return next((path for path in sorted(_HERE.glob(f"{name}.*")) if path.suffix in _SUFFIXES), None)
