@@ -20,6 +20,7 @@ import torch
 
 _NOISY_LOGGERS = (
     "torch.export._trace",
+    "torch._export.non_strict_utils",
     "torch._subclasses.fake_tensor",
     "torch.export.dynamic_shapes",
     "torch.fx.experimental.symbolic_shapes",
@@ -253,11 +254,36 @@ def watching_reads(told: Callable[[torch.Tensor], None]) -> Iterator[None]:
         yield
 
 
-def general_sizes(enabled: bool) -> contextlib.AbstractContextManager[Any]:
-    """While it lasts, a dynamic dimension of size 0 or 1 in the example stays dynamic, and 0 and 1 are not excluded."""
+@contextlib.contextmanager
+def general_sizes(enabled: bool) -> Iterator[None]:
+    """While it lasts, a dynamic dimension of size 0 or 1 in the example stays dynamic, and 0 and 1 are not excluded.
+
+    But where an operator decides by such a size how many dimensions its result has: squeeze asks whether it is 1, and
+    the capture holds for the example's answer.
+    """
+    from torch._decomp import decomposition_table
     from torch.fx.experimental import _config
 
-    return _config.patch(backed_size_oblivious=True) if enabled else contextlib.nullcontext()
+    if not enabled:
+        yield
+        return
+    aten = torch.ops.aten
+    given = {each: decomposition_table[each] for each in (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)}
+
+    def settled(decomposition: Callable[..., Any], x: torch.Tensor, *dims: Any) -> Any:
+        for size in x.shape:
+            if isinstance(size, torch.SymInt):  # what is marked so is never replaced by 1
+                size.node.shape_env.size_like -= size.node.expr.free_symbols
+        with _config.patch(backed_size_oblivious=False):
+            return decomposition(x, *dims)
+
+    try:
+        # They are what squeeze does to a fake tensor.
+        decomposition_table.update({each: functools.partial(settled, given[each]) for each in given})
+        with _config.patch(backed_size_oblivious=True):
+            yield
+    finally:
+        decomposition_table.update(given)
 
 
 def original_module(model: Any) -> Any:
@@ -316,6 +342,12 @@ def map_shapes(
         return _tree_map_with_path(at, dict(arguments), dict(shapes), tree_name="inputs")
     except UserError as error:
         raise ValueError(str(error)) from error
+
+
+def settled_size(size: Any) -> Any:
+    """A size as an int where the model has fixed its symbol."""
+    known = size.node.maybe_as_int() if isinstance(size, torch.SymInt) else None
+    return size if known is None else known
 
 
 def symbols(size: object) -> tuple[str, ...]:

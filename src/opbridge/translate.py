@@ -471,6 +471,7 @@ class _Translator:
         return None, None
 
     def dim(self, size: Any) -> int | str:
+        size = _torch.settled_size(size)
         if isinstance(size, int):
             return size
         return self._symbol.sub(lambda found: self._dim_names[found[0]], str(size))

@@ -383,3 +383,29 @@ def test_one_unknown_size_needs_no_shape_computation() -> None:
 def test_splits_are_no_sequences() -> None:
     program = assert_matches(lambda x: (*x.chunk(3, 1), *x.split([1, 2, 5], 1), *x.unbind(0)), torch.randn(2, 8))
     assert not [node.op_type for node in program.model.graph if "Sequence" in node.op_type]
+
+
+@pytest.mark.parametrize("squeeze", [lambda x: x.squeeze(), lambda x: x.squeeze(1), lambda x: x.squeeze((1, 2))])
+def test_squeeze_settles_the_sizes_that_decide_the_rank(squeeze) -> None:
+    program = assert_matches(
+        squeeze, torch.randn(2, 1, 3), others=[[torch.randn(5, 1, 3)]], dynamic_shapes="auto", opset_version=18
+    )
+    assert program.model.graph.inputs[0].shape[1] == 1
+    assert any("x.shape[1] == 1" in note for note in program.plan.notes)
+
+
+def test_squeeze_of_other_sizes_leaves_them_open() -> None:
+    program = assert_matches(
+        lambda x: x.squeeze(1), torch.randn(2, 4, 3), others=[[torch.randn(1, 2, 1)]], dynamic_shapes="auto"
+    )
+    assert any("x.shape[1] >= 2" in note for note in program.plan.notes)
+
+
+def test_a_size_that_the_model_fixes_is_a_number() -> None:
+    program = assert_matches(lambda x: x + torch.ones(5), torch.randn(2, 5), dynamic_shapes="auto")
+    assert [isinstance(dim, int) for dim in program.model.graph.inputs[0].shape] == [False, True]
+
+
+def test_chunk_into_fewer_parts_than_asked_for() -> None:
+    assert_matches(lambda x: x.chunk(3, dim=1), torch.randn(7, 4), others=[[torch.randn(2, 2)]], dynamic_shapes="auto")
+    assert_matches(lambda x: x.chunk(3), torch.randn(7, 4), others=[[torch.randn(8, 1)]], dynamic_shapes="auto")

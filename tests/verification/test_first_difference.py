@@ -300,9 +300,9 @@ def test_values_are_fetched_with_the_optimiser_off(net: Capture, monkeypatch: py
     levels: list[Any] = []
     session = intermediate.session
 
-    def spied(model: Any, options: Any) -> Any:
+    def spied(model: Any, options: Any, **more: Any) -> Any:
         levels.append(options.graph_optimization_level)
-        return session(model, options=options)
+        return session(model, options=options, **more)
 
     monkeypatch.setattr(intermediate, "session", spied)
     search(NET_GRAPH.format("Gelu", "Mul", "ReduceSum"), net, NET)

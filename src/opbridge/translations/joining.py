@@ -13,7 +13,7 @@ from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import size
 from opbridge.translations._pointwise import cast, common_type, promoted, typed
-from opbridge.translations._sizes import axis_of, reshape, take_slice
+from opbridge.translations._sizes import ENDLESS, axis_of, reshape, take_slice
 from opbridge.translations.shape import atleast_1d, atleast_2d, atleast_3d
 
 # Taking apart
@@ -51,8 +51,10 @@ def chunk(self, chunks: int, dim: int = 0):
     axis = axis_of(dim, len(self.shape))
     total = self.shape[axis]
     if not isinstance(total, int):
-        # torch has captured the number of chunks that the example gave, so the size is a multiple.
-        return list(op.Split(self, axis=axis, num_outputs=chunks)) if chunks > 1 else [op.Identity(self)]
+        # The capture holds for as many chunks as the example gave, which may be fewer: those after them are not read.
+        part = op.Div(op.Add(size(self, axis), chunks - 1), chunks)
+        edges = [0, *(op.Mul(part, index) if index > 1 else part for index in range(1, chunks)), ENDLESS]
+        return [take_slice(self, axis, start, end) for start, end in itertools.pairwise(edges)]
     if total == 0:
         return [op.Identity(self) for _ in range(chunks)]
     return split(self, math.ceil(total / chunks), axis)

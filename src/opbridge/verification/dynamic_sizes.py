@@ -167,7 +167,8 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
     for leaf, spec in enumerate(user_inputs(program)):
         value = placeholders.get(spec.arg.name)
         if isinstance(value, torch.Tensor):
-            dims[leaf] = tuple(size if isinstance(size, int) else tied.text(size) for size in value.shape)
+            sizes = map(_torch.settled_size, value.shape)
+            dims[leaf] = tuple(size if isinstance(size, int) else tied.text(size) for size in sizes)
         elif isinstance(value, torch.SymInt):
             numbers[leaf] = tied.text(value)
     found = from_shapes(dims, leaves, numbers=numbers, names=capture.dim_names)
