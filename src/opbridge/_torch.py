@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from opbridge._locks import process_state
+
 _NOISY_LOGGERS = (
     "torch.export._trace",
     "torch._export.non_strict_utils",
@@ -255,6 +257,92 @@ def watching_reads(told: Callable[[torch.Tensor], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def shape_functions(
+    composed: Mapping[str, Callable[..., Any]], whole: Mapping[str, Callable[..., Any]]
+) -> Iterator[None]:
+    """While it lasts, operators on tensors without data have the shapes that these functions give.
+
+    Args:
+        composed: For operators that torch composes of others, by name.
+        whole: For operators that have kernels of their own and no function of shapes.
+    """
+    from torch._C import DispatchKey
+    from torch._subclasses import fake_impls
+
+    key = DispatchKey.CompositeImplicitAutograd
+    kept: list[tuple[Any, Any]] = []
+    added: list[Any] = []
+    with process_state:  # the operators' tables are the process's
+        for name, function in composed.items():
+            op = operator_object(name)
+            if op is not None:
+                kept.append((op, op.py_kernels.get(key)))
+                op.py_kernels[key] = function
+                op._dispatch_cache.clear()
+        for name, function in whole.items():
+            op = operator_object(name)
+            if op is not None and op not in fake_impls.op_implementations_dict:
+                added.append(op)
+                fake_impls.op_implementations_dict[op] = functools.partial(_fake, function)
+        try:
+            yield
+        finally:
+            for op, function in reversed(kept):
+                if function is None:
+                    op.py_kernels.pop(key, None)
+                else:
+                    op.py_kernels[key] = function
+                op._dispatch_cache.clear()
+            for op in added:
+                fake_impls.op_implementations_dict.pop(op, None)
+
+
+def _fake(function: Callable[..., Any], fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+    with fake_mode:
+        return function(*args, **kwargs)
+
+
+def unknown_size(like: torch.Tensor) -> torch.SymInt:
+    """A size that only the model's inputs decide, for a result of an operator on tensors without data.
+
+    Args:
+        like: One of the operator's arguments.
+    """
+    from torch._guards import detect_fake_mode
+
+    env = detect_fake_mode([like]).shape_env
+    create = getattr(env, "new_dynamic_size", None) or env.create_unbacked_symint
+    size = create()
+    torch._check(size >= 0)
+    return size
+
+
+@contextlib.contextmanager
+def replacing_functions(functions: Mapping[Callable[..., Any], Callable[..., Any]]) -> Iterator[None]:
+    """While it lasts, other functions are called in the place of some of torch's that are written in Python."""
+    from torch.overrides import TorchFunctionMode
+
+    class Replacing(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return functions.get(func, func)(*args, **(kwargs or {}))
+
+    with Replacing():
+        yield
+
+
+@contextlib.contextmanager
+def deciding_sizes(sizes: Sequence[Any]) -> Iterator[None]:
+    """While it lasts, asking whether one of these sizes is 0 or 1 makes a condition of the capture."""
+    from torch.fx.experimental import _config
+
+    for size in sizes:
+        if isinstance(size, torch.SymInt):  # what is marked so is never replaced by 1
+            size.node.shape_env.size_like -= size.node.expr.free_symbols
+    with _config.patch(backed_size_oblivious=False):
+        yield
+
+
+@contextlib.contextmanager
 def general_sizes(enabled: bool) -> Iterator[None]:
     """While it lasts, a dynamic dimension of size 0 or 1 in the example stays dynamic, and 0 and 1 are not excluded.
 
@@ -271,10 +359,7 @@ def general_sizes(enabled: bool) -> Iterator[None]:
     given = {each: decomposition_table[each] for each in (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)}
 
     def settled(decomposition: Callable[..., Any], x: torch.Tensor, *dims: Any) -> Any:
-        for size in x.shape:
-            if isinstance(size, torch.SymInt):  # what is marked so is never replaced by 1
-                size.node.shape_env.size_like -= size.node.expr.free_symbols
-        with _config.patch(backed_size_oblivious=False):
+        with deciding_sizes(x.shape):
             return decomposition(x, *dims)
 
     try:

@@ -19,6 +19,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule, Node
 
 from opbridge import _torch
+from opbridge.capture import stand_ins
 from opbridge.errors import CaptureError
 
 __all__ = ["Dataflow", "functional_name", "functionalize", "lifted_tensors", "tensors_in", "written_placeholders"]
@@ -55,7 +56,8 @@ def functionalize(program: ExportedProgram) -> tuple[ExportedProgram, Dataflow]:
     """
     flow = _analyse(program.graph_module, lifted_tensors(program))
     if flow is None:
-        program = _torch.without_writes(program)
+        with stand_ins.shapes_of_their_own():
+            program = _torch.without_writes(program)
         flow = _analyse(program.graph_module, lifted_tensors(program))
         if flow is None:
             raise CaptureError(

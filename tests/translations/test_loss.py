@@ -110,3 +110,52 @@ LOSSES = {
 
 def test_losses_of_numbers() -> None:
     assert_all_match(LOSSES, torch.randn(4, 5), torch.randn(4, 5), others=[(torch.randn(4, 5), torch.randn(4, 5))])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_ctc_loss(reduction: str, dtype: torch.dtype) -> None:
+    logs = torch.randn(12, 4, 6, dtype=dtype).log_softmax(2)
+    targets = torch.randint(1, 6, (4, 5))
+    targets[0, 1] = targets[0, 0]  # a repeated label needs a blank between
+
+    def losses(logs: torch.Tensor, targets: torch.Tensor, lengths: torch.Tensor, counts: torch.Tensor) -> object:
+        return (
+            F.ctc_loss(logs, targets, lengths, counts, reduction=reduction),
+            F.ctc_loss(logs, targets, lengths, counts, reduction=reduction, zero_infinity=True),
+            F.ctc_loss(logs, targets + 40, lengths, counts * 0, reduction=reduction, blank=5),
+        )
+
+    others = [
+        [logs, targets, torch.tensor([2, 12, 6, 1]), torch.tensor([5, 5, 0, 1])],
+        [logs * 30, targets, torch.tensor([12, 3, 3, 12]), torch.tensor([1, 2, 3, 5])],
+    ]
+    lengths, counts = torch.tensor([12, 11, 7, 12]), torch.tensor([5, 3, 0, 1])
+    assert_matches(losses, logs, targets, lengths, counts, others=others, rtol=1e-4, atol=1e-4)
+
+
+def test_ctc_loss_of_labels_in_a_row_and_of_one_sequence() -> None:
+    logs = torch.randn(9, 3, 5).log_softmax(2)
+    counts = torch.tensor([3, 0, 4])
+    assert_matches(
+        lambda logs, row, counts: F.ctc_loss(logs, row, torch.tensor([9, 5, 8]), counts, reduction="none"),
+        logs, torch.randint(1, 5, (7,)), counts, others=[[logs, torch.randint(1, 5, (7,)), torch.tensor([1, 4, 2])]],
+    )  # fmt: skip
+    assert_matches(lambda logs, row: F.ctc_loss(logs, row, (9, 9, 9), (2, 0, 3)), logs, torch.randint(1, 5, (5,)))
+    assert_matches(
+        lambda logs, row: F.ctc_loss(logs[:, 0], row, torch.tensor(9), torch.tensor(4)), logs, torch.randint(1, 5, (4,))
+    )
+    assert_matches(lambda logs, row: F.ctc_loss(logs, row, (9, 9, 9), (0, 0, 0)), logs, torch.randint(1, 5, (0,)))
+
+
+def test_ctc_loss_of_any_time_and_batch() -> None:
+    def loss(logs: torch.Tensor, targets: torch.Tensor, lengths: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        return F.ctc_loss(logs, targets, lengths, counts)
+
+    def inputs(time: int, batch: int, labels: int) -> list[torch.Tensor]:
+        logs = torch.randn(time, batch, 5).log_softmax(2)
+        return [logs, torch.randint(1, 5, (batch, labels)), torch.full((batch,), time), torch.full((batch,), labels)]
+
+    batch = Dim("batch")
+    sizes = ({0: Dim("time"), 1: batch}, {0: batch, 1: Dim("labels")}, {0: batch}, {0: batch})
+    assert_matches(loss, *inputs(9, 3, 2), others=[inputs(20, 1, 4), inputs(8, 5, 1)], dynamic_shapes=sizes)

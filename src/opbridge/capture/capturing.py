@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge import _torch, opsets
-from opbridge.capture import wrapping
+from opbridge.capture import stand_ins, wrapping
 from opbridge.capture.advice import (
     advise,
     advise_eager,
@@ -167,6 +167,7 @@ class _Run:
         self.thorough = thorough
         self.dynamic = shapes.given is not None
         self.general = self.dynamic
+        self.unchecked = False
         self.grad = False
         self.strategy = "non-strict"
         self.notes: list[str] = []
@@ -275,6 +276,9 @@ class _Run:
             first = error
         if self.functions.unrecorded:
             raise first
+        if stand_ins.checks(first) and not self.unchecked:
+            self.unchecked = True
+            return self._twice()
         if "does not require grad" in str(first):
             self.grad = True
             self.notes.append("the model computes gradients, so it was captured with gradients on")
@@ -313,6 +317,8 @@ class _Run:
         with (
             torch.set_grad_enabled(self.grad),
             _torch.general_sizes(self.general),
+            stand_ins.shapes_of_their_own(),
+            stand_ins.without_checks(self.unchecked),
             _torch.ascribe_guards(model_line) if self.dynamic else contextlib.nullcontext(),
             _torch.keep_model_frames(__file__, wrapping.__file__),
             _torch.in_onnx_export(),

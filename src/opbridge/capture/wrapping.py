@@ -302,7 +302,7 @@ class Watch:
         for name, each in self._module.named_modules():
             before = self._before.get(name, {})
             for attribute, value in vars(each).items():
-                if attribute in _OWN_ATTRIBUTES:
+                if attribute in _OWN_ATTRIBUTES or attribute in _FOLLOWING_PARAMETERS:
                     continue
                 old, length = before.get(attribute, (_ABSENT, None))
                 if not _same(old, value) or length != _length(value):
@@ -311,6 +311,8 @@ class Watch:
 
 _ABSENT = object()
 _OWN_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
+# A recurrent layer keeps its parameters in lists too, which follow when torch.export puts others in their place.
+_FOLLOWING_PARAMETERS = frozenset({"_flat_weights", "_flat_weight_refs"})
 
 
 def _same(before: Any, after: Any) -> bool:

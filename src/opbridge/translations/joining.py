@@ -79,12 +79,17 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim: int = 0):
     -> Tensor(a)[]
     """
     known = tensor_indices_or_sections.const_value
-    if known is None:
+    if known is not None:
+        return tensor_split(self, known.numpy().tolist(), dim)
+    places = tensor_indices_or_sections
+    if len(places.shape) == 0 or not isinstance(places.shape[0], int):
         raise TranslationError(
             "tensor_split by a tensor that only the model's inputs decide gives a number of tensors that is not known. "
             "Split by a number or a list."
         )
-    return tensor_split(self, known.numpy().tolist(), dim)
+    edges = [0, *(op.Gather(places, index) for index in range(places.shape[0])), ENDLESS]
+    axis = axis_of(dim, len(self.shape))
+    return [take_slice(self, axis, start, end) for start, end in itertools.pairwise(edges)]
 
 
 @translation("aten::hsplit.int", "aten::hsplit.array")

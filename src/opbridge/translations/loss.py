@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import onnx_ir as ir
@@ -86,6 +87,87 @@ def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction: int, lab
         return loss
     rows = op.Cast(op.Size(logs), to=logs.dtype) / op.CastLike(size(logs, axis), logs)
     return loss / rows
+
+
+@translation("aten::ctc_loss.Tensor", "aten::ctc_loss.IntList")
+def ctc_loss(
+    log_probs,
+    targets,
+    input_lengths,
+    target_lengths,
+    blank: int = 0,
+    reduction: int = _MEAN,
+    zero_infinity: bool = False,
+):
+    """ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int
+    reduction=Mean, bool zero_infinity=False) -> Tensor
+    """
+    # onnxscript takes its time to read the function, which few models need.
+    from opbridge.translations._ctc_function import ctc_forward
+
+    is_batch = len(log_probs.shape) == 3
+    emitted = log_probs if is_batch else op.Unsqueeze(log_probs, [1])
+    lengths, counts = _column(input_lengths), _column(target_lengths)
+    labels, places = _extended(targets, counts, blank)
+    two_back = op.Gather(labels, op.Max(op.Sub(places, 2), 0), axis=1)
+    may_skip = op.And(op.GreaterOrEqual(places, 2), op.Not(op.Equal(labels, two_back)))
+    every = op.Concat(op.Shape(emitted, start=0, end=1), op.Shape(labels), axis=0)
+    emissions = op.GatherElements(emitted, op.Expand(op.Unsqueeze(labels, [0]), every), axis=2)
+    nothing = const(-math.inf, log_probs.dtype)
+    start = op.Where(op.Equal(places, 0), const(0, log_probs.dtype), nothing)
+    start = op.Expand(start, op.Shape(labels))
+    forward = ctc_forward(emissions, may_skip, lengths, start)
+    # A sequence ends with its last label or with the blank after it.
+    end = op.Mul(counts, 2)
+    blank_end = op.GatherElements(forward, end, axis=1)
+    label_end = op.GatherElements(forward, op.Max(op.Sub(end, 1), 0), axis=1)
+    label_end = op.Where(op.Greater(counts, 0), label_end, nothing)
+    largest = op.Max(blank_end, label_end)
+    shift = op.Where(op.IsInf(largest), const(0, log_probs.dtype), largest)
+    likelihood = op.Log(op.Exp(blank_end - shift) + op.Exp(label_end - shift)) + shift
+    losses = op.Neg(op.Squeeze(likelihood, [1]))
+    if zero_infinity:
+        losses = op.Where(op.IsInf(losses), const(0, log_probs.dtype), losses)
+    if reduction == _MEAN:
+        counted = op.CastLike(op.Max(op.Squeeze(counts, [1]), 1), losses)
+        return op.ReduceMean(op.Div(losses, counted), keepdims=0)
+    if reduction == _SUM:
+        return op.ReduceSum(losses, keepdims=0)
+    return losses if is_batch else op.Squeeze(losses, [0])
+
+
+def _column(lengths: Any) -> Any:
+    """Lengths as int64 (N, 1), from a tensor or a list."""
+    listed = isinstance(lengths, (list, tuple))
+    values = const(list(lengths), ir.DataType.INT64) if listed else op.Cast(lengths, to=ir.DataType.INT64)
+    return op.Reshape(values, [-1, 1])
+
+
+def _extended(targets: Any, counts: Any, blank: int) -> tuple[Any, Any]:
+    """Each target with a blank before, between and after its labels (N, L), and the places 0 to L - 1.
+
+    Args:
+        targets: (N, S), or all labels in a row; what is not counted is not read, and may be anything.
+        counts: How many labels each target has (N, 1).
+        blank: The label of the blank.
+    """
+    targets = op.Cast(targets, to=ir.DataType.INT64)
+    after = op.Constant(value_ints=[blank])
+    if len(targets.shape) == 2:
+        rows = op.Shape(targets, start=0, end=1)
+        longest = op.Gather(op.Shape(targets), 1)
+        ends = op.Expand(after, op.Concat(rows, [1], axis=0))
+        labels = op.Concat(targets, ends, axis=1)
+    else:
+        longest = op.ReduceMax(counts, keepdims=0)
+        first = op.Sub(op.CumSum(counts, 0), counts)
+        padded = op.Concat(targets, after, axis=0)
+        last = op.Sub(op.Gather(op.Shape(padded), 0), 1)
+        labels = op.Gather(padded, op.Min(op.Add(first, op.Range(0, op.Add(longest, 1), 1)), last))
+    places = op.Range(0, op.Add(op.Mul(longest, 2), 1), 1)
+    is_label = op.And(op.Equal(op.Mod(places, 2), 1), op.Less(places, op.Mul(counts, 2)))
+    found = op.Gather(labels, op.Div(places, 2), axis=1)
+    return op.Where(is_label, found, after), places
 
 
 def _class_axis(logs: Any) -> int:
