@@ -6,6 +6,7 @@ Rules, in this order, node by node:
        type that it has one for, and its results are cast back. Only types that hold every value of the narrower one are
        taken, so that nothing is lost.
     3. What still has no kernel is reported.
+    4. What the target would compute wrongly is rewritten, by the target's own rules.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def fit(model: ir.Model, target: Target) -> dict[str, str]:
                 problems[operator] += _later(node, types, target)
             else:
                 _widen(graph, node, target.opset, *wider)
+    target.repair(model)
     return problems
 
 

@@ -243,3 +243,11 @@ def test_mean_of_rows_that_none_is_of():
         torch.tensor([True, False, True, True]),
         others=[(torch.randn(4, 3), torch.zeros(4, dtype=torch.bool)), (torch.randn(4, 3), torch.ones(4) > 0)],
     )
+
+
+@pytest.mark.parametrize("order", [0.7, 1.3, 3.0, -1.9])
+def test_norms_of_doubles_are_exact(order: float) -> None:
+    x = torch.rand(3, 5, dtype=torch.float64) + 0.1
+    assert_matches(lambda x: torch.linalg.vector_norm(x, order, 1), x, rtol=1e-14, atol=1e-14)
+    if order > 0:
+        assert_matches(lambda x: torch.cdist(x, x * 2, order), x, rtol=1e-14, atol=1e-14)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import onnx_ir as ir
+
 from opbridge.errors import UsageError
 from opbridge.targets import onnxruntime
+from opbridge.targets.scaled_products import keep_exact
 
 __all__ = ["Target", "find_target"]
 
@@ -23,6 +26,7 @@ class Target:
         lacks: Whether the runtime has no kernel for an operator with these types: (operator, opset, type variable ->
             type in ONNX's spelling).
         knows: Whether an operator of a domain other than ONNX's is one of the runtime's own: (domain, operator).
+        repair: Rewrites, in place, what the runtime would compute wrongly.
     """
 
     name: str
@@ -31,6 +35,7 @@ class Target:
     newest: int
     lacks: Callable[[str, int, dict[str, str]], bool]
     knows: Callable[[str, str], bool]
+    repair: Callable[[ir.Model], None]
 
 
 def find_target(name: str | None, opset: int | None) -> Target:
@@ -53,4 +58,6 @@ def find_target(name: str | None, opset: int | None) -> Target:
             f"opset_version={chosen} is out of range: opbridge builds for opset {oldest} and newer, and the installed "
             f"onnxruntime {onnxruntime.version()} runs up to opset {newest}."
         )
-    return Target(onnxruntime.NAME, onnxruntime.version(), chosen, well, onnxruntime.lacks, onnxruntime.knows)
+    return Target(
+        onnxruntime.NAME, onnxruntime.version(), chosen, well, onnxruntime.lacks, onnxruntime.knows, keep_exact
+    )

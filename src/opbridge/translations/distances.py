@@ -10,6 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.registry import translation
 from opbridge.translations._common import const, size
+from opbridge.translations._pointwise import typed
 
 _FEW = 25
 """torch takes matrix products for Euclidean distances between more vectors than this, on either side."""
@@ -73,4 +74,6 @@ def _norm(difference: Any, p: float, axis: int) -> Any:
     if math.isinf(p):
         # One more zero, for vectors without elements.
         return op.ReduceMax(op.Pad(op.Abs(difference), [0, 1], None, [axis]), [axis], keepdims=0)
-    return op.Pow(op.ReduceSum(op.Pow(op.Abs(difference), p), [axis], keepdims=0), 1.0 / p)
+    # An exponent has a type of its own: a plain number would be rounded to float32.
+    total = op.ReduceSum(op.Pow(op.Abs(difference), typed(p, difference)), [axis], keepdims=0)
+    return op.Pow(total, typed(1.0 / p, difference))

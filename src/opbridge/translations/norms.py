@@ -10,6 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.registry import translation
 from opbridge.translations._common import axis_of, widened
+from opbridge.translations._pointwise import typed
 from opbridge.translations._reduce import converted, reduced
 from opbridge.translations.extremes import amax, amin
 
@@ -28,8 +29,9 @@ def _norm(x: Any, order: Any, dim: Any, keepdim: bool) -> Any:
         magnitude.shape = x.shape
         return (amax if order > 0 else amin)(magnitude, dim, keepdim)
     magnitude = widened(magnitude)
-    total = reduced(op.ReduceSum, op.Pow(magnitude, order), x, dim, keepdim)
-    return op.Pow(total, 1.0 / order)
+    # An exponent has a type of its own: a plain number would be rounded to float32.
+    total = reduced(op.ReduceSum, op.Pow(magnitude, typed(order, magnitude)), x, dim, keepdim)
+    return op.Pow(total, typed(1.0 / order, magnitude))
 
 
 @translation("aten::linalg_vector_norm")
