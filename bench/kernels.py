@@ -16,13 +16,14 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 
+import kernels_calls
 import kernels_convolution
 import kernels_vision
 import torch
 from kernels_cases import THREADS, Machine, Measured, Section
 from results import interleaved, median, table, write_section
 
-SECTIONS: Sequence[Section] = [*kernels_convolution.SECTIONS, *kernels_vision.SECTIONS]
+SECTIONS: Sequence[Section] = [*kernels_calls.SECTIONS, *kernels_convolution.SECTIONS, *kernels_vision.SECTIONS]
 
 
 def main() -> None:

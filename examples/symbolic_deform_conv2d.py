@@ -4,6 +4,7 @@
 2. With a symbolic function of your own, whose 14 parameters are those of the C++ schema, it becomes the node that this
    function makes. Nothing here can run such a node, and the export says so before it writes a file.
 3. Naming the domain in custom_opsets= vouches for it: the file is written, and the program says why it is not verified.
+4. With a kernel loaded under that name, from deform_conv2d.cpp beside this file, it is written, run and verified.
 
 python examples/symbolic_deform_conv2d.py
 opbridge check examples/symbolic_deform_conv2d.py:build
@@ -95,7 +96,17 @@ def main() -> None:
 
         program = opbridge.export(model, args, path, custom_opsets={"custom": 1})
         assert path.exists() and "custom::deform_conv2d" in node_types(program)
-        print(f"vouched for: {node_types(program)}\nnot verified: {program.unverified}")
+        print(f"vouched for: {node_types(program)}\nnot verified: {program.unverified}\n")
+
+        ops = opbridge.load(Path(__file__).with_name("deform_conv2d.cpp"))
+        program = opbridge.export(model, args, path)
+        print(f"with a kernel: {node_types(program)}, {program.verification.summary()}")
+
+        session = opbridge.session(path, kernels=[ops.path])
+        image = torch.randn(1, 3, 16, 16)
+        (actual,) = session.run(None, {session.get_inputs()[0].name: image.numpy()})
+        torch.testing.assert_close(torch.from_numpy(actual), model(image).detach(), rtol=1e-4, atol=1e-5)
+        print("another image: equal to PyTorch")
 
 
 if __name__ == "__main__":

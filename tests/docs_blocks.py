@@ -1,5 +1,7 @@
 """Runs the Python blocks of a Markdown page, each in a process of its own after the page's first block.
 
+C++ blocks that begin with the name of a file (// my_add.cpp) are written to the folder that this runs in.
+
 python tests/docs_blocks.py PAGE     prints one JSON object: the line a block begins on -> its error, or null
 """
 
@@ -24,7 +26,14 @@ def blocks(page: pathlib.Path) -> dict[int, str]:
     return {text.count("\n", 0, match.start(1)) + 1: match.group(1) for match in found}
 
 
+def write_sources(page: pathlib.Path) -> None:
+    """Writes the page's C++ files."""
+    for name, code in re.findall(r"^```cpp\n// (\w+\.cpp)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        pathlib.Path(name).write_text(code)
+
+
 def main(page: pathlib.Path) -> None:
+    write_sources(page)
     found = blocks(page)
     first = min(found)
     # A module that Python knows: onnxscript looks a function's globals up there.

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import docs_blocks
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-MIGRATION = ROOT / "docs" / "migration.md"
+RUN = [ROOT / "docs" / "migration.md", ROOT / "docs" / "kernels.md"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.fixture(scope="module")
-def ran():
-    done = subprocess.run(
-        [sys.executable, docs_blocks.__file__, str(MIGRATION)], capture_output=True, text=True, timeout=600, check=False
-    )
+@functools.cache
+def ran(page: pathlib.Path) -> dict[int, str | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, docs_blocks.__file__, str(page)],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            cwd=folder,
+        )
     assert done.returncode == 0, done.stderr
     return {int(line): error for line, error in json.loads(done.stdout).items()}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", sorted(docs_blocks.blocks(MIGRATION))[1:])
-def test_block_of_the_migration_page_runs(line, ran):
-    assert ran[line] is None, ran[line]
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        pytest.param(page, line, id=f"{page.stem}-{line}")
+        for page in RUN
+        for line in sorted(docs_blocks.blocks(page))[1:]
+    ],
+)
+def test_block_runs(page, line):
+    assert ran(page)[line] is None, ran(page)[line]
 
 
 @pytest.mark.slow

@@ -98,19 +98,11 @@ def sources(names: Sequence[str]) -> list[Path]:
 def assert_clean(module: str, names: Sequence[str], seeds: int) -> None:
     """The cases of a module run without a word from the sanitizers of addresses and of undefined behaviour."""
     library = build(*sources(names), sanitize=_SANITIZERS)
-    compiler = find_compiler()
-    preload = [compiler.preload(Settings(sanitize=_SANITIZERS)), _runtime(compiler.command)]
     environment = os.environ | {
-        "LD_PRELOAD": " ".join(each for each in preload if each),
+        "LD_PRELOAD": find_compiler().preload(Settings(sanitize=_SANITIZERS)) or "",
         "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
         "PYTHONPATH": os.pathsep.join([str(_HERE.parent), *sys.path]),
     }
     command = [sys.executable, str(_HERE / "sanitized.py"), str(library), module, str(seeds)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.strip().endswith("clean"), done.stdout + done.stderr
-
-
-def _runtime(compiler: Sequence[str]) -> str:
-    """The compiler's library of exceptions, which the address sanitizer has to find when it starts."""
-    asked = [*compiler, "-print-file-name=libstdc++.so"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()

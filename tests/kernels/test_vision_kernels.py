@@ -88,6 +88,18 @@ def test_pooling_equals_torchvision(dtype: torch.dtype) -> None:
         torch.testing.assert_close(OPS.roi_align(x, rois, 0.5, 7, 5, ratio, aligned), expected)
 
 
+@pytest.mark.torchvision
+@pytest.mark.parametrize("scale", [0.8, 0.3, 1 / 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_pooling_takes_as_many_samples_as_torchvision(dtype: torch.dtype, scale: float) -> None:
+    """Where a bin is a whole number of pixels high, how the edges are rounded decides on the number of samples."""
+    torchvision = pytest.importorskip("torchvision")
+    x, rois = torch.randn(1, 2, 7, 8, dtype=dtype), torch.randint(0, 9, (2000, 5)).to(dtype)
+    rois[:, 0] = 0
+    expected = torchvision.ops.roi_align(x, rois, (3, 2), scale, 0, False)
+    torch.testing.assert_close(OPS.roi_align(x, rois, scale, 3, 2, 0, False), expected)
+
+
 def test_interpolation_equals_pytorch() -> None:
     x = torch.randn(2, 3, 11, 17)
     for scale in ([2.0, 3.0], [0.7, 1.3], [0.1, 5.7]):

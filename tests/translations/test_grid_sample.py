@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 import pytest
 import torch
 from support import assert_matches
@@ -9,6 +10,7 @@ from tables import assert_all_match
 from torch.export import Dim
 
 import opbridge
+from opbridge.kernels.builtin import load_builtin
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
@@ -68,12 +70,21 @@ def test_volumes(reach: float) -> None:
     assert_all_match(table(("bilinear", "nearest")), torch.randn(2, 3, 7, 4, 5), grid, rtol=1e-3, atol=1e-4)
 
 
-def test_volumes_before_opset_20() -> None:
-    volume, grid = torch.randn(1, 1, 3, 3, 3), points(1, 2, 2, 2, 3)
-    mirrored = lambda x, g: sample(x, g, "nearest", "reflection", False)  # noqa: E731
-    assert_matches(mirrored, volume, grid, opset_version=18)
-    with pytest.raises(opbridge.MissingOperators, match="opset_version=20"):
-        opbridge.export(lambda x, g: sample(x, g, align_corners=False), (volume, grid), opset_version=18)
+@pytest.mark.parametrize("opset", [16, 18])
+def test_volumes_before_opset_20_are_for_a_kernel(opset: int) -> None:
+    load_builtin()
+    volume, grid = torch.randn(2, 3, 3, 4, 5), points(2, 2, 3, 2, 3)
+    for name, function in table(("bilinear", "nearest")).items():
+        program = assert_matches(function, volume, grid, opset_version=opset, rtol=1e-4, atol=1e-5)
+        types = {(node.domain, node.op_type) for node in program.model.graph}
+        assert (("opbridge_ops", "grid_sample") in types) != (name.startswith("nearest reflection"))
+
+
+def test_volumes_before_opset_20_are_none_of_the_stock_exporters() -> None:
+    sampler = opbridge.translation_table()[torch.ops.aten.grid_sampler.default]
+    volume, grid = (ir.Value(name=name, shape=ir.Shape([1] * 5)) for name in "xg")
+    with pytest.raises(opbridge.TranslationError, match="grid_sample is a node that only opbridge.export makes"):
+        sampler(volume, grid, 0, 0, False)
 
 
 def test_any_batch() -> None:

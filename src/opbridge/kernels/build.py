@@ -69,7 +69,7 @@ def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name
     # The headers as a whole: every library holds what host.cpp reads of them.
     own = sorted(INCLUDE.rglob("*.h"))
     names = [str(source.resolve()) for source in sources]
-    first = fingerprint([compiler.version, *given, *names], [*sources, *_HOST, *own])
+    first = fingerprint([compiler.version, *given, *_host_flags(compiler, settings), *names], [*sources, *_HOST, *own])
     found = cache.find(first, name)
     if found is not None:
         return found
@@ -93,10 +93,7 @@ def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name
 
 def _host(cache: Cache, compiler: Compiler, settings: Settings, source: Path) -> Path:
     """A part that every library has, compiled."""
-    given = compiler.flags(settings)
-    if not (settings.debug or settings.sanitize or compiler.is_msvc):
-        # Little of it runs in a call, and it is what a first build waits for.
-        given = ["-Og" if flag == "-O3" else flag for flag in given]
+    given = _host_flags(compiler, settings)
     name = f"{source.stem}.o"
     first = fingerprint([compiler.version, *given], [source])
     found = cache.find(first, name)
@@ -108,6 +105,14 @@ def _host(cache: Cache, compiler: Compiler, settings: Settings, source: Path) ->
             return found
         compiled, read = _compiled(compiler, given, source, folder / name)
         return cache.keep(first, read, compiled, name)
+
+
+def _host_flags(compiler: Compiler, settings: Settings) -> list[str]:
+    given = compiler.flags(settings)
+    if settings.debug or settings.sanitize or compiler.is_msvc:
+        return given
+    # Little of it runs in a call, and it is what a first build waits for.
+    return ["-Og" if flag == "-O3" else flag for flag in given]
 
 
 def _compiled(compiler: Compiler, flags: Sequence[str], source: Path, into: Path) -> tuple[Path, list[Path]]:

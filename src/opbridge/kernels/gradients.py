@@ -1,4 +1,4 @@
-"""The gradients of built-in kernels, which are kernels themselves."""
+"""The gradients of built-in kernels: kernels where there are some, PyTorch's own operators elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from opbridge.kernels import region_gradients, sampling_gradients
 from opbridge.kernels.load import Operators
 
 __all__ = ["register"]
@@ -20,6 +21,18 @@ def register(operators: Operators) -> None:
         name = operator.name.partition("::")[2]
         if name in _CONVOLUTIONS:
             operator.register_autograd(_convolution(getattr(operators, f"{name}_backward")))
+        elif name in _FORMULAS:
+            operator.register_autograd(_FORMULAS[name])
+
+
+_FORMULAS: dict[str, Callable[..., Any]] = {
+    "deform_conv2d": sampling_gradients.deform_conv2d,
+    "grid_sample": sampling_gradients.grid_sample,
+    "ms_deform_attn": sampling_gradients.ms_deform_attn,
+    "upsample_bicubic": sampling_gradients.upsample_bicubic,
+    "roi_align": region_gradients.roi_align,
+    "roi_align_rotated": region_gradients.roi_align_rotated,
+}
 
 
 def _convolution(kernel: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> Callable[..., Any]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from opbridge.errors import TranslationError
+
 __all__ = ["DOMAIN", "kernel"]
 
 DOMAIN = "opbridge_ops"
@@ -19,8 +21,16 @@ def kernel(op_type: str, inputs: Sequence[Any], **attributes: int | Sequence[int
         op_type: The kernel's operator in `opbridge_ops`.
         inputs: Tensors, None where one is left out; the first is there.
         **attributes: The rest of its arguments, by name.
+
+    Raises:
+        TranslationError: another exporter than opbridge's is at work.
     """
-    builder = inputs[0].builder
+    builder = getattr(inputs[0], "builder", None)
+    if builder is None:
+        raise TranslationError(
+            f"This opset has no operator for it, and opbridge's kernel {DOMAIN}::{op_type} is a node that only "
+            "opbridge.export makes. Export with it, or with a newer opset."
+        )
     builder.domains.setdefault(DOMAIN, 1)
     settings = {
         name: ir.AttrInt64(name, value) if isinstance(value, int) else ir.AttrInt64s(name, list(value))

@@ -9,9 +9,9 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 from onnxscript import opset20
 
-from opbridge.errors import TranslationError
 from opbridge.registry import translation
 from opbridge.translations._common import const, size
+from opbridge.translations._kernels import kernel
 
 _MODES = ("linear", "nearest", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -22,11 +22,18 @@ def grid_sampler_18(input, grid, interpolation_mode: int, padding_mode: int, ali
     """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode,
     bool align_corners) -> Tensor"""
     mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
-    grid = _in_reach(grid, mode, padding)
     if (mode, padding) == ("nearest", "reflection"):
         return _nearest_reflected(input, grid, align_corners)
     if len(input.shape) != 4:
-        raise TranslationError("ONNX samples volumes since opset 20. Export with opset_version=20 or newer.")
+        # ONNX samples volumes since opset 20.
+        return kernel(
+            "grid_sample",
+            [input, grid],
+            interpolation_mode=interpolation_mode,
+            padding_mode=padding_mode,
+            align_corners=int(align_corners),
+        )
+    grid = _in_reach(grid, mode, padding)
     renamed = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
     return op.GridSample(input, grid, mode=renamed, padding_mode=padding, align_corners=int(align_corners))
 
@@ -39,8 +46,6 @@ def grid_sampler(input, grid, interpolation_mode: int, padding_mode: int, align_
     grid = _in_reach(grid, mode, padding)
     if (mode, padding) == ("nearest", "reflection"):
         return _nearest_reflected(input, grid, align_corners)
-    if mode == "cubic" and len(input.shape) != 4:
-        raise TranslationError("onnxruntime samples volumes with mode='bilinear' and 'nearest' only.")
     return opset20.GridSample(input, grid, mode=mode, padding_mode=padding, align_corners=int(align_corners))
 
 

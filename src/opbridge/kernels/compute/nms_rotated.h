@@ -46,6 +46,8 @@ namespace nms_rotated_detail {
 template <class A>
 class Overlaps {
   public:
+    static constexpr int64_t grain = 1024;
+
     template <class T>
     Overlaps(const T* boxes, int64_t count, const int64_t* labels, float threshold, bool clockwise)
         : labels_(labels), threshold_(threshold), fields_(static_cast<size_t>(count * rotated_fields)) {

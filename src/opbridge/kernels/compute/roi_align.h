@@ -45,7 +45,7 @@ struct Side {
     }
 
   private:
-    static A sample(A start, A step, int64_t bin, int64_t i, int64_t samples) {
+    OPBRIDGE_UNFUSED static A sample(A start, A step, int64_t bin, int64_t i, int64_t samples) {
         return start + static_cast<A>(bin) * step + (static_cast<A>(i) + A(0.5)) * step / static_cast<A>(samples);
     }
 
@@ -80,7 +80,7 @@ struct Region {
     A start_x, start_y, width, height;
 
     template <class T>
-    Region(const RoiArguments& args, const T* roi) {
+    OPBRIDGE_UNFUSED Region(const RoiArguments& args, const T* roi) {
         const A scale = static_cast<A>(args.spatial_scale), offset = args.aligned ? A(0.5) : A(0);
         start_x = static_cast<A>(roi[1]) * scale - offset;
         start_y = static_cast<A>(roi[2]) * scale - offset;

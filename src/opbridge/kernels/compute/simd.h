@@ -16,6 +16,14 @@
 #define OPBRIDGE_RESTRICT
 #endif
 
+// Keeps a function out of those that are compiled for a wider processor, which would fuse its multiplications and additions: where a rounding
+// decides on something, such as how many samples there are, it has to be everyone's.
+#if defined(__GNUC__)
+#define OPBRIDGE_UNFUSED __attribute__((noinline))
+#else
+#define OPBRIDGE_UNFUSED
+#endif
+
 // Unrolls the loop that follows, so that an array of vectors that it indexes lives in registers.
 #if defined(__clang__)
 #define OPBRIDGE_UNROLL _Pragma("clang loop unroll(full)")

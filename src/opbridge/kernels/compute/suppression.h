@@ -34,7 +34,7 @@ constexpr int64_t suppression_step = 16;  // kept boxes that a box is compared w
 // Which box suppressed each: suppressor[i] is i for a kept box. `order` names boxes by falling score.
 //
 // Overlaps is a struct with the kept boxes of a block in it: clear(), add(box), and first(Bytes, box), which gives the position of the
-// first of them that suppresses `box`, or -1.
+// first of them that suppresses `box`, or -1. Overlaps::grain is how many boxes are worth a thread: there is a parallel loop for each block.
 template <class Overlaps>
 struct SuppressRest {
     const Overlaps& kept;
@@ -93,7 +93,7 @@ std::vector<int64_t> suppress(const std::vector<int64_t>& order, Overlaps& kept,
             at_full_width(SuppressBlock<Overlaps>{kept, kept_boxes, order.data(), end, next, suppressor.data()});
             end = next;
         }
-        parallel(count - end, 256, [&](int64_t first, int64_t last) {
+        parallel(count - end, Overlaps::grain, [&](int64_t first, int64_t last) {
             at_full_width(SuppressRest<Overlaps>{kept, kept_boxes.data(), order.data(), end + first, end + last, suppressor.data()});
         });
         begin = end;
