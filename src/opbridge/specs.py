@@ -24,7 +24,7 @@ from typing import Any
 from opbridge.errors import UsageError
 from opbridge.sources import innermost
 
-__all__ = ["Subject", "load"]
+__all__ = ["Subject", "attribute", "load"]
 
 _FORM = "FILE.py:FACTORY or package.module:FACTORY, as in examples/deform_net.py:build"
 _RETURNS = "return (model, args) or (model, args, keywords), with args a tuple of example inputs"
@@ -70,14 +70,36 @@ def load(spec: str, known: Collection[str] | None = None) -> Subject:
         file = place or name
         hint = f" {file} is a file; add the name of a function in it: {file}:build." if Path(file).is_file() else ""
         raise UsageError(f"'{spec}' does not say where the model comes from. Write {_FORM}.{hint}")
-    is_file = place.endswith(".py") or "/" in place or os.sep in place or Path(place).is_file()
     _seed()
-    module = _import_file(spec, Path(place)) if is_file else _import_module(spec, place)
+    module = _import_file(spec, Path(place)) if _is_file(place) else _import_module(spec, place)
     factory = _find(spec, module, place, name)
     _seed()
     with _explained(f"{name}() of {place}"):
         returned = factory()
     return _check(spec, returned, known)
+
+
+def attribute(spec: str, what: str) -> Any:
+    """What `FILE.py:NAME` or `package.module:NAME` names, as it is.
+
+    Args:
+        spec: The text.
+        what: What it should be, for the errors.
+
+    Raises:
+        UsageError: there is no such file, module or name, or importing it raises.
+    """
+    place, separator, name = spec.rpartition(":")
+    if not separator or not place or not name.isidentifier():
+        raise UsageError(f"'{spec}' names no {what}. Write FILE.py:NAME or package.module:NAME.")
+    module = _import_file(spec, Path(place)) if _is_file(place) else _import_module(spec, place)
+    if not hasattr(module, name):
+        raise UsageError(f"{place} has no '{name}', which should be a {what}. Correct the name.")
+    return getattr(module, name)
+
+
+def _is_file(place: str) -> bool:
+    return place.endswith(".py") or "/" in place or os.sep in place or Path(place).is_file()
 
 
 def _seed() -> None:

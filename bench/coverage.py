@@ -1,0 +1,54 @@
+"""The exporters side by side over PyTorch's own test database of operators, as a table in Markdown.
+
+    python bench/coverage.py FOLDER [options of `opbridge coverage`]
+
+Each exporter's results are written to FOLDER/<exporter>.json. Those that are there already, made with the same versions
+and settings, are taken as they are; a sweep that was interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from opbridge.coverage import results, sweep
+from opbridge.coverage.exporting import EXPORTERS
+from opbridge.coverage.report import Bar, comparison
+from opbridge.coverage.sweep import ALLOWED, head_of
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--ops", action="append", metavar="PATTERN")
+    parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--opset", type=int)
+    parser.add_argument("--allow", action="append", metavar="ROUTE", help="routes of opbridge; all but fallthrough")
+    parser.add_argument("--exporter", action="append", choices=EXPORTERS, help="some of them; all if not given")
+    parser.add_argument("--jobs", type=int)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    options = {
+        "ops": tuple(given.ops or ("*",)),
+        "samples": given.samples,
+        "opset": given.opset,
+        "allow": tuple(given.allow or ALLOWED),
+    }
+    found = []
+    for exporter in given.exporter or EXPORTERS:
+        path = given.folder / f"{exporter}.json"
+        known = results.read(path) if path.exists() else None
+        head = head_of(exporter=exporter, **options)
+        if known is None or any(known.document[name] != value for name, value in head.items()):
+            with Bar(Console(stderr=True)) as bar:
+                known = sweep(exporter=exporter, jobs=given.jobs, output=path, told=bar, **options)
+        print(f"{exporter}: {known.summary()}", file=sys.stderr)
+        found.append(known)
+    print(comparison(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The exporters that are compared, each behind the same face."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import opbridge
+from opbridge.plan import ROUTES
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+    from opbridge.coverage.calling import Call
+    from opbridge.program import Program
+
+__all__ = ["EXPORTERS", "Exported", "export"]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model as an exporter left it.
+
+    Attributes:
+        load: Makes an ONNX Runtime session of it.
+        routes: The route of every operator; empty for exporters that know none.
+        program: What opbridge's own exporter returned.
+    """
+
+    load: Callable[[], onnxruntime.InferenceSession]
+    routes: Mapping[str, str] = field(default_factory=dict)
+    program: Program | None = None
+
+    @property
+    def route(self) -> str | None:
+        """The worst of the routes; a model without an operator is standard."""
+        if self.program is None:
+            return None
+        return max(self.routes.values(), key=ROUTES.index, default="standard")
+
+
+def _opbridge(
+    model: Call, args: tuple[Any, ...], names: list[str], opset: int | None, allow: Sequence[str]
+) -> Exported:
+    program = opbridge.export(model, args, input_names=names, verify=False, opset_version=opset, allow=tuple(allow))
+    routes = {row.operator: row.route for row in program.plan.rows if row.route is not None}
+    return Exported(lambda: program.session(threads=1), routes, program)
+
+
+def _dynamo(model: Call, args: tuple[Any, ...], names: list[str], opset: int | None, allow: Sequence[str]) -> Exported:
+    program = torch.onnx.export(model, args, input_names=names, dynamo=True, verbose=False, opset_version=opset)
+    content = program.model_proto.SerializeToString()
+    return Exported(lambda: opbridge.session(content, threads=1))
+
+
+def _torchscript(
+    model: Call, args: tuple[Any, ...], names: list[str], opset: int | None, allow: Sequence[str]
+) -> Exported:
+    file = io.BytesIO()
+    torch.onnx.export(model, args, file, input_names=names, dynamo=False, opset_version=opset)
+    return Exported(lambda: opbridge.session(file.getvalue(), threads=1))
+
+
+EXPORTERS = {"opbridge": _opbridge, "torch": _dynamo, "torchscript": _torchscript}
+"""By name: opbridge's own, torch.onnx.export(dynamo=True), torch.onnx.export(dynamo=False)."""
+
+
+def export(
+    exporter: str, model: Call, args: tuple[torch.Tensor, ...], opset: int | None, allow: Sequence[str]
+) -> Exported:
+    """Exports a sample. Its inputs are named x0, x1 and so on.
+
+    Raises:
+        Exception: whatever the exporter raises.
+    """
+    names = [f"x{position}" for position in range(len(args))]
+    copies = tuple(tensor.clone() for tensor in args)  # TorchScript's exporter runs operators that write to them
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return EXPORTERS[exporter](model, copies, names, opset, allow)

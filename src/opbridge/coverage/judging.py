@@ -1,0 +1,211 @@
+"""One sample: made, exported, loaded, run, compared; and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from opbridge.coverage import distribution
+from opbridge.coverage.calling import Call, as_model
+from opbridge.coverage.databases import Entry, database, samples_of
+from opbridge.coverage.exporting import Exported, export
+from opbridge.coverage.tasks import Settings, Task, Verdict
+from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError
+from opbridge.verification import exchange, verify_program
+from opbridge.verification.compare import compare
+from opbridge.verification.eager import Eager
+from opbridge.verification.graph_io import as_tensor
+from opbridge.verification.precision import coarsest
+
+__all__ = ["judge"]
+
+_LONGEST_MESSAGE = 1200
+_SEEDS = (0, 1)
+_COMPARED = {"deterministic": "values", "random": "distribution", "undefined": "shape"}
+
+
+class _Stop(Exception):
+    """The verdict is known."""
+
+    def __init__(self, outcome: str, message: str = "") -> None:
+        super().__init__(message)
+        self.outcome, self.message = outcome, message
+
+
+def judge(task: Task, settings: Settings) -> Verdict | None:
+    """Tries one sample.
+
+    Returns:
+        None where the operator has no sample of that number.
+    """
+    verdict = Verdict("pass")
+    start, cpu = time.perf_counter(), time.process_time()
+    try:
+        if not _judge(task, settings, verdict):
+            return None
+    except _Stop as stop:
+        verdict.outcome, verdict.message = stop.outcome, _short(stop.message)
+    verdict.seconds, verdict.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+    return verdict
+
+
+class _Timed:
+    def __init__(self, verdict: Verdict, name: str) -> None:
+        self._verdict, self._name = verdict, name
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._verdict.timings[self._name] = time.perf_counter() - self._start
+
+
+def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
+    entry = database(task.database)[task.key]
+    with _Timed(verdict, "sample"):
+        try:
+            samples = samples_of(task.database, task.key, getattr(torch, task.dtype), settings.samples)
+        except Exception as error:
+            raise _Stop("left out", f"torch cannot make the sample: {_named(error)}") from None
+        if task.index >= len(samples):
+            return False
+        model, args = as_model(entry.function, samples[task.index])
+    with _Timed(verdict, "eager"):
+        eager = Eager(model)
+        expected = _expected(eager, args)
+        verdict.kind = "undefined" if entry.undefined else _kind(eager, args, expected)
+    with _Timed(verdict, "export"):
+        exported = _export(settings, model, args, verdict)
+    with _Timed(verdict, "load"):
+        try:
+            session = exported.load()
+        except Exception as error:
+            raise _Stop("load error", _named(error)) from None
+    with _Timed(verdict, "compare"):
+        _compare(entry, eager, args, expected, exported, session, verdict)
+    return True
+
+
+def _expected(eager: Eager, args: tuple[torch.Tensor, ...]) -> list[Any]:
+    """The leaves of what PyTorch gives, None aside."""
+    for tensor in args:
+        _refuse_layout(tensor, "takes")
+    try:
+        leaves = [leaf for leaf in eager.run(args, {}, _SEEDS[0]) if leaf is not None]
+    except Exception as error:
+        raise _Stop("left out", f"PyTorch itself raises: {_named(error)}") from None
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if not tensors:
+        raise _Stop("left out", "no tensor comes out")
+    for tensor in tensors:
+        _refuse_layout(tensor, "gives")
+    return leaves
+
+
+def _refuse_layout(tensor: torch.Tensor, verb: str) -> None:
+    if tensor.layout != torch.strided:
+        raise _Stop("left out", f"sparse: it {verb} a tensor of layout {str(tensor.layout).removeprefix('torch.')}")
+    if tensor.is_quantized:
+        raise _Stop("left out", f"quantised: it {verb} a tensor of dtype {tensor.dtype}")
+    if tensor.dtype == torch.complex32:
+        raise _Stop("left out", f"it {verb} complex32, which ONNX does not have even as pairs")
+
+
+def _kind(eager: Eager, args: tuple[torch.Tensor, ...], expected: Sequence[Any]) -> str:
+    """Whether another seed gives other values."""
+    again = [leaf for leaf in eager.run(args, {}, _SEEDS[1]) if leaf is not None]
+    differs = any(
+        isinstance(left, torch.Tensor) and not compare("", left, right, rtol=0.0).ok
+        for left, right in zip(expected, again, strict=True)
+    )
+    return "random" if differs else "deterministic"
+
+
+def _export(settings: Settings, model: Call, args: tuple[torch.Tensor, ...], verdict: Verdict) -> Exported:
+    try:
+        exported = export(settings.exporter, model, args, settings.opset, settings.allow)
+    except MissingOperators as error:
+        verdict.missing = [row.operator for row in error.plan.missing]
+        raise _Stop("refused", str(error)) from None
+    except Exception as error:
+        # A stock exporter refuses with whatever it happens to raise; opbridge, with errors of its own alone.
+        own = settings.exporter == "opbridge" and not isinstance(error, OpbridgeError)
+        raise _Stop("export error" if own else "refused", _named(error)) from None
+    verdict.route, verdict.routes = exported.route, exported.routes
+    return exported
+
+
+def _compare(
+    entry: Entry,
+    eager: Eager,
+    args: tuple[torch.Tensor, ...],
+    expected: Sequence[Any],
+    exported: Exported,
+    session: Any,
+    verdict: Verdict,
+) -> None:
+    wanted = {node.name for node in session.get_inputs()}
+    feeds = {f"x{position}": tensor for position, tensor in enumerate(args) if f"x{position}" in wanted}
+    if len(feeds) != len(wanted):
+        raise _Stop("wrong", f"the model has inputs that the sample has not: {', '.join(sorted(wanted - set(feeds)))}")
+    try:
+        actual = _run(session, feeds)
+    except Exception as error:
+        raise _Stop("run error", _named(error)) from None
+    tensors = [leaf for leaf in expected if isinstance(leaf, torch.Tensor)]
+    if len(actual) == len(expected):  # the numbers that the model gives are outputs too
+        tensors = [as_tensor(leaf) for leaf in expected]
+    if len(actual) != len(tensors):
+        raise _Stop("wrong", f"the model has {len(actual)} outputs where PyTorch gives {len(tensors)}")
+    precision = coarsest([*(tensor.dtype for tensor in args), *(tensor.dtype for tensor in tensors)])
+    verdict.compared = _COMPARED[verdict.kind or ""]
+    if entry.undefined:
+        verdict.message = f"only shape and dtype were compared: {entry.undefined}"
+    values = verdict.compared == "values"
+    found = [
+        compare(f"output {number}", *pair, precision=precision, random=not values)
+        for number, pair in enumerate(zip(tensors, actual, strict=True))
+    ]
+    wrong = [comparison for comparison in found if not comparison.ok]
+    if wrong:
+        raise _Stop("wrong", "; ".join(map(str, wrong)) + _blame(exported, verdict))
+    if verdict.compared == "distribution":
+        difference = distribution.difference(
+            lambda seed: [leaf for leaf in eager.run(args, {}, seed) if isinstance(leaf, torch.Tensor)],
+            lambda: _run(session, feeds),
+        )
+        if difference:
+            raise _Stop("wrong", difference)
+
+
+def _blame(exported: Exported, verdict: Verdict) -> str:
+    """Which operator differs first, where that can be found out."""
+    if exported.program is None or verdict.compared != "values":
+        return ""
+    try:
+        found = verify_program(exported.program, samples=0).difference
+    except Exception:  # the sample is wrong whether or not its cause is found
+        return ""
+    return f"; first at {found}" if found is not None and found.is_beyond else ""
+
+
+def _run(session: Any, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs in order; a sequence counts as its tensors."""
+    if all(output.type.startswith("tensor(") for output in session.get_outputs()):
+        return exchange.run(session, feeds)
+    values = session.run(None, {name: exchange.runtime_form(tensor).numpy() for name, tensor in feeds.items()})
+    return [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(values)]
+
+
+def _named(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, (OpbridgeError, ModelFileError)) else f"{type(error).__name__}: {text}"
+
+
+def _short(message: str) -> str:
+    text = " ".join(message.split())
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE].rstrip()} ..."

@@ -1,0 +1,131 @@
+"""Local worker processes that outlive a sample which crashes or hangs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import multiprocessing
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, TimeoutError, wait
+from typing import Any
+
+from opbridge.coverage import worker
+from opbridge.coverage.tasks import Settings, Task, Verdict, grouped
+from opbridge.errors import UsageError
+
+__all__ = ["LocalPool"]
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_WARM = "opbridge.coverage.warm"
+_AHEAD = 3
+"""Samples given to a worker ahead of time, so that it does not wait for work."""
+
+
+class LocalPool:
+    """Processes that try samples; a context manager.
+
+    They are forked from a server that has torch and opbridge imported, so that one which crashed or hung is replaced
+    in a fraction of a second. The script that uses it needs `if __name__ == "__main__":`, as with any of
+    multiprocessing's pools that do not fork the script itself.
+    """
+
+    def __init__(self, settings: Settings, jobs: int) -> None:
+        """Args:
+            settings: What holds for every sample.
+            jobs: How many processes.
+
+        Raises:
+            UsageError: pebble is not installed.
+        """
+        if importlib.util.find_spec("pebble") is None:
+            raise UsageError("A sweep needs pebble, which is not installed: pip install 'opbridge[coverage]'.")
+        from pebble import ProcessPool
+
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([_WARM])
+        self._timeout = settings.timeout
+        self._environment = _environment()
+        # One pool a worker, so that it is known which worker gets which samples.
+        self._pools = [
+            ProcessPool(max_workers=1, context=context, initializer=worker.start, initargs=(settings,))
+            for _ in range(jobs)
+        ]
+
+    def __enter__(self) -> LocalPool:
+        self._environment.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        for pool in self._pools:
+            pool.stop()
+        for pool in self._pools:
+            pool.join()
+        self._environment.__exit__(*raised)
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Verdict | None]]:
+        """Tries samples, and gives each with its verdict as it is known, in no certain order.
+
+        A sample that ends its process is a "crash", one that takes longer than the settings allow a "timeout"; either
+        costs that sample alone. None stands for a sample that the operator does not have.
+        """
+        groups = grouped(tasks)
+        assigned: list[deque[Task]] = [deque() for _ in self._pools]
+        pending: dict[Any, tuple[int, Task]] = {}
+        ahead = [0] * len(self._pools)
+        while True:
+            for number, pool in enumerate(self._pools):
+                while ahead[number] < _AHEAD:
+                    if not assigned[number]:
+                        assigned[number].extend(next(groups, ()))
+                    if not assigned[number]:
+                        break
+                    task = assigned[number].popleft()
+                    future = pool.schedule(worker.try_sample, args=(task,), timeout=self._timeout)
+                    pending[future] = number, task
+                    ahead[number] += 1
+            if not pending:
+                return
+            done: set[Any] = wait(pending, return_when=FIRST_COMPLETED).done
+            for future in done:
+                number, task = pending.pop(future)
+                ahead[number] -= 1
+                yield task, self._verdict(future)
+
+    def _verdict(self, future: Any) -> Verdict | None:
+        from pebble import ProcessExpired
+
+        try:
+            return future.result()
+        except TimeoutError:
+            return Verdict("timeout", f"not done after {self._timeout:g} seconds", seconds=self._timeout)
+        except ProcessExpired as error:
+            return Verdict("crash", f"the process ended with {_ending(error.exitcode)}")
+        except Exception as error:
+            return Verdict("sweep error", f"{type(error).__name__}: {error}")
+
+
+def _ending(status: int) -> str:
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-status).name
+    return f"exit status {status}"
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """What the fork server inherits: one thread a worker, and where to import from."""
+    wanted = {**dict.fromkeys(_THREADS, "1"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

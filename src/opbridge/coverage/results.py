@@ -1,0 +1,197 @@
+"""What a sweep found: the samples, the operators, and the file that holds both."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opbridge.coverage.databases import database, key_of
+from opbridge.coverage.tasks import KINDS, OUTCOMES, Task, Verdict
+from opbridge.errors import SaveError, UsageError
+from opbridge.plan import ROUTES
+
+__all__ = ["Results", "read", "row"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a sweep; docs/coverage.md describes `document`, which is what the file holds.
+
+    Attributes:
+        document: Everything, as plain data.
+        path: The file; None where none was written.
+    """
+
+    document: Mapping[str, Any]
+    path: Path | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every operator that was tried passes."""
+        return all(operator["outcome"] in ("pass", "left out") for operator in self.operators)
+
+    @property
+    def operators(self) -> Sequence[Mapping[str, Any]]:
+        """One entry for each operator and variant."""
+        return self.document["operators"]
+
+    @property
+    def samples(self) -> Sequence[Mapping[str, Any]]:
+        """One entry for each sample."""
+        return self.document["samples"]
+
+    def count(self, *outcomes: str, kind: str | None = None) -> int:
+        """How many operators have one of some outcomes.
+
+        Args:
+            *outcomes: All but "left out" if none is given.
+            kind: Only those whose results are of this kind.
+        """
+        wanted = outcomes or tuple(name for name in OUTCOMES if name != "left out")
+        return sum(each["outcome"] in wanted and kind in (None, each["kind"]) for each in self.operators)
+
+    def summary(self) -> str:
+        """One line: how many operators pass, of how many."""
+        tried, passed = self.count(kind="deterministic"), self.count("pass", kind="deterministic")
+        share = f" ({100 * passed / tried:.1f} %)" if tried else ""
+        return f"{passed} of {tried} deterministic operators pass{share}, {self.count('pass')} of {self.count()} of all"
+
+
+def row(task: Task, verdict: Verdict) -> dict[str, Any]:
+    """A sample as the file has it."""
+    entry = database(task.database)[task.key]
+    return {
+        "operator": entry.operator,
+        "variant": entry.variant,
+        "dtype": task.dtype,
+        "index": task.index,
+        **verdict.to_json(),
+    }
+
+
+def document(
+    head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any], missing_index: int
+) -> dict[str, Any]:
+    """The content of a results file.
+
+    Args:
+        head: The versions and settings.
+        rows: The samples, in order.
+        run: How the sweep was made: processes, seconds.
+        missing_index: How many samples were asked for that operators do not have.
+    """
+    operators = _operators(rows)
+    return {
+        "format": FORMAT,
+        **head,
+        "run": dict(run),
+        "summary": {
+            "samples": _counted(each["outcome"] for each in rows),
+            "samples_that_operators_do_not_have": missing_index,
+            "operators": {
+                kind: _counted(each["outcome"] for each in operators if each["kind"] == kind) for kind in KINDS
+            },
+            "routes": dict(Counter(each["route"] for each in operators if each["route"] is not None)),
+            "left_out": _left_out(rows),
+        },
+        "operators": operators,
+        "samples": list(rows),
+    }
+
+
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a results file, whole or not at all.
+
+    Raises:
+        SaveError: it cannot be written.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                # One sample a line: a person can search it, and two files can be compared line by line.
+                file.write("{\n")
+                for name, value in content.items():
+                    if name in ("samples", "operators"):
+                        lines = ",\n".join(json.dumps(each) for each in value)
+                        text = f"[\n{lines}\n]"
+                    else:
+                        text = json.dumps(value, indent=1)
+                    file.write(f"{json.dumps(name)}: {text}{'' if name == 'samples' else ','}\n")
+                file.write("}\n")
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise SaveError(f"{path} cannot be written ({error}). Name another file with -o.") from error
+
+
+def read(path: str | os.PathLike[str]) -> Results:
+    """The results that a sweep wrote.
+
+    Raises:
+        UsageError: there is no such file, or it is something else.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        known = content["format"] == FORMAT and {"operators", "samples", "settings"} <= content.keys()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} holds no results of a sweep ({error}). Name a file that coverage wrote.") from error
+    if not known:
+        raise UsageError(f"{path} holds results of another form than {FORMAT}. Run the sweep again.")
+    return Results(content, Path(path))
+
+
+def _counted(outcomes: Any) -> dict[str, int]:
+    counts = Counter(outcomes)
+    return {name: counts[name] for name in OUTCOMES if counts[name]}
+
+
+def _operators(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The worst outcome of each operator's samples; it passes where all that were tried pass."""
+    grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for each in rows:
+        grouped.setdefault((each["operator"], each["variant"]), []).append(each)
+    found = []
+    for (operator, variant), samples in grouped.items():
+        worst = min(samples, key=lambda each: OUTCOMES.index(each["outcome"]))
+        kinds = {each["kind"] for each in samples}
+        routes = [each["route"] for each in samples if each["route"] is not None]
+        found.append(
+            {
+                "operator": operator,
+                "variant": variant,
+                "outcome": worst["outcome"],
+                "kind": next((kind for kind in ("undefined", "random") if kind in kinds), "deterministic"),
+                "route": max(routes, key=ROUTES.index, default=None),
+                "samples": _counted(each["outcome"] for each in samples),
+                "message": "" if worst["outcome"] == "pass" else worst["message"],
+            }
+        )
+    return found
+
+
+def _left_out(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What was left out, by reason."""
+    reasons: dict[str, list[Mapping[str, Any]]] = {}
+    for each in rows:
+        if each["outcome"] == "left out":
+            reasons.setdefault(each["message"], []).append(each)
+    return [
+        {
+            "reason": reason,
+            "samples": len(samples),
+            "operators": list(dict.fromkeys(key_of(each["operator"], each["variant"]) for each in samples)),
+        }
+        for reason, samples in sorted(reasons.items())
+    ]

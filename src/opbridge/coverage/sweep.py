@@ -1,0 +1,200 @@
+"""A whole sweep: which samples, where they are tried, what is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import opbridge
+from opbridge.coverage import results
+from opbridge.coverage.databases import ORDER
+from opbridge.coverage.exporting import EXPORTERS
+from opbridge.coverage.journal import Journal
+from opbridge.coverage.pool import LocalPool
+from opbridge.coverage.results import Results
+from opbridge.coverage.tasks import Settings, Task, Verdict, to_try
+from opbridge.errors import UsageError
+from opbridge.plan import ROUTES
+
+__all__ = ["ALLOWED", "Told", "head_of", "sweep"]
+
+ALLOWED = tuple(route for route in ROUTES if route != "fallthrough")
+
+Told = Callable[[int, int, Mapping[str, int]], None]
+"""Who is told of a sweep as it runs: samples done, samples in all, and how many have each outcome."""
+
+
+def sweep(
+    ops: str | Sequence[str] = "*",
+    *,
+    samples: int = 3,
+    dtypes: str | Sequence[str] | None = None,
+    opset: int | None = None,
+    exporter: str = "opbridge",
+    allow: Sequence[str] = ALLOWED,
+    timeout: float = 60.0,
+    db: str | None = None,
+    jobs: int | None = None,
+    ray: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    told: Told | None = None,
+) -> Results:
+    """Exports samples of operators, runs them in ONNX Runtime, and compares them with eager PyTorch.
+
+    1. Each sample becomes a model whose tensors, also those in lists, are inputs, and whose other arguments are
+       constants. It is exported, loaded, run on the sample and compared in shape, dtype and every value.
+    2. What differs from one seed to the next is random, and compared in distribution, over many runs.
+    3. Each sample runs in a worker process. One that crashes or hangs costs that sample only.
+    4. What is done is kept in a file beside `output`, until all is: the same sweep, interrupted and called again, goes
+       on from there. `jobs` and `ray` may be others then.
+
+    A script that calls this needs `if __name__ == "__main__":`, as worker processes import it again.
+
+    Args:
+        ops: Which operators, by shell patterns, of torch's test database op_db; patterns that begin with
+            "torchvision::" name those of torchvision.
+        samples: How many samples of each operator and dtype, at most.
+        dtypes: Names of dtypes, "all" for all that ONNX and the operator share; None: float32, or else the operator's
+            first.
+        opset: The opset to export for; None: the exporter's own choice.
+        exporter: "opbridge", "torch" (torch.onnx.export with dynamo) or "torchscript" (without).
+        allow: The routes that opbridge may take.
+        timeout: Seconds that a sample may take.
+        db: Another database, `FILE.py:NAME` or `package.module:NAME`: a list of `databases.Entry` or torch's OpInfos.
+        jobs: How many worker processes; None: one for each core.
+        ray: The address of a Ray cluster to use instead.
+        output: The file to write; None keeps the results in memory.
+        told: Who is told of each sample.
+
+    Raises:
+        UsageError: an argument that cannot be used, or no operator fits.
+        SaveError: `output` cannot be written.
+        KeyboardInterrupt: it was interrupted; what is done is kept where there is an `output`.
+    """
+    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db)
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs={jobs} is no number of processes. Give 1 or more.")
+    path = None if output is None else Path(output)
+    head = {"versions": _versions(), "settings": _plain(settings)}
+    tasks, left_out = to_try(settings)
+    start = time.perf_counter()
+    with Journal(path, head) if path is not None else contextlib.nullcontext() as journal:
+        verdicts = dict(journal.done) if journal else {}
+        resumed = len(verdicts)
+        tally = Counter(verdict.outcome for verdict in verdicts.values() if verdict is not None)
+        rest = [task for task in tasks if task not in verdicts]
+        if told is not None:
+            told(len(verdicts), len(tasks), tally)
+        workers = jobs or len(os.sched_getaffinity(0))
+        for task, verdict in _tried(rest, settings, workers, ray):
+            verdicts[task] = verdict
+            if journal:
+                journal.add(task, verdict)
+            if verdict is not None:
+                tally[verdict.outcome] += 1
+            if told is not None:
+                told(len(verdicts), len(tasks), tally)
+        rows = [results.row(task, Verdict("left out", reason)) for task, reason in left_out]
+        rows += [results.row(task, verdict) for task in tasks if (verdict := verdicts[task]) is not None]
+        run = {
+            "where": "ray" if ray else "local",
+            "jobs": None if ray else workers,
+            "seconds": round(time.perf_counter() - start, 3),
+            "cpu_seconds": round(sum(each["cpu_seconds"] for each in rows), 3),
+            "resumed_samples": resumed,
+        }
+        absent = sum(verdict is None for verdict in verdicts.values())
+        found = Results(results.document(head, rows, run, absent), path)
+        if journal and path is not None:
+            results.write(path, found.document)
+            journal.finish()
+    return found
+
+
+def head_of(
+    ops: str | Sequence[str] = "*",
+    *,
+    samples: int = 3,
+    dtypes: str | Sequence[str] | None = None,
+    opset: int | None = None,
+    exporter: str = "opbridge",
+    allow: Sequence[str] = ALLOWED,
+    timeout: float = 60.0,
+    db: str | None = None,
+) -> dict[str, Any]:
+    """The versions and settings that the file of such a sweep begins with: what its results depend on.
+
+    Raises:
+        UsageError: an argument that cannot be used.
+    """
+    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db)
+    return {"versions": _versions(), "settings": _plain(settings)}
+
+
+def _tried(
+    tasks: Iterable[Task], settings: Settings, jobs: int, ray: str | None
+) -> Iterator[tuple[Task, Verdict | None]]:
+    if ray is not None:
+        from opbridge.coverage.cluster import ClusterPool
+
+        with ClusterPool(settings, ray) as cluster:
+            yield from cluster.run(tasks)
+    else:
+        with LocalPool(settings, jobs) as pool:
+            yield from pool.run(tasks)
+
+
+def _checked(
+    ops: str | Sequence[str],
+    samples: int,
+    dtypes: str | Sequence[str] | None,
+    opset: int | None,
+    exporter: str,
+    allow: Sequence[str],
+    timeout: float,
+    db: str | None,
+) -> Settings:
+    patterns = (ops,) if isinstance(ops, str) else tuple(ops)
+    if samples < 1:
+        raise UsageError(f"samples={samples} is no number of samples. Give 1 or more.")
+    if not timeout > 0:
+        raise UsageError(f"timeout={timeout} is no time limit. Give a number of seconds above 0.")
+    if exporter not in EXPORTERS:
+        raise UsageError(f"There is no exporter {exporter!r} to compare. Choose one of {', '.join(EXPORTERS)}.")
+    for route in allow:
+        if route not in ROUTES:
+            raise UsageError(f"There is no route {route!r}. Choose among {', '.join(ROUTES)}.")
+    wanted = None if dtypes is None else (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
+    known = [str(dtype).removeprefix("torch.") for dtype in ORDER]
+    for name in () if wanted in (None, ("all",)) else wanted or ():
+        if name not in known:
+            raise UsageError(f"ONNX and PyTorch share no dtype {name!r}. Say all, or some of {', '.join(known)}.")
+    library = [pattern.startswith("torchvision::") for pattern in patterns]
+    if any(library) and not all(library) and db is None:
+        raise UsageError("Operators of torchvision and of torch are swept one after the other. Name one of them.")
+    database = db or ("torchvision" if any(library) else "torch")
+    routes = tuple(route for route in ROUTES if route in allow) if exporter == "opbridge" else ()
+    return Settings(patterns, database, samples, wanted, opset, exporter, routes, timeout)
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    data = dataclasses.asdict(settings)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in data.items()}
+
+
+def _versions() -> dict[str, str]:
+    found = {"opbridge": opbridge.__version__, "python": platform.python_version(), "torch": torch.__version__}
+    for name in ("onnx", "onnxruntime", "onnxscript", "torchvision"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found

@@ -1,0 +1,29 @@
+"""What the fork server does once, so that every worker that it forks starts with it done: imports, and a first export.
+
+It starts no thread, which a forked process would not have. What fails here fails again in a worker, which says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import torch
+
+from opbridge.coverage import worker
+from opbridge.coverage.calling import as_model
+from opbridge.coverage.databases import Sample, database
+from opbridge.coverage.exporting import export
+
+__all__ = ["worker"]
+
+
+def _warm() -> None:
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        torch.set_num_threads(1)
+        database("torch")
+        export("opbridge", *as_model(torch.add, Sample((torch.ones(2), torch.ones(2)))), None, ("standard",))
+
+
+_warm()

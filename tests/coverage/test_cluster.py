@@ -1,0 +1,94 @@
+"""A sweep over a Ray cluster of two nodes on this machine, one of which is killed half-way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opbridge import UsageError
+from opbridge.coverage import sweep
+
+HERE = Path(__file__).parent
+DB = f"{HERE / 'samples_to_sweep.py'}:{{}}"
+
+SCRIPT = """
+import json, sys, time
+from opbridge.coverage import sweep
+
+def main(db, breaking, output):
+    import ray
+    from ray.cluster_utils import Cluster
+
+    # A node that is gone should be missed soon.
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": quick})
+    second = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    ray.init(address=cluster.address, log_to_driver=False)
+    killed = []
+
+    def told(done, total, tally):
+        if done >= total // 2 and not killed:
+            killed.append(done)
+            cluster.remove_node(second, allow_graceful=False)
+
+    options = {"allow": ("standard", "function", "kernel"), "timeout": 5, "ray": cluster.address}
+    broken = sweep(db=breaking, **options)
+    found = sweep(db=db, told=told, **options)
+    deadline = time.monotonic() + 60
+    while (nodes := sum(node["Alive"] for node in ray.nodes())) > 1 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    with open(output, "w") as file:
+        json.dump([cluster.address, killed, nodes, found.samples, broken.samples], file)
+    ray.shutdown()
+    cluster.shutdown()
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+def without_times(samples):
+    return [
+        {name: value for name, value in each.items() if name not in ("seconds", "cpu_seconds", "timings")}
+        for each in samples
+    ]
+
+
+@pytest.mark.slow
+def test_two_nodes_one_of_which_is_killed(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'opbridge[ray]'")
+    script = tmp_path / "two_nodes.py"
+    script.write_text(SCRIPT)
+    # Ray takes the loopback address where it is told that there is no cluster of several machines.
+    environment = {**os.environ, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    environment["PYTHONPATH"] = str(HERE.parents[1] / "src")
+    done = subprocess.run(
+        [sys.executable, str(script), DB.format("MANY"), DB.format("BREAKING"), str(tmp_path / "found.json")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    address, killed, nodes, found, broken = json.loads((tmp_path / "found.json").read_text())
+    assert address.startswith("127.0.0.1:")
+    assert nodes == 1 and 30 <= killed[0] < 60
+    options = {"allow": ("standard", "function", "kernel"), "timeout": 5, "jobs": 2}
+    assert without_times(found) == without_times(sweep(db=DB.format("MANY"), **options).samples)
+    assert without_times(broken) == without_times(sweep(db=DB.format("BREAKING"), **options).samples)
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch):
+    import importlib.util
+
+    whole = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else whole(name, *rest))
+    with pytest.raises(UsageError, match="pip install 'opbridge\\[ray\\]'"):
+        sweep(db=DB.format("GOOD"), ray="auto")
