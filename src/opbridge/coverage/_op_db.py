@@ -21,6 +21,7 @@ from opbridge.errors import UsageError
 __all__ = ["entries", "entry"]
 
 _UNDEFINED = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
+_ANY_ORDER = frozenset({"argsort", "kthvalue", "msort", "sort", "topk"})
 _MEMORY = "its values are what the memory held before"
 
 
@@ -67,4 +68,5 @@ def entry(info: Any) -> Entry:
             yield Sample((sample.input, *sample.args), dict(sample.kwargs))
 
     undefined = _MEMORY if info.name in _UNDEFINED else ""
-    return Entry(info.name, info.op, samples, tuple(info.dtypes), info.variant_test_name, undefined)
+    any_order = info.name in _ANY_ORDER
+    return Entry(info.name, info.op, samples, tuple(info.dtypes), info.variant_test_name, undefined, any_order)

@@ -64,6 +64,8 @@ class Entry:
         dtypes: Those that it takes on a CPU.
         variant: Which of several entries of the operator this is; "" where there is one.
         undefined: Why its values mean nothing, as those of torch.empty; only shape and dtype are compared then.
+        any_order: Whether PyTorch leaves open which of several equal elements its int64 results point to, unless it is
+            called with stable=True.
     """
 
     operator: str
@@ -72,6 +74,7 @@ class Entry:
     dtypes: tuple[torch.dtype, ...] = (torch.float32,)
     variant: str = ""
     undefined: str = ""
+    any_order: bool = False
 
 
 def key_of(operator: str, variant: str) -> str:

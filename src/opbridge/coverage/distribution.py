@@ -52,7 +52,7 @@ def difference(
 
 def _flat(tensor: torch.Tensor) -> np.ndarray:
     if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
+        tensor = torch.view_as_real(tensor.resolve_conj())
     return tensor.detach().reshape(-1).double().nan_to_num(nan=np.finfo(np.float64).max).numpy()
 
 
