@@ -27,6 +27,7 @@ def build(
     debug: bool = False,
     sanitize: Sequence[str] = (),
     flags: Sequence[str] = (),
+    host: bool = True,
 ) -> Path:
     """Builds kernels into one shared library, which PyTorch and ONNX Runtime both load.
 
@@ -38,6 +39,7 @@ def build(
         debug: With debug information, unoptimised, and with every index into a tensor checked.
         sanitize: Sanitizers to build with: "address", "undefined", "leak", "thread".
         flags: Further flags for the compiler.
+        host: Whether the library gets the part that every library of kernels has.
 
     Returns:
         The library.
@@ -52,7 +54,7 @@ def build(
     settings = Settings(debug, tuple(sanitize), tuple(flags))
     compiler = find_compiler()
     name = f"{sources[0].stem}{compiler.suffix}"
-    built = _built(compiler, settings, sources, name)
+    built = _built(compiler, settings, sources, name, _HOST if host else ())
     return built if output is None else _copied(built, Path(output))
 
 
@@ -63,13 +65,13 @@ def _checked(path: str | os.PathLike[str]) -> Path:
     return source
 
 
-def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str) -> Path:
+def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str, parts: Sequence[Path]) -> Path:
     cache = Cache()
     given = compiler.flags(settings)
     # The headers as a whole: every library holds what host.cpp reads of them.
     own = sorted(INCLUDE.rglob("*.h"))
     names = [str(source.resolve()) for source in sources]
-    first = fingerprint([compiler.version, *given, *names], [*sources, *_HOST, *own])
+    first = fingerprint([compiler.version, *given, *names], [*sources, *parts, *own])
     found = cache.find(first, name)
     if found is not None:
         return found
@@ -78,7 +80,7 @@ def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name
         if found is not None:
             return found
         with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
-            host = [pool.submit(_host, cache, compiler, settings, source) for source in _HOST]
+            host = [pool.submit(_host, cache, compiler, settings, source) for source in parts]
             compiled = pool.map(
                 lambda each: _compiled(compiler, [*given, _SEPARATE], each[1], folder / f"{each[0]}.o"),
                 enumerate(sources),

@@ -16,9 +16,9 @@ from typing import Any
 
 from opbridge.errors import KernelError, UsageError
 
-__all__ = ["Declared", "Library", "builtin", "find", "loaded", "needed", "open_library", "remember"]
+__all__ = ["SUFFIXES", "Declared", "Library", "builtin", "find", "loaded", "needed", "open_library", "remember"]
 
-_SUFFIXES = (".so", ".dylib", ".dll")
+SUFFIXES = (".so", ".dylib", ".dll")
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def loaded() -> list[Library]:
 def builtin() -> list[Library]:
     """The libraries that come with opbridge."""
     folder = Path(__file__).parent
-    return [open_library(path) for path in sorted(folder.glob("_builtin*")) if path.suffix in _SUFFIXES]
+    return [open_library(path) for path in sorted(folder.glob("_builtin*")) if path.suffix in SUFFIXES]
 
 
 def find(name: str) -> Library | None:
