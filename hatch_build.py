@@ -23,11 +23,10 @@ class KernelsHook(BuildHookInterface):
         sys.path.insert(0, source)
         try:
             from opbridge.kernels import shipped
-            from opbridge.kernels.build import build
         finally:
             sys.path.remove(source)
         for name in shipped.LIBRARIES:
-            library = build(*shipped.sources(name))
+            library = shipped.built(name)
             if version != "editable":
                 into = shipped.place(name).relative_to(source)
                 build_data["force_include"][str(library)] = str(into)

@@ -3,7 +3,8 @@
     python examples/export_modes.py
     opbridge export examples/export_modes.py:build --raw
 
-`mul` and `triu` have translations. `folding::fold` is an operator that nobody has taught opbridge.
+`mul` and `triu` have translations. `folding::fold` is an operator that nobody has taught opbridge. What is handed to
+libtorch runs where torch is; of other libraries than aten only what the session names.
 """
 
 from __future__ import annotations
@@ -49,6 +50,19 @@ def show(mode: str, program: opbridge.Program) -> None:
     print(f"{mode}\n  {routes}\n  {nodes}\n  {verified}\n")
 
 
+def run(program: opbridge.Program, model: torch.nn.Module) -> None:
+    """Loads the file as somebody who was given it does."""
+    try:
+        opbridge.session(program.to_bytes())
+    except opbridge.ModelFileError as error:
+        print(f"  without being named: {error}\n")
+    session = opbridge.session(program.to_bytes(), aten=["folding::*"])
+    x = torch.randn(3, 3)
+    (result,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    same = torch.equal(torch.from_numpy(result), model(x))
+    print(f"  aten=['folding::*']: {'equal to' if same else 'NOT EQUAL to'} PyTorch\n")
+
+
 def main() -> None:
     model, args = build()
     show("ONNX", opbridge.export(Upper(), args, operator_export_type=torch.onnx.OperatorExportTypes.ONNX))
@@ -57,7 +71,9 @@ def main() -> None:
     except opbridge.MissingOperators as error:
         print(f"ONNX, with an operator that has no translation\n{error}\n")
     show("ONNX_ATEN", opbridge.export(Upper(), args, operator_export_type="ONNX_ATEN"))
-    show("ONNX_ATEN_FALLBACK", opbridge.export(model, args, operator_export_type="ONNX_ATEN_FALLBACK"))
+    program = opbridge.export(model, args, operator_export_type="ONNX_ATEN_FALLBACK")
+    show("ONNX_ATEN_FALLBACK", program)
+    run(program, model)
     show("ONNX_FALLTHROUGH", opbridge.export(model, args, operator_export_type="ONNX_FALLTHROUGH"))
     show("RAW", opbridge.export(model, args, operator_export_type="RAW"))
 

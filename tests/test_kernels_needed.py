@@ -147,13 +147,13 @@ def test_nodes_of_the_other_routes_count_too_and_each_once(tmp_path):
     routes = {"aten::triu": "aten", "aten::mul": "aten", "kernelstest::*": "fallthrough"}
     program = opbridge.export(Several(), (torch.randn(3, 3),), tmp_path / "model.onnx", routes=routes)
     assert program.kernels == ["org.pytorch.aten::ATen", "kernelstest::cube"]
-    assert "org.pytorch.aten::ATen (aten::triu, aten::mul.Tensor), kernelstest::cube" in program.unverified
+    assert program.unverified.endswith("has no kernel for kernelstest::cube")
     with pytest.raises(opbridge.ModelFileError) as caught:
         opbridge.session(program.path)
-    assert "with kernels for org.pytorch.aten::ATen, kernelstest::cube" in str(caught.value)
-    with pytest.raises(opbridge.ModelFileError, match="with kernels for org.pytorch.aten::ATen, kernelstest::cube"):
+    assert "with kernels for kernelstest::cube" in str(caught.value)
+    with pytest.raises(opbridge.ModelFileError, match="with kernels for kernelstest::cube"):
         opbridge.session(program.path.read_bytes())
-    with pytest.raises(opbridge.ModelFileError, match="org.pytorch.aten::ATen"):
+    with pytest.raises(opbridge.ModelFileError, match="kernelstest::cube"):
         opbridge.verify(program.path, Several(), (torch.randn(3, 3),))
 
 

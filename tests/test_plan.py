@@ -127,7 +127,8 @@ def test_what_a_permission_would_bring_is_said():
     plan = opbridge.check(Model(), ARGS)
     assert [row.permissions for row in plan.rows] == [("aten", "fallthrough"), ("aten", "fallthrough"), ()]
     assert "Or allow the route aten, which needs libtorch beside the runtime, or fallthrough" in plan.missing[0].remedy
-    said = "allowing aten or fallthrough would carry 2 of the missing across (3 of the model's 4 nodes)"
+    share = "2 of the model's 3 operators, 3 of its 4 nodes"
+    said = f"allowing aten or fallthrough would carry {plan.rows[0].operator}, {plan.rows[1].operator} across ({share})"
     assert plan.summary().endswith(f"1 standard, 2 missing; {said}")
     assert said[1:] in plan.describe_missing()
     assert plan.to_json()["permissions"] == {
@@ -137,6 +138,10 @@ def test_what_a_permission_would_bring_is_said():
     allowed = opbridge.check(Model(), ARGS, allow=("standard", "aten"))
     assert allowed.ok
     assert [row.route for row in allowed.rows] == ["aten", "aten", "standard"]
+    assert "handed to libtorch: No translation" in str(allowed)
+    assert f'For a better route: Write a translation: @opbridge.translation("{allowed.rows[0].operator}")' in str(
+        allowed
+    )
     assert allowed.permissions() == {}
 
 

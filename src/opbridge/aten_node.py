@@ -67,7 +67,7 @@ from opbridge import _torch
 from opbridge.errors import ModelFileError, TranslationError, UsageError
 from opbridge.saving import tensors
 
-__all__ = ["DOMAIN", "OP_TYPE", "VERSION", "AtenCall", "Encoded", "Input", "decode", "encode", "leaves"]
+__all__ = ["DOMAIN", "OP_TYPE", "VERSION", "AtenCall", "Encoded", "Input", "decode", "encode", "leaves", "operators"]
 
 DOMAIN = "org.pytorch.aten"
 OP_TYPE = "ATen"
@@ -378,6 +378,20 @@ class AtenCall:
             inputs = [tensor.clone() for tensor in inputs]
         given = {name: _filled(value, inputs) for name, value in self.arguments.items()}
         return [_as_output(value) for value in leaves(target(**given))]
+
+
+def operators(model: ir.Model) -> tuple[str, ...]:
+    """The operators that a model's nodes call, each once, as "aten::add.Tensor"."""
+    found = {}
+    graphs: list[Any] = [model.graph, *model.functions.values()]
+    for graph in graphs:
+        for node in graph.all_nodes():
+            if (node.domain, node.op_type) == (DOMAIN, OP_TYPE) and "operator" in node.attributes:
+                overload = node.attributes.get("overload_name")
+                suffix = f".{overload.as_string()}" if overload is not None and overload.as_string() else ""
+                name = node.attributes["operator"].as_string()
+                found[f"{name if '::' in name else f'aten::{name}'}{suffix}"] = True
+    return tuple(found)
 
 
 def decode(node: ir.Node) -> AtenCall:

@@ -220,11 +220,19 @@ def verify(
     atol: Annotated[
         float | None, typer.Option(help="The absolute difference allowed.", show_default="by dtype")
     ] = None,
+    aten: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Operators that PyTorch may run for the file, beside aten's functional ones: 'torchvision::*'.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Compare an exported file with the PyTorch model that it was made from."""
     subject = _load(spec)
-    options = _given(dynamic_shapes=dynamic_shapes, rtol=rtol, atol=atol)
+    options = _given(dynamic_shapes=dynamic_shapes, rtol=rtol, atol=atol, aten=aten)
     keywords = _accepted(opbridge.verify, {**subject.keywords, **options})
     verification = opbridge.verify(model, subject.model, subject.args, **keywords)
     return Answer(

@@ -19,7 +19,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from opbridge.kernels import library
+from opbridge.kernels import aten, library
 from opbridge.wording import listed
 
 if TYPE_CHECKING:
@@ -176,6 +176,9 @@ def print_plan(console: Console, plan: Plan) -> None:
     console.print(_plan_table(plan, wide=console.width >= 120))
     for row in plan.missing:
         console.print(_missing(row))
+    for row in plan.rows:
+        if row.route and row.remedy:
+            console.print(Text.assemble((row.operator, "bold"), f": {row.how} For a better route: {row.remedy}"))
     console.print(Text(plan.summary(), "bold" if plan.ok else "bold red"))
     if plan.ok and plan.unverified:
         console.print(Text(f"not verified: {plan.unverified}", "yellow"))
@@ -348,11 +351,16 @@ def _worst_rows(verification: Verification) -> Iterator[tuple[str, str, str]]:
 
 def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     path = program.path
-    at_hand = [each for each in map(library.find, program.kernels) if each is not None]
-    if len(at_hand) < len(program.kernels):
+    needed = [name for name in program.kernels if name != aten.NAME]
+    at_hand = [each for each in map(library.find, needed) if each is not None]
+    if len(at_hand) < len(needed):
         names = listed(program.kernels, _MOST_KERNELS)
         yield "next", f"register a library with kernels for {names} in onnxruntime.SessionOptions, then", ""
         yield "", f"opbridge.session('{path}', options=options)", ""
+    elif len(needed) < len(program.kernels):
+        named = [f"'{name}'" for name in program.aten_operators() if aten.is_refused(name)]
+        more = f", aten=[{', '.join(named)}]" if named else ""
+        yield "next", f"opbridge.session('{path}'{more}) runs it where torch is", ""
     elif any(each in library.loaded() for each in at_hand):
         paths = ", ".join(dict.fromkeys(f"'{each.path}'" for each in at_hand if each in library.loaded()))
         yield "next", f"opbridge.session('{path}', kernels=[{paths}]) runs it, also without torch", ""

@@ -6,7 +6,8 @@ A node needs one where its domain is neither ONNX's nor the runtime's own, and n
     2. Nodes that a translation or symbolic function built take the route `kernel`. Where neither a library that is
        loaded (`opbridge.load`) nor one that comes with opbridge has a kernel for them, the operator is missing, unless
        somebody vouches for one: `custom_opsets=` names the domain, or `fallthrough` is allowed.
-    3. What is written and cannot be run here is not verified, and the plan says why.
+    3. What is written and cannot be run here is not verified, and the plan says why. Nodes of the route `aten` run
+       where their library is, or a compiler that builds it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from opbridge.aten_node import DOMAIN as ATEN
-from opbridge.kernels import library
+from opbridge.kernels import aten, library, shipped
 from opbridge.plan import Plan, Problem
 from opbridge.wording import listed
 
@@ -39,7 +40,7 @@ class Need:
         op_type: Its name.
         built_for: The model's operators whose translation built it.
         asked_for: The model's operators that became it by the routes `aten` and `fallthrough`.
-        at_hand: Whether a library that is loaded or comes with opbridge has a kernel for it.
+        at_hand: Whether a library that is loaded, comes with opbridge or can be built here has a kernel for it.
     """
 
     domain: str
@@ -74,7 +75,7 @@ def needs(model: ir.Model, target: Target) -> list[Need]:
             if operator not in operators:
                 operators.append(operator)
     for need in found.values():
-        need.at_hand = library.find(need.name) is not None
+        need.at_hand = shipped.at_hand(aten.LIBRARY) if need.name == aten.NAME else library.find(need.name) is not None
     return list(found.values())
 
 

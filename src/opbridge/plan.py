@@ -28,6 +28,7 @@ from opbridge.signature import mismatch, symbolic_mismatch
 from opbridge.sources import Source, innermost
 from opbridge.symbolics.equivalents import name_in_trace
 from opbridge.symbolics.functions import call_of, operator_of
+from opbridge.wording import listed
 
 __all__ = ["ALLOWED_BY_DEFAULT", "ROUTES", "Plan", "PlanRow", "Problem", "Step", "make_plan"]
 
@@ -47,6 +48,8 @@ _NOT_OPERATORS = frozenset(
     }
 )
 
+
+_MOST_NAMED = 6
 
 _UNKNOWN_HIGHER_ORDER = "opbridge has no way to build this higher-order operator."
 
@@ -100,7 +103,7 @@ class PlanRow:
         how: What the route consists of: whose translation, or which operators it is decomposed into.
         sources: The model's lines that it comes from, without repeats, in order.
         reason: Why it has no route.
-        remedy: What would give it one.
+        remedy: What would give it one; where only its bare node is written, what would give it a better one.
         schema: Its arguments, as torch declares them.
         permissions: The routes that would carry it, were they allowed.
     """
@@ -260,11 +263,16 @@ class Plan:
 
     def permissions(self) -> dict[str, tuple[int, int]]:
         """For each route that is not allowed: how many of the missing operators it would carry, and of the nodes."""
+        carried = self._permitted().items()
+        return {route: (len(rows), sum(row.count for row in rows)) for route, rows in carried}
+
+    def _permitted(self) -> dict[str, list[PlanRow]]:
+        """For each route that is not allowed: the missing operators that it would carry, if there are any."""
         found = {}
         for route in operator_nodes.ROUTES:
-            counts = [row.count for row in self.missing if route in row.permissions]
-            if counts:
-                found[route] = len(counts), sum(counts)
+            rows = [row for row in self.missing if route in row.permissions]
+            if rows:
+                found[route] = rows
         return found
 
     def routes(self) -> dict[str, int]:
@@ -282,12 +290,14 @@ class Plan:
 
     def _carried(self, nodes: int) -> Iterator[str]:
         """What permissions would bring, in words; routes that would carry the same together."""
-        by_count: dict[tuple[int, int], list[str]] = {}
-        for route, counts in self.permissions().items():
-            by_count.setdefault(counts, []).append(route)
-        for (operators, calls), routes in by_count.items():
-            share = f"{calls} of the model's {nodes} nodes"
-            yield f"allowing {' or '.join(routes)} would carry {operators} of the missing across ({share})"
+        by_rows: dict[tuple[str, ...], list[str]] = {}
+        for route, rows in self._permitted().items():
+            by_rows.setdefault(tuple(row.operator for row in rows), []).append(route)
+        for operators, routes in by_rows.items():
+            calls = sum(row.count for row in self.rows if row.operator in operators)
+            share = f"{len(operators)} of the model's {len(self.rows)} operators, {calls} of its {nodes} nodes"
+            names = listed(operators, _MOST_NAMED)
+            yield f"allowing {' or '.join(routes)} would carry {names} across ({share})"
 
     def describe_missing(self) -> str:
         """The missing operators, each with its line, reason and remedy."""
@@ -324,6 +334,8 @@ class Plan:
             lines.append(f"{row.operator:<{width}}  {row.count:>5}  {row.route or 'MISSING':<11}  {source}".rstrip())
             if row.route is None:
                 lines.append(f"{'':<{width}}         {row.reason} {row.remedy}".rstrip())
+            elif row.remedy:
+                lines.append(f"{'':<{width}}         {row.how} For a better route: {row.remedy}")
         unverified = [f"not verified: {self.unverified}"] if self.unverified and self.ok else []
         return "\n".join([*lines, self.summary(), *unverified, *(f"note: {note}" for note in self.notes)])
 
@@ -516,7 +528,9 @@ def _row(operator: str, nodes: list[Node], steps: Mapping[Node, Step], allow: tu
         return PlanRow(operator, len(nodes), None, "", sources, step.reason, remedy, schema, permissions)
     worst = max((step.route or "" for step in taken), key=ROUTES.index)
     how = "; ".join(dict.fromkeys(_how(step) for step in taken))
-    return PlanRow(operator, len(nodes), worst, how, sources, schema=schema)
+    bare = any(step.route in operator_nodes.ROUTES and not step.settled for step in taken)
+    remedy = _remedy(operator, schema, ()) if bare else ""
+    return PlanRow(operator, len(nodes), worst, how, sources, remedy=remedy, schema=schema)
 
 
 def _mismatch(entry: Translation, node: Node) -> str | None:

@@ -77,25 +77,44 @@ class Program:
         """An ONNX Runtime session with this model, and with the kernels that this process has loaded.
 
         Args:
-            **options: `kernels`, `providers`, `options` and `threads`, as `opbridge.session` takes them.
+            **options: `kernels`, `aten`, `providers`, `options` and `threads`, as `opbridge.session` takes them. What
+                this program itself hands to PyTorch need not be named in `aten`.
 
         Raises:
             ModelFileError: ONNX Runtime refuses the model.
         """
         from opbridge.runtimes import onnxruntime as runtime
 
-        return runtime.session(self.path if self.path is not None else self.to_bytes(), loaded=True, **options)
+        given = options.pop("aten", ())
+        aten = (*([given] if isinstance(given, str) else given), *self.aten_operators())
+        return runtime.session(
+            self.path if self.path is not None else self.to_bytes(), loaded=True, aten=aten, **options
+        )
+
+    def aten_operators(self) -> tuple[str, ...]:
+        """The operators that the model hands to PyTorch, as "aten::topk"."""
+        from opbridge.aten_node import operators
+
+        return operators(self.model)
 
 
 def session(
-    model: str | os.PathLike[str] | bytes, *, kernels: Sequence[str | os.PathLike[str]] = (), **options: Any
+    model: str | os.PathLike[str] | bytes,
+    *,
+    kernels: Sequence[str | os.PathLike[str]] = (),
+    aten: Sequence[str] = (),
+    **options: Any,
 ) -> onnxruntime.InferenceSession:
-    """An ONNX Runtime session with a model that opbridge exported; torch is not needed.
+    """An ONNX Runtime session with a model that opbridge exported; torch is not needed, but for aten nodes.
 
     Args:
         model: The file, or its bytes.
         kernels: Libraries with kernels that the model needs, by their paths; those that come with opbridge are found
             without. A model names no library, so that none is loaded that you do not name.
+        aten: For a model with nodes that PyTorch runs (the route `aten`; this needs torch): operators that may run
+            beside those that may in any case, by name or pattern, such as "torchvision::*" or "aten::empty*". A model
+            is data from somebody else: only the operators of `aten` that read and write nothing but their arguments
+            run unless you name others.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool).
 
@@ -104,4 +123,4 @@ def session(
     """
     from opbridge.runtimes import onnxruntime as runtime
 
-    return runtime.session(model, kernels=kernels, **options)
+    return runtime.session(model, kernels=kernels, aten=aten, **options)

@@ -14,9 +14,9 @@ from opbridge.errors import BuildError, SaveError, UsageError
 from opbridge.kernels.cache import Cache, fingerprint
 from opbridge.kernels.compiler import INCLUDE, Compiler, Settings, find_compiler
 
-__all__ = ["build"]
+__all__ = ["HOST", "build", "build_parts"]
 
-_HOST = tuple(Path(__file__).parent / name for name in ("host.cpp", "host_ort.cpp"))
+HOST = tuple(Path(__file__).parent / name for name in ("host.cpp", "host_ort.cpp"))
 
 _SEPARATE = "-DOPBRIDGE_SEPARATE_HOST"
 
@@ -46,13 +46,30 @@ def build(
         BuildError: there is no compiler, or it does not compile a file; the message is the compiler's.
         UsageError: a file that is not there, or no file.
     """
+    return build_parts(paths, HOST, output=output, settings=Settings(debug, tuple(sanitize), tuple(flags)))
+
+
+def build_parts(
+    paths: Sequence[str | os.PathLike[str]],
+    parts: Sequence[Path] = (),
+    *,
+    output: str | os.PathLike[str] | None = None,
+    settings: Settings | None = None,
+) -> Path:
+    """Builds C++ files into one shared library, named after the first of them; as `build`, which says what it raises.
+
+    Args:
+        paths: The C++ files.
+        parts: What goes into several libraries and is compiled once for all.
+        output: As for `build`.
+        settings: How to build.
+    """
     sources = [_checked(path) for path in paths]
     if not sources:
         raise UsageError("build() needs a C++ file, such as build('my_add.cpp').")
-    settings = Settings(debug, tuple(sanitize), tuple(flags))
     compiler = find_compiler()
     name = f"{sources[0].stem}{compiler.suffix}"
-    built = _built(compiler, settings, sources, name)
+    built = _built(compiler, settings or Settings(), sources, name, parts)
     return built if output is None else _copied(built, Path(output))
 
 
@@ -63,13 +80,14 @@ def _checked(path: str | os.PathLike[str]) -> Path:
     return source
 
 
-def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str) -> Path:
+def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str, parts: Sequence[Path]) -> Path:
     cache = Cache()
     given = compiler.flags(settings)
     # The headers as a whole: every library holds what host.cpp reads of them.
     own = sorted(INCLUDE.rglob("*.h"))
     names = [str(source.resolve()) for source in sources]
-    first = fingerprint([compiler.version, *given, *_host_flags(compiler, settings), *names], [*sources, *_HOST, *own])
+    flags = _host_flags(compiler, settings) if parts else []
+    first = fingerprint([compiler.version, *given, *flags, *names], [*sources, *parts, *own])
     found = cache.find(first, name)
     if found is not None:
         return found
@@ -78,7 +96,7 @@ def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name
         if found is not None:
             return found
         with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
-            host = [pool.submit(_host, cache, compiler, settings, source) for source in _HOST]
+            host = [pool.submit(_host, cache, compiler, settings, source) for source in parts]
             compiled = pool.map(
                 lambda each: _compiled(compiler, [*given, _SEPARATE], each[1], folder / f"{each[0]}.o"),
                 enumerate(sources),

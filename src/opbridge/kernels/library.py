@@ -142,10 +142,8 @@ def builtin() -> list[Library]:
 
 def find(name: str) -> Library | None:
     """The library at hand, loaded or built in, that has an operator."""
-    for library in (*loaded(), *builtin()):
-        if name in library.names:
-            return library
-    return None
+    having = (library for libraries in (loaded, builtin) for library in libraries() if name in library.names)
+    return next(having, None)
 
 
 def needed(names: Iterable[str]) -> list[Library]:

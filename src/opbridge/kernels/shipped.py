@@ -8,24 +8,50 @@ there. Needs neither torch nor anything else, as the wheel's build imports it.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from pathlib import Path
 
 from opbridge.errors import BuildError
-from opbridge.kernels.build import build
+from opbridge.kernels.build import HOST, build_parts
 from opbridge.kernels.compiler import find_compiler
 
-__all__ = ["LIBRARIES", "at_hand", "place", "shipped", "sources"]
+__all__ = ["LIBRARIES", "Source", "at_hand", "built", "place", "shipped", "sources"]
 
 _HERE = Path(__file__).parent
 
-# The folder of each one's sources. What every library has in common, host*.cpp, is linked to each.
-LIBRARIES = {"_builtin": _HERE}
+
+@dataclass(frozen=True)
+class Source:
+    """What a library is built from.
+
+    Attributes:
+        folder: Where its C++ files are.
+        parts: What is linked to it beside them.
+    """
+
+    folder: Path
+    parts: tuple[Path, ...] = ()
+
+
+LIBRARIES = {"_builtin": Source(_HERE, HOST), "_aten": Source(_HERE / "aten")}
+"""The built-in kernels, and what runs `aten` nodes, which is of use only where libtorch is."""
+
 _SUFFIXES = (".so", ".dylib", ".dll")
 
 
 def sources(name: str) -> list[Path]:
     """The C++ files of a library."""
-    return sorted(file for file in LIBRARIES[name].glob("*.cpp") if not file.name.startswith("host"))
+    source = LIBRARIES[name]
+    return sorted(file for file in source.folder.glob("*.cpp") if file not in HOST)
+
+
+def built(name: str) -> Path:
+    """A library built from its sources, or taken from the cache.
+
+    Raises:
+        BuildError: there is no compiler, or a source does not compile.
+    """
+    return build_parts(sources(name), LIBRARIES[name].parts)
 
 
 def place(name: str) -> Path:
@@ -55,7 +81,7 @@ def shipped(name: str) -> Path:
     Raises:
         BuildError: there is neither a library nor a compiler, or a source does not compile.
     """
-    return _came(name) or build(*sources(name))
+    return _came(name) or built(name)
 
 
 def _came(name: str) -> Path | None:

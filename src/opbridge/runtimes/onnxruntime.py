@@ -14,9 +14,11 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as _native
 
 from opbridge.errors import ModelFileError, UsageError
+from opbridge.kernels import aten as aten_kernel
 from opbridge.kernels import library
 from opbridge.kernels.library import Library
-from opbridge.saving.wire import GRAPH, METADATA, fields, lead
+from opbridge.kernels.shipped import shipped
+from opbridge.saving.wire import GRAPH, METADATA, OPSET, fields, lead
 
 __all__ = ["Kernel", "cpu_kernels", "has_schema", "newest_opset", "session"]
 
@@ -38,6 +40,7 @@ def session(
     providers: Sequence[str | tuple[str, dict[str, Any]]] | None = None,
     options: onnxruntime.SessionOptions | None = None,
     threads: int | None = None,
+    aten: Sequence[str] = (),
     loaded: bool = False,
 ) -> onnxruntime.InferenceSession:
     """Loads a model into ONNX Runtime.
@@ -50,6 +53,8 @@ def session(
         options: Session options, with the kernel libraries that the model needs registered; None: ONNX Runtime's own,
             without log output, as every error is raised.
         threads: How many threads an operator may use; set on `options` where both are given.
+        aten: Operators that PyTorch may run for the model, beside those that it may in any case, by name or pattern:
+            "torchvision::*".
         loaded: Whether the libraries that this process has loaded into PyTorch are taken as well.
 
     Raises:
@@ -65,6 +70,8 @@ def session(
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _SILENT
     _register(options, libraries)
+    if aten_kernel.NAME in noted:
+        _register_aten(options, label, aten)
     if threads is not None:
         if threads < 0:
             raise UsageError(f"threads={threads} is no number of threads; give 1 or more, or 0 for one a core.")
@@ -72,18 +79,37 @@ def session(
     try:
         return onnxruntime.InferenceSession(model, options, providers=providers)
     except _REFUSALS as error:
+        if not _WITHOUT_TYPES.search(str(error)):
+            raise ModelFileError(_explain(model, label, str(error))) from error
+    from opbridge.aten_older import rewritten  # it needs torch, which the model needs too
+
+    try:
+        return onnxruntime.InferenceSession(rewritten(model), options, providers=providers)
+    except _REFUSALS as error:
         raise ModelFileError(_explain(model, label, str(error))) from error
 
 
 def _noted(model: str | bytes) -> list[str]:
-    """The kernels that a model says it needs."""
+    """The kernels that a model says it needs; aten nodes also where somebody else wrote it."""
     try:
         if isinstance(model, bytes):
-            return _metadata(model, b"opbridge.kernels").split()
+            return _needed(model)
         with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _metadata(content, b"opbridge.kernels").split()
+            return _needed(content)
     except (ValueError, IndexError):  # it is damaged, as ONNX Runtime will say
         return []
+
+
+def _needed(content: bytes | mmap.mmap) -> list[str]:
+    noted = _metadata(content, b"opbridge.kernels").split()
+    if aten_kernel.NAME not in noted:
+        domain = aten_kernel.DOMAIN.encode()
+        entries = (
+            fields(content, start, stop) for number, start, stop in fields(content, 0, len(content)) if number == OPSET
+        )
+        if any(content[begin:end] == domain for entry in entries for field, begin, end in entry if field == 1):
+            noted.append(aten_kernel.NAME)
+    return noted
 
 
 def _libraries(kernels: Any, noted: Sequence[str], loaded: bool) -> list[Library]:
@@ -109,7 +135,11 @@ def _libraries(kernels: Any, noted: Sequence[str], loaded: bool) -> list[Library
 def _refuse_missing(label: str, noted: Sequence[str], libraries: Sequence[Library]) -> None:
     """Says which kernels a model needs and has not got, unless a library keeps to itself what it has."""
     having = {name for each in libraries for name in each.names}
-    missing = [name for name in noted if name not in having and not has_schema(*name.split("::", 1))]
+    missing = [
+        name
+        for name in noted
+        if name not in having and name != aten_kernel.NAME and not has_schema(*name.split("::", 1))
+    ]
     if missing and all(each.is_ours for each in libraries):
         raise ModelFileError(
             f"{label} was exported to run with kernels for {', '.join(missing)}, which neither {_RUNTIME} nor a "
@@ -135,12 +165,51 @@ def _register(options: onnxruntime.SessionOptions, libraries: Sequence[Library])
     options.add_session_config_entry(_REGISTERED, ":".join(names))
 
 
+def _register_aten(options: onnxruntime.SessionOptions, label: str, patterns: Sequence[str]) -> None:
+    """Registers the library that hands operators to libtorch, once for a session's options."""
+    patterns = [patterns] if isinstance(patterns, str) else patterns
+    allowed = _patterns(patterns)
+    if registered := _entry(options, _WITH_ATEN):
+        if allowed and registered != f"for {allowed}":
+            raise UsageError(
+                f"These session options were used {registered or 'before'}, and aten= names {allowed}. Give new ones."
+            )
+        return
+    aten_kernel.load_torch(label, _entry(options, aten_kernel.LIBTORCH))
+    given = _patterns([*_entry(options, aten_kernel.PATTERNS).split(","), *patterns])
+    if given:
+        options.add_session_config_entry(aten_kernel.PATTERNS, given)
+    if not _entry(options, _SPINNING):
+        # Threads of ONNX Runtime that wait for work by asking for it take the cores that libtorch's need.
+        options.add_session_config_entry(_SPINNING, "0")
+    options.register_custom_ops_library(str(shipped(aten_kernel.LIBRARY)))
+    options.add_session_config_entry(_WITH_ATEN, f"for {allowed}")
+
+
+def _patterns(patterns: Sequence[str]) -> str:
+    """Checked, as the library takes them."""
+    found = [str(each).strip() for each in patterns]
+    wrong = next((each for each in found if each and not re.fullmatch(r"[\w.*]+(::[\w.*]+)?", each)), None)
+    if wrong is not None:
+        raise UsageError(
+            f"aten= names {wrong!r}, which is no operator. Give names as 'torchvision::nms', or patterns as "
+            "'torchvision::*'."
+        )
+    return ",".join(each for each in found if each)
+
+
 _REGISTERED = "opbridge.kernels"
+_WITH_ATEN = "opbridge.with_aten"
+_SPINNING = "session.intra_op.allow_spinning"
 
 
 def _registered_with(options: onnxruntime.SessionOptions) -> str:
+    return _entry(options, _REGISTERED)
+
+
+def _entry(options: onnxruntime.SessionOptions, key: str) -> str:
     try:
-        return str(options.get_session_config_entry(_REGISTERED))
+        return str(options.get_session_config_entry(key))
     except _REFUSALS:
         return ""
 
@@ -292,6 +361,10 @@ def _checked_providers(providers: Any) -> list[Any]:
 
 _RUNTIME = f"ONNX Runtime {onnxruntime.__version__}"
 
+# Aten nodes of older exporters, and others whose outputs have lost their types.
+_WITHOUT_TYPES = re.compile(rf"{aten_kernel.OLDER_FORM}|Op \(ATen\) output arg .* type inference failed")
+# What the library for aten nodes says of one.
+_NOT_FOR_LIBTORCH = re.compile(r"Exception during initialization: (?P<words>(\w+::[\w.]+|an aten node): .*)", re.S)
 _UNKNOWN_OPERATOR = re.compile(r"Fatal error: (?P<domain>\S*):(?P<name>[^\s:(]+)\(.*is not a registered function/op")
 _UNKNOWN_IN_OPSET = re.compile(
     r"Op registered for (?P<name>\S+) (?:with|is deprecated in) domain_version of (?P<opset>\d+)"
@@ -332,6 +405,8 @@ def _explain(model: str | bytes, label: str, message: str) -> str:
             f"{label} uses the operator {found['domain']}::{found['name']} and does not say of which version, as an "
             f"ONNX model must (opset_import has no entry for {found['domain']!r}). Add one, or export the model again."
         )
+    if found := _NOT_FOR_LIBTORCH.search(message):
+        return f"{label} cannot be loaded: {' '.join(found['words'].split()).rstrip('.')}."
     if found := _NO_KERNEL.search(message):
         return f"{label} {_explain_no_kernel(**found.groupdict())}"
     if found := _OPSET.search(message):

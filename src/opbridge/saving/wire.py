@@ -9,10 +9,12 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 
-__all__ = ["GRAPH", "INITIALIZER", "METADATA", "RAW_DATA", "fields", "lead", "varint"]
+__all__ = ["GRAPH", "INITIALIZER", "METADATA", "OPSET", "RAW_DATA", "fields", "lead", "varint"]
 
-# Field numbers of onnx.proto: ModelProto.graph and metadata_props, GraphProto.initializer, TensorProto.raw_data.
+# Field numbers of onnx.proto: ModelProto.graph, opset_import and metadata_props, GraphProto.initializer,
+# TensorProto.raw_data.
 GRAPH = 7
+OPSET = 8
 METADATA = 14
 INITIALIZER = 5
 RAW_DATA = 9

@@ -12,6 +12,7 @@ import onnxruntime
 import torch
 from torch.export import ExportedProgram
 
+from opbridge.aten_node import operators as aten_operators
 from opbridge.errors import SaveError
 from opbridge.runtimes.onnxruntime import session
 from opbridge.saving import writer
@@ -152,11 +153,12 @@ class RuntimeValues:
             raise Unusable(f"ONNX Runtime does not run the model without its optimiser: {error}") from error
 
     def _run(self, model: ir.Model, options: Any, names: Sequence[str]) -> list[torch.Tensor]:
+        given = {"options": options, "loaded": True, "aten": aten_operators(model)}  # the model has been loaded before
         try:
             content = writer.to_bytes(model)
         except SaveError:  # more than one file can hold
             with tempfile.TemporaryDirectory(prefix="opbridge") as folder:
                 path = Path(folder) / "model.onnx"
                 writer.save(model, path, external_data=True)
-                return exchange.run(session(path, options=options, loaded=True), self._feeds, names)
-        return exchange.run(session(content, options=options, loaded=True), self._feeds, names)
+                return exchange.run(session(path, **given), self._feeds, names)
+        return exchange.run(session(content, **given), self._feeds, names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -264,6 +264,7 @@ def verify(
     seed: int = 0,
     rtol: float | None = None,
     atol: float | None = None,
+    aten: Sequence[str] = (),
 ) -> Verification:
     """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
 
@@ -287,6 +288,8 @@ def verify(
         seed: What they are drawn from.
         rtol: The relative difference allowed, instead of one by dtype.
         atol: The absolute difference allowed, instead of one by dtype.
+        aten: For a file with nodes that PyTorch runs, operators that may run beside those that may in any case, as
+            `opbridge.session` takes them; a program's own need not be named.
 
     Returns:
         The comparison; `ok` is false where the two do not agree.
@@ -298,7 +301,7 @@ def verify(
     """
     from opbridge.verification import verifier
 
-    options = verifier.Options(samples, seed, rtol, atol)
+    options = verifier.Options(samples, seed, rtol, atol, (aten,) if isinstance(aten, str) else tuple(aten))
     if isinstance(path_or_program, (str, os.PathLike)):
         return verifier.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
     return verifier.verify_program(path_or_program, model, args, kwargs, options)
@@ -309,7 +312,7 @@ def verify_program(program: Program, **options: Any) -> Verification:
 
     Args:
         program: What was exported.
-        **options: `samples`, `seed`, `rtol` and `atol` of `verify`.
+        **options: `samples`, `seed`, `rtol`, `atol` and `aten` of `verify`.
     """
     return verify(program, **options)
 

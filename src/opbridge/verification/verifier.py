@@ -58,6 +58,7 @@ class Options:
     seed: int = 0
     rtol: float | None = None
     atol: float | None = None
+    aten: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if type(self.samples) is not int or self.samples < 0:
@@ -81,7 +82,7 @@ def verify_file(
     start = time.perf_counter()
     args, kwargs = _checked(model, args, kwargs)
     name = os.fsdecode(path)
-    loaded = session(name, loaded=True)
+    loaded = session(name, aten=options.aten, loaded=True)
     capture = None
     if dynamic_shapes is not None:
         # A model that was traced may be one that torch.export cannot capture; the file knows its dimensions too.
@@ -111,7 +112,8 @@ def verify_program(
     args, kwargs = _checked(model, args, kwargs)
     name = str(program.path) if program.path is not None else "the exported model"
     try:
-        loaded = program.session()
+        options = dataclasses.replace(options, aten=(*options.aten, *program.aten_operators()))
+        loaded = program.session(aten=options.aten)
     except ModelFileError as error:
         run = Run("example", "loading", failure=locate_failure(str(error), program.model))
         return Verification(name, _runtime(), (run,), seconds=time.perf_counter() - start)

@@ -1,0 +1,78 @@
+"""The library that runs `aten` nodes in ONNX Runtime: its source, and what it has to be told. Needs no torch.
+
+It is a library of its own, beside the built-in kernels, as it is of use only where libtorch is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import sys
+
+from opbridge.errors import ModelFileError
+from opbridge.kernels.shipped import shipped
+
+__all__ = [
+    "DOMAIN",
+    "LIBRARY",
+    "LIBTORCH",
+    "NAME",
+    "OLDER_FORM",
+    "PATTERNS",
+    "is_refused",
+    "load_torch",
+    "refusal",
+]
+
+DOMAIN = "org.pytorch.aten"
+NAME = f"{DOMAIN}::ATen"
+
+PATTERNS = "opbridge.aten"
+"""The entry of a session's options that names operators beside those of the default list."""
+
+LIBTORCH = "opbridge.libtorch"
+"""The entry of a session's options that names libtorch's path."""
+
+OLDER_FORM = "in the form of older exporters"
+"""What the library says of a node that `opbridge.aten_older` rewrites."""
+
+LIBRARY = "_aten"
+"""The library's name among those that come with opbridge."""
+
+
+def refusal(schema: str) -> str:
+    """Why an operator with this schema runs only where a session names it; "" where it runs anyway."""
+    asked = ctypes.CDLL(str(shipped(LIBRARY))).opbridge_aten_refusal
+    asked.restype, asked.argtypes = ctypes.c_char_p, [ctypes.c_char_p]
+    return asked(schema.encode()).decode()
+
+
+def is_refused(operator: str) -> bool:
+    """Whether an operator ("aten::topk") runs only where a session names it, as far as the torch here has it."""
+    from opbridge import _torch
+
+    found = _torch.operator_object(operator)
+    return found is not None and refusal(str(found._schema)) != ""
+
+
+def load_torch(label: str, path: str = "") -> None:
+    """Brings libtorch into the process, unless its path is given.
+
+    Args:
+        label: The model that needs it, for the message.
+        path: What the session's options name.
+
+    Raises:
+        ModelFileError: torch is not installed.
+    """
+    if path or os.environ.get("OPBRIDGE_LIBTORCH") or "torch" in sys.modules:
+        return
+    try:
+        importlib.import_module("torch")
+    except ImportError as error:
+        raise ModelFileError(
+            f"{label} has operators that PyTorch itself runs, and torch cannot be imported here ({error}). Install it "
+            "(pip install 'opbridge[torch]'), or name the path of libtorch_cpu.so in the environment's "
+            "OPBRIDGE_LIBTORCH."
+        ) from None

@@ -1,0 +1,177 @@
+// The default list: operators of aten whose schema, as libtorch has it, says that they write to nothing; without those below. Numbers
+// drawn at random are on it: what they change is the state of the process's generator, which is there for that.
+#include "allowed.h"
+
+#include <stdexcept>
+
+namespace opbridge {
+namespace aten {
+
+namespace {
+
+struct Rule {
+    const char* pattern;
+    const char* reason;  // "" for what runs although a later rule would refuse it
+};
+
+constexpr const char* internal = "it is one of PyTorch's own steps, which checks little of what it is given";
+constexpr const char* unwritten = "it returns memory that nobody has written to, with whatever the process left there";
+constexpr const char* backend = "it is for a backend that ONNX Runtime's CPU memory is not for";
+constexpr const char* pivots = "it trusts the pivots that it is given, and one out of range ends the process";
+constexpr const char* gradient = "it belongs to the computation of gradients, which checks little of what it is given";
+
+// The first rule that fits decides.
+constexpr Rule rules[] = {
+    {"from_file", "it reads and writes files"},
+    {"pin_memory", "it takes memory from the system's drivers"},
+    {"is_pinned", "it asks the system's drivers"},
+    {"set", "it shares storage beyond the call"},
+    {"empty*", unwritten},
+    {"new_empty*", unwritten},
+    {"resize*", unwritten},
+    {"*backward*", gradient},
+    {"glu_jvp", gradient},
+    {"get_gradients", gradient},
+    {"cudnn_*", backend},
+    {"miopen_*", backend},
+    {"mkldnn_*", backend},
+    {"mps_*", backend},
+    {"lstm_mps*", backend},
+    {"fbgemm_*", backend},
+    {"to_mkldnn*", backend},
+    {"is_vulkan_available", backend},
+    {"quantized_*", backend},
+    {"*_overrideable", backend},
+    {"sparse_*", "it makes or takes sparse tensors, which ONNX does not have"},
+    {"to_sparse*", "it makes sparse tensors, which ONNX does not have"},
+
+    // Those that end the process, in PyTorch 2.13 to 2.15, on values that a file or its user may give them; found by
+    // tests/kernels/fuzz_aten.py.
+    {"_fft_*", "it trusts the dimensions that it is given, and one out of range ends the process"},
+
+    {"segment_reduce", "it trusts the offsets that it is given, and one out of range ends the process"},
+    {"lu_unpack", pivots},
+    {"lu_solve", pivots},
+    {"linalg_lu_solve", pivots},
+    {"linalg_ldl_solve", pivots},
+    {"linalg_eigvals", "numbers that are not finite end the process"},
+    {"_linalg_eigvals", "numbers that are not finite end the process"},
+    {"lcm", "integers at the ends of their range end the process"},
+    {"div.*_mode", "integers at the ends of their range end the process"},
+    {"divide.*_mode", "integers at the ends of their range end the process"},
+    {"native_batch_norm", "it does not look at the sizes of its statistics, which batch_norm does"},
+    {"_batch_norm*", "it does not look at the sizes of its statistics, which batch_norm does"},
+    {"_native_batch_norm*", "it does not look at the sizes of its statistics, which batch_norm does"},
+
+    // Steps that exported models have.
+    {"_adaptive_avg_pool2d", ""},
+    {"_adaptive_avg_pool3d", ""},
+    {"_addmm_activation", ""},
+    {"_aminmax", ""},
+    {"_cast_*", ""},
+    {"_cdist_forward", ""},
+    {"_conj*", ""},
+    {"_convolution", ""},
+    {"_convolution_mode", ""},
+    {"_dim_arange", ""},
+    {"_euclidean_dist", ""},
+    {"_foreach_*", ""},
+    {"_fused_rms_norm", ""},
+    {"_int_mm", ""},
+    {"_is_all_true", ""},
+    {"_is_any_true", ""},
+    {"_linalg_det", ""},
+    {"_linalg_eigh", ""},
+    {"_linalg_slogdet", ""},
+    {"_linalg_solve_ex", ""},
+    {"_linalg_svd", ""},
+    {"_local_scalar_dense", ""},
+    {"_log_softmax", ""},
+    {"_logcumsumexp", ""},
+    {"_lu_with_info", ""},
+    {"_neg_view*", ""},
+    {"_pad_circular", ""},
+    {"_pad_enum", ""},
+    {"_pdist_forward", ""},
+    {"_prelu_kernel", ""},
+    {"_reshape_alias*", ""},
+    {"_reshape_copy", ""},
+    {"_safe_softmax", ""},
+    {"_scaled_dot_product_attention_math", ""},
+    {"_scaled_dot_product_flash_attention_for_cpu", ""},
+    {"_shape_as_tensor", ""},
+    {"_softmax", ""},
+    {"_stack", ""},
+    {"_standard_gamma", ""},
+    {"_to_copy", ""},
+    {"_trilinear", ""},
+    {"_unique", ""},
+    {"_unique2", ""},
+    {"_unsafe_index", ""},
+    {"_unsafe_view", ""},
+    {"_upsample_*", ""},
+    {"_weight_norm", ""},
+    {"_weight_norm_interface", ""},
+    {"_*", internal},
+};
+
+std::string full_name(const Schema& schema) { return schema.overload.empty() ? schema.name : schema.name + "." + schema.overload; }
+
+}  // namespace
+
+bool matches(const char* pattern, const char* name) {
+    const char *star = nullptr, *resume = nullptr;
+    while (*name) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            resume = name;
+        } else if (*pattern == *name) {
+            ++pattern;
+            ++name;
+        } else if (star) {
+            pattern = star;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') ++pattern;
+    return *pattern == '\0';
+}
+
+std::string refusal(const Schema& schema) {
+    const std::string space = "aten::";
+    if (schema.name.compare(0, space.size(), space) != 0) return "it is of another library than aten";
+    if (schema.is_mutable()) return "it writes to its arguments";
+    const std::string name = schema.name.substr(space.size()), full = full_name(schema).substr(space.size());
+    for (const Rule& rule : rules) {
+        if (matches(rule.pattern, name.c_str()) || matches(rule.pattern, full.c_str())) return rule.reason;
+    }
+    return "";
+}
+
+Allowed::Allowed(const std::string& patterns) {
+    std::string pattern;
+    for (char letter : patterns + ",") {
+        if (letter != ',' && letter != ' ') {
+            pattern += letter;
+            continue;
+        }
+        if (!pattern.empty()) patterns_.push_back(pattern);
+        pattern.clear();
+    }
+}
+
+void Allowed::check(const Schema& schema) const {
+    const std::string reason = refusal(schema), full = full_name(schema);
+    if (reason.empty()) return;
+    for (const std::string& pattern : patterns_) {
+        if (matches(pattern.c_str(), schema.name.c_str()) || matches(pattern.c_str(), full.c_str())) return;
+    }
+    throw std::invalid_argument("the operator is not on the list of those that a model file may have PyTorch run: " + reason +
+                                ". If you trust the file, allow it by name: aten=('" + schema.name +
+                                "',) of opbridge.session, --aten on the command line, or the session's config entry opbridge.aten");
+}
+
+}  // namespace aten
+}  // namespace opbridge

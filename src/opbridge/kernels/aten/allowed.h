@@ -1,0 +1,31 @@
+// Which operators run: a model file is data from somebody else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema.h"
+
+namespace opbridge {
+namespace aten {
+
+class Allowed {
+  public:
+    // Patterns as "torchvision::*" or "aten::empty.memory_format", separated by commas or spaces. They add to the default list.
+    explicit Allowed(const std::string& patterns);
+
+    // Throws std::invalid_argument for an operator that is not allowed, with the reason and with what to pass.
+    void check(const Schema& schema) const;
+
+  private:
+    std::vector<std::string> patterns_;
+};
+
+// Why an operator is not on the default list; "" where it is.
+std::string refusal(const Schema& schema);
+
+// Whether a name fits a pattern, in which "*" stands for any text.
+bool matches(const char* pattern, const char* name);
+
+}  // namespace aten
+}  // namespace opbridge

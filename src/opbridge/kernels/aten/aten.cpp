@@ -1,0 +1,141 @@
+// The custom operator org.pytorch.aten::ATen of ONNX Runtime. A session's options say, before the library is registered with them:
+//     opbridge.aten       patterns of operators that run beside those of the default list, as "torchvision::*,mylib::my_add"
+//     opbridge.libtorch   the path of libtorch, where it is not in the process
+#include <deque>
+#include <mutex>
+
+#include <dlfcn.h>
+
+#include "run.h"
+
+namespace opbridge {
+namespace aten {
+
+namespace {
+
+struct CustomOp : OrtCustomOp {
+    std::string patterns, path;
+    Allowed allowed;
+    OrtCustomOpDomain* domain = nullptr;
+
+    CustomOp(const std::string& patterns, const std::string& path);
+};
+
+const CustomOp& self(const OrtCustomOp* op) { return *static_cast<const CustomOp*>(op); }
+
+struct Kernel {
+    const OrtApi* api;
+    Node node;
+    std::string name;
+};
+
+// Runs `body`; what it throws becomes a status.
+template <class Body>
+OrtStatus* guarded(const OrtApi* api, const std::string& name, Body&& body) {
+    std::string words;
+    Failure failure = failed;
+    try {
+        body();
+        return nullptr;
+    } catch (const std::invalid_argument& error) {
+        failure = invalid_argument;
+        words = error.what();
+    } catch (const std::exception& error) {
+        words = error.what();
+    } catch (...) {
+        words = "something was thrown that is no std::exception";
+    }
+    return function(api, CreateStatus)(failure, (name + ": " + words).c_str());
+}
+
+// What a node is called in errors: "aten::topk".
+std::string called(const Attributes& attributes) {
+    try {
+        const std::string overload = attributes.text("overload_name");
+        return attributes.text("operator") + (overload.empty() ? "" : "." + overload);
+    } catch (const std::exception&) {
+        return "an aten node";
+    }
+}
+
+CustomOp::CustomOp(const std::string& patterns, const std::string& path)
+    : OrtCustomOp(), patterns(patterns), path(path), allowed(patterns) {
+    OrtCustomOp::version = ort::version;
+    GetName = [](const OrtCustomOp*) { return "ATen"; };
+    GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
+    GetInputType = [](const OrtCustomOp*, size_t) { return int32_t{0}; };
+    GetInputTypeCount = [](const OrtCustomOp*) { return size_t{1}; };
+    GetOutputType = [](const OrtCustomOp*, size_t) { return int32_t{0}; };
+    GetOutputTypeCount = [](const OrtCustomOp*) { return size_t{1}; };
+    KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
+    GetInputCharacteristic = [](const OrtCustomOp*, size_t) { return static_cast<int32_t>(variadic); };
+    GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return static_cast<int32_t>(variadic); };
+    GetInputMemoryType = [](const OrtCustomOp*, size_t) { return int32_t{0}; };
+    GetVariadicInputMinArity = [](const OrtCustomOp*) { return 0; };
+    GetVariadicInputHomogeneity = [](const OrtCustomOp*) { return 0; };
+    GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 0; };
+    GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 0; };
+    CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
+        const Attributes attributes(api, info);
+        const std::string name = called(attributes);
+        return guarded(api, name, [&] {
+            load(self(op).path);
+            size_t inputs = 0, outputs = 0;
+            call(api, KernelInfo_GetInputCount, info, &inputs);
+            call(api, KernelInfo_GetOutputCount, info, &outputs);
+            *kernel = new Kernel{api, read_node(attributes, inputs, outputs, self(op).allowed), name};
+        });
+    };
+    KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
+        const Kernel& found = *static_cast<const Kernel*>(kernel);
+        return guarded(found.api, found.name, [&] { run(found.node, found.api, context); });
+    };
+    GetStartVersion = [](const OrtCustomOp*) { return 1; };
+    GetEndVersion = [](const OrtCustomOp*) { return 1; };
+}
+
+// Made once for each set of options: sessions keep pointers to them.
+const CustomOp& custom_op(const OrtApi* api, const std::string& patterns, const std::string& path) {
+    static std::mutex mutex;
+    static auto* known = new std::deque<CustomOp>;
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (const CustomOp& each : *known) {
+        if (each.patterns == patterns && each.path == path) return each;
+    }
+    CustomOp& made = known->emplace_back(patterns, path);
+    call(api, CreateCustomOpDomain, "org.pytorch.aten", &made.domain);
+    call(api, CustomOpDomain_Add, made.domain, static_cast<const OrtCustomOp*>(&made));
+    return made;
+}
+
+// ONNX Runtime closes the library with the last session; libtorch keeps pointers to its functions.
+void stay_loaded() {
+    Dl_info own;
+    if (dladdr(reinterpret_cast<const void*>(&self), &own) && own.dli_fname) dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+}  // namespace
+}  // namespace aten
+}  // namespace opbridge
+
+// Why an operator with this schema runs only where it is named; "" where it runs anyway. Valid until the thread's next call.
+extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_refusal(const char* schema) {
+    thread_local std::string words;
+    try {
+        words = opbridge::aten::refusal(opbridge::aten::parse_schema(schema));
+    } catch (const std::exception& error) {
+        words = error.what();
+    }
+    return words.c_str();
+}
+
+extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+    using namespace opbridge::aten;
+    const OrtApi* api = base->GetApi(opbridge::ort::version);
+    if (!api) return nullptr;  // older than any that has this table; there is nothing to report it with
+    return guarded(api, "The library for aten nodes", [&] {
+        stay_loaded();
+        const CustomOp& op = custom_op(api, config_entry(api, options, "opbridge.aten"), config_entry(api, options, "opbridge.libtorch"));
+        call(api, AddCustomOpDomain, options, op.domain);
+    });
+}

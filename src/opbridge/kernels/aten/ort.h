@@ -1,0 +1,57 @@
+// ONNX Runtime's interface as this library uses it: calls whose status becomes an exception, and a node's attributes.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <opbridge/host/ort_api.h>
+
+namespace opbridge {
+namespace aten {
+
+using namespace opbridge::ort;
+
+constexpr Checked<const OrtSessionOptions*, const char*, int*> HasSessionConfigEntry{237};
+constexpr Checked<const OrtSessionOptions*, const char*, char*, size_t*> GetSessionConfigEntry{238};
+constexpr Checked<const OrtKernelInfo*, size_t*> KernelInfo_GetInputCount{230};
+constexpr Checked<const OrtKernelInfo*, size_t*> KernelInfo_GetOutputCount{231};
+
+template <class... P, class... Q>
+void call(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
+    if (OrtStatus* status = function(api, entry)(arguments...)) {
+        const std::string words = function(api, GetErrorMessage)(status);
+        function(api, ReleaseStatus)(status);
+        throw std::runtime_error(words);
+    }
+}
+
+// The same where failing is an answer.
+template <class... P, class... Q>
+bool succeeds(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
+    OrtStatus* status = function(api, entry)(arguments...);
+    if (status) function(api, ReleaseStatus)(status);
+    return status == nullptr;
+}
+
+// A node's attributes; all but the first throw std::invalid_argument where there is none of that name and type.
+class Attributes {
+  public:
+    Attributes(const OrtApi* api, const OrtKernelInfo* info) : api_(api), info_(info) {}
+
+    bool has_text(const std::string& name) const;
+    std::string text(const std::string& name) const;
+    int64_t integer(const std::string& name) const;
+    std::vector<int64_t> integers(const std::string& name) const;
+    std::vector<double> doubles(const std::string& name) const;  // of a TENSOR of type DOUBLE
+
+  private:
+    const OrtApi* api_;
+    const OrtKernelInfo* info_;
+};
+
+// What a session's options say under a key; "" where they say nothing.
+std::string config_entry(const OrtApi* api, const OrtSessionOptions* options, const char* key);
+
+}  // namespace aten
+}  // namespace opbridge
