@@ -28,6 +28,14 @@ def test_cov(dtype: torch.dtype, correction: int) -> None:
     assert_matches(covariances, x, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves(dtype: torch.dtype) -> None:
+    x = torch.randn(3, 6).to(dtype)
+    loose = {"rtol": 5e-2, "atol": 5e-2}
+    assert_matches(lambda x: (torch.cov(x), torch.cov(x, aweights=SHARES.to(x.dtype)), torch.corrcoef(x)), x, **loose)
+    assert_matches(lambda x: torch.cov(x, fweights=COUNTS, aweights=SHARES), x, **loose)
+
+
 def test_cov_of_few_observations() -> None:
     assert_matches(lambda x: (torch.cov(x), torch.cov(x[:, :1])), torch.randn(2, 2), rtol=1e-5, atol=1e-6)
     assert_matches(lambda x: torch.cov(x, correction=5), torch.randn(2, 3))

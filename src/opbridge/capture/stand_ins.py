@@ -40,7 +40,11 @@ def without_checks(enabled: bool = True) -> contextlib.AbstractContextManager[No
 
 
 def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> torch.Tensor:
-    dtype = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else torch.get_default_dtype()
+    dtype = x.dtype
+    for weights in (fweights, aweights):
+        dtype = dtype if weights is None else torch.promote_types(dtype, weights.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        dtype = torch.get_default_dtype()
     with _torch.deciding_sizes(x.shape):
         is_matrix = x.dim() == 2 and bool(x.shape[0] != 1)
     return x.new_empty((x.shape[0], x.shape[0]) if is_matrix else (), dtype=dtype)

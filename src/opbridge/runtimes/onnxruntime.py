@@ -118,9 +118,11 @@ def _libraries(kernels: Any, noted: Sequence[str], loaded: bool) -> list[Library
         kernels = [kernels]
     found = {each.path: each for each in map(library.open_library, kernels)}
     having = {name for each in found.values() for name in each.names}
-    at_hand = [*(library.loaded() if loaded else ()), *(library.builtin() if noted else ())]
     for name in noted:
-        other = next((each for each in at_hand if name in each.names), None) if name not in having else None
+        if name in having or name == aten_kernel.NAME or has_schema(*name.split("::", 1)):
+            continue
+        at_hand = (each for libraries in (library.loaded, library.builtin)[not loaded :] for each in libraries())
+        other = next((each for each in at_hand if name in each.names), None)
         if other is not None:
             found[other.path] = other
             having |= other.names

@@ -9,13 +9,15 @@ from onnxscript import opset18 as op
 
 from opbridge.registry import translation
 from opbridge.translations._common import FLOATS, cast, const, size
+from opbridge.translations._pointwise import common_type
 
 
 @translation("aten::cov")
 def cov(self, correction: int = 1, fweights=None, aweights=None):
     """cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor"""
     rank = len(self.shape)
-    values = cast(self, self.dtype if self.dtype in FLOATS else ir.DataType.FLOAT)
+    dtype = common_type(self, *(each for each in (fweights, aweights) if each is not None))
+    values = cast(self, dtype if dtype in FLOATS else ir.DataType.FLOAT)
     rows = values if rank == 2 else op.Reshape(values, [1, -1])
     # Each observation's weight, and what the sum of the products is divided by.
     weights = _weights(values.dtype, fweights, aweights)
@@ -61,6 +63,6 @@ def _without_ones(matrix: Any, source: Any, rank: int) -> Any:
 
 
 def _diagonal(matrix: Any) -> Any:
-    """Einsum takes no double in some runtimes' kernels, and a mask all types."""
-    mask = op.EyeLike(matrix)
-    return op.ReduceSum(op.Where(op.Cast(mask, to=ir.DataType.BOOL), matrix, op.CastLike(0.0, matrix)), [1], keepdims=0)
+    places = op.Range(0, op.Squeeze(op.Shape(matrix, start=0, end=1)), 1)
+    is_diagonal = op.Equal(op.Unsqueeze(places, [1]), places)
+    return op.ReduceSum(op.Where(is_diagonal, matrix, op.CastLike(0.0, matrix)), [1], keepdims=0)
