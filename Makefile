@@ -51,6 +51,9 @@ bench: $(READY)
 	$(BIN)/python bench/export_time.py
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/functions.py
+	$(BIN)/python bench/kernels.py
+	$(BIN)/python bench/aten.py
+	$(BIN)/python bench/coverage.py build/coverage
 
 clean:
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache

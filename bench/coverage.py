@@ -1,6 +1,7 @@
 """The exporters side by side over PyTorch's own test database of operators, as a table in Markdown.
 
-    python bench/coverage.py FOLDER [options of `opbridge coverage`]
+    python bench/coverage.py FOLDER
+    python bench/coverage.py FOLDER [options of `opbridge coverage`]     # nothing is written to RESULTS.md
 
 Each exporter's results are written to FOLDER/<exporter>.json. Those that are there already, made with the same versions
 and settings, are taken as they are; a sweep that was interrupted goes on.
@@ -12,12 +13,19 @@ import argparse
 import sys
 from pathlib import Path
 
+from results import write_section
 from rich.console import Console
 
-from opbridge.coverage import results, sweep
+from opbridge import coverage
+from opbridge.coverage import sweep
 from opbridge.coverage.exporting import EXPORTERS
 from opbridge.coverage.report import Bar, comparison
 from opbridge.coverage.sweep import ALLOWED, head_of
+
+_WHAT = (
+    "op_db, the first 3 samples of each operator, float32 or its first dtype; its deterministic operators that a CPU "
+    "runs and that have tensors as results. An operator passes where all of its samples do."
+)
 
 
 def main() -> None:
@@ -40,14 +48,18 @@ def main() -> None:
     found = []
     for exporter in given.exporter or EXPORTERS:
         path = given.folder / f"{exporter}.json"
-        known = results.read(path) if path.exists() else None
+        known = coverage.results.read(path) if path.exists() else None
         head = head_of(exporter=exporter, **options)
         if known is None or any(known.document[name] != value for name, value in head.items()):
             with Bar(Console(stderr=True)) as bar:
                 known = sweep(exporter=exporter, jobs=given.jobs, output=path, told=bar, **options)
         print(f"{exporter}: {known.summary()}", file=sys.stderr)
         found.append(known)
-    print(comparison(found))
+    table = comparison(found)
+    if len(sys.argv) == 2:
+        write_section("coverage", "Which operators cross", f"{_WHAT}\n\n{table}")
+    else:
+        print(table)
 
 
 if __name__ == "__main__":

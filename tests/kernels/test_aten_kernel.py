@@ -318,3 +318,14 @@ def test_the_library_is_apart_from_the_built_in_kernels():
     assert shipped.at_hand(aten_kernel.LIBRARY)
     assert all(each.parent.name == "aten" for each in shipped.sources(aten_kernel.LIBRARY))
     assert not {*shipped.sources(aten_kernel.LIBRARY)} & {*shipped.sources("_builtin")}
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz]
+)
+def test_bytes_that_are_numbers(dtype):
+    """No standard operator of ONNX Runtime's takes them; libtorch's do."""
+    program = opbridge.export(
+        lambda x: torch.cat([x, x]), (torch.randn(3, 4).to(dtype),), routes={"aten::cat": "aten"}, allow=["aten"]
+    )
+    assert program.verification.ok

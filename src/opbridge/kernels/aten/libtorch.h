@@ -88,8 +88,10 @@ struct Libtorch {
 
 // The numbers of torch's dtypes by ONNX's element types, and the other way round; -1 and 0 for what the other one does not have.
 struct Types {
-    int32_t of_onnx[17];
-    int32_t complex_of_onnx[17];  // complex numbers whose parts are of that type
+    static constexpr int32_t count = 21;  // of ONNX's element types, from 0 to float8e5m2fnuz
+
+    int32_t of_onnx[count];
+    int32_t complex_of_onnx[count];  // complex numbers whose parts are of that type
     int32_t cpu_strided_layout;
 
     int32_t onnx_of(int32_t type, bool* is_complex) const;

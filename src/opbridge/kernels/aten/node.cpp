@@ -233,7 +233,7 @@ void check_outputs(const Node& node, size_t outputs) {
     }
     for (size_t i = 0; i < leaves.size(); ++i) {
         const int64_t type = node.output_types[i];
-        const bool known = type > 0 && type < 17 && types().of_onnx[type] >= 0;
+        const bool known = type > 0 && type < Types::count && types().of_onnx[type] >= 0;
         const int64_t wanted = leaves[i] == Kind::integer ? 7 : leaves[i] == Kind::number ? 11 : leaves[i] == Kind::boolean ? 9 : type;
         const bool fits_kind = leaves[i] != Kind::complex_tensor || (known && types().complex_of_onnx[type] >= 0);
         if (!known || type != wanted || !fits_kind) {

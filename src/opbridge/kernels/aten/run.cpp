@@ -43,7 +43,7 @@ View view_of(const OrtApi* api, const OrtValue* value) {
 
 // A tensor of torch's on the memory of one of ONNX Runtime's. The pairs of a complex one are its numbers.
 TensorObject* on_memory(const View& view, bool is_complex) {
-    const bool known = view.type > 0 && view.type < 17;
+    const bool known = view.type > 0 && view.type < Types::count;
     const int32_t type = !known ? -1 : is_complex ? types().complex_of_onnx[view.type] : types().of_onnx[view.type];
     size_t rank = view.sizes.size();
     if (type < 0) {
@@ -268,7 +268,8 @@ class Owned {
 };
 
 const char* const onnx_names[] = {"a dtype that ONNX does not have", "float32", "uint8", "int8", "uint16",  "int16",   "int32",  "int64",  "string",
-                                  "boolean", "float16", "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16"};
+                                  "boolean", "float16", "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16",
+                                  "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"};
 
 class Outputs {
   public:
@@ -391,7 +392,7 @@ class Outputs {
 
     static size_t size_of(int32_t type) {
         switch (type) {
-            case 2: case 3: case 9: return 1;
+            case 2: case 3: case 9: case 17: case 18: case 19: case 20: return 1;
             case 4: case 5: case 10: case 16: return 2;
             case 1: case 6: case 12: return 4;
             default: return 8;
