@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opbridge import building
 from opbridge.capture import Capture, capture
 from opbridge.errors import CaptureError, UsageError
-from opbridge.plan import Plan, make_plan
+from opbridge.plan import Plan
+from opbridge.planning import make_plan
 from opbridge.registry import Registry
 from opbridge.symbolics.registered import PYTHON_OPERATOR
 from opbridge.targets import Target

@@ -25,7 +25,8 @@ from opbridge import _onnxscript, _torch, control_flow, operator_nodes, signatur
 from opbridge.builder import Builder, Tensor
 from opbridge.errors import TranslationError, UsageError
 from opbridge.functionalize import lifted_tensors
-from opbridge.plan import Plan, Step, is_complex
+from opbridge.plan import Plan, Step
+from opbridge.planning import is_complex
 from opbridge.promotion import computation_dtype
 from opbridge.saving import tensors
 from opbridge.sources import innermost

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from opbridge.capture import Capture, capture
 from opbridge.capture.wrapping import register_containers
 from opbridge.errors import UsageError
-from opbridge.plan import make_plan
+from opbridge.planning import make_plan
 from opbridge.registry import Registry
 from opbridge.translate import translate
 from opbridge.verification.graph_io import user_inputs
