@@ -530,6 +530,17 @@ def _readable_source(name: str) -> str:
     return (head + rest).replace(".size()[", ".shape[")
 
 
+def forget_operator(namespace: str, name: str) -> None:
+    """Takes an operator that is no longer defined out of `torch.ops`, and out of the list of the names in there.
+
+    torch goes through that list whenever it decomposes a graph, and stops at a name without an operator.
+    """
+    known = getattr(torch.ops, namespace)
+    vars(known).pop(name, None)
+    if name in known._dir:
+        known._dir.remove(name)
+
+
 def forget_dispatch(op: torch._ops.OpOverload) -> None:
     """Looks up an operator's kernels anew, as a call before the last of them was registered may have noted others."""
     op._dispatch_cache.clear()

@@ -105,7 +105,11 @@ BREAKING = [
     _one("exit", _exit, _samples(1)),
 ]
 
-MANY = [_one(f"relu{number}", torch.relu) for number in range(20)]
+# With a pause in each, there is time to interrupt the sweep of them.
+MANY = [
+    _one(f"relu{number}", lambda x: time.sleep(float(os.environ.get("SWEEP_PAUSE", 0))) or torch.relu(x))
+    for number in range(20)
+]
 
 ALL = [*GOOD, *BAD, *LEFT_OUT]
 

@@ -128,8 +128,9 @@ def test_ctrl_c_on_the_command_line(tmp_path):
     path = tmp_path / "results.json"
     command = [*COMMAND, "--db", f"{FILE}:MANY", "--samples", "3", "--jobs", "2", "-o", str(path)]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src"), "OMP_NUM_THREADS": "1"}
+    slowly = {**environment, "SWEEP_PAUSE": "0.1"}
     running = subprocess.Popen(
-        command, env=environment, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, env=slowly, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     journal = tmp_path / "results.json.partial"
     deadline = time.monotonic() + 120

@@ -274,3 +274,22 @@ def test_the_operators_object(ops):
         opbridge.load("nothing.so")
     with pytest.raises(opbridge.UsageError, match="one library that was built"):
         opbridge.load(ops.path, debug=True)
+
+
+def test_a_replaced_operator_leaves_nothing_of_its_gradient(tmp_path):
+    """torch lists an operator with a gradient and no schema, and stops at it when it decomposes any graph."""
+    source = tmp_path / "replaced.cpp"
+    text = MY_ADD.read_text().replace("mylib::my_add", "replacedlib::first")
+    source.write_text(text)
+    ops = opbridge.load(source)
+    ops.first.register_autograd(lambda ctx, grad: (grad * ctx.alpha, grad))
+    x = torch.ones(3, requires_grad=True)
+    ops.first(x, x).sum().backward()
+    assert x.grad.tolist() == [3.0] * 3
+    other = text.replace("replacedlib::first", "replacedlib::second")
+    source.write_text(text + other.partition("}")[2].rpartition("}")[2])  # both
+    opbridge.load(source)
+    source.write_text(other)
+    opbridge.load(source)
+    assert not hasattr(torch.ops.replacedlib, "first")
+    torch.export.export(torch.nn.ReLU(), (torch.ones(2),)).run_decompositions({})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import threading
@@ -37,8 +36,9 @@ class Operator:
         op: torch's object for it, `torch.ops.mylib.my_add.default`.
     """
 
-    def __init__(self, declared: Declared, op: torch._ops.OpOverload) -> None:
+    def __init__(self, declared: Declared, op: torch._ops.OpOverload, part: torch.library.Library) -> None:
         self.name, self.schema, self.op = declared.name, declared.schema, op
+        self._part = part  # what is registered with it goes when the library is replaced
         self.__name__ = declared.op_type
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -58,7 +58,8 @@ class Operator:
             setup_context: As torch.library.register_autograd takes it. None: `ctx.saved_tensors` are the operator's
                 tensor arguments in order, and `ctx.<name>` every other argument.
         """
-        torch.library.register_autograd(self.name, backward, setup_context=setup_context or self._keep_arguments)
+        context = setup_context or self._keep_arguments
+        torch.library.register_autograd(self.name, backward, setup_context=context, lib=self._part)
         _torch.forget_dispatch(self.op)
 
     def _keep_arguments(
@@ -193,7 +194,7 @@ def _add(loaded: Operators, index: int, declared: Declared) -> None:
     loaded._parts.append(part)
     torch.library.register_fake(declared.name, fake, lib=part)
     registry.add_kernel(declared.name, node_builder(op, declared.domain, declared.op_type))
-    loaded._names[declared.op_type.replace(".", "_")] = Operator(declared, op)
+    loaded._names[declared.op_type.replace(".", "_")] = Operator(declared, op, part)
 
 
 def _device(values: Sequence[Any]) -> torch.device:
@@ -210,6 +211,4 @@ def _unregister(loaded: Operators) -> None:
         part._destroy()
     loaded._library.native.opbridge_unregister_torch()
     for declared in loaded._library.operators:
-        namespace = getattr(torch.ops, declared.domain)
-        with contextlib.suppress(AttributeError):
-            delattr(namespace, declared.op_type.partition(".")[0])
+        _torch.forget_operator(declared.domain, declared.op_type.partition(".")[0])
