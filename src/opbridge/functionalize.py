@@ -9,7 +9,7 @@ functionalisation does that (`run_decompositions` with nothing to decompose).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from opbridge import _torch
 from opbridge.capture import stand_ins
+from opbridge.capture.operators import shapes_as_in
 from opbridge.errors import CaptureError
 
 __all__ = ["Dataflow", "functional_name", "functionalize", "lifted_tensors", "tensors_in", "written_placeholders"]
@@ -46,18 +47,30 @@ class Dataflow:
     rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
 
 
-def functionalize(program: ExportedProgram) -> tuple[ExportedProgram, Dataflow]:
+def functionalize(program: ExportedProgram, whole: frozenset[str] = frozenset()) -> tuple[ExportedProgram, Dataflow]:
     """The program to translate and what is known of its values.
 
     The program is the one given, unless a write through a view or inside a region, or autocast, has to be rewritten.
 
+    Args:
+        program: The capture.
+        whole: The operators that the capture kept whole.
+
     Raises:
-        CaptureError: a write that torch's own functionalisation does not remove.
+        CaptureError: a write that torch's own functionalisation does not remove, or only with an operator that is to
+            stay whole.
     """
     flow = _analyse(program.graph_module, lifted_tensors(program))
     if flow is None:
-        with stand_ins.shapes_of_their_own():
-            program = _torch.without_writes(program)
+        with stand_ins.shapes_of_their_own(), shapes_as_in(program.graph_module, whole):
+            rewritten = _torch.without_writes(program)
+        lost = (_called(program) - _called(rewritten)) & whole
+        if lost:
+            raise CaptureError(
+                f"torch's functionalisation takes apart {', '.join(sorted(lost))}, which reads memory. Write the "
+                "in-place operators on views, or inside torch.cond and its like, out of place."
+            )
+        program = rewritten
         flow = _analyse(program.graph_module, lifted_tensors(program))
         if flow is None:
             raise CaptureError(
@@ -65,6 +78,12 @@ def functionalize(program: ExportedProgram) -> tuple[ExportedProgram, Dataflow]:
                 "in-place operators on views, or inside torch.cond and its like, out of place."
             )
     return program, flow
+
+
+def _called(program: ExportedProgram) -> set[str]:
+    """The operators whose results a program reads, by their names."""
+    bodies = (body for body in program.graph_module.modules() if isinstance(body, GraphModule))
+    return {_torch.operator_name(node.target) or "" for body in bodies for node in body.graph.nodes if node.users}
 
 
 def lifted_tensors(program: ExportedProgram) -> dict[str, tuple[str, torch.Tensor]]:
@@ -118,10 +137,15 @@ def _is_same(left: Any, right: Any) -> bool:
         isinstance(left, torch.Tensor)
         and isinstance(right, torch.Tensor)
         and left.dtype == right.dtype
-        and left.shape == right.shape
-        and left.stride() == right.stride()
-        and left.storage_offset() == right.storage_offset()
+        and _are_equal(left.shape, right.shape)
+        and _are_equal(left.stride(), right.stride())
+        and _are_equal([left.storage_offset()], [right.storage_offset()])
     )
+
+
+def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether sizes are equal whatever they are: as expressions, as some are known only at run time."""
+    return list(map(str, left)) == list(map(str, right))
 
 
 def _written(node: Node) -> list[Node]:

@@ -52,8 +52,8 @@ def make_plan(
     for route in (*allow, *(routes or {}).values()):
         if route not in ROUTES:
             raise UsageError(f"There is no route '{route}'; the routes are {', '.join(ROUTES)}.")
-    program, flow = functionalize(capture.exported_program)
-    planner = _Planner(registry, opset, tuple(allow), dict(routes or {}))
+    program, flow = functionalize(capture.exported_program, capture.whole)
+    planner = _Planner(registry, opset, tuple(allow), dict(routes or {}), capture.whole)
     lifted = lifted_tensors(program)
     planner.walk(program.graph_module, flow.constant)
     notes = (*capture.notes, *_state_notes(program, lifted, planner.occurrences), *planner.pin_notes())
@@ -71,11 +71,14 @@ def make_plan(
 
 
 class _Planner:
-    def __init__(self, registry: Registry, opset: int, allow: tuple[str, ...], pinned: dict[str, str]) -> None:
+    def __init__(
+        self, registry: Registry, opset: int, allow: tuple[str, ...], pinned: dict[str, str], whole: frozenset[str]
+    ) -> None:
         self.registry = registry
         self.opset = opset
         self.allow = allow
         self.pinned = pinned
+        self.whole = whole
         self.pins_used: set[str] = set()
         self.steps: dict[Node, Step] = {}
         self.occurrences: dict[str, list[Node]] = {}
@@ -176,7 +179,8 @@ class _Planner:
 
     def decomposed(self, node: Node, operator: str) -> Step:
         """The operators that take the place of one that has no translation."""
-        graph = decompose(node, self._is_translated)
+        # An operator that was kept whole would read memory that is not there.
+        graph = decompose(node, self._is_translated) if operator not in self.whole else None
         if graph is None:
             said = self.registry.near_misses(operator, self.opset, complex=_has_complex(node))
             near = f" Near: {'; '.join(said)}." if said else ""

@@ -27,6 +27,7 @@ from opbridge.capture.advice import (
     reason,
 )
 from opbridge.capture.functions import Functions
+from opbridge.capture.operators import Operators
 from opbridge.capture.shapes import Shapes, resolve
 from opbridge.capture.sizes import dim_names, settle_sizes
 from opbridge.capture.wrapping import (
@@ -69,6 +70,7 @@ class Capture:
         functions: The calls of torch.autograd.Function that are operators of the graph.
         read_inputs: The inputs, by their number among the leaves of `(args, kwargs)`, whose values such a function
             turns into Python numbers.
+        whole: The operators of other libraries that were kept whole as they tell no shapes (`capture.operators`).
     """
 
     exported_program: ExportedProgram
@@ -81,6 +83,7 @@ class Capture:
     seconds: float = 0.0
     functions: tuple[FunctionCall, ...] = ()
     read_inputs: tuple[int, ...] = ()
+    whole: frozenset[str] = frozenset()
 
 
 def capture(
@@ -100,8 +103,8 @@ def capture(
     2. With dynamic shapes, sizes 0 and 1 are sizes like others at first; where that fails, torch sets them apart.
     3. Strict (TorchDynamo) where that fails and the model itself runs; a note says why.
 
-    A torch.autograd.Function with a `symbolic` stays one operator; see `functions`. Meanwhile
-    `torch.onnx.is_in_onnx_export()` is true.
+    A torch.autograd.Function with a `symbolic` stays one operator; see `functions`. So does an operator of another
+    library that has no fake implementation; see `operators`. Meanwhile `torch.onnx.is_in_onnx_export()` is true.
 
     Args:
         model: A module, any other callable, or an ExportedProgram, which is taken as it is.
@@ -136,13 +139,14 @@ def capture(
         program = run.program()
     leaves = pytree.tree_leaves((args, kwargs))
     notes = [*run.notes, *frozen_inputs(program, leaves), *training_notes(module, program), *run.size_notes(program)]
-    notes += run.functions.notes()
+    notes += [*run.functions.notes(), *run.operators.notes()]
     run.check_others(program)
     names = dim_names(program, leaves, run.shapes.axes)
     reference = module if isinstance(model, torch.nn.Module) else model
     seconds = time.perf_counter() - start
     calls, read = tuple(run.functions.calls), tuple(sorted(run.functions.read_inputs))
-    return Capture(program, reference, args, kwargs, run.strategy, names, tuple(notes), seconds, calls, read)
+    whole = run.operators.names
+    return Capture(program, reference, args, kwargs, run.strategy, names, tuple(notes), seconds, calls, read, whole)
 
 
 class _Run:
@@ -164,6 +168,7 @@ class _Run:
         self.kwargs = kwargs
         self.shapes = shapes
         self.functions = functions
+        self.operators = Operators(functions.is_aside)
         self.thorough = thorough
         self.dynamic = shapes.given is not None
         self.general = self.dynamic
@@ -187,6 +192,8 @@ class _Run:
                     f"Among the inputs is a {kind}, which torch.export does not take. Give tensors, numbers, strings "
                     "and None, in tuples, lists, dicts and dataclasses."
                 ) from error
+            if self.operators.failure is not None:  # met in a function of TorchScript's
+                raise CaptureError(str(self.operators.failure)) from error
             return self._strict(error)
 
     def size_notes(self, program: ExportedProgram) -> Iterator[str]:
@@ -228,16 +235,18 @@ class _Run:
             )
 
     def _record(self) -> None:
-        """Runs the model itself, to see what such classes return.
+        """Runs the model itself, to see what such classes and operators return.
 
         Raises:
             UsageError: It fails.
         """
         with Watch(self.module), torch.random.fork_rng(devices=[]), self.functions.recording():
-            failure = self._eager_failure()
+            with self.operators.recording():
+                failure = self._eager_failure()
             if failure is not None and "does not require grad" in str(failure):
                 grad, self.grad, self.functions.records = self.grad, True, []
-                failure = self._eager_failure()
+                with self.operators.recording():
+                    failure = self._eager_failure()
                 self.grad = grad  # the capture finds that out too
         if failure is not None:
             raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
@@ -247,34 +256,53 @@ class _Run:
             try:
                 program = self._recorded()
             except Exception:
-                if not self.functions.inference.unknown:
+                if not (self.functions.inference.unknown or self.operators.unknown):
                     raise
                 # The model does not do with sizes that are known only at run time.
                 self.functions.fix_sizes()
+                self.operators.fix_sizes()
                 program = self._twice()
         self.notes += watch.notes()
         return program
 
+    @property
+    def unrecorded(self) -> bool:
+        """Whether the capture needs to know first what the model's own run does."""
+        return self.functions.unrecorded or self.operators.unrecorded
+
     def _recorded(self) -> ExportedProgram:
-        """The capture; before it the model itself is run, where it calls classes that stay whole."""
+        """The capture; before it the model itself is run, where it calls classes or operators that stay whole."""
         if self.functions.likely(self.model) and not self.functions.records:
             self._record()
         try:
-            program = self._twice()
+            return self._after_record()
+        except UsageError:
+            raise
         except Exception:
-            if not self.functions.unrecorded:
+            if not self.operators.may_take_more():
                 raise
-        if self.functions.unrecorded:
-            self._record()
-            program = self._twice()
-        return program
+            if self.operators.calls is None:
+                self._record()
+            if not self.operators.may_take_more():
+                raise
+        self.operators.take_all()
+        return self._after_record()
+
+    def _after_record(self) -> ExportedProgram:
+        try:
+            return self._twice()
+        except Exception:
+            if not self.unrecorded:
+                raise
+        self._record()
+        return self._twice()
 
     def _twice(self) -> ExportedProgram:
         try:
             return self._export()
         except Exception as error:
             first = error
-        if self.functions.unrecorded:
+        if self.unrecorded:
             raise first
         if stand_ins.checks(first) and not self.unchecked:
             self.unchecked = True
@@ -300,7 +328,8 @@ class _Run:
         if failure is not None:
             raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
         futile = is_data_dependent(error) and not self.thorough
-        if is_final(error) or futile or self.functions.records:  # the strict mode would trace through the functions
+        # The strict mode would trace through the functions, and does not get what the operators return.
+        if is_final(error) or futile or self.functions.records or self.operators.calls:
             raise CaptureError(advise(error)) from error
         self.general, self.strategy = self.dynamic, "strict"
         try:
@@ -318,6 +347,7 @@ class _Run:
             torch.set_grad_enabled(self.grad),
             _torch.general_sizes(self.general),
             stand_ins.shapes_of_their_own(),
+            self.operators.whole() if self.strategy != "strict" else contextlib.nullcontext(),
             stand_ins.without_checks(self.unchecked),
             _torch.ascribe_guards(model_line) if self.dynamic else contextlib.nullcontext(),
             _torch.keep_model_frames(__file__, wrapping.__file__),

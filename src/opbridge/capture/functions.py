@@ -105,6 +105,10 @@ class Functions:
         if type(tensor) is torch.Tensor and tensor.numel() and tensor.data_ptr() in self._memory:
             self.read_inputs.add(self._memory[tensor.data_ptr()])
 
+    def is_aside(self) -> bool:
+        """Whether the inside of such a class runs, or a run of the model of which nothing is noted."""
+        return self._depth > 0
+
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         """While it lasts, calls run as if nothing were replaced."""

@@ -129,7 +129,7 @@ def first_difference(
         rtol: As for `compare`.
         atol: As for `compare`.
     """
-    program, flow = graph or functionalize(capture.exported_program)
+    program, flow = graph or functionalize(capture.exported_program, capture.whole)
     leaves = pytree.tree_leaves((args, dict(kwargs)))
     try:
         values = counterparts(model.graph, program)
