@@ -5,7 +5,7 @@ pause, in which the threads of the one before come to rest. The outputs are comp
 
     python bench/kernels.py            # every kernel
     python bench/kernels.py --quick    # fewer and shorter bursts, nothing written
-    python bench/kernels.py --only deform
+    python bench/kernels.py --only deform     # the others' figures stay as they are
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer and shorter bursts; nothing is written")
     parser.add_argument("--runs", type=int, default=15, help="bursts of each contender (15)")
-    parser.add_argument("--only", default="", help="measure the kernels with this in their name, and write nothing")
+    parser.add_argument("--only", default="", help="measure the kernels with this in their name")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
@@ -43,7 +43,6 @@ def main() -> None:
         "in a copy of memory."
     )
     print(said)
-    bodies = [said]
     for section in SECTIONS:
         if options.only not in section.title.lower():
             continue
@@ -52,12 +51,12 @@ def main() -> None:
             row = section.row(case, Measured(seconds(case.contenders, runs, burst)), machine)
             print(" | ".join(row), flush=True)
             rows.append(row)
-        bodies.append(f"### {section.title}\n\n{table(section.header, rows)}\n\n{section.notes}".strip())
-    body = "\n\n".join(bodies)
-    if options.quick or options.only:
-        print(f"\n{body}")
-        return
-    write_section("kernels", "Built-in kernels", body)
+        body = f"{said}\n\n{table(section.header, rows)}\n\n{section.notes}".strip()
+        if options.quick:
+            print(f"\n{body}")
+        else:  # at once, as all of them take a while
+            name = "".join(letter if letter.isalnum() else "_" for letter in section.title.lower())
+            write_section(f"kernels_{name}", f"Built-in kernels: {section.title}", body)
 
 
 def seconds(contenders: dict[str, Callable[[], object]], runs: int, burst: float) -> dict[str, float]:
