@@ -19,7 +19,7 @@ from torch._library.utils import Kernel, can_generate_trivial_fake_impl
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from opbridge._locks import process_state
-from opbridge._torch import operator_object
+from opbridge._torch import in_place_of_parts, operator_object
 
 __all__ = [
     "calls_seen",
@@ -115,7 +115,7 @@ def with_shapes(functions: Mapping[torch._ops.OpOverload, Callable[..., Any]]) -
     with process_state, contextlib.ExitStack() as stack:
         for op, function in functions.items():
             if is_composed(op):
-                stack.enter_context(_in_place_of_parts(op, function))
+                stack.enter_context(in_place_of_parts(op, function))
             else:
                 kernels = simple_registry.singleton.find(op.name()).fake_impl.kernels
                 kernel = Kernel(function, "opbridge")
@@ -126,21 +126,6 @@ def with_shapes(functions: Mapping[torch._ops.OpOverload, Callable[..., Any]]) -
         finally:
             for kernels, kernel in added:
                 kernels.remove(kernel)
-
-
-@contextlib.contextmanager
-def _in_place_of_parts(op: torch._ops.OpOverload, function: Callable[..., Any]) -> Iterator[None]:
-    kept = op.py_kernels.get(_COMPOSED)
-    op.py_kernels[_COMPOSED] = function
-    op._dispatch_cache.clear()
-    try:
-        yield
-    finally:
-        if kept is None:
-            op.py_kernels.pop(_COMPOSED, None)
-        else:
-            op.py_kernels[_COMPOSED] = kept
-        op._dispatch_cache.clear()
 
 
 Told = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
@@ -172,7 +157,7 @@ def calls_seen(operators: tuple[torch._ops.OpOverload, ...], call: Told, other: 
     with process_state, contextlib.ExitStack() as stack:
         for op in operators:
             if is_composed(op):
-                stack.enter_context(_in_place_of_parts(op, _seen(op, call)))
+                stack.enter_context(in_place_of_parts(op, _seen(op, call)))
         stack.enter_context(Seeing())
         stack.enter_context(enable_python_dispatcher())
         yield

@@ -286,15 +286,15 @@ def build(
     as_json: JsonOption = False,
 ) -> Answer:
     """Build kernels from C++ into one library that PyTorch and ONNX Runtime load."""
+    from opbridge.kernels import build as builder
     from opbridge.kernels import compiler, library
 
-    sanitizers = _routes(sanitize or [])
-    suffix = compiler.find_compiler().suffix
-    target = output or files[0].with_suffix(suffix)
-    path = opbridge.build(*files, output=target, debug=debug, sanitize=sanitizers, flags=tuple(flag or ()))
-    settings = compiler.Settings(debug, sanitizers, tuple(flag or ()))
-    preload = compiler.find_compiler().preload(settings)
-    operators = [] if sanitizers else [each.schema for each in library.open_library(path).operators]
+    settings = compiler.Settings(debug, _items(sanitize or []), tuple(flag or ()))
+    system = compiler.find_compiler()
+    target = output or files[0].with_suffix(system.suffix)
+    path = builder.build_parts(files, builder.HOST, output=target, settings=settings)
+    preload = system.preload(settings)
+    operators = [] if settings.sanitize else [each.schema for each in library.open_library(path).operators]
     document = {"ok": True, "library": str(path), "bytes": path.stat().st_size, "operators": operators}
     if preload is not None:
         document["preload"] = preload
@@ -355,7 +355,7 @@ def coverage(
 
     if jobs is not None and ray is not None:
         raise UsageError("--jobs is for processes here and --ray for a cluster. Leave one of them out.")
-    lists = {name: _routes(value) for name, value in (("dtypes", dtypes), ("allow", allow)) if value}
+    lists = {name: _items(value) for name, value in (("dtypes", dtypes), ("allow", allow)) if value}
     given = _given(samples=samples, opset=opset, exporter=exporter, timeout=timeout, db=db, jobs=jobs, ray=ray, **lists)
     screen = Console(stderr=True)
     try:
@@ -448,10 +448,10 @@ def _keywords(
     )
     keywords = {**subject.keywords, **options}
     if only:
-        keywords["allow"] = _routes(only)
+        keywords["allow"] = _items(only)
     if allow:
         default = inspect.signature(function).parameters["allow"].default
-        keywords["allow"] = tuple(dict.fromkeys((*keywords.get("allow", default), *_routes(allow))))
+        keywords["allow"] = tuple(dict.fromkeys((*keywords.get("allow", default), *_items(allow))))
     return _accepted(function, keywords)
 
 
@@ -471,8 +471,9 @@ def _raw(spec: str, opset: int | None, dynamic_shapes: str | None, shaping: Mapp
     return Answer(found.to_json(), lambda screen: console.print_raw(screen, found))
 
 
-def _routes(given: list[str]) -> tuple[str, ...]:
-    return tuple(route for text in given for route in text.replace(",", " ").split())
+def _items(given: list[str]) -> tuple[str, ...]:
+    """The items of an option that may be repeated and may list several: `--allow kernel,aten`."""
+    return tuple(item for text in given for item in text.replace(",", " ").split())
 
 
 def _given(**options: Any) -> dict[str, Any]:

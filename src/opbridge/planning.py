@@ -162,7 +162,7 @@ class _Planner:
         """The translation of the operator, or of its functional form where it writes in place; a function's own."""
         call = call_of(node)
         if call is not None:
-            return Translation(operator, call.handler or call.cls.symbolic, 1, "user", form="symbolic")  # type: ignore[attr-defined]
+            return Translation(operator, call.handler or call.cls.symbolic, 1, "user", form="symbolic")
         is_complex = _has_complex(node)
         found = self.registry.find(operator, self.opset, complex=is_complex)
         functional = functional_name(operator)

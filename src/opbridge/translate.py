@@ -21,7 +21,7 @@ from onnx_ir.passes import common as passes
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 from torch.fx import GraphModule, Node
 
-from opbridge import _onnxscript, _torch, control_flow, operator_nodes, signature
+from opbridge import _onnxscript, _torch, _torch_sizes, control_flow, operator_nodes, signature
 from opbridge.builder import Builder, Tensor
 from opbridge.errors import TranslationError, UsageError
 from opbridge.functionalize import lifted_tensors
@@ -472,7 +472,7 @@ class _Translator:
         return None, None
 
     def dim(self, size: Any) -> int | str:
-        size = _torch.settled_size(size)
+        size = _torch_sizes.settled_size(size)
         if isinstance(size, int):
             return size
         return self._symbol.sub(lambda found: self._dim_names[found[0]], str(size))

@@ -265,13 +265,13 @@ def work(seeds: Path, seed: int, start: int, stop: int) -> None:
                 value.shape = ir.Shape([f"x{index}_{axis}" for axis in range(tensor.dim())])
                 value.type = ir.TensorType(_onnx(tensor))
             session = opbridge.session(writer.to_bytes(model), threads=1)
-        except Exception as error:
+        except Exception as error:  # any error is a good end: only a crash is none
             print(json.dumps({"end": "refused", "words": str(error)[:300]}), flush=True)
             continue
         try:
             run(session, fed)
             print(json.dumps({"end": "ran"}), flush=True)
-        except Exception as error:
+        except Exception as error:  # as above
             print(json.dumps({"end": "raised", "words": str(error)[:300]}), flush=True)
 
 

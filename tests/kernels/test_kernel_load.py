@@ -269,7 +269,7 @@ def test_the_operators_object(ops):
     assert {each.name for each in ops} >= {"kerneltest::twice", "kerneltest::shifted.number"}
     assert repr(ops.twice) == "<operator kerneltest::twice(Tensor x) -> Tensor>"
     with pytest.raises(AttributeError, match="has no operator 'nothing', only twice"):
-        ops.nothing  # noqa: B018
+        ops.nothing  # noqa: B018  (looking it up is what raises)
     with pytest.raises(opbridge.UsageError, match="no library nothing.so"):
         opbridge.load("nothing.so")
     with pytest.raises(opbridge.UsageError, match="one library that was built"):

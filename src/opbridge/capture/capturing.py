@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from opbridge import _torch, opsets
+from opbridge import _torch, _torch_sizes, opsets
 from opbridge.capture import stand_ins, wrapping
 from opbridge.capture.advice import (
     advise,
@@ -255,7 +255,7 @@ class _Run:
         with Watch(self.module) as watch:
             try:
                 program = self._recorded()
-            except Exception:
+            except Exception:  # torch.export raises what the model does
                 if not (self.functions.inference.unknown or self.operators.unknown):
                     raise
                 # The model does not do with sizes that are known only at run time.
@@ -345,11 +345,11 @@ class _Run:
         # The name of this function marks where the model's frames begin: see `model_line`.
         with (
             torch.set_grad_enabled(self.grad),
-            _torch.general_sizes(self.general),
+            _torch_sizes.general_sizes(self.general),
             stand_ins.shapes_of_their_own(),
             self.operators.whole() if self.strategy != "strict" else contextlib.nullcontext(),
             stand_ins.without_checks(self.unchecked),
-            _torch.ascribe_guards(model_line) if self.dynamic else contextlib.nullcontext(),
+            _torch_sizes.ascribe_guards(model_line) if self.dynamic else contextlib.nullcontext(),
             _torch.keep_model_frames(__file__, wrapping.__file__),
             _torch.in_onnx_export(),
             _torch.mute_export(),

@@ -20,7 +20,7 @@ import torch
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
-from opbridge import _torch, _torch_library
+from opbridge import _torch_library, _torch_sizes
 from opbridge.errors import CaptureError
 
 __all__ = ["Operators", "shapes_as_in"]
@@ -223,7 +223,7 @@ class Operators:
                 shape.append(size)
             else:
                 self.unknown[name] = None
-                shape.append(_torch.unknown_size(like))
+                shape.append(_torch_sizes.unknown_size(like))
         return torch.empty(shape, dtype=output.dtype, device=output.device)
 
 
@@ -233,7 +233,7 @@ class _Sizes:
     def __init__(self, leaves: Sequence[Any]) -> None:
         every = [size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,))]
         self.dynamic = any(isinstance(size, torch.SymInt) for size in every)
-        settled = [_torch.settled_size(size) for size in every]
+        settled = [_torch_sizes.settled_size(size) for size in every]
         self._fixed = {size for size in settled if type(size) is int}
         self._symbols: dict[int, dict[str, torch.SymInt]] = {}
         for size in settled:
@@ -314,7 +314,7 @@ def _repeats(opened: _Open, returned: Any) -> bool:
                 for value in outputs
                 if isinstance(value, torch.Tensor)
             )
-    except Exception:
+    except Exception:  # whatever an operator raises when it is called out of its place: it does not repeat
         return False
 
 
@@ -380,9 +380,12 @@ def _repeating(values: list[Any]) -> Callable[..., Any]:
         like = next((leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)), None)
 
         def made(tensor: torch.Tensor) -> torch.Tensor:
-            if like is None or not _torch.unknown_symbols(list(tensor.shape)):
+            if like is None or not _torch_sizes.unknown_symbols(list(tensor.shape)):
                 return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-            shape = [_torch.unknown_size(like) if _torch.unknown_symbols([size]) else size for size in tensor.shape]
+            shape = [
+                _torch_sizes.unknown_size(like) if _torch_sizes.unknown_symbols([size]) else size
+                for size in tensor.shape
+            ]
             return torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
 
         return pytree.tree_map_only(torch.Tensor, made, value)

@@ -15,7 +15,7 @@ import torch
 from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollection
 from torch.utils import _pytree as pytree
 
-from opbridge import _torch
+from opbridge import _torch_sizes
 from opbridge.errors import UsageError
 
 __all__ = ["Axis", "Shapes", "resolve"]
@@ -79,8 +79,8 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     """
     if dynamic_shapes is None:
         return Shapes()
-    if _torch.is_shapes_spec(dynamic_shapes):
-        if not _torch.takes_shapes_specs():
+    if _torch_sizes.is_shapes_spec(dynamic_shapes):
+        if not _torch_sizes.takes_shapes_specs():
             raise UsageError(f"The torch.export of torch {torch.__version__} takes no {type(dynamic_shapes).__name__}.")
         return Shapes(dynamic_shapes)
     arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
@@ -103,8 +103,8 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     shapes = _by_name(dynamic_shapes, static, gathered if gathered in arguments else None)
     reader = _Reader()
     try:
-        given = _torch.map_shapes(reader.read, arguments, shapes)
-        relaxed = _torch.map_shapes(reader.relax, arguments, given)
+        given = _torch_sizes.map_shapes(reader.read, arguments, shapes)
+        relaxed = _torch_sizes.map_shapes(reader.relax, arguments, given)
     except ValueError as error:
         raise UsageError(f"dynamic_shapes does not fit the inputs: {_first_sentence(error)}.") from error
     return Shapes(given, relaxed, reader.axes, verify)
@@ -151,7 +151,7 @@ class _Reader:
         if shape is None:
             return None
         if not isinstance(leaf, torch.Tensor):
-            if type(leaf) is int and _torch.hint_kind(shape) is not None:
+            if type(leaf) is int and _torch_sizes.hint_kind(shape) is not None:
                 return shape
             raise UsageError(
                 f"dynamic_shapes gives {shape!r} for {place}, which is {_kind(leaf)}: give None there, or Dim.DYNAMIC "
@@ -176,7 +176,7 @@ class _Reader:
         if not isinstance(shape, Mapping):
             return shape
         return {
-            index: dim if isinstance(dim, int) or _torch.hint_kind(dim) == "STATIC" else Dim.AUTO
+            index: dim if isinstance(dim, int) or _torch_sizes.hint_kind(dim) == "STATIC" else Dim.AUTO
             for index, dim in shape.items()
         }
 
@@ -196,7 +196,7 @@ class _Reader:
         elif isinstance(dim, Dim):
             root = getattr(dim, "root", dim)
             axis = Axis(place, dim.__name__, root.__name__, size, int(dim.min), _finite(dim.max), checked=True)
-        elif (kind := _torch.hint_kind(dim)) is not None:
+        elif (kind := _torch_sizes.hint_kind(dim)) is not None:
             if kind == "STATIC":
                 return index, dim
             axis = Axis(place, None, None, size, dim.min, dim.max)

@@ -10,7 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from opbridge import _torch
+from opbridge import _torch_sizes
 from opbridge.capture.shapes import Axis
 from opbridge.sources import Source, innermost
 
@@ -39,10 +39,10 @@ def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[i
     automatic: dict[str, str] = {}
     for (name, value), leaf in zip(_inputs(program), leaves, strict=True):
         if isinstance(value, torch.SymInt):
-            for symbol in _torch.symbols(value):
+            for symbol in _torch_sizes.symbols(value):
                 automatic.setdefault(symbol, name)
         for index, size in enumerate(_shape(value)):
-            found = _torch.symbols(size)
+            found = _torch_sizes.symbols(size)
             axis = axes.get((id(leaf), index))
             if len(found) == 1 and axis is not None and axis.name is not None and axis.root is not None:
                 names.setdefault(found[0], axis.name if str(size) == found[0] else axis.root)
@@ -85,16 +85,18 @@ def settle_sizes(
         Conditions, each with the line that made it where that is known.
     """
     called = {axis.place: axis.name or axis.place for axis in axes.values()}
-    shown = {symbol: _called(place, leaves, axes, called) for symbol, place in _torch.shape_sources(program).items()}
+    shown = {
+        symbol: _called(place, leaves, axes, called) for symbol, place in _torch_sizes.shape_sources(program).items()
+    }
     asked: dict[str, Range] = {}
     label: dict[str, str] = {}
     fixed: dict[str, int] = {}
     for (_, value), leaf in zip(_inputs(program), leaves, strict=True):
         for index, size in enumerate(_shape(value)):
             axis, symbol = axes.get((id(leaf), index)), str(size)
-            if axis is not None and not _torch.symbols(size):
+            if axis is not None and not _torch_sizes.symbols(size):
                 fixed.setdefault(called[axis.place], int(size))
-            elif axis is not None and _torch.symbols(size) == (symbol,) and symbol not in asked:
+            elif axis is not None and _torch_sizes.symbols(size) == (symbol,) and symbol not in asked:
                 asked[symbol] = max(axis.low or 0, 1), axis.high
                 label[symbol] = called[axis.place]
                 shown.setdefault(symbol, label[symbol])
@@ -102,7 +104,7 @@ def settle_sizes(
     lines: dict[tuple[str, str], Source | None] = {}
     told: dict[str, Source | None] = {}
     rest: list[tuple[str, tuple[str, ...], Source | None]] = []
-    for expression, symbols, stack in _torch.shape_guards(program):
+    for expression, symbols, stack in _torch_sizes.shape_guards(program):
         line = next(iter(innermost(stack)), None)
         symbol = symbols[0]
         if len(symbols) == 1 and shown.get(symbol) in fixed:
@@ -119,7 +121,7 @@ def settle_sizes(
             lines[symbol, "high"] = line
         ranges[symbol] = span
     for symbol, (low, high) in ranges.items():
-        _torch.narrow_range(program, symbol, low if low > 1 else None, high)
+        _torch_sizes.narrow_range(program, symbol, low if low > 1 else None, high)
         if low == high != asked[symbol][1]:
             told.setdefault(f"{label[symbol]} == {low}", lines.get((symbol, "high")))
             continue

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from opbridge import _torch
+from opbridge import _torch, _torch_sizes
 
 __all__ = ["checks", "shapes_of_their_own", "without_checks"]
 
@@ -45,7 +45,7 @@ def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights
         dtype = dtype if weights is None else torch.promote_types(dtype, weights.dtype)
     if not (dtype.is_floating_point or dtype.is_complex):
         dtype = torch.get_default_dtype()
-    with _torch.deciding_sizes(x.shape):
+    with _torch_sizes.deciding_sizes(x.shape):
         is_matrix = x.dim() == 2 and bool(x.shape[0] != 1)
     return x.new_empty((x.shape[0], x.shape[0]) if is_matrix else (), dtype=dtype)
 
@@ -73,7 +73,7 @@ def _ctc_loss(
 
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
     if isinstance(num_classes, int) and num_classes == -1:
-        num_classes = _torch.unknown_size(x)
+        num_classes = _torch_sizes.unknown_size(x)
     return x.new_empty((*x.shape, num_classes))
 
 
@@ -89,7 +89,7 @@ def _tensor_split(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> list[t
     sizes = list(x.shape)
     parts = []
     for _ in range(int(places.shape[0]) + 1):
-        sizes[dim] = _torch.unknown_size(x)
+        sizes[dim] = _torch_sizes.unknown_size(x)
         parts.append(x.new_empty(sizes))
     return parts
 

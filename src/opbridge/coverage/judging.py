@@ -70,7 +70,7 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
     with _Timed(verdict, "sample"):
         try:
             samples = samples_of(task.database, task.key, getattr(torch, task.dtype), settings.samples)
-        except Exception as error:
+        except Exception as error:  # the database runs code of torch's, which raises anything
             raise _Stop("left out", f"torch cannot make the sample: {_named(error)}") from None
         if task.index >= len(samples):
             return False
@@ -85,7 +85,7 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
     with _Timed(verdict, "load"):
         try:
             session = exported.load()
-        except Exception as error:
+        except Exception as error:  # that is the outcome, whatever it is
             raise _Stop("load error", _named(error)) from None
     with _Timed(verdict, "compare"):
         any_order = entry.any_order and not sample.kwargs.get("stable")
@@ -99,7 +99,7 @@ def _expected(eager: Eager, args: tuple[torch.Tensor, ...]) -> list[Any]:
         _refuse_layout(tensor, "takes")
     try:
         leaves = [leaf for leaf in eager.run(args, {}, _SEEDS[0]) if leaf is not None]
-    except Exception as error:
+    except Exception as error:  # an operator raises anything
         raise _Stop("left out", f"PyTorch itself raises: {_named(error)}") from None
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not tensors:
@@ -158,7 +158,7 @@ def _compare(
         raise _Stop("wrong", f"the model has inputs that the sample has not: {', '.join(sorted(wanted - set(feeds)))}")
     try:
         actual = _run(session, feeds)
-    except Exception as error:
+    except Exception as error:  # ONNX Runtime's errors share no other class
         raise _Stop("run error", _named(error)) from None
     tensors = [leaf for leaf in expected if isinstance(leaf, torch.Tensor)]
     if len(actual) == len(expected):  # the numbers that the model gives are outputs too

@@ -104,7 +104,7 @@ class LocalPool:
             return Verdict("timeout", f"not done after {self._timeout:g} seconds", seconds=self._timeout)
         except ProcessExpired as error:
             return Verdict("crash", f"the process ended with {_ending(error.exitcode)}")
-        except Exception as error:
+        except Exception as error:  # a mistake of the sweep's own costs one sample, and is counted
             return Verdict("sweep error", f"{type(error).__name__}: {error}")
 
 

@@ -129,7 +129,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
                 file.write("}\n")
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
-        except BaseException:
+        except BaseException:  # an interruption too leaves no half of a file
             os.unlink(temporary)
             raise
     except OSError as error:

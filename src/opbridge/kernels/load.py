@@ -151,7 +151,7 @@ def _register(library: Library) -> Operators:
     try:
         for index, declared in enumerate(library.operators):
             _add(loaded, index, declared)
-    except BaseException:
+    except BaseException:  # an interruption too leaves no half of a library
         _unregister(loaded)
         raise
     _registered[library.path] = loaded

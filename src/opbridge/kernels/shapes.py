@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from opbridge.errors import UsageError
 from opbridge.kernels.library import Library
 from opbridge.saving.tensors import onnx_dtype, torch_dtype
 
@@ -190,7 +191,7 @@ def _type_number(dtype: torch.dtype) -> int:
     """ONNX's number of a dtype; 0 for those that no kernel takes."""
     try:
         return 0 if dtype.is_complex else int(onnx_dtype(dtype))
-    except Exception:
+    except UsageError:
         return 0
 
 

@@ -181,9 +181,6 @@ def _register_aten(options: onnxruntime.SessionOptions, label: str, patterns: Se
     given = _patterns([*_entry(options, aten_kernel.PATTERNS).split(","), *patterns])
     if given:
         options.add_session_config_entry(aten_kernel.PATTERNS, given)
-    if not _entry(options, _SPINNING):
-        # Threads of ONNX Runtime that wait for work by asking for it take the cores that libtorch's need.
-        options.add_session_config_entry(_SPINNING, "0")
     options.register_custom_ops_library(str(shipped(aten_kernel.LIBRARY)))
     options.add_session_config_entry(_WITH_ATEN, f"for {allowed}")
 
@@ -202,7 +199,6 @@ def _patterns(patterns: Sequence[str]) -> str:
 
 _REGISTERED = "opbridge.kernels"
 _WITH_ATEN = "opbridge.with_aten"
-_SPINNING = "session.intra_op.allow_spinning"
 
 
 def _registered_with(options: onnxruntime.SessionOptions) -> str:

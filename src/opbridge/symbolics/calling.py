@@ -94,7 +94,7 @@ def build_function(
     Raises:
         TranslationError: see `Call.run`; or it builds other outputs than `forward` gives.
     """
-    function = call.handler or call.cls.symbolic  # type: ignore[attr-defined]
+    function = call.handler or call.cls.symbolic
     with _torchscript.building_for(builder.opset):
         made = Call(builder, function)
         numbers = [made.value(size) if isinstance(size, Tensor) else size for size in sizes]

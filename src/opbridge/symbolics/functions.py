@@ -60,7 +60,7 @@ class FunctionCall:
         number: Its number in the graph.
     """
 
-    cls: type
+    cls: type[Any]
     args: tuple[Any, ...]
     outputs: tuple[OutputRecord, ...]
     single: bool
@@ -95,7 +95,7 @@ class FunctionCall:
 
     def apply(self, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]) -> list[torch.Tensor]:
         """Runs the class for real."""
-        returned = self.cls.apply(*self.arguments(tensors, sizes))  # type: ignore[attr-defined]
+        returned = self.cls.apply(*self.arguments(tensors, sizes))
         values = [returned] if self.single else list(returned)
         # An operator may not return its argument.
         return [value.clone() for value in values if isinstance(value, torch.Tensor)]

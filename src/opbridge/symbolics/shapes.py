@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
-from opbridge import _torch
+from opbridge import _torch, _torch_sizes
 from opbridge.builder import Builder
 from opbridge.errors import CaptureError, OpbridgeError
 from opbridge.saving import tensors as tensor_data
@@ -124,7 +124,7 @@ class Inference:
         """The shapes that `forward` gives on tensors without data, or None where it does not run on them."""
         env = next((mode.shape_env for each in tensors if (mode := getattr(each, "fake_mode", None))), None)
         try:
-            with torch.no_grad(), _torch.sizes_of_no_account(env):
+            with torch.no_grad(), _torch_sizes.sizes_of_no_account(env):
                 returned = self._forward(call.cls, call.arguments(tensors, sizes))
         except Exception:
             return None
@@ -132,8 +132,8 @@ class Inference:
         found = [value for value in values if isinstance(value, torch.Tensor)]
         if len(found) != sum(record.shape is not None for record in call.outputs):
             return None
-        known = _torch.unknown_symbols([*tensors, *sizes])
-        if any(_torch.unknown_symbols([value]) - known for value in found):
+        known = _torch_sizes.unknown_symbols([*tensors, *sizes])
+        if any(_torch_sizes.unknown_symbols([value]) - known for value in found):
             return None  # it made sizes of values
         return [list(value.shape) for value in found]
 
@@ -147,7 +147,7 @@ class Inference:
         def dim(size: Any) -> int | str:
             if isinstance(size, int):
                 return size
-            name = self._names.get(_torch.place_of_size(size) or "", str(size))
+            name = self._names.get(_torch_sizes.place_of_size(size) or "", str(size))
             first = named.setdefault(name, size)
             if first is not size:
                 torch._check(first == size)

@@ -16,7 +16,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from opbridge import _torch, _torchscript
+from opbridge import _torch_sizes, _torchscript
 from opbridge.capture import Capture
 from opbridge.capture.advice import advise_eager
 from opbridge.capture.shapes import Shapes, resolve
@@ -102,7 +102,7 @@ def trace(
     module = as_module(model, args, kwargs)
     fit_signature(module, args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
-    if _torch.is_shapes_spec(dynamic_shapes):
+    if _torch_sizes.is_shapes_spec(dynamic_shapes):
         raise UsageError("capture='trace' takes no ShapesSpec. Give dynamic_shapes as a dict by input name, or 'auto'.")
     recorder = Recorder(registry, opset, allow, functools.partial(_pin, routes or {}))
     flat = Flat(module, args, kwargs)

@@ -1,29 +1,50 @@
-"""The built-in kernels for vision: sampling, interpolation, attention, rotated boxes, suppression, pooled regions."""
+"""The built-in kernels: what all of them have to do, and where one has to equal PyTorch or torchvision."""
 
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
+from kernels.cases import Refused
 from kernels.checking import DTYPES, Kernels, assert_clean
+from kernels.references import dynamic_conv as reference
 from torch.library import opcheck
 
+
+@dataclass(frozen=True)
+class Family:
+    """Kernels that share a file of cases.
+
+    Attributes:
+        kernels: Their names.
+        seeds: How many sets of random cases are tried.
+    """
+
+    kernels: tuple[str, ...]
+    seeds: int = 30
+
+
 FAMILIES = {
-    "grid_sample": ("grid_sample",),
-    "upsample_bicubic": ("upsample_bicubic",),
-    "ms_deform_attn": ("ms_deform_attn",),
-    "rotated_boxes": ("box_iou_rotated", "nms_rotated"),
-    "nms_match": ("nms_match",),
-    "roi_align": ("roi_align", "roi_align_rotated"),
+    "deform_conv2d": Family(("deform_conv2d",), 40),
+    "dynamic_conv": Family(("dynamic_conv", "lightweight_conv"), 25),
+    "grid_sample": Family(("grid_sample",)),
+    "upsample_bicubic": Family(("upsample_bicubic",)),
+    "ms_deform_attn": Family(("ms_deform_attn",)),
+    "rotated_boxes": Family(("box_iou_rotated", "nms_rotated")),
+    "nms_match": Family(("nms_match",)),
+    "roi_align": Family(("roi_align", "roi_align_rotated")),
 }
+OVER_TIME = FAMILIES["dynamic_conv"].kernels
 OPS = torch.ops.opbridge_ops
 
 
 @pytest.fixture(scope="module", autouse=True)
 def kernels() -> Kernels:
-    return Kernels(*(name for names in FAMILIES.values() for name in names))
+    return Kernels(*(name for family in FAMILIES.values() for name in family.kernels))
 
 
 def cases_of(family: str) -> ModuleType:
@@ -33,27 +54,30 @@ def cases_of(family: str) -> ModuleType:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_the_reference_in_onnxruntime(kernels: Kernels, family: str, dtype: str) -> None:
-    for seed in range(30):
+    for seed in range(FAMILIES[family].seeds):
         kernels.check_in_onnxruntime(cases_of(family).random_cases(seed), dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_the_reference_in_torch(kernels: Kernels, family: str, dtype: str) -> None:
-    for seed in range(30):
+    for seed in range(FAMILIES[family].seeds):
         kernels.check_in_torch(cases_of(family).random_cases(seed), dtype)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_what_does_not_fit_is_refused(kernels: Kernels, family: str) -> None:
-    for refused in cases_of(family).REFUSED:
-        kernels.check_refused(refused)
+@pytest.mark.parametrize(
+    "refused",
+    [refused for family in FAMILIES for refused in cases_of(family).REFUSED],
+    ids=lambda refused: refused.words,
+)
+def test_what_does_not_fit_is_refused(kernels: Kernels, refused: Refused) -> None:
+    kernels.check_refused(refused)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sanitizers_are_silent(family: str) -> None:
-    assert_clean(f"kernels.cases.{family}", FAMILIES[family], seeds=60)
+    assert_clean(f"kernels.cases.{family}", FAMILIES[family].kernels, seeds=60)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -110,6 +134,8 @@ def test_interpolation_equals_pytorch() -> None:
 
 
 def test_pytorch_agrees_with_the_operators() -> None:
+    sampled, weight, offset = torch.randn(2, 4, 8, 8), torch.randn(6, 2, 3, 3), torch.randn(2, 36, 6, 6)
+    opcheck(OPS.deform_conv2d.default, (sampled, weight, offset, None, None), {"groups": 2, "offset_groups": 2})
     x, boxes, scores = torch.randn(1, 3, 8, 8), torch.rand(6, 5) * 4, torch.rand(6)
     opcheck(OPS.grid_sample.default, (x, torch.rand(1, 4, 4, 2)))
     opcheck(OPS.box_iou_rotated.default, (boxes, boxes))
@@ -121,3 +147,48 @@ def test_pytorch_agrees_with_the_operators() -> None:
     shapes, starts = torch.tensor([[2, 2], [3, 1]]), torch.tensor([0, 4])
     value, locations, weights = torch.randn(1, 7, 2, 4), torch.rand(1, 5, 2, 2, 3, 2), torch.rand(1, 5, 2, 2, 3)
     opcheck(OPS.ms_deform_attn.default, (value, shapes, starts, locations, weights))
+
+
+@pytest.mark.torchvision
+@pytest.mark.parametrize("size", [(1, 64, 64, 64), (2, 256, 32, 32), (1, 128, 100, 100)], ids=str)
+def test_deformable_convolution_equals_torchvision_on_large_sizes(size: tuple[int, int, int, int]) -> None:
+    ops = pytest.importorskip("torchvision").ops
+    batch, channels, height, width = size
+    x, weight = torch.randn(size), torch.randn(channels, channels, 3, 3) / channels**0.5 / 3
+    offset, mask = torch.randn(batch, 18, height, width) * 3, torch.rand(batch, 9, height, width)
+    bias = torch.randn(channels)
+    expected = ops.deform_conv2d(x, offset, weight, bias, padding=1, mask=mask)
+    actual = OPS.deform_conv2d(x, weight, offset, mask, bias, padding=[1, 1])
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", OVER_TIME)
+def test_gradients_of_convolutions_over_time(name: str) -> None:
+    operator = getattr(OPS, name)
+    x = torch.randn(2, 6, 21, dtype=torch.float64, requires_grad=True)
+    sizes = (2, 3, 5, 21) if name == "dynamic_conv" else (3, 5)
+    weight = torch.randn(sizes, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, weight: operator(x, weight, 3), (x, weight))
+
+
+@pytest.mark.parametrize("name", OVER_TIME)
+def test_pytorch_agrees_with_convolutions_over_time(name: str) -> None:
+    operator = getattr(OPS, name).default
+    weight = torch.randn((2, 3, 5, 9) if name == "dynamic_conv" else (3, 5), requires_grad=True)
+    opcheck(operator, (torch.randn(2, 6, 9, requires_grad=True), weight, 2))
+    opcheck(getattr(OPS, f"{name}_backward").default, (*torch.randn(2, 2, 6, 9), weight.detach(), 2))
+
+
+def test_the_gradient_of_weights_does_not_depend_on_threads() -> None:
+    threads = torch.get_num_threads()
+    x, weight = torch.randn(4, 16, 300), torch.randn(2, 9)
+    try:
+        found = []
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            found.append(OPS.lightweight_conv_backward(x, x, weight, 4)[1])
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+    expected = reference.lightweight_conv_gradients(x.numpy(), x.numpy(), weight.numpy(), 4)[1]
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-3)

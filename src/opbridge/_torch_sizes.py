@@ -1,0 +1,234 @@
+"""What opbridge takes from torch's insides about sizes that are symbols.
+
+Checked on torch 2.13.0 and 2.15.0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+
+def unknown_symbols(values: Sequence[Any]) -> set[Any]:
+    """The unknown sizes that symbolic values are made of."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return {symbol for value in values for symbol in free_unbacked_symbols(value)}
+
+
+@contextlib.contextmanager
+def sizes_of_no_account(shape_env: Any) -> Iterator[None]:
+    """While it lasts, new unknown sizes of a capture are not missed in its graph."""
+    if shape_env is None:
+        yield
+        return
+    with shape_env.ignore_fresh_unbacked_symbols():
+        yield
+
+
+def unknown_size(like: torch.Tensor) -> torch.SymInt:
+    """A size that only the model's inputs decide, for a result of an operator on tensors without data.
+
+    Args:
+        like: One of the operator's arguments.
+    """
+    from torch._guards import detect_fake_mode
+
+    env = detect_fake_mode([like]).shape_env
+    create = getattr(env, "new_dynamic_size", None) or env.create_unbacked_symint
+    size = create()
+    torch._check(size >= 0)
+    return size
+
+
+@contextlib.contextmanager
+def deciding_sizes(sizes: Sequence[Any]) -> Iterator[None]:
+    """While it lasts, asking whether one of these sizes is 0 or 1 makes a condition of the capture."""
+    from torch.fx.experimental import _config
+
+    for size in sizes:
+        if isinstance(size, torch.SymInt):  # what is marked so is never replaced by 1
+            size.node.shape_env.size_like -= size.node.expr.free_symbols
+    with _config.patch(backed_size_oblivious=False):
+        yield
+
+
+@contextlib.contextmanager
+def general_sizes(enabled: bool) -> Iterator[None]:
+    """While it lasts, a dynamic dimension of size 0 or 1 in the example stays dynamic, and 0 and 1 are not excluded.
+
+    But where an operator decides by such a size how many dimensions its result has: squeeze asks whether it is 1, and
+    the capture holds for the example's answer.
+    """
+    from torch._decomp import decomposition_table
+    from torch.fx.experimental import _config
+
+    if not enabled:
+        yield
+        return
+    aten = torch.ops.aten
+    given = {each: decomposition_table[each] for each in (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)}
+
+    def settled(decomposition: Callable[..., Any], x: torch.Tensor, *dims: Any) -> Any:
+        with deciding_sizes(x.shape):
+            return decomposition(x, *dims)
+
+    try:
+        # They are what squeeze does to a fake tensor.
+        decomposition_table.update({each: functools.partial(settled, given[each]) for each in given})
+        with _config.patch(backed_size_oblivious=True):
+            yield
+    finally:
+        decomposition_table.update(given)
+
+
+def hint_kind(value: object) -> str | None:
+    """AUTO, DYNAMIC or STATIC for `torch.export.Dim.AUTO` and its siblings, None for anything else."""
+    return value.type.name if isinstance(value, type(torch.export.Dim.AUTO)) else None
+
+
+def is_shapes_spec(value: object) -> bool:
+    """Whether this is a ShapesSpec or ParamsSpec, a form of dynamic shapes that torch 2.15 takes."""
+    return type(value).__module__ == "torch.fx.experimental.dynamic_spec"
+
+
+def takes_shapes_specs() -> bool:
+    """Whether this torch.export takes them; torch 2.13 has the classes, for torch.compile only."""
+    import torch.export._trace as trace
+
+    return hasattr(trace, "ShapesSpec")
+
+
+def map_shapes(
+    function: Callable[[str, Any, Any], Any], arguments: Mapping[str, Any], shapes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Walk the arguments and their dynamic shapes together.
+
+    Args:
+        function: Called with the place of a leaf (`x`, `batch['ids'][0]`), the leaf, and what `shapes` says of it.
+        arguments: By parameter name, as `inspect.Signature.bind` gives them.
+        shapes: In the same structure, down to the leaves.
+
+    Raises:
+        ValueError: The two structures differ.
+    """
+    from torch._dynamo.exc import UserError
+    from torch.export.dynamic_shapes import _tree_map_with_path
+    from torch.utils import _pytree
+
+    def at(path: Any, leaf: Any, shape: Any) -> Any:
+        # Inside a class that is registered with pytree the path begins anew, by numbers.
+        named = bool(path) and isinstance(path[0], _pytree.MappingKey)
+        place = f"{path[0].key}{_pytree.keystr(path[1:])}" if named else f"input{_pytree.keystr(path)}"
+        return function(place, leaf, shape)
+
+    try:
+        return _tree_map_with_path(at, dict(arguments), dict(shapes), tree_name="inputs")
+    except UserError as error:
+        raise ValueError(str(error)) from error
+
+
+def settled_size(size: Any) -> Any:
+    """A size as an int where the model has fixed its symbol."""
+    known = size.node.maybe_as_int() if isinstance(size, torch.SymInt) else None
+    return size if known is None else known
+
+
+def symbols(size: object) -> tuple[str, ...]:
+    """The symbols in a SymInt, sorted by name; none for a plain int."""
+    return tuple(sorted(map(str, size.node.expr.free_symbols))) if isinstance(size, torch.SymInt) else ()
+
+
+def shape_sources(program: torch.export.ExportedProgram) -> dict[str, str]:
+    """For each symbol of a capture, the input size it first stood for, as a person would write it: `x.shape[0]`."""
+    return _sources_in(_shape_env(program))
+
+
+def place_of_size(size: object) -> str | None:
+    """The input size that a SymInt stands for by itself, as in `shape_sources`; None for any other."""
+    if not isinstance(size, torch.SymInt) or not size.node.expr.is_symbol:
+        return None
+    return _sources_in(size.node.shape_env).get(str(size.node.expr))
+
+
+def _sources_in(env: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for symbol, sources in env.var_to_sources.items() if env is not None else ():
+        if sources:
+            name = sources[0].name
+            found[str(symbol)] = _readable_source(name if isinstance(name, str) else name())
+    return found
+
+
+def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple[str, ...], str]]:
+    """The conditions on sizes under which a capture holds.
+
+    Returns:
+        For each one a Python expression over symbols (`(s77 % 2) == 0`), its symbols, and the stack of the line that
+        made it (empty outside `ascribe_guards`).
+    """
+    from torch.utils._sympy.printers import PythonPrinter
+
+    env = _shape_env(program)
+    if env is None:
+        return []
+    printer = PythonPrinter()
+    found = []
+    for guard in env.guards:
+        # In terms of the symbols that are left; one that settled a symbol is true by now, and stays as it was made.
+        expression = env.replace(guard.expr)
+        expression = expression if expression.free_symbols else guard.expr
+        symbols = tuple(sorted(map(str, expression.free_symbols)))
+        found.append((printer.doprint(expression), symbols, guard.sloc.maybe_user_loc or ""))
+    return found
+
+
+def narrow_range(program: torch.export.ExportedProgram, symbol: str, low: int | None, high: int | None) -> None:
+    """Takes sizes out of the range of a symbol."""
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    ranges = program.range_constraints
+    for key, found in list(ranges.items()):
+        if str(key) == symbol:
+            ranges[key] = ValueRanges(
+                found.lower if low is None else max(found.lower, low),
+                found.upper if high is None else min(found.upper, high),
+            )
+
+
+@contextlib.contextmanager
+def ascribe_guards(stack: Callable[[], str]) -> Iterator[None]:
+    """While it lasts, every condition on sizes keeps `stack()`, called where it was made; see `shape_guards`."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    original = ShapeEnv._get_sloc
+
+    def located(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return dataclasses.replace(original(self, *args, **kwargs), maybe_user_loc=stack())
+
+    ShapeEnv._get_sloc = located
+    try:
+        yield
+    finally:
+        ShapeEnv._get_sloc = original
+
+
+def _shape_env(program: torch.export.ExportedProgram) -> Any:
+    for node in program.graph.nodes:
+        if node.op != "placeholder":
+            return None
+        env = getattr(getattr(node.meta.get("val"), "fake_mode", None), "shape_env", None)
+        if env is not None:
+            return env
+    return None
+
+
+def _readable_source(name: str) -> str:
+    """`L['x'].size()[0]` as `x.shape[0]`."""
+    head, _, rest = name.removeprefix("L['").partition("']")
+    return (head + rest).replace(".size()[", ".shape[")

@@ -1,0 +1,183 @@
+"""Capture: what cannot be captured, and what is said then."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+import transformers
+from capture.checking import SMALL, X, line_of
+from torch import nn
+
+from opbridge.capture import capture
+from opbridge.errors import CaptureError, UsageError
+
+
+def branch(x):
+    if x.sum() > 0:  # fails: branch
+        return x + 1
+    return x - 1
+
+
+def nested_branch(x):
+    return branch(x) * 2
+
+
+def loop(x):
+    for _ in range(int(x.max())):  # fails: loop
+        x = x * 2
+    return x
+
+
+def repeat(x):
+    while x.sum() < 100:  # fails: repeat
+        x = x * 2
+    return x
+
+
+def size(x):
+    found = x.nonzero()
+    if found.shape[0] > 3:  # fails: size
+        return x
+    return found
+
+
+def index(x):
+    return x * [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0][x.argmax()]  # fails: index
+
+
+def equal(x):
+    return x * bool(torch.equal(x, x * 1))  # fails: equal
+
+
+def as_scales(x):
+    return nn.functional.interpolate(x[None, None], scale_factor=(x + 1).mean(1).tolist())  # fails: as_scales
+
+
+def pointer(x):
+    return x * x.data_ptr()  # fails: pointer
+
+
+class Holder:
+    """A container that torch does not know."""
+
+
+def unknown_container(x):
+    return Holder()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def operators_of_our_own():
+    library = torch.library.Library("opbridge_capture_test", "DEF")
+    library.define("no_kernel(Tensor x) -> Tensor")
+    yield
+    library._destroy()
+
+
+@pytest.mark.parametrize(
+    "model, what, instead",
+    [
+        (branch, "a Python `if` depends on the values of a tensor", "torch.where(condition, a, b), or torch.cond("),
+        (loop, "the number of passes of a Python loop depends on", "Loop to a fixed maximum"),
+        (repeat, "a Python while loop runs as long as", "torch.while_loop("),
+        (size, "depends on a size that only the data decides", "torch._check"),
+        (index, "Python needs a number here", "Keep it a tensor"),
+        (equal, "turned into a Python bool", "(a == b).all()"),
+        (as_scales, "an operator wants a plain Python number here", "Give it a constant"),
+        (pointer, "native code", "torch.library.custom_op"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_stops_a_capture_is_told_with_its_line(model, what, instead, capfd):
+    with pytest.raises(CaptureError) as caught:
+        capture(model, X)
+    paragraph, code = str(caught.value).split("\n")
+    assert f"test_what_stops_a_capture.py:{line_of(__file__, model.__name__)}, in {model.__name__}" in paragraph
+    assert what in paragraph and instead in paragraph
+    assert code.strip().endswith(f"# fails: {model.__name__}")
+    assert caught.value.__cause__ is not None and caught.value.exit_status == 1
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_operator_of_torch_without_a_fake_implementation_is_told():
+    with pytest.raises(CaptureError, match="aten::geqrf has no fake") as caught:
+        capture(lambda x: torch.geqrf(x)[0], X, dynamic_shapes=({0: "rows"},))
+    assert "torch.library.register_fake(" in str(caught.value)
+
+
+def test_the_innermost_line_of_the_model_is_named():
+    with pytest.raises(
+        CaptureError, match=rf"test_what_stops_a_capture\.py:{line_of(__file__, 'branch')}, in branch, "
+    ):
+        capture(nested_branch, X)
+
+
+def test_the_line_of_the_user_stands_beside_that_of_a_library():
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = transformers.Wav2Vec2Model(
+                transformers.Wav2Vec2Config(
+                    **{**SMALL, "vocab_size": 8},
+                    conv_dim=(8,),
+                    conv_stride=(5,),
+                    conv_kernel=(10,),
+                    num_feat_extract_layers=1,
+                    num_conv_pos_embeddings=4,
+                    num_conv_pos_embedding_groups=2,
+                    apply_spec_augment=False,
+                )
+            )
+
+        def forward(self, x):
+            return self.encoder(x)  # fails: library
+
+    with pytest.raises(CaptureError) as caught:
+        capture(Model(), torch.ones(1, 400))
+    said = str(caught.value)
+    assert re.search(r"at transformers/models/wav2vec2/modeling_wav2vec2\.py:\d+, in forward, called at ", said)
+    assert f"test_what_stops_a_capture.py:{line_of(__file__, 'library')}, " in said
+    assert "in training mode only: for inference call model.eval() first" in said
+
+
+def test_an_output_that_torch_does_not_know():
+    with pytest.raises(CaptureError, match=r"returns a \w+\.Holder.*tuple, list, dict or dataclass"):
+        capture(unknown_container, X)
+
+
+@pytest.mark.parametrize(
+    "model, said",
+    [
+        (lambda x: x @ torch.ones(7, 7), "cannot be multiplied (2x4 and 7x7)"),
+        (lambda x: torch.ops.opbridge_capture_test.no_kernel(x), "Could not run 'opbridge_capture_test::no_kernel'"),
+        (lambda x: x.missing, "has no attribute 'missing'"),
+    ],
+    ids=["shapes", "kernel", "attribute"],
+)
+def test_a_model_that_fails_by_itself(model, said):
+    with pytest.raises(UsageError) as caught:
+        capture(model, X)
+    paragraph, _ = str(caught.value).split("\n")
+    assert paragraph.startswith("The model itself fails on these inputs in plain PyTorch")
+    assert said in paragraph and "(float32[2, 4])" in paragraph
+    assert f"test_what_stops_a_capture.py:{model.__code__.co_firstlineno}, in <lambda>" in paragraph
+
+
+def test_a_failed_capture_leaves_the_model_as_it_was():
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(4)
+            self.calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            self.last = self.norm(x)
+            return branch(self.last)
+
+    model = Model()
+    with pytest.raises(CaptureError):
+        capture(model, X)
+    assert model.calls == 0 and not hasattr(model, "last") and model.training
+    assert model.norm.num_batches_tracked == 0 and torch.equal(model.norm.running_mean, torch.zeros(4))
