@@ -17,6 +17,7 @@ from typing import Any
 
 import onnxruntime
 import torch
+from bound import Bound
 from results import interleaved, median, table, write_section
 
 import opbridge
@@ -126,13 +127,7 @@ def session(model: torch.nn.Module, args: Sequence[torch.Tensor], operator: str,
     program = opbridge.export(model, tuple(args), allow=("standard", "aten"), routes={operator: "aten"})
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    made = program.session(options=options, threads=threads)
-    binding = made.io_binding()
-    for value, tensor in zip(made.get_inputs(), args, strict=False):
-        binding.bind_input(value.name, "cpu", 0, tensor.numpy().dtype, list(tensor.shape), tensor.data_ptr())
-    for value in made.get_outputs():
-        binding.bind_output(value.name)
-    return lambda: made.run_with_iobinding(binding)
+    return Bound(program.session(options=options, threads=threads), args)
 
 
 def seconds(contenders: dict[str, Callable[[], object]], runs: int, burst: float) -> dict[str, float]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
-import onnxruntime
 import torch
+from bound import Bound
 from onnx import TensorProto, helper
 
 import opbridge
@@ -119,16 +119,7 @@ def one_node(
     return model.SerializeToString()
 
 
-def runner(
-    model: bytes, inputs: Sequence[torch.Tensor | None], threads: int = THREADS
-) -> Callable[[], list[torch.Tensor]]:
-    """Runs a model in ONNX Runtime; its inputs are bound to it once, so that a call is little more than the kernel."""
+def runner(model: bytes, inputs: Sequence[torch.Tensor | None], threads: int = THREADS) -> Bound:
+    """Runs a model in ONNX Runtime on these inputs."""
     session = opbridge.session(model, threads=threads, kernels=[load_builtin().path])
-    feeds = dict(zip((node.name for node in session.get_inputs()), (v for v in inputs if v is not None), strict=True))
-    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value.numpy()) for name, value in feeds.items()}
-    names = [node.name for node in session.get_outputs()]
-
-    def run() -> list[torch.Tensor]:
-        return [torch.from_numpy(value.numpy()) for value in session.run_with_ort_values(names, values)]
-
-    return run
+    return Bound(session, [value for value in inputs if value is not None])

@@ -49,7 +49,8 @@ def dynamic_cases() -> Iterator[Case]:
             "backward": lambda x=x, w=weight, g=grad: ops.dynamic_conv_backward(g, x, w, TAPS // 2),
         }
         expected = plain(x, weight)
-        for actual in (standard()[0], kernel()[0], single()[0], contenders["kernel in PyTorch"]()):
+        found = [each.results()[0] for each in (standard, kernel, single)]
+        for actual in (*found, contenders["kernel in PyTorch"]()):
             torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
         name = f"B {batch}, C {channels}, H {heads}, K {TAPS}, T {time}"
         bytes_ = 4.0 * (2 * x.numel() + weight.numel())
@@ -87,7 +88,8 @@ def deform_cases() -> Iterator[Case]:
             "conv2d": lambda x=x, weight=weight: torch.nn.functional.conv2d(x, weight, padding=1),
         }
         expected = contenders["torchvision"]()
-        for actual in (theirs()[0], kernel()[0], single()[0], contenders["kernel in PyTorch"]()):
+        found = [each.results()[0] for each in (theirs, kernel, single)]
+        for actual in (*found, contenders["kernel in PyTorch"]()):
             torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
         yield Case(f"{channels} channels, {size}x{size}", contenders)
 

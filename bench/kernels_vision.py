@@ -13,6 +13,7 @@ from pathlib import Path
 import onnx
 import torch
 import torchvision
+from bound import Bound
 from kernels_cases import THREADS, Case, Machine, Measured, Section, runner
 from onnx import TensorProto, helper
 
@@ -61,7 +62,7 @@ def compared(
     inputs: Sequence[torch.Tensor | None],
     attributes: dict[str, object],
     eager: Callable[[], object],
-    standard: Callable[[], list[torch.Tensor]] | None = None,
+    standard: Bound | None = None,
     tolerance: float = 1e-3,
 ) -> Case:
     """A case whose contenders give the same."""
@@ -78,7 +79,7 @@ def compared(
     if standard is not None:
         contenders["standard"] = standard
     for contender in contenders.values():
-        actual = contender()
+        actual = contender.results() if isinstance(contender, Bound) else contender()
         for got, wanted in zip([actual] if isinstance(actual, torch.Tensor) else actual, tensors, strict=True):
             torch.testing.assert_close(got, wanted, rtol=tolerance, atol=tolerance)
     return Case(name, contenders)
@@ -128,9 +129,9 @@ def _sampled(x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int) -> Ca
     return lambda: F.grid_sample(x, grid, MODES[mode], PADDINGS[padding], False)
 
 
-def _same(standard: Callable[[], list[torch.Tensor]], eager: Callable[[], torch.Tensor]) -> bool:
+def _same(standard: Bound, eager: Callable[[], torch.Tensor]) -> bool:
     """Whether ONNX Runtime's own operator computes the same; it rounds some points to other pixels."""
-    return bool((standard()[0] - eager()).abs().gt(1e-3).float().mean() == 0)
+    return bool((standard.results()[0] - eager()).abs().gt(1e-3).float().mean() == 0)
 
 
 def interpolation_cases() -> Iterator[Case]:

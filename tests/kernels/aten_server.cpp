@@ -3,38 +3,12 @@
 //     aten_server libonnxruntime.so libtorch_cpu.so aten.so model.onnx [PATTERNS]      y = f(x), of four floats each
 //
 // libtorch's path goes by the session's options where it starts with "@", and is loaded here otherwise.
-#include <dlfcn.h>
-
 #include <cstdio>
-#include <stdexcept>
-#include <string>
 
-#include <opbridge/host/ort_api.h>
-
-using namespace opbridge::ort;
-
-struct OrtEnv;
-struct OrtSession;
-struct OrtRunOptions;
-constexpr Checked<int32_t, const char*, OrtEnv**> CreateEnv{3};
-constexpr Checked<const OrtEnv*, const char*, const OrtSessionOptions*, OrtSession**> CreateSession{7};
-constexpr Checked<OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t, const char* const*, size_t, OrtValue**>
-    Run{9};
-constexpr Checked<OrtSessionOptions**> CreateSessionOptions{10};
-constexpr Checked<OrtSessionOptions*, const char*, void**> RegisterCustomOpsLibrary{29};
-constexpr Checked<const OrtMemoryInfo*, void*, size_t, const int64_t*, size_t, int32_t, OrtValue**> CreateTensorWithDataAsOrtValue{49};
-constexpr Checked<OrtSessionOptions*, const char*, const char*> AddSessionConfigEntry{130};
-
-template <class... P, class... Q>
-void call(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
-    if (OrtStatus* status = function(api, entry)(arguments...)) throw std::runtime_error(function(api, GetErrorMessage)(status));
-}
+#include "server.h"
 
 int main(int count, char** arguments) try {
-    void* runtime = dlopen(arguments[1], RTLD_NOW);
-    if (!runtime) throw std::runtime_error(dlerror());
-    const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(runtime, "OrtGetApiBase"))();
-    const OrtApi* api = base->GetApi(version);
+    const OrtApi* api = runtime_at(arguments[1]);
     const char* torch = arguments[2];
 
     OrtEnv* environment = nullptr;

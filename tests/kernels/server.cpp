@@ -1,38 +1,12 @@
 // A program without Python: it loads a library of kernels and a model through ONNX Runtime's C interface, and runs the model.
 //
 //     server libonnxruntime.so libkernels.so model.onnx      y = my_add(a, b), of three floats each
-#include <dlfcn.h>
-
 #include <cstdio>
-#include <stdexcept>
-#include <string>
 
-#include <opbridge/host/ort_api.h>
-
-using namespace opbridge::ort;
-
-// What a program that runs models uses, beside what a library of kernels does.
-struct OrtEnv;
-struct OrtSession;
-struct OrtRunOptions;
-constexpr Checked<int32_t, const char*, OrtEnv**> CreateEnv{3};
-constexpr Checked<const OrtEnv*, const char*, const OrtSessionOptions*, OrtSession**> CreateSession{7};
-constexpr Checked<OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t, const char* const*, size_t, OrtValue**>
-    Run{9};
-constexpr Checked<OrtSessionOptions**> CreateSessionOptions{10};
-constexpr Checked<OrtSessionOptions*, const char*, void**> RegisterCustomOpsLibrary{29};
-constexpr Checked<const OrtMemoryInfo*, void*, size_t, const int64_t*, size_t, int32_t, OrtValue**> CreateTensorWithDataAsOrtValue{49};
-
-template <class... P, class... Q>
-void call(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
-    if (OrtStatus* status = function(api, entry)(arguments...)) throw std::runtime_error(function(api, GetErrorMessage)(status));
-}
+#include "server.h"
 
 int main(int, char** arguments) try {
-    void* runtime = dlopen(arguments[1], RTLD_NOW);
-    if (!runtime) throw std::runtime_error(dlerror());
-    const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(runtime, "OrtGetApiBase"))();
-    const OrtApi* api = base->GetApi(version);
+    const OrtApi* api = runtime_at(arguments[1]);
 
     OrtEnv* environment = nullptr;
     OrtSessionOptions* options = nullptr;

@@ -27,6 +27,7 @@ struct Kernel {
     const OrtApi* api;
     Node node;
     std::string name;
+    Cores cores;
 };
 
 // Runs `body`; what it throws becomes a status.
@@ -83,12 +84,12 @@ CustomOp::CustomOp(const std::string& patterns, const std::string& path)
             size_t inputs = 0, outputs = 0;
             call(api, KernelInfo_GetInputCount, info, &inputs);
             call(api, KernelInfo_GetOutputCount, info, &outputs);
-            *kernel = new Kernel{api, read_node(attributes, inputs, outputs, self(op).allowed), name};
+            *kernel = new Kernel{api, read_node(attributes, inputs, outputs, self(op).allowed), name, {}};
         });
     };
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
         const Kernel& found = *static_cast<const Kernel*>(kernel);
-        return guarded(found.api, found.name, [&] { run(found.node, found.api, context); });
+        return guarded(found.api, found.name, [&] { run(found.node, found.cores, found.api, context); });
     };
     GetStartVersion = [](const OrtCustomOp*) { return 1; };
     GetEndVersion = [](const OrtCustomOp*) { return 1; };
@@ -131,8 +132,8 @@ extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_refu
 
 extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
     using namespace opbridge::aten;
-    const OrtApi* api = base->GetApi(opbridge::ort::version);
-    if (!api) return nullptr;  // older than any that has this table; there is nothing to report it with
+    const OrtApi* api = opbridge::ort::connect(base);
+    if (!api) return nullptr;  // there is nothing to report it with
     return guarded(api, "The library for aten nodes", [&] {
         stay_loaded();
         const CustomOp& op = custom_op(api, config_entry(api, options, "opbridge.aten"), config_entry(api, options, "opbridge.libtorch"));

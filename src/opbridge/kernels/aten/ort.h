@@ -1,11 +1,10 @@
-// ONNX Runtime's interface as this library uses it: calls whose status becomes an exception, and a node's attributes.
+// ONNX Runtime's interface as this library uses it: a node's attributes, and what a session's options say.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <opbridge/host/ort_api.h>
+#include <opbridge/host/ort_calls.h>
 
 namespace opbridge {
 namespace aten {
@@ -16,23 +15,6 @@ constexpr Checked<const OrtSessionOptions*, const char*, int*> HasSessionConfigE
 constexpr Checked<const OrtSessionOptions*, const char*, char*, size_t*> GetSessionConfigEntry{238};
 constexpr Checked<const OrtKernelInfo*, size_t*> KernelInfo_GetInputCount{230};
 constexpr Checked<const OrtKernelInfo*, size_t*> KernelInfo_GetOutputCount{231};
-
-template <class... P, class... Q>
-void call(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
-    if (OrtStatus* status = function(api, entry)(arguments...)) {
-        const std::string words = function(api, GetErrorMessage)(status);
-        function(api, ReleaseStatus)(status);
-        throw std::runtime_error(words);
-    }
-}
-
-// The same where failing is an answer.
-template <class... P, class... Q>
-bool succeeds(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
-    OrtStatus* status = function(api, entry)(arguments...);
-    if (status) function(api, ReleaseStatus)(status);
-    return status == nullptr;
-}
 
 // A node's attributes; all but the first throw std::invalid_argument where there is none of that name and type.
 class Attributes {

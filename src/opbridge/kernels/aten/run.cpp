@@ -1,6 +1,5 @@
 #include "run.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -15,29 +14,25 @@ namespace aten {
 namespace {
 
 // A tensor of ONNX Runtime.
-struct View {
-    int32_t type = 0;
-    std::vector<int64_t> sizes;
+struct View : Described {
     void* data = nullptr;
+    std::vector<int64_t> room;  // of the sizes, where they are a copy
+
+    View() = default;
+    View(View&&) = default;
+    View& operator=(View&&) = default;
 
     int64_t count() const {
         int64_t count = 1;
-        for (int64_t size : sizes) count *= size;
+        for (size_t axis = 0; axis < rank; ++axis) count *= sizes[axis];
         return count;
     }
 };
 
 View view_of(const OrtApi* api, const OrtValue* value) {
     View view;
-    OrtTensorTypeAndShapeInfo* info = nullptr;
-    call(api, GetTensorTypeAndShape, value, &info);
-    size_t rank = 0;
-    bool ok = succeeds(api, GetTensorElementType, info, &view.type) && succeeds(api, GetDimensionsCount, info, &rank);
-    view.sizes.resize(rank);
-    ok = ok && succeeds(api, GetDimensions, info, view.sizes.data(), rank);
-    function(api, ReleaseTensorTypeAndShapeInfo)(info);
-    if (!ok) throw std::runtime_error("ONNX Runtime does not tell a tensor's shape");
-    call(api, GetTensorMutableData, value, &view.data);
+    static_cast<Described&>(view) = described(api, value, view.room);
+    view.data = data_of(api, value);
     return view;
 }
 
@@ -45,7 +40,7 @@ View view_of(const OrtApi* api, const OrtValue* value) {
 TensorObject* on_memory(const View& view, bool is_complex) {
     const bool known = view.type > 0 && view.type < Types::count;
     const int32_t type = !known ? -1 : is_complex ? types().complex_of_onnx[view.type] : types().of_onnx[view.type];
-    size_t rank = view.sizes.size();
+    size_t rank = view.rank;
     if (type < 0) {
         throw std::invalid_argument("an input is of ONNX's element type " + std::to_string(view.type) + ", which torch does not have");
     }
@@ -62,8 +57,7 @@ TensorObject* on_memory(const View& view, bool is_complex) {
         step *= view.sizes[axis] > 1 ? view.sizes[axis] : 1;
     }
     TensorObject* made = nullptr;
-    const int64_t *sizes = view.sizes.data(), *steps = strides.data();
-    check(libtorch().aoti_torch_create_tensor_from_blob(view.data, static_cast<int64_t>(rank), sizes, steps, 0, type, 0, 0, &made));
+    check(libtorch().aoti_torch_create_tensor_from_blob(view.data, static_cast<int64_t>(rank), view.sizes, strides.data(), 0, type, 0, 0, &made));
     return made;
 }
 
@@ -219,9 +213,11 @@ class Builder {
 
     // A complex number becomes one of torch's when it is on the stack.
     Stable of_complex(const Value& value) {
+        constexpr int64_t pair = 2;
         View view;
         view.type = 11;
-        view.sizes = {2};  // one pair
+        view.rank = 1;
+        view.sizes = &pair;
         double parts[2] = {value.real, value.imaginary};
         view.data = parts;
         return arguments_.tensor(cloned(on_memory(view, true)));
@@ -377,14 +373,11 @@ class Outputs {
         check(torch.aoti_torch_get_device_type(tensor, &device));
         check(torch.aoti_torch_is_contiguous(tensor, &contiguous));
         const int64_t bytes = view_.count() * static_cast<int64_t>(size_of(view_.type));
-        // Torch's own copy is made for what is small too, where numbers may stand there conjugated or negated.
-        if (device == 0 && contiguous && bytes <= small && !is_complex && !node_.has_complex && !result.aliases) {
+        // Torch's own copy is made where numbers may stand there conjugated or negated.
+        if (device == 0 && contiguous && !is_complex && !node_.has_complex && !result.aliases) {
             void* from = nullptr;
             check(torch.aoti_torch_get_data_ptr(tensor, &from));
-            if (from) {  // zeros may have no memory of their own
-                std::memcpy(data, from, static_cast<size_t>(bytes));
-                return;
-            }
+            if (from) return aten::copy(api_, context_, data, from, static_cast<size_t>(bytes));  // zeros may have no memory of their own
         }
         const Owned to(on_memory(view_, is_complex));
         check(torch.aoti_torch_copy_(to.get(), tensor, 0));
@@ -398,8 +391,6 @@ class Outputs {
             default: return 8;
         }
     }
-
-    static constexpr int64_t small = 1 << 16;  // below this, a copy on one thread is faster
 
     const Node& node_;
     const OrtApi* api_;
@@ -425,32 +416,14 @@ class WithoutGradients {
     bool before_;
 };
 
-// OpenMP's threads go on asking for work for some milliseconds, on the cores that ONNX Runtime's threads need for the next node. After
-// a long call they are let go: what it takes to have them again is little beside it, and would not be beside a short one.
-class Rested {
-  public:
-    ~Rested() {
-        const Libtorch& torch = libtorch();
-        if (!torch.omp_pause_resource_all || !torch.omp_get_max_threads) return;
-        const int32_t threads = torch.omp_get_max_threads();
-        if (threads < 2 || std::chrono::steady_clock::now() - began_ < threads * std::chrono::microseconds(1500)) return;
-        constexpr int32_t soft = 1;
-        torch.omp_pause_resource_all(soft);
-    }
-
-  private:
-    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-};
-
 }  // namespace
 
-void run(const Node& node, const OrtApi* api, OrtKernelContext* context) {
-    const Rested rested;
+void run(const Node& node, const Cores& cores, const OrtApi* api, OrtKernelContext* context) {
     const WithoutGradients guard;
     Arguments arguments;
     Builder(node, api, context, arguments).build();
     arguments.taken_over();
-    call_operator(node, arguments.values);
+    cores.lend(api, context, [&] { call_operator(node, arguments.values); });
     Outputs outputs(node, api, context);
     outputs.write(node.results, arguments.values.data());
     outputs.finish();

@@ -94,8 +94,8 @@ template <class A>
 struct AxisOf {
     A last;            // the last pixel
     A scale, offset;   // a coordinate g is pixel (g + 1) * scale - offset
-    A low, span;       // reflection: mirrors at low and low + span
-    A per_span;
+    A low, period;     // reflection: mirrors at low and low + period / 2
+    A per_period;
     int32_t stride;    // from one pixel to the next
 
     AxisOf(int64_t size, int64_t stride, bool align_corners)
@@ -103,8 +103,8 @@ struct AxisOf {
           scale((align_corners ? last : static_cast<A>(size)) / 2),
           offset(align_corners ? A(0) : A(0.5)),
           low(-offset),
-          span(std::max(A(1), align_corners ? last : static_cast<A>(size))),  // clipping makes up for a span of 0
-          per_span(1 / span),
+          period(2 * std::max(A(1), align_corners ? last : static_cast<A>(size))),  // clipping makes up for a period of 0
+          per_period(1 / period),
           stride(static_cast<int32_t>(stride)) {}
 
     template <int Dims, Padding How>
@@ -114,16 +114,29 @@ struct AxisOf {
         return x;
     }
 
-    // Mirrored at the edges (the centres of the edge pixels where corners are aligned) until it lies between them.
+    // Mirrored at the edges (the centres of the edge pixels where corners are aligned) until it lies between them: a wave of triangles.
     OPBRIDGE_INLINE A reflected(A x) const {
         const A distance = std::abs(x - low);
-        const A flips = std::floor(distance * per_span);
-        const A rest = distance - flips * span;
-        const A half = flips * A(0.5);
-        return low + (half == std::floor(half) ? rest : span - rest);
+        const A up = distance - std::floor(distance * per_period) * period;
+        const A down = period - up;
+        return low + (up < down ? up : down);
     }
 
-    // Where the pixel begins, or `none`.
+    // Where the pixel begins, or `none`. Only padding with zeros leaves coordinates outside.
+    template <Padding How>
+    OPBRIDGE_INLINE int32_t place(A x) const {
+        return How == Padding::zeros ? inside(x) : static_cast<int32_t>(x) * stride;
+    }
+
+    // The same for a pixel and the one behind it.
+    template <Padding How>
+    OPBRIDGE_INLINE void places(A low, int32_t& first, int32_t& second) const {
+        first = place<How>(low);
+        if constexpr (How == Padding::zeros) second = inside(low + 1);
+        else second = low < last ? first + stride : none;
+    }
+
+  private:
     OPBRIDGE_INLINE int32_t inside(A x) const {
         const A above = x >= A(0) ? x : A(-1);
         const int32_t index = static_cast<int32_t>(above <= last ? above : A(-1));
@@ -134,25 +147,23 @@ struct AxisOf {
 template <Interpolation Mode>
 constexpr int axis_taps = Mode == Interpolation::nearest ? 1 : Mode == Interpolation::linear ? 2 : 4;
 
-// The places and weights along one axis of a tile's points.
-template <class A>
+// The places and weights along one axis of some points.
+template <class A, int64_t Points = tile>
 struct AxisTaps {
-    int32_t index[4][tile];
-    A weight[4][tile];
+    int32_t index[4][Points];
+    A weight[4][Points];
 };
 
-template <int Dims, Interpolation Mode, Padding How, class A>
-OPBRIDGE_INLINE void sample_axis(const AxisOf<A> axis, const A* OPBRIDGE_RESTRICT coordinates, int64_t count,
-                                 AxisTaps<A>& OPBRIDGE_RESTRICT to) {
+template <int Dims, Interpolation Mode, Padding How, class A, class Taps>
+OPBRIDGE_INLINE void sample_axis(const AxisOf<A> axis, const A* OPBRIDGE_RESTRICT coordinates, int64_t count, Taps& OPBRIDGE_RESTRICT to) {
     for (int64_t p = 0; p < count; ++p) {
         const A at = (coordinates[p] + 1) * axis.scale - axis.offset;
         if constexpr (Mode == Interpolation::nearest) {
-            to.index[0][p] = axis.inside(std::nearbyint(axis.template padded<Dims, How>(at)));
+            to.index[0][p] = axis.template place<How>(std::nearbyint(axis.template padded<Dims, How>(at)));
         } else if constexpr (Mode == Interpolation::linear) {
             const A x = axis.template padded<Dims, How>(at);
             const A low = std::floor(x);
-            to.index[0][p] = axis.inside(low);
-            to.index[1][p] = axis.inside(low + 1);
+            axis.template places<How>(low, to.index[0][p], to.index[1][p]);
             // Infinity counts for nothing in a 5-D input, but is "not a number" in a 4-D one.
             to.weight[0][p] = Dims == 3 && to.index[0][p] < 0 ? A(0) : low + 1 - x;
             to.weight[1][p] = Dims == 3 && to.index[1][p] < 0 ? A(0) : x - low;
@@ -162,7 +173,7 @@ OPBRIDGE_INLINE void sample_axis(const AxisOf<A> axis, const A* OPBRIDGE_RESTRIC
             cubic_weights(at - low, weights);
             OPBRIDGE_UNROLL
             for (int t = 0; t < 4; ++t) {
-                to.index[t][p] = axis.inside(axis.template padded<Dims, How>(low + A(t - 1)));
+                to.index[t][p] = axis.template place<How>(axis.template padded<Dims, How>(low + A(t - 1)));
                 to.weight[t][p] = weights[t];
             }
         }
@@ -194,10 +205,10 @@ struct FindAxes {
 };
 
 // A tile of one channel, from the input as it lies. Each: taps along one axis.
-template <int Dims, int Each, class T>
+template <int Dims, int Each, class T, int64_t Points = tile>
 struct SumPlane {
     using A = accumulate_t<T>;
-    const AxisTaps<A>* axes;
+    const AxisTaps<A, Points>* axes;
     int64_t count;
     const T* from;
     T* to;
@@ -261,6 +272,57 @@ struct SumPlane {
                 row += values * weights;
             }
         }
+    }
+};
+
+// The points of one channel that stands alone: a vector of them at a time, as nobody else reads their places and weights.
+template <int Dims, Interpolation Mode, class T>
+struct SamplePlane {
+    using A = accumulate_t<T>;
+    const GridSampleArguments& args;
+    int64_t count;
+    const A* grid;  // (count, Dims), width first
+    const T* from;
+    T* to;
+
+    template <int Bytes>
+    OPBRIDGE_INLINE void run() const {
+        switch (args.padding) {
+            case Padding::zeros: return padded<Bytes, Padding::zeros>();
+            case Padding::border: return padded<Bytes, Padding::border>();
+            default: return padded<Bytes, Padding::reflection>();
+        }
+    }
+
+    template <int Bytes, Padding How>
+    OPBRIDGE_INLINE void padded() const {
+        constexpr int64_t lanes = Bytes / static_cast<int>(sizeof(A));
+        const AxisOf<A> x(args.in[2], 1, args.align_corners), y(args.in[1], args.in[2], args.align_corners);
+        const AxisOf<A> z(args.in[0], args.in[1] * args.in[2], args.align_corners);
+        int64_t p = 0;
+        for (; p + lanes <= count; p += lanes) points<Bytes, How, lanes>(x, y, z, p);
+        for (; p < count; ++p) points<sizeof(A), How, 1>(x, y, z, p);
+    }
+
+    template <int Bytes, Padding How, int64_t Points>
+    OPBRIDGE_INLINE void points(const AxisOf<A> x, const AxisOf<A> y, const AxisOf<A> z, int64_t p) const {
+        AxisTaps<A, Points> axes[Dims];
+        along<How, Points>(x, 0, p, axes[0]);
+        along<How, Points>(y, 1, p, axes[1]);
+        if constexpr (Dims == 3) along<How, Points>(z, 2, p, axes[2]);
+        SumPlane<Dims, axis_taps<Mode>, T, Points>{axes, Points, from, to + p}.template points<Bytes>(0);
+    }
+
+    template <Padding How, int64_t Points>
+    OPBRIDGE_INLINE void along(const AxisOf<A> axis, int d, int64_t p, AxisTaps<A, Points>& taps) const {
+        A coordinates[Points];
+        const A* first = grid + p * Dims;
+        if constexpr (Dims == 2) {
+            load_alternate<Points>(coordinates, first, d);
+        } else {
+            for (int64_t i = 0; i < Points; ++i) coordinates[i] = first[i * Dims + d];
+        }
+        sample_axis<Dims, Mode, How>(axis, coordinates, Points, taps);
     }
 };
 
@@ -344,19 +406,22 @@ class Tiles {
 
     int64_t image = 0, first = 0, count = 0;  // where the tile is
 
-    void move_to(int64_t item) {
+    // The tile's part of the grid.
+    const A* coordinates(int64_t item) {
         const int64_t points = args_.out_points();
         const int64_t tiles = ceil_divide(points, tile);
         image = item / tiles;
         first = item % tiles * tile;
         count = std::min(tile, points - first);
         const T* from = grid_ + (image * points + first) * Dims;
-        if constexpr (std::is_same_v<T, A>) {
-            at_full_width(FindAxes<Dims, Mode, A>{args_, count, from, axes_.data()});
-        } else {
-            for (int64_t i = 0; i < count * Dims; ++i) converted_[i] = static_cast<A>(from[i]);
-            at_full_width(FindAxes<Dims, Mode, A>{args_, count, converted_, axes_.data()});
-        }
+        if constexpr (std::is_same_v<T, A>) return from;
+        for (int64_t i = 0; i < count * Dims; ++i) converted_[i] = static_cast<A>(from[i]);
+        return converted_;
+    }
+
+    void move_to(int64_t item) {
+        const A* grid = coordinates(item);
+        at_full_width(FindAxes<Dims, Mode, A>{args_, count, grid, axes_.data()});
     }
 
     const AxisTaps<A>* axes() const { return axes_.data(); }
@@ -391,6 +456,12 @@ void sample_planes(const GridSampleArguments& args, const T* input, const T* gri
     parallel(args.batch * ceil_divide(points, tile), 1, [&](int64_t begin, int64_t end) {
         Tiles<Dims, Mode, T> tiles(args, grid);
         for (int64_t item = begin; item < end; ++item) {
+            if (args.channels == 1) {
+                const auto* coordinates = tiles.coordinates(item);
+                at_full_width(SamplePlane<Dims, Mode, T>{args, tiles.count, coordinates, input + tiles.image * args.in_points(),
+                                                         output + tiles.image * points + tiles.first});
+                continue;
+            }
             tiles.move_to(item);
             for (int64_t c = 0; c < args.channels; ++c) {
                 const int64_t plane = tiles.image * args.channels + c;

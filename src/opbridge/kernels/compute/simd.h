@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__GNUC__)
 #define OPBRIDGE_INLINE inline __attribute__((always_inline))
@@ -74,6 +75,26 @@ OPBRIDGE_INLINE void load(V& vector, const T* from) {
 template <class V, class T>
 OPBRIDGE_INLINE void store(const V& vector, T* to) {
     std::memcpy(to, &vector, sizeof(V));
+}
+
+// Every other number of 2 * count, beginning with number `first`: from (x, y) pairs, all x or all y.
+template <int Count, class T>
+OPBRIDGE_INLINE void load_alternate(T* to, const T* from, int first) {
+#if defined(__GNUC__) && !defined(__clang__)
+    if constexpr (Count > 1) {
+        using V = VectorOf<T, Count * static_cast<int>(sizeof(T))>;
+        using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+        V low, high;
+        load(low, from);
+        load(high, from + Count);
+        VectorOf<Number, Count * static_cast<int>(sizeof(T))> places;
+        OPBRIDGE_UNROLL
+        for (int i = 0; i < Count; ++i) places[i] = 2 * i + first;
+        store(__builtin_shuffle(low, high, places), to);
+        return;
+    }
+#endif
+    for (int i = 0; i < Count; ++i) to[i] = from[2 * i + first];
 }
 
 #ifndef OPBRIDGE_VECTOR_BYTES

@@ -73,19 +73,29 @@ inline Dim Dim::computed() { return detail::computed(); }
 class Shape {
   public:
     Shape() = default;
-    Shape(std::initializer_list<Dim> dims) : dims_(dims) {}
-    explicit Shape(std::vector<Dim> dims) : dims_(std::move(dims)) {}
-    Shape(const int64_t* sizes, int64_t rank) : dims_(sizes, sizes + rank) {}
+    Shape(std::initializer_list<Dim> dims) : Shape(dims.begin(), static_cast<int64_t>(dims.size())) {}
+    explicit Shape(const std::vector<Dim>& dims) : Shape(dims.data(), static_cast<int64_t>(dims.size())) {}
 
-    int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
+    template <class Size>
+    Shape(const Size* sizes, int64_t rank) {
+        for (int64_t axis = 0; axis < rank; ++axis) push_back(sizes[axis]);
+    }
+
+    int64_t rank() const { return rank_; }
 
     // The size along an axis; -1 is the last one.
-    const Dim& operator[](int64_t axis) const { return dims_[checked(axis)]; }
-    Dim& operator[](int64_t axis) { return dims_[checked(axis)]; }
+    const Dim& operator[](int64_t axis) const { return begin()[checked(axis)]; }
+    Dim& operator[](int64_t axis) { return const_cast<Dim&>(begin()[checked(axis)]); }
 
-    void push_back(const Dim& dim) { dims_.push_back(dim); }
-    const Dim* begin() const { return dims_.data(); }
-    const Dim* end() const { return dims_.data() + dims_.size(); }
+    void push_back(const Dim& dim) {
+        if (rank_ == few) many_.assign(few_, few_ + few);
+        if (rank_ < few) few_[rank_] = dim;
+        else many_.push_back(dim);
+        ++rank_;
+    }
+
+    const Dim* begin() const { return rank_ <= few ? few_ : many_.data(); }
+    const Dim* end() const { return begin() + rank_; }
 
     friend bool operator==(const Shape& a, const Shape& b) {
         if (a.rank() != b.rank()) return false;
@@ -103,7 +113,11 @@ class Shape {
         return static_cast<size_t>(found);
     }
 
-    std::vector<Dim> dims_;
+    // Memory of its own would be what a call of a small operator mostly does.
+    static constexpr int64_t few = 6;
+    int64_t rank_ = 0;
+    Dim few_[few];
+    std::vector<Dim> many_;  // all of them, where there are more
 };
 
 // The shapes of an operator's outputs, in order; one shape where there is one output.

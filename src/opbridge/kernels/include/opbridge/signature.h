@@ -121,7 +121,7 @@ struct Take<Floats> {
 // What shape functions take.
 
 inline Shape shape_of(const Tensor& tensor) {
-    return tensor.dims ? Shape(std::vector<Dim>(tensor.dims, tensor.dims + tensor.rank)) : Shape(tensor.sizes, tensor.rank);
+    return tensor.dims ? Shape(tensor.dims, tensor.rank) : Shape(tensor.sizes, tensor.rank);
 }
 
 template <>

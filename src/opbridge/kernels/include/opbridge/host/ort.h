@@ -45,11 +45,7 @@ class KernelHost final : public Host {
     void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) override {
         OrtValue* value = nullptr;
         call(api_, KernelContext_GetOutput, context_, static_cast<size_t>(index), sizes, static_cast<size_t>(rank), &value);
-        if (value) {
-            void* data = nullptr;
-            call(api_, GetTensorMutableData, value, &data);
-            return data;
-        }
+        if (value) return data_of(api_, value);
         // Nobody reads this output, so ONNX Runtime has no memory for it; the kernel writes it all the same.
         size_t bytes = size_of(type);
         for (int64_t axis = 0; axis < rank; ++axis) bytes *= static_cast<size_t>(sizes[axis]);
@@ -200,32 +196,20 @@ struct Kernel {
         call.arguments.resize(schema.arguments.size());
         size_t given = 0;
         ort::call(api, KernelContext_GetInputCount, context, &given);
-        std::vector<int64_t> sizes(8 * (given + 1));
-        size_t used = 0;
-        std::deque<std::vector<int64_t>> larger;
+        std::vector<std::vector<int64_t>> copies;
         const auto read = [&](size_t input, Tensor& tensor) {
             const OrtValue* value = nullptr;
             if (input < given) ort::call(api, KernelContext_GetInput, context, input, &value);
             if (!value) return false;
-            OrtTensorTypeAndShapeInfo* info = nullptr;
-            ort::call(api, GetTensorTypeAndShape, value, &info);
-            int32_t type = 0;
-            size_t rank = 0;
-            bool ok = succeeds(api, GetTensorElementType, info, &type) && succeeds(api, GetDimensionsCount, info, &rank);
-            int64_t* place = sizes.data() + used;
-            if (rank > 8) place = larger.emplace_back(rank).data();
-            else used += rank;
-            ok = ok && succeeds(api, GetDimensions, info, place, rank);
-            function(api, ReleaseTensorTypeAndShapeInfo)(info);
-            if (!ok) throw std::runtime_error("ONNX Runtime does not tell the shape of input " + std::to_string(input));
-            tensor.type = static_cast<Type>(type);
-            tensor.rank = static_cast<int64_t>(rank);
-            tensor.sizes = place;
+            std::vector<int64_t> copy;
+            const Described found = described(api, value, copy);
+            if (!copy.empty()) copies.push_back(std::move(copy));
+            tensor.type = static_cast<Type>(found.type);
+            tensor.rank = static_cast<int64_t>(found.rank);
+            tensor.sizes = found.sizes;
             tensor.count = 1;
-            for (size_t axis = 0; axis < rank; ++axis) tensor.count *= place[axis];
-            void* data = nullptr;
-            ort::call(api, GetTensorMutableData, value, &data);
-            tensor.data = data;
+            for (size_t axis = 0; axis < found.rank; ++axis) tensor.count *= found.sizes[axis];
+            tensor.data = data_of(api, value);
             return true;
         };
         layout.each(schema, given, [&](size_t index, size_t input, size_t length) {
@@ -395,8 +379,8 @@ extern "C" OPBRIDGE_ENTRY void opbridge_bring(const opbridge::ort::Offer* offers
 
 extern "C" OPBRIDGE_ENTRY OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
     using namespace opbridge;
-    const OrtApi* api = base->GetApi(ort::version);
-    if (!api) return nullptr;  // older than any that has this table; there is nothing to report it with
+    const OrtApi* api = ort::connect(base);
+    if (!api) return nullptr;  // there is nothing to report it with
     try {
         std::vector<ort::Offer> offers{&opbridge_offer};
         offers.insert(offers.end(), ort::companions().begin(), ort::companions().end());

@@ -1,4 +1,4 @@
-// What the parts that ONNX Runtime calls share: calls of its interface, and what a node says.
+// What the parts that ONNX Runtime calls share: what a node says.
 #pragma once
 
 #include <stdexcept>
@@ -6,30 +6,12 @@
 #include <vector>
 
 #include "operator.h"
-#include "ort_api.h"
+#include "ort_calls.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace ort {
 
 using namespace detail;
-
-// An entry of the table, called; a status becomes an exception.
-template <class... P, class... Q>
-void call(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
-    if (OrtStatus* status = function(api, entry)(arguments...)) {
-        const std::string words = function(api, GetErrorMessage)(status);
-        function(api, ReleaseStatus)(status);
-        throw std::runtime_error(words);
-    }
-}
-
-// The same where failing is an answer.
-template <class... P, class... Q>
-bool succeeds(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
-    OrtStatus* status = function(api, entry)(arguments...);
-    if (status) function(api, ReleaseStatus)(status);
-    return status == nullptr;
-}
 
 // The attribute that a node without it has.
 inline Attribute completed(Attribute value, const Declared& declared) {
