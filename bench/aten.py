@@ -1,7 +1,8 @@
 """Aten nodes beside the same calls in PyTorch: what a node costs more, and models with a heavy one among standard ones.
 
 What a node costs is the difference between a model with a chain of nodes and one with a single node, for each of the
-others; ONNX Runtime's own overhead of a run is not in it. Bursts of calls, the contenders in turns, in one process.
+others; ONNX Runtime's own overhead of a run is not in it. Bursts of calls, the contenders in turns, in one process;
+between the bursts there is a pause, in which the threads of the one before come to rest.
 
     python bench/aten.py
     python bench/aten.py --quick    # fewer and shorter bursts, nothing written
@@ -146,7 +147,7 @@ def seconds(contenders: dict[str, Callable[[], object]], runs: int, burst: float
 
         return run
 
-    taken = interleaved({name: repeated(name) for name in contenders}, runs)
+    taken = interleaved({name: repeated(name) for name in contenders}, runs, tidy=lambda: time.sleep(0.02))
     return {name: median(values) / counts[name] for name, values in taken.items()}
 
 
@@ -168,9 +169,9 @@ def main() -> None:
     torch.set_num_threads(1)
     cost = cost_rows(runs, burst)
     torch.set_num_threads(THREADS)
-    threads = mixed_rows(runs, burst)
+    threads = mixed_rows(runs, 4 * burst)  # the threads of one contender are in the way of the next one's first calls
     body = (
-        f"Medians of {runs} bursts, in turns in one process. One thread, us a call:\n\n"
+        f"Medians of {runs} bursts, in turns in one process. One thread, us a call, from a chain of {CHAIN} nodes:\n\n"
         + table(["call", "eager PyTorch", "aten node", "more"], cost)
         + f"\n\nA heavy call between two linear layers with relu, {THREADS} threads, ms a run:\n\n"
         + table(["heavy call", "eager PyTorch", "ONNX Runtime with an aten node", "ratio"], threads)

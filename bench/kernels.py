@@ -40,7 +40,7 @@ def main() -> None:
     said = (
         f"Medians of {runs} bursts, in turns in one process; float32, {THREADS} threads. PyTorch on {THREADS} threads "
         f"reaches {machine.flops / 1e9:.0f} GFLOP/s in a product of matrices here, and {machine.bytes / 1e9:.1f} GB/s "
-        "in a copy of memory."
+        f"in a copy of memory, {machine.scaling:.1f} times that of one thread."
     )
     print(said)
     for section in SECTIONS:

@@ -26,10 +26,12 @@ class Machine:
     Attributes:
         flops: Operations a second, in a product of two matrices.
         bytes: Bytes a second that are read or written, in a copy.
+        scaling: How many times as fast the copy is as on one thread.
     """
 
     flops: float
     bytes: float
+    scaling: float
 
     @classmethod
     def measured(cls) -> Machine:
@@ -38,7 +40,10 @@ class Machine:
         target = torch.zeros_like(source)
         product = _best(lambda: torch.mm(a, b))
         copy = _best(lambda: target.copy_(source))
-        return cls(2 * 1024**3 / product, 2 * source.nbytes / copy)
+        torch.set_num_threads(1)
+        alone = _best(lambda: target.copy_(source))
+        torch.set_num_threads(THREADS)
+        return cls(2 * 1024**3 / product, 2 * source.nbytes / copy, alone / copy)
 
     def least(self, flops: float, bytes_: float) -> float:
         """The least seconds for so many operations and bytes."""

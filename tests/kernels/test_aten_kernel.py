@@ -205,6 +205,28 @@ def test_many_threads_run_one_session():
     assert not wrong
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_calls_that_take_long(threads):
+    """Once one has, ONNX Runtime's threads sleep while the next ones run; results and errors are the same."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, index):
+            return torch.relu(torch.index_select(torch.relu(x), 0, index) * 2)
+
+    x, index = torch.randn(3000, 1000), torch.randint(0, 3000, (2500,))
+    program = opbridge.export(Model(), (x, index), allow=("standard", "aten"), routes={"aten::index_select": "aten"})
+    session = program.session(threads=threads)
+    names = [each.name for each in session.get_inputs()]
+    expected = Model()(x, index)
+    for _ in range(6):
+        (result,) = session.run(None, {names[0]: x.numpy(), names[1]: index.numpy()})
+        torch.testing.assert_close(torch.from_numpy(result), expected, rtol=0, atol=0)
+    with pytest.raises(Exception, match="aten::index_select: .*out of (range|bounds)"):
+        session.run(None, {names[0]: x.numpy(), names[1]: index.numpy() + 3000})
+    (result,) = session.run(None, {names[0]: x.numpy(), names[1]: index.numpy()})
+    torch.testing.assert_close(torch.from_numpy(result), expected, rtol=0, atol=0)
+
+
 def test_errors_are_in_pytorchs_words():
     model, _ = node_model(A.mm.default, [X, X.T.contiguous()], {}, X @ X.T)
     session = session_of(model)

@@ -99,11 +99,11 @@ struct AxisOf {
     int32_t stride;    // from one pixel to the next
 
     AxisOf(int64_t size, int64_t stride, bool align_corners)
-        : last(static_cast<A>(size - 1)),
-          scale((align_corners ? last : static_cast<A>(size)) / 2),
+        : last(at_most(size - 1)),
+          scale(static_cast<A>(align_corners ? size - 1 : size) / 2),
           offset(align_corners ? A(0) : A(0.5)),
           low(-offset),
-          period(2 * std::max(A(1), align_corners ? last : static_cast<A>(size))),  // clipping makes up for a period of 0
+          period(2 * std::max(A(1), static_cast<A>(align_corners ? size - 1 : size))),  // clipping makes up for a period of 0
           per_period(1 / period),
           stride(static_cast<int32_t>(stride)) {}
 
@@ -137,6 +137,12 @@ struct AxisOf {
     }
 
   private:
+    // The nearest number that is not above: from 2^24 on a float may be.
+    static A at_most(int64_t value) {
+        const A found = static_cast<A>(value);
+        return static_cast<int64_t>(found) > value ? std::nextafter(found, A(0)) : found;
+    }
+
     OPBRIDGE_INLINE int32_t inside(A x) const {
         const A above = x >= A(0) ? x : A(-1);
         const int32_t index = static_cast<int32_t>(above <= last ? above : A(-1));

@@ -46,16 +46,17 @@ namespace nms_rotated_detail {
 template <class A>
 class Overlaps {
   public:
-    static constexpr int64_t grain = 1024;
+    static constexpr int64_t grain = 128;
 
-    template <class T>
-    Overlaps(const T* boxes, int64_t count, const int64_t* labels, float threshold, bool clockwise)
-        : labels_(labels), threshold_(threshold), fields_(static_cast<size_t>(count * rotated_fields)) {
-        frames_.reserve(static_cast<size_t>(count));
-        for (int64_t i = 0; i < count; ++i) {
-            frames_.emplace_back(boxes + i * 5, clockwise);
-            prepare_rotated_box(boxes + i * 5, clockwise, fields_.data() + i * rotated_fields, 1);
-        }
+    template <class T, class Parallel>
+    Overlaps(const T* boxes, int64_t count, const int64_t* labels, float threshold, bool clockwise, Parallel&& parallel)
+        : labels_(labels), threshold_(threshold), fields_(static_cast<size_t>(count * rotated_fields)), frames_(static_cast<size_t>(count)) {
+        parallel(count, grain, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                frames_[static_cast<size_t>(i)] = RotatedFrame<A>(boxes + i * 5, clockwise);
+                prepare_rotated_box(boxes + i * 5, clockwise, fields_.data() + i * rotated_fields, 1);
+            }
+        });
     }
 
     void clear() { count_ = 0; }
@@ -100,7 +101,7 @@ class Overlaps {
 template <class T, class Parallel>
 std::vector<int64_t> keep(int64_t count, bool clockwise, float threshold, const T* boxes, const T* scores, const int64_t* labels,
                           Parallel&& parallel) {
-    Overlaps<accumulate_t<T>> overlaps(boxes, count, labels, threshold, clockwise);
+    Overlaps<accumulate_t<T>> overlaps(boxes, count, labels, threshold, clockwise, parallel);
     std::vector<int64_t> order = by_falling_score(scores, count);
     const std::vector<int64_t> suppressor = suppress(order, overlaps, parallel);
     order.erase(std::remove_if(order.begin(), order.end(), [&](int64_t i) { return suppressor[static_cast<size_t>(i)] != i; }), order.end());

@@ -53,6 +53,8 @@ template <class A>
 struct RotatedFrame {
     A x, y, cosine, sine, half_width, half_height, area, poison;
 
+    RotatedFrame() = default;
+
     template <class T>
     RotatedFrame(const T* box, bool clockwise) {
         A fields[rotated_fields];
