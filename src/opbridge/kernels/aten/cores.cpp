@@ -1,5 +1,6 @@
 #include "cores.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -28,10 +29,12 @@ void let_go() {
 // One call during which ONNX Runtime's threads sleep.
 struct Loan {
     const std::function<void()>& work;
+    std::chrono::microseconds patience;  // how long to wait for a thread of ONNX Runtime to fall asleep
     std::thread::id caller = std::this_thread::get_id();
     std::exception_ptr thrown;
     std::mutex mutex;
     std::condition_variable changed;
+    std::atomic<int> asleep{0};  // threads of ONNX Runtime
     bool has_begun = false, is_over = false;
 
     // One piece of a parallel loop. The caller's is the work; every other thread that takes one sleeps in it. It does not do so for long
@@ -40,6 +43,7 @@ struct Loan {
         Loan& loan = *static_cast<Loan*>(data);
         if (std::this_thread::get_id() == loan.caller) return loan.run();
         std::unique_lock<std::mutex> lock(loan.mutex);
+        loan.asleep.fetch_add(1);
         loan.changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return loan.has_begun; });
         if (loan.has_begun) loan.changed.wait(lock, [&] { return loan.is_over; });
     }
@@ -47,6 +51,9 @@ struct Loan {
     // OpenMP keeps threads for each thread that calls it, so the work is always the caller's.
     void run() {
         if (is_over) return;
+        // Threads that libtorch makes are put on the cores that are free then.
+        const Clock::time_point until = Clock::now() + patience;
+        while (asleep.load() == 0 && Clock::now() < until) {}
         set(has_begun);
         try {
             work();
@@ -73,9 +80,10 @@ void Cores::lend(const OrtApi* api, OrtKernelContext* context, const std::functi
     const bool was_long = is_long_.load(std::memory_order_relaxed);
     const Clock::time_point began = Clock::now();
     if (was_long) {
-        Loan loan{work};
+        Loan loan{work, std::chrono::microseconds(has_company_.load(std::memory_order_relaxed) ? 20 : 0)};
         call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &Loan::piece, pieces, size_t{0}, static_cast<void*>(&loan));
         loan.run();  // where it has not been yet
+        has_company_.store(loan.asleep.load() > 0, std::memory_order_relaxed);
         if (loan.thrown) std::rethrow_exception(loan.thrown);
     } else {
         work();

@@ -21,7 +21,8 @@ class Cores {
     void lend(const OrtApi* api, OrtKernelContext* context, const std::function<void()>& work) const;
 
   private:
-    mutable std::atomic<bool> is_long_{false};
+    mutable std::atomic<bool> is_long_{false};     // the call before
+    mutable std::atomic<bool> has_company_{true};  // whether threads of ONNX Runtime slept during it
 };
 
 // Copies memory on ONNX Runtime's threads.
