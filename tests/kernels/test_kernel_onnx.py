@@ -63,6 +63,10 @@ CASES = {
     "a view": (lambda ops: lambda x: ops.twice(x.t()[1:]), (X,), True),
     "no elements": (lambda ops: ops.twice, (X[:0],), False),
     "no dimensions": (lambda ops: ops.twice, (torch.tensor(2.0),), False),
+    **{
+        f"{rank} dimensions": (lambda ops: ops.twice, (torch.randn([2, 1, 3] * 3)[(0,) * (9 - rank)],), True)
+        for rank in (6, 7, 9)
+    },
 }
 
 
