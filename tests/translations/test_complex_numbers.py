@@ -54,6 +54,7 @@ SHAPES = {
         x.view(4, 3),
         x.reshape(-1),
         x.flatten(),
+        x[0, 0].flatten(),  # of no dimensions
         x.view(1, 3, 4).flatten(1),
         x.unflatten(1, (2, 2)),
     ),

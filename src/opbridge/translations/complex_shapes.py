@@ -50,7 +50,6 @@ _ALONG = {
     "aten::tensor_split.indices": "other dim=0",
     "aten::unbind.int": "dim=0",
     "aten::flip": "dims",
-    "aten::flatten.using_ints": "dim=0 dim=-1",
     "aten::unflatten.int": "dim other",
     "aten::movedim.int": "dim dim",
     "aten::movedim.intlist": "dims dims",
@@ -182,6 +181,15 @@ def _converted(self: Any, dtype: Any) -> Any:
 
 
 # Sizes
+
+
+@translation("aten::flatten.using_ints", complex=True)
+def flatten(self, start_dim=0, end_dim=-1):
+    """flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)"""
+    count = rank(self)
+    if count == 0:  # the pairs have a dimension, so that nothing would be added
+        return op.Unsqueeze(self, [0])
+    return _real("aten::flatten.using_ints")(self, start_dim % count, end_dim % count)
 
 
 @translation("aten::permute", "aten::permute_copy", complex=True)
