@@ -124,13 +124,24 @@ def test_other_settings_start_anew(tmp_path):
 
 
 @pytest.mark.slow
+def _hears_ctrl_c():
+    # A shell starts what runs in its background deaf to Ctrl-C, and a test of that would inherit it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_on_the_command_line(tmp_path):
     path = tmp_path / "results.json"
     command = [*COMMAND, "--db", f"{FILE}:MANY", "--samples", "3", "--jobs", "2", "-o", str(path)]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src"), "OMP_NUM_THREADS": "1"}
     slowly = {**environment, "SWEEP_PAUSE": "0.1"}
     running = subprocess.Popen(
-        command, env=slowly, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command,
+        env=slowly,
+        start_new_session=True,
+        preexec_fn=_hears_ctrl_c,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     journal = tmp_path / "results.json.partial"
     deadline = time.monotonic() + 120
