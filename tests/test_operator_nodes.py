@@ -212,3 +212,31 @@ def test_what_cannot_be_a_node_is_told():
     # A pattern leaves alone what its route cannot carry.
     row = opbridge.check(lambda t: t.to_sparse().to_dense(), (x(3),), operator_export_type="ONNX_ATEN").missing[0]
     assert "pinned" not in row.reason
+
+
+def sorted_values(t):
+    return torch.sort(t, -1)[0]
+
+
+def last_part(t):
+    return torch.split(t, 2)[1]
+
+
+def mode_positions(t):
+    return torch.mode(t, -1).indices
+
+
+@pytest.mark.parametrize(
+    ("model", "results"),
+    [
+        (sorted_values, "Tensor=tensor Tensor=none"),
+        (mode_positions, "Tensor=none Tensor=tensor"),
+        (last_part, "Tensor[]=[none,tensor]"),
+    ],
+)
+def test_what_nothing_reads_is_no_output(model, results):
+    program = aten_reference.assert_matches(model, x(4, 5))
+    (node,) = [node for node in program.model.graph if node.domain]
+    assert attributes(node)["results"] == results and len(node.outputs) == 1
+    (got,) = program.session().run(None, {program.model.graph.inputs[0].name: x(4, 5).numpy()})
+    torch.testing.assert_close(torch.from_numpy(got), model(x(4, 5)))

@@ -44,7 +44,8 @@ argument's name (with a trailing "_" where that is one of the names above).
 A number in an input may be of another kind than the type (INT64 for `float`); it is converted to what the type says.
 
 In `results` the kinds are tensor, complex_tensor, int, float, bool (outputs without dimensions), none (a result that
-the operator left undefined; the node has no output for it) and lists of these. The node's outputs are in this order.
+the operator left undefined, or that nothing in the model reads; the node has no output for it) and lists of these. The
+node's outputs are in this order.
 
 Operators that write to their arguments are called on copies: what they return is all that is seen of them.
 
@@ -377,7 +378,9 @@ class AtenCall:
         if target._schema.is_mutable:
             inputs = [tensor.clone() for tensor in inputs]
         given = {name: _filled(value, inputs) for name, value in self.arguments.items()}
-        return [_as_output(value) for value in leaves(target(**given))]
+        result = target(**given)
+        kinds = self.results[0] if len(self.results) == 1 else self.results
+        return [_as_output(value) for value in leaves(_kept(result, kinds))]
 
 
 def operators(model: ir.Model) -> tuple[str, ...]:
@@ -487,6 +490,15 @@ def _filled(value: Any, inputs: Sequence[torch.Tensor]) -> Any:
     if value.kind == "complex_tensor":
         return torch.view_as_complex(tensor.clone(memory_format=torch.contiguous_format))
     return tensor if value.kind == "tensor" else tensor.item()
+
+
+def _kept(result: Any, kinds: _Kinds) -> Any:
+    """A result without what has no output."""
+    if kinds == "none":
+        return None
+    if isinstance(kinds, str) or not kinds:
+        return result
+    return [_kept(item, kind) for item, kind in zip(result, kinds, strict=True)]
 
 
 def _as_output(value: Any) -> torch.Tensor:

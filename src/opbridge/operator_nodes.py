@@ -6,6 +6,7 @@ fallthrough     the node of `fallthrough_node`, for a kernel that the user bring
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,7 @@ def build(node: Node, route: str, builder: Builder, values: Values) -> Any:
 
     encoded = _encoded(node, route, values.resolve, number)
     inputs = [_as_input(builder, values, value) for value in encoded.inputs]
-    result = node.meta["val"]
+    result = _read(node) if route == "aten" else node.meta["val"]
     described = [values.described(leaf) for leaf in aten_node.leaves(result)]
     if isinstance(encoded, aten_node.Encoded):
         domain, op_type, version = aten_node.DOMAIN, aten_node.OP_TYPE, aten_node.VERSION
@@ -155,8 +156,18 @@ def _encoded(
     args += node.args[len(names) :]
     kwargs = {name: _given(value, types.get(name, ""), resolve, number) for name, value in node.kwargs.items()}
     if route == "aten":
-        return aten_node.encode(target, args, kwargs, node.meta["val"])
+        return aten_node.encode(target, args, kwargs, _read(node))
     return fallthrough_node.encode(target, args, kwargs)
+
+
+def _read(node: Node) -> Any:
+    """What the node returns, with None for results that nothing reads: those need no output, and are not copied."""
+    result = node.meta["val"]
+    readers = [user for user in node.users if user.users or user.target is not operator.getitem]
+    picked = [user.args[1] if user.target is operator.getitem else None for user in readers]
+    if not isinstance(result, (list, tuple)) or not picked or any(each not in range(len(result)) for each in picked):
+        return result
+    return [each if place in picked else None for place, each in enumerate(result)]
 
 
 def _functional(target: Any) -> torch._ops.OpOverload:
