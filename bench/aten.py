@@ -1,5 +1,8 @@
 """Aten nodes beside the same calls in PyTorch: what a node costs more, and models with a heavy one among standard ones.
 
+The models are two that people would deploy, and four that are little more than the node: it stands between two linear
+layers, so that the threads of ONNX Runtime and those of libtorch take turns every few milliseconds.
+
 What a node costs is the difference between a model with a chain of nodes and one with a single node, for each of the
 others; ONNX Runtime's own overhead of a run is not in it. Bursts of calls, the contenders in turns, in one process;
 between the bursts there is a pause, in which the threads of the one before come to rest.
@@ -20,6 +23,7 @@ import onnxruntime
 import torch
 from bound import Bound
 from results import interleaved, median, table, write_section
+from torchvision.models import resnet18
 
 import opbridge
 
@@ -111,13 +115,69 @@ def mixed() -> dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...], str]]:
     }
 
 
-def mixed_rows(runs: int, burst: float) -> list[list[str]]:
+class SecondOrder(torch.nn.Module):
+    """A classifier by the square root of the covariance of its features (Li et al., arXiv 1703.08050)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.features = torch.nn.Sequential(*list(resnet18().children())[:-2], torch.nn.Conv2d(512, width, 1))
+        self.classify = torch.nn.Linear(width * width, 1000)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        features = self.features(x).flatten(2)
+        features = features - features.mean(2, keepdim=True)
+        values, vectors = torch.linalg.eigh(features @ features.transpose(1, 2) / features.shape[2])
+        root = (vectors * (values.clamp(min=0) + 1e-3).sqrt().unsqueeze(1)) @ vectors.transpose(1, 2)
+        return self.classify(root.flatten(1))
+
+
+class Activated(torch.nn.Module):
+    """resnet18 with a function after its first stage."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        stages = list(resnet18().children())
+        self.function = function
+        self.before = torch.nn.Sequential(*stages[:5])
+        self.after = torch.nn.Sequential(*stages[5:-1], torch.nn.Flatten(), stages[-1])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.after(self.function(self.before(x)))
+
+
+def deployed() -> dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...], str]]:
+    images = torch.randn(2, 3, 224, 224)
+    return {
+        "resnet18, linalg.eigh of its features' covariance, 2x256x256": (
+            SecondOrder(256),
+            (images,),
+            "aten::_linalg_eigh",
+        ),
+        "resnet18, special_bessel_j0 of 2x64x56x56": (
+            Activated(torch.special.bessel_j0),
+            (images,),
+            "aten::special_bessel_j0",
+        ),
+    }
+
+
+def model_rows(
+    models: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...], str]], runs: int, burst: float
+) -> list[list[str]]:
     rows = []
-    for name, (model, args, operator) in mixed().items():
+    for name, (model, args, operator) in models.items():
         model.eval()
-        aten = session(model, args, operator, THREADS)
-        taken = seconds({"eager": lambda m=model, a=args: m(*a), "aten": aten}, runs, burst)
+        contenders = {"eager": lambda m=model, a=args: m(*a), "aten": session(model, args, operator, THREADS)}
+        if isinstance(model, Mixed):
+            rest = Mixed(lambda x: x, 0)
+            rest.before, rest.after = model.before, model.after
+            contenders |= {
+                "rest eager": lambda m=rest, a=args: m(*a),
+                "rest": session(rest, args, operator, THREADS),
+            }
+        taken = seconds(contenders, runs, burst)
         row = [name, ms(taken["eager"]), ms(taken["aten"]), f"{taken['aten'] / taken['eager']:.2f}"]
+        row += [ms(taken[each]) for each in ("rest eager", "rest") if each in taken]
         print(" | ".join(row), flush=True)
         rows.append(row)
     return rows
@@ -169,12 +229,16 @@ def main() -> None:
     torch.set_num_threads(1)
     cost = cost_rows(runs, burst)
     torch.set_num_threads(THREADS)
-    threads = mixed_rows(runs, 4 * burst)  # the threads of one contender are in the way of the next one's first calls
+    burst *= 4  # the threads of one contender are in the way of the next one's first calls
+    models, mixes = model_rows(deployed(), runs, burst), model_rows(mixed(), runs, burst)
+    columns = ["eager PyTorch", "ONNX Runtime with an aten node", "ratio"]
     body = (
         f"Medians of {runs} bursts, in turns in one process. One thread, us a call, from a chain of {CHAIN} nodes:\n\n"
         + table(["call", "eager PyTorch", "aten node", "more"], cost)
-        + f"\n\nA heavy call between two linear layers with relu, {THREADS} threads, ms a run:\n\n"
-        + table(["heavy call", "eager PyTorch", "ONNX Runtime with an aten node", "ratio"], threads)
+        + f"\n\nModels with a heavy call, {THREADS} threads, ms a run:\n\n"
+        + table(["model", *columns], models)
+        + f"\n\nA heavy call between linear layers with relu, {THREADS} threads, ms a run; then the layers alone:\n\n"
+        + table(["heavy call", *columns, "layers, eager", "layers, ONNX Runtime"], mixes)
     )
     if options.quick:
         print(f"\n{body}")
