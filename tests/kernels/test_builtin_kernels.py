@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import os
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -98,6 +100,19 @@ def test_sampling_equals_pytorch_where_coordinates_are_no_numbers(dims: int, pad
                 align,
             )
             torch.testing.assert_close(OPS.grid_sample(x, grid, mode, padding, align), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("channels", [3, 20, 64])
+def test_sampling_is_the_same_however_it_is_shared_out(channels: int) -> None:
+    """Many images: each core takes whole blocks of channels. One: the cores share the points."""
+    batch = 4 * (os.cpu_count() or 1)
+    x, grid = torch.randn(batch, channels, 9, 9), torch.rand(batch, 15, 13, 2) * 2.4 - 1.2
+    for mode, padding in itertools.product(range(3), range(3)):
+        apart = [
+            OPS.grid_sample(image[None], points[None], mode, padding, False)
+            for image, points in zip(x, grid, strict=True)
+        ]
+        torch.testing.assert_close(OPS.grid_sample(x, grid, mode, padding, False), torch.cat(apart), rtol=0, atol=0)
 
 
 @pytest.mark.torchvision

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 from kernels.cases import Case, Refused
 from kernels.references.grid_sample import grid_sample
@@ -24,6 +26,11 @@ def random_cases(seed: int) -> list[Case]:
         result = np.maximum(result, 1)
     if seed % 20 == 0 and dims == 2:
         channels, result = random.choice([1, 2, 3]), np.array([13, 11])  # more than a tile
+    if seed % 20 == 7:
+        batch, channels = (
+            4 * (os.cpu_count() or 1),
+            random.choice([3, 20]),
+        )  # blocks enough for each core to take whole ones
     x = random.standard_normal((batch, channels, *sizes))
     # In all element types the same points: sixteenths.
     grid = np.round((random.random((batch, *result, dims)) * 2 - 1) * random.choice([1, 1.25, 4]) * 16) / 16
