@@ -46,7 +46,7 @@ template <class T>
 class Overlaps {
   public:
     using A = accumulate_t<T>;
-    static constexpr int64_t grain = 8192;
+    static constexpr int64_t grain = 256;
 
     // Box i is at boxes[i * stride]. `least` is added to every union.
     Overlaps(const T* boxes, int64_t stride, float threshold, double least)
