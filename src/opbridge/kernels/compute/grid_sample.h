@@ -90,14 +90,13 @@ struct SumPlane {
 };
 
 // The points of one channel that stands alone: a vector of them at a time, as nobody else reads their places and weights.
-template <int Dims, Interpolation Mode, class T>
+template <int Dims, Interpolation Mode, class A>
 struct SamplePlane {
-    using A = accumulate_t<T>;
     const GridSampleArguments& args;
     int64_t count;
     const A* grid;  // (count, Dims), width first
-    const T* from;
-    T* to;
+    const A* from;
+    A* to;
 
     template <int Bytes>
     OPBRIDGE_INLINE void run() const {
@@ -113,24 +112,33 @@ struct SamplePlane {
         constexpr int64_t lanes = Bytes / static_cast<int>(sizeof(A));
         const AxisOf<A> x(args.in[2], 1, args.align_corners), y(args.in[1], args.in[2], args.align_corners);
         const AxisOf<A> z(args.in[0], args.in[1] * args.in[2], args.align_corners);
-        int64_t p = 0;
-        for (; p + lanes <= count; p += lanes) points<Bytes, How, lanes>(x, y, z, p);
-        for (; p < count; ++p) points<sizeof(A), How, 1>(x, y, z, p);
+        // One call for all points, so that it is compiled once: the last vector has some of them again, and a lone one is filled up.
+        A coordinates[lanes * Dims] = {}, results[lanes];
+        const bool lone = count < lanes;
+        if (lone) std::copy(grid, grid + count * Dims, coordinates);
+        const A* first = lone ? coordinates : grid;
+        A* result = lone ? results : to;
+        const int64_t last = lone ? 0 : count - lanes;
+        for (int64_t p = 0; p < last + lanes; p += lanes) {
+            const int64_t at = std::min(p, last);
+            points<lanes, How>(x, y, z, first + at * Dims, result + at);
+        }
+        if (lone) std::copy(results, results + count, to);
     }
 
-    template <int Bytes, Padding How, int64_t Points>
-    OPBRIDGE_INLINE void points(const AxisOf<A> x, const AxisOf<A> y, const AxisOf<A> z, int64_t p) const {
+    template <int64_t Points, Padding How>
+    OPBRIDGE_INLINE void points(const AxisOf<A> x, const AxisOf<A> y, const AxisOf<A> z, const A* first, A* result) const {
         AxisTaps<A, Points> axes[Dims];
-        along<How, Points>(x, 0, p, axes[0]);
-        along<How, Points>(y, 1, p, axes[1]);
-        if constexpr (Dims == 3) along<How, Points>(z, 2, p, axes[2]);
-        SumPlane<Dims, axis_taps<Mode>, T, Points>{axes, Points, from, to + p}.template points<Bytes>(0);
+        along<Points, How>(x, 0, first, axes[0]);
+        along<Points, How>(y, 1, first, axes[1]);
+        if constexpr (Dims == 3) along<Points, How>(z, 2, first, axes[2]);
+        constexpr int bytes = static_cast<int>(Points * sizeof(A));
+        SumPlane<Dims, axis_taps<Mode>, A, Points>{axes, Points, from, result}.template points<bytes>(0);
     }
 
-    template <Padding How, int64_t Points>
-    OPBRIDGE_INLINE void along(const AxisOf<A> axis, int d, int64_t p, AxisTaps<A, Points>& taps) const {
+    template <int64_t Points, Padding How>
+    OPBRIDGE_INLINE void along(const AxisOf<A> axis, int d, const A* first, AxisTaps<A, Points>& taps) const {
         A coordinates[Points];
-        const A* first = grid + p * Dims;
         if constexpr (Dims == 2) {
             load_alternate<Points>(coordinates, first, d);
         } else {
@@ -216,26 +224,23 @@ class Tiles {
   public:
     using A = accumulate_t<T>;
 
-    Tiles(const GridSampleArguments& args, const T* grid) : args_(args), grid_(grid), axes_(Dims), taps_(1), converted_(tile * Dims) {}
+    Tiles(const GridSampleArguments& args, const T* grid) : args_(args), grid_(grid), axes_(Dims), taps_(1), converted_(std::is_same_v<T, A> ? 0 : tile * Dims) {}
 
     int64_t image = 0, first = 0, count = 0;  // where the tile is
 
-    // The tile's part of the grid.
-    const A* coordinates(int64_t item) {
+    void move_to(int64_t item) {
         const int64_t points = args_.out_points();
         const int64_t tiles = ceil_divide(points, tile);
         image = item / tiles;
         first = item % tiles * tile;
         count = std::min(tile, points - first);
         const T* from = grid_ + (image * points + first) * Dims;
-        if constexpr (std::is_same_v<T, A>) return from;
-        for (int64_t i = 0; i < count * Dims; ++i) converted_[i] = static_cast<A>(from[i]);
-        return converted_;
-    }
-
-    void move_to(int64_t item) {
-        const A* grid = coordinates(item);
-        at_full_width(FindAxes<Dims, Mode, A>{args_, count, grid, axes_.data()});
+        if constexpr (std::is_same_v<T, A>) {
+            find(from);
+        } else {
+            for (int64_t i = 0; i < count * Dims; ++i) converted_[i] = static_cast<A>(from[i]);
+            find(converted_);
+        }
     }
 
     const AxisTaps<A>* axes() const { return axes_.data(); }
@@ -246,6 +251,8 @@ class Tiles {
     }
 
   private:
+    void find(const A* coordinates) { at_full_width(FindAxes<Dims, Mode, A>{args_, count, coordinates, axes_.data()}); }
+
     const GridSampleArguments& args_;
     const T* grid_;
     Buffer<AxisTaps<A>> axes_;
@@ -279,18 +286,25 @@ void sample_planes(const GridSampleArguments& args, const T* input, const T* gri
     parallel(args.batch * ceil_divide(points, tile), 1, [&](int64_t begin, int64_t end) {
         Tiles<Dims, Mode, T> tiles(args, grid);
         for (int64_t item = begin; item < end; ++item) {
-            if (args.channels == 1) {
-                const auto* coordinates = tiles.coordinates(item);
-                at_full_width(SamplePlane<Dims, Mode, T>{args, tiles.count, coordinates, input + tiles.image * args.in_points(),
-                                                         output + tiles.image * points + tiles.first});
-                continue;
-            }
             tiles.move_to(item);
             for (int64_t c = 0; c < args.channels; ++c) {
                 const int64_t plane = tiles.image * args.channels + c;
                 at_full_width(SumPlane<Dims, axis_taps<Mode>, T>{tiles.axes(), tiles.count, input + plane * args.in_points(),
                                                                  output + plane * points + tiles.first});
             }
+        }
+    });
+}
+
+// Images of one channel.
+template <int Dims, Interpolation Mode, class A, class Parallel>
+void sample_single_planes(const GridSampleArguments& args, const A* input, const A* grid, A* output, Parallel&& parallel) {
+    const int64_t points = args.out_points(), tiles = ceil_divide(points, tile);
+    parallel(args.batch * tiles, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) {
+            const int64_t image = item / tiles, first = item % tiles * tile, at = image * points + first;
+            at_full_width(SamplePlane<Dims, Mode, A>{args, std::min(tile, points - first), grid + at * Dims,
+                                                     input + image * args.in_points(), output + at});
         }
     });
 }
@@ -366,6 +380,9 @@ void sample_blocks(const GridSampleArguments& args, const T* input, const T* gri
 template <int Dims, Interpolation Mode, class T, class Parallel>
 void sample(const GridSampleArguments& args, const T* input, const T* grid, T* output, accumulate_t<T>* scratch, Parallel&& parallel) {
     using A = accumulate_t<T>;
+    if constexpr (std::is_same_v<T, A>) {
+        if (args.channels == 1) return sample_single_planes<Dims, Mode>(args, input, grid, output, parallel);
+    }
     if (!by_blocks(args)) return sample_planes<Dims, Mode>(args, input, grid, output, parallel);
     if (is_narrow<A>(args.channels)) return sample_blocks<Dims, Mode, narrow_block>(args, input, grid, output, scratch, parallel);
     sample_blocks<Dims, Mode, wide_block<A>>(args, input, grid, output, scratch, parallel);
