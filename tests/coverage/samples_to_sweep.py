@@ -77,6 +77,7 @@ GOOD = [
     _one("relu", lambda x: torch.relu(x) * 2, variant="doubled"),
     _one("cat", torch.cat, _in_lists),
     _one("dropout", lambda x: F.dropout(x, 0.3, True)),
+    _one("seldom", lambda x: (torch.rand_like(x[0, :2]) < 0.15).float()),
     _one("empty", lambda x: torch.empty_like(x), undefined="nothing was written to it"),
     _one("split", lambda x: (x[:1], [x[1:], None])),
     _one("arange", lambda: torch.arange(5), lambda dtype: iter([Sample(())])),

@@ -8,13 +8,13 @@ import torch
 from opbridge.coverage.distribution import difference
 
 
-def told_apart(left, right):
+def told_apart(left, right, **options):
     generator = torch.Generator().manual_seed(1000)
 
     def expected(seed):
         return [left(torch.Generator().manual_seed(seed))]
 
-    return difference(expected, lambda: [right(generator)])
+    return difference(expected, lambda: [right(generator)], **options)
 
 
 def normal(mean=0.0, std=1.0, shape=(10,)):
@@ -76,3 +76,30 @@ def test_two_distributions(left, right):
 
 def test_rounding_does_not_tell_apart():
     assert told_apart(mask(0.3), mask(0.3, 1 + 1e-7)) == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_rounding_of_narrow_types(dtype):
+    def narrow(draw, scale=1.0):
+        return lambda generator: (draw(generator) * scale).to(dtype)
+
+    eps = torch.finfo(dtype).eps
+    assert told_apart(narrow(mask(0.3)), narrow(mask(0.3), 1 + eps)) == ""
+    assert told_apart(narrow(normal()), narrow(normal(), 1 + eps)) == ""
+    assert told_apart(narrow(mask(0.3)), narrow(mask(0.3), 1 + 9 * eps))
+    assert told_apart(narrow(normal()), narrow(normal(0.5)))
+    assert told_apart(narrow(normal(shape=(100,))), narrow(normal(0.3, shape=(100,))))
+    assert told_apart(narrow(mask(0.3)), narrow(mask(0.5)))
+
+
+def test_values_that_came_through_a_narrow_type():
+    assert told_apart(mask(0.3), mask(0.3, 1.001))
+    assert told_apart(mask(0.3), mask(0.3, 1.001), precision=torch.float16) == ""
+
+
+def test_whole_numbers_are_not_rounded():
+    def drawn(most):
+        return lambda generator: torch.randint(998, most, (6,), generator=generator)
+
+    assert told_apart(drawn(1001), drawn(1001), precision=torch.float16) == ""
+    assert told_apart(drawn(1001), drawn(1000), precision=torch.float16)

@@ -28,6 +28,7 @@ def tried(key, index=0, dtype="float32", db=DB, **settings):
         ("split", "values", "deterministic"),
         ("arange", "values", "deterministic"),
         ("dropout", "distribution", "random"),
+        ("seldom", "distribution", "random"),
         ("empty", "shape", "undefined"),
     ],
 )

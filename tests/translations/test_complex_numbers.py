@@ -45,7 +45,8 @@ NAMES = """
 
 FUNCTIONS = {name: lambda x, y, r, name=name: getattr(torch, name)(x) for name in NAMES.split()} | {
     "silu": lambda x, y, r: torch.nn.functional.silu(x),
-    "powers": lambda x, y, r: (x**2, x**3, x**-1, x**0.5, x**0, x**1.7, x ** (1 + 1j), 2**x),
+    "powers": lambda x, y, r: (x**2, x**3, x**-1, x**0.5, x**0, x**1, x**4, x**-2, x**-0.5, x**1.7, x**2.0),
+    "powers of and to numbers": lambda x, y, r: (x ** (1 + 1j), 2**x, 1**x, 1j**x),
     "power of tensors": lambda x, y, r: (x**y, x**r, r.abs() ** x),
 }
 
@@ -155,6 +156,49 @@ def test_large_and_small_numbers() -> None:
     numbers = torch.tensor([3e30 + 4e30j, 1e-30 - 1e-30j, 2 + 0j, -4 + 0j, 1e30j, -1e-25 + 0j])
     assert_all_match(table, numbers, rtol=1e-5, atol=0.0)
     assert_matches(torch.abs, torch.tensor([complex(0, 0), complex(torch.inf, 1), complex(-torch.inf, torch.inf)]))
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.5, torch.inf, -torch.inf, torch.nan]
+NUMBERS = (0, 1, 2, 3, 4, -1, -2, -3, 0.5, -0.5, 1.5, 2.0, 1j, 2 + 1j, 0j, torch.inf, -torch.inf, torch.nan)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_zeros_infinities_and_nan(dtype: torch.dtype) -> None:
+    z = torch.tensor([complex(x, y) for x in SPECIAL for y in SPECIAL], dtype=dtype)
+    table: dict[str, Any] = {
+        "functions": lambda z: (z.abs(), z.exp(), z.log(), z.sqrt(), z.rsqrt(), z.reciprocal(), z * z[:, None]),
+        "quotients": lambda z: z / z[:, None],
+        "powers": lambda z: z ** z[:, None],
+    }
+    for number in NUMBERS:
+        table[f"to {number}"] = lambda z, number=number: torch.pow(z, number)
+        table[f"of {number}"] = lambda z, number=number: torch.pow(number, z)
+    assert_all_match(table, z, rtol=1e-4, atol=2e-6)
+
+
+def test_powers_out_of_range_on_the_way() -> None:
+    z = torch.tensor([complex(89.0, 0.785), complex(88.8, -2.356), complex(-89.0, 2.0)])
+    assert z.real[:2].exp().isinf().all() and z.exp().isfinite().all()
+    assert_matches(torch.exp, z, rtol=1e-4, atol=1e-40)
+
+
+def test_no_elements() -> None:
+    """ONNX Runtime reduces nothing where it is told of a dimension counted from the end."""
+    x, y = pairs(0, 3), pairs(0, 3)
+    table: dict[str, Any] = {
+        "pointwise": lambda x, y: ((x - y).abs(), (x + y) / (x - y), (x - y) ** (x + y), torch.sgn(x - y)),
+        "compared": lambda x, y: torch.isclose(x, y, equal_nan=True),
+        "products": lambda x, y: (
+            x @ y.T,
+            x.T @ y,
+            y[:, :0].T @ x,
+            y[:, :2].T @ x,
+            torch.ones(2, 3, dtype=x.dtype) @ x.T,
+        ),
+        "batches": lambda x, y: (x[None] @ y.T[None], torch.ones(2, 4, 3, dtype=x.dtype) @ x.T.expand(2, 3, 0)),
+        "chain": lambda x, y: torch.linalg.multi_dot([x.T, y, torch.ones(3, 0, dtype=x.dtype), x[:, :2]]),
+    }
+    assert_all_match(table, x, y)
 
 
 def test_branches() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx_ir as ir
 import pytest
 import torch
@@ -18,7 +20,7 @@ PADDINGS = ("zeros", "border", "reflection")
 sample = torch.nn.functional.grid_sample
 
 
-def table(modes: tuple[str, ...] = MODES) -> dict[str, object]:
+def table(modes: tuple[str, ...] = MODES) -> dict[str, Any]:
     return {
         f"{mode} {padding} {corners}": lambda x, g, mode=mode, padding=padding, corners=corners: sample(
             x, g, mode, padding, corners
@@ -85,6 +87,95 @@ def test_volumes_before_opset_20_are_none_of_the_stock_exporters() -> None:
     volume, grid = (ir.Value(name=name, shape=ir.Shape([1] * 5)) for name in "xg")
     with pytest.raises(opbridge.TranslationError, match="grid_sample is a node that only opbridge.export makes"):
         sampler(volume, grid, 0, 0, False)
+
+
+FAR = [torch.nan, torch.inf, -torch.inf, 1e20, -1e20]
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_points_that_are_nowhere(rank: int, opset: int) -> None:
+    """onnxruntime alone takes them for the first pixel."""
+    image = torch.randn(2, 3, *[5] * rank)
+    grid = torch.rand(2, *[1] * (rank - 1), rank * len(FAR) + 1, rank) * 1.6 - 0.8
+    for place, value in enumerate(FAR):
+        for axis in range(rank):
+            grid[..., rank * place + axis, axis] = value
+    functions = table(MODES if rank == 2 else MODES[:2])
+    # How far 1e20 is, seen in a mirror, is a matter of rounding.
+    mirrored = {name: function for name, function in functions.items() if "reflection" in name}
+    others = {name: function for name, function in functions.items() if "reflection" not in name}
+    options = {"opset_version": opset, "rtol": 1e-4, "atol": 1e-4}
+    example = torch.rand_like(grid)
+    assert_all_match(others, image, example, others=[(image, grid)], **options)
+    near = grid[..., : rank * 3, :]
+    assert_all_match(mirrored, image, torch.rand_like(near), others=[(image, near)], **options)
+
+
+NARROW = [torch.float16, torch.bfloat16]
+
+
+def narrow(functions: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
+    """The same of inputs in a narrow type; numpy, which the runtime's inputs are, has no bfloat16."""
+    return {
+        name: lambda x, g, function=function: function(x.to(dtype), g.to(dtype)).float()
+        for name, function in functions.items()
+    }
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+@pytest.mark.parametrize("dtype", NARROW)
+def test_images_in_narrow_types(dtype: torch.dtype, opset: int) -> None:
+    """A place in a wide image has few digits, and the nearest pixel is another one."""
+    image, grid, far = torch.randn(2, 3, 5, 200), points(2, 9, 9, 2), points(2, 9, 9, 2, reach=20)
+    nearest, linear = (narrow(table((mode,)), dtype) for mode in ("nearest", "bilinear"))
+    assert_all_match(nearest, image, grid, others=[(image, far)], rtol=0.0, atol=0.0, opset_version=opset)
+    atol = 16 * torch.finfo(dtype).eps
+    assert_all_match(linear, image, grid, others=[(image, far)], rtol=0.0, atol=atol, opset_version=opset)
+    many = points(2, 90, 90, 2)
+    wide = sample(image, many.to(dtype).float(), "nearest", align_corners=False)
+    assert not torch.equal(wide.to(dtype), sample(image.to(dtype), many.to(dtype), "nearest", align_corners=False))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_volumes_in_narrow_types(dtype: torch.dtype) -> None:
+    volume, grid = torch.randn(2, 3, 5, 4, 70), points(2, 3, 4, 5, 3)
+    far = points(2, 3, 4, 5, 3, reach=10.0)
+    assert_all_match(narrow(table(("nearest",)), dtype), volume, grid, others=[(volume, far)], rtol=0.0, atol=0.0)
+    atol = 16 * torch.finfo(dtype).eps
+    linear = narrow(table(("bilinear",)), dtype)
+    assert_all_match(linear, volume, grid, others=[(volume, far)], rtol=0.0, atol=atol)
+
+
+def test_cubic_in_float16() -> None:
+    # torch rounds the cubic's coefficients too, which bfloat16 has hardly any digits for.
+    functions = narrow(table(("bicubic",)), torch.float16)
+    assert_all_match(functions, torch.randn(2, 3, 5, 200), points(2, 9, 9, 2), rtol=0.0, atol=0.04)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_far_points_and_single_pixels_in_narrow_types(dtype: torch.dtype) -> None:
+    functions = narrow(table(("bilinear", "nearest")), dtype)
+    assert_all_match(functions, torch.randn(2, 3, 1, 1), points(2, 5, 6, 2), rtol=0.02, atol=0.02)
+    assert_all_match(functions, torch.randn(2, 3, 1, 1, 1), points(2, 2, 3, 2, 3), rtol=0.02, atol=0.04)
+    grid = points(2, 5, 6, 2, reach=3e4).clamp(-6e4, 6e4)  # times the size, that is infinite in float16
+    some = {name: function for name, function in functions.items() if "border" in name}
+    assert_all_match(some, torch.randn(2, 3, 7, 40), grid, rtol=0.0, atol=0.0)
+
+
+def test_narrow_images_of_any_size() -> None:
+    def model(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        return sample(x.half(), g.half(), "nearest", "reflection", True).float()
+
+    assert_matches(
+        model,
+        torch.randn(2, 3, 7, 40),
+        points(2, 5, 6, 2),
+        dynamic_shapes=({2: Dim.DYNAMIC, 3: Dim.DYNAMIC}, {1: Dim.DYNAMIC}),
+        others=[(torch.randn(2, 3, 70, 200), points(2, 4, 6, 2))],
+        rtol=0.0,
+        atol=0.0,
+    )
 
 
 def test_any_batch() -> None:

@@ -112,6 +112,21 @@ def test_losses_of_numbers() -> None:
     assert_all_match(LOSSES, torch.randn(4, 5), torch.randn(4, 5), others=[(torch.randn(4, 5), torch.randn(4, 5))])
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_soft_margin_loss(reduction: str, dtype: torch.dtype) -> None:
+    def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        # As numbers that numpy has; bfloat16 is none of them.
+        return F.soft_margin_loss(x.to(dtype), y, reduction=reduction).double()
+
+    signs = torch.tensor([1, -1, 1, -1, 1])
+    rtol = 4 * torch.finfo(dtype).eps
+    small, large = torch.randn(5), torch.tensor([-3.0, 2.0, -11.5, 11.5, -13.0])  # e^11.5 is infinite in float16
+    assert_matches(loss, small, signs, others=[(large[:2].repeat(3)[:5], signs), (large, signs)], rtol=rtol, atol=0.0)
+    assert F.soft_margin_loss(large.half(), signs).isinf() and not F.soft_margin_loss(large, signs).isinf()
+    assert_matches(loss, small[:0], signs[:0])
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_ctc_loss(reduction: str, dtype: torch.dtype) -> None:

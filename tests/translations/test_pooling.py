@@ -143,6 +143,12 @@ def test_infinities_stay_in_their_segments():
     assert_matches(lambda x: F.adaptive_avg_pool2d(x, (3, 4)), _random(1, 1, 7, 5), others=[(x,)])
 
 
+def test_an_empty_batch():
+    x = torch.randn(0, 3, 5, 5)
+    assert_matches(lambda x: F.adaptive_max_pool2d(x, (2, 2), return_indices=True), x)
+    assert_matches(lambda x, s: torch.ops.aten.fractional_max_pool2d(x, [2, 2], [2, 2], s), x, torch.rand(0, 3, 2))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_fractional(dtype):
     samples, others = torch.rand(2, 3, 2, dtype=dtype), torch.rand(2, 3, 2, dtype=dtype)

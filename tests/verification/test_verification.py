@@ -264,6 +264,19 @@ def test_random_outputs_are_compared_in_shape_and_dtype(tmp_path: Path) -> None:
     assert not opbridge.verify(saved(tmp_path, wrong), Noisy().train(), example).ok
 
 
+def test_a_random_output_that_two_seeds_may_give_alike(tmp_path: Path) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return (torch.rand_like(x) < 0.15).float()
+
+    torch.manual_seed(0)
+    first = model(torch.ones(2))
+    torch.manual_seed(1)
+    assert torch.equal(first, model(torch.ones(2)))
+    path = saved(tmp_path, "(float[2] x) => (float[2] y) { y = Neg(x) }")
+    found = opbridge.verify(path, model, (torch.ones(2),))
+    assert found.ok and found.random == ("y",)
+
+
 def test_the_second_eager_run_is_made_only_where_something_differs(tmp_path: Path) -> None:
     calls: list[int] = []
 

@@ -17,11 +17,17 @@ _FREQUENT = 40
 """A value that was drawn so often, by one source alone, tells them apart: by chance this happens once in 2^39 times."""
 _MOST_ELEMENTS = 256
 _ROUNDING = 4e-6
-"""Values that differ by less, in units of the greatest one, count as equal."""
+"""What rounding may do to a value, in units of the greatest one."""
+_ROUNDINGS = 4
+"""The same in units of eps, where that is more: in float16 and bfloat16."""
 
 
 def difference(
-    expected: Callable[[int], Sequence[torch.Tensor]], actual: Callable[[], Sequence[torch.Tensor]], runs: int = _RUNS
+    expected: Callable[[int], Sequence[torch.Tensor]],
+    actual: Callable[[], Sequence[torch.Tensor]],
+    runs: int = _RUNS,
+    *,
+    precision: torch.dtype | None = None,
 ) -> str:
     """What tells two sources apart; "" where nothing does.
 
@@ -33,20 +39,37 @@ def difference(
        values at once, and element by element, which sees parameters that vary from one element to the next. Either is
        held against what it is when the same runs are dealt out to the two sources at random, so that values within one
        run may depend on each other as they like.
+    3. What tells them apart has to do so in as many further runs: once in some hundred times chance does it.
+
+    Neither counts what would be gone if each value of one of them were moved by what rounding may do to it.
 
     Args:
         expected: Gives the outputs for a seed.
         actual: Gives the outputs of a further run.
         runs: How many runs of each.
+        precision: The coarsest floating dtype that the values were computed through; None: their own.
     """
-    left = [[_flat(tensor) for tensor in expected(seed)] for seed in range(runs)]
-    right = [[_flat(tensor) for tensor in actual()] for _ in range(runs)]
-    for position, (first, second) in enumerate(zip(zip(*left, strict=True), zip(*right, strict=True), strict=True)):
+    roundings = [_rounding(tensor.dtype, precision) for tensor in expected(0)]
+    reason = ""
+    for seeds in (range(runs), range(runs, 2 * runs)):
+        reason = _difference([expected(seed) for seed in seeds], [actual() for _ in seeds], roundings)
+        if not reason:
+            break
+    return reason
+
+
+def _difference(
+    left: Sequence[Sequence[torch.Tensor]], right: Sequence[Sequence[torch.Tensor]], roundings: Sequence[float]
+) -> str:
+    runs = len(left)
+    flat = [[[_flat(tensor) for tensor in outputs] for outputs in side] for side in (left, right)]
+    by_output = zip(zip(*flat[0], strict=True), zip(*flat[1], strict=True), strict=True)
+    for position, (first, second) in enumerate(by_output):
         if len({values.size for values in (*first, *second)}) > 1 or first[0].size == 0:
             continue  # the size is random too: there are no elements to hold against each other
-        reason = _told_apart(np.stack([*first, *second]), runs)
+        reason = _told_apart(np.stack([*first, *second]), runs, roundings[position])
         if reason:
-            return f"output {position} is random, and {reason} ({runs} runs of each)"
+            return f"output {position} is random, and {reason} ({runs} runs of each, twice)"
     return ""
 
 
@@ -56,41 +79,64 @@ def _flat(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().reshape(-1).double().nan_to_num(nan=np.finfo(np.float64).max).numpy()
 
 
-def _told_apart(values: np.ndarray, runs: int) -> str:
+def _rounding(dtype: torch.dtype, precision: torch.dtype | None) -> float:
+    """What rounding may do to a value of a dtype, in units of the greatest one."""
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return _ROUNDING
+    return max(_ROUNDING, *(_ROUNDINGS * torch.finfo(each).eps for each in (dtype, precision or dtype)))
+
+
+def _told_apart(values: np.ndarray, runs: int, rounding: float) -> str:
     """Args:
     values: One row a run, PyTorch's first.
     """
     generator = np.random.default_rng(0)
     if values.shape[1] > _MOST_ELEMENTS:
         values = values[:, generator.choice(values.shape[1], _MOST_ELEMENTS, replace=False)]
-    size = float(np.abs(values[np.abs(values) < 1e300]).max(initial=0.0))
+    reach = rounding * float(np.abs(values[np.abs(values) < 1e300]).max(initial=0.0))
     is_left = np.arange(2 * runs) < runs
     for columns, what in ((values.T, "an element's values"), (values.reshape(1, -1), "its values")):
         order = np.argsort(columns, axis=1, kind="stable")
         ordered = np.take_along_axis(columns, order, axis=1)
         runs_of = order if columns.shape[0] > 1 or values.shape[1] == 1 else order // values.shape[1]
-        ends = np.ones(ordered.shape, bool)
-        ends[:, :-1] = ordered[:, 1:] - ordered[:, :-1] > _ROUNDING * size
         if runs_of is order:
-            often = _one_sided(is_left[order], ends)
+            often = max(_one_sided(*row, reach) for row in zip(ordered, is_left[order], strict=True))
             if often:
                 return f"one of the two draws a value {often} times that the other never draws"
-        signs = np.where(is_left, 1.0, -1.0) * columns.shape[0] / (runs * values.shape[1])
-        observed = _distance(signs[runs_of], ends)
-        chance = max(_distance(generator.permutation(signs)[runs_of], ends) for _ in range(_RELABELLINGS))
+        near = np.stack([np.searchsorted(row, row + reach, side="right") - 1 for row in ordered])
+        observed = _distance(is_left[runs_of], near)
+        chance = max(_distance(generator.permutation(is_left)[runs_of], near) for _ in range(_RELABELLINGS))
         if observed > _MARGIN * chance and observed > 1e-9:
             return f"{what} are distributed otherwise: distance {observed:.2f}, by chance at most {chance:.2f}"
     return ""
 
 
-def _one_sided(is_left: np.ndarray, ends: np.ndarray) -> int:
-    """How often the most frequent value was drawn that only one source draws; 0 where that is not often."""
-    total = np.diff(np.flatnonzero(ends), prepend=-1)
-    left = np.diff(np.cumsum(is_left)[ends.reshape(-1)], prepend=0)
-    alone = total[((left == 0) | (left == total)) & (total >= _FREQUENT)]
-    return int(alone.max(initial=0))
+def _one_sided(ordered: np.ndarray, is_left: np.ndarray, reach: float) -> int:
+    """How often the most frequent value was drawn that only one source draws; 0 where that is not often.
+
+    Args:
+        ordered: An element's values, the smallest first.
+        is_left: Which of them are PyTorch's.
+        reach: Values this close count as one, and so does what the other source draws this close to them.
+    """
+    start, end = np.searchsorted(ordered, ordered), np.searchsorted(ordered, ordered + reach, side="right")
+    low = np.searchsorted(ordered, ordered - reach)
+    high = np.searchsorted(ordered, ordered + 2 * reach, side="right")
+    left = np.concatenate([[0], np.cumsum(is_left)])
+    right = np.arange(left.size) - left
+    alone = [(own[end] - own[start])[other[high] == other[low]] for own, other in ((left, right), (right, left))]
+    often = int(np.concatenate(alone).max(initial=0))
+    return often if often >= _FREQUENT else 0
 
 
-def _distance(weights: np.ndarray, ends: np.ndarray) -> float:
-    """The largest distance between two empirical distributions, in any row."""
-    return float(np.abs(np.where(ends, np.cumsum(weights, axis=1), 0.0)).max())
+def _distance(is_left: np.ndarray, near: np.ndarray) -> float:
+    """The largest distance between two empirical distributions, in any row, that moving the values does not close.
+
+    Args:
+        is_left: For each row of ordered values, which of them are PyTorch's; as many are as are not.
+        near: For each value, the place of the last one that it may be moved to.
+    """
+    left = np.cumsum(is_left, axis=1)
+    right = np.arange(1, is_left.shape[1] + 1) - left
+    gaps = (below - np.take_along_axis(above, near, axis=1) for below, above in ((left, right), (right, left)))
+    return float(max(gap.max() for gap in gaps)) * 2 / is_left.shape[1]

@@ -112,17 +112,22 @@ def divide(x: Any, y: Any) -> Any:
         y = number(y, x)
     if is_number(x):
         x = number(x, y)
-    # Both are made small first, as torch does it: squares of large numbers have no place in the type.
-    size = op.ReduceMax(op.Abs(y), [-1], keepdims=1)
-    y = y / size
+    # As torch does it, also where a part is 0, infinite or nan: no square leaves the type's range on the way.
     real, imaginary = unjoined(y)
-    top = real * x - imaginary * turned(x)
-    return top / (op.ReduceSumSquare(y, [-1], keepdims=1) * size)
+    sizes = op.Abs(real), op.Abs(imaginary)
+    is_real = sizes[0] >= sizes[1]
+    larger, smaller = op.Where(is_real, real, imaginary), op.Where(is_real, imaginary, real)
+    ratio, one = smaller / larger, const(1, x.dtype)
+    top = op.Where(is_real, one, ratio) * x - op.Where(is_real, ratio, one) * turned(x)
+    return op.Where(op.Max(*sizes) == 0.0, x / sizes[0], top / (larger + smaller * ratio))
 
 
 def magnitude(x: Any) -> Any:
-    """The absolute values, without overflow on the way."""
-    axis = [len(x.shape) - 1] if x.shape is not None else [-1]
+    """The absolute values, without overflow on the way; that of an infinite part beside a nan is infinite."""
+    real, imaginary = parts(op.Abs(x))
     limits = np.finfo(x.dtype.numpy())
-    size = op.Clip(op.ReduceMax(op.Abs(x), axis, keepdims=1), const(limits.tiny, x.dtype), const(limits.max, x.dtype))
-    return op.ReduceL2(x / size, axis, keepdims=0) * op.Squeeze(size, axis)
+    size = op.Clip(op.Max(real, imaginary), const(limits.tiny, x.dtype), const(limits.max, x.dtype))
+    is_infinite = op.Or(op.IsInf(real), op.IsInf(imaginary))
+    real, imaginary = real / size, imaginary / size
+    length = op.Sqrt(real * real + imaginary * imaginary) * size
+    return op.Where(is_infinite, const(np.inf, x.dtype), length)

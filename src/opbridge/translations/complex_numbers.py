@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from onnxscript import opset18 as op
 
 from opbridge.registry import translation
@@ -22,6 +23,7 @@ from opbridge.translations._complex import (
     scaled,
     shaped,
     turned,
+    unjoined,
 )
 from opbridge.translations.elementwise_pairs import atan2, copysign
 
@@ -235,17 +237,21 @@ def rsqrt(self):
 @translation("aten::pow.Tensor_Tensor", "aten::pow.Tensor_Scalar", "aten::pow.Scalar", complex=True)
 def pow_(self, exponent):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    if (is_number(exponent) and exponent == 0) or (is_number(self) and self == 1):
+        tensor = exponent if is_number(self) else self
+        return op.Expand(number(1, tensor), op.Shape(tensor))
     if is_number(exponent):
-        if exponent == 0:
-            return self * const(0, self.dtype) + number(1, self)
-        if exponent == 0.5:
-            return _sqrt(self)
-        if isinstance(exponent, int) and 0 < abs(exponent) <= 4:
+        # Those that torch computes in other ways than by its general one, which differ for 0, infinity and nan.
+        if exponent == 1:
+            return self
+        if exponent in (0.5, -0.5):
+            return _sqrt(self) if exponent == 0.5 else divide(1, _sqrt(self))
+        if exponent in (2, 3, -1, -2):
             power = self
-            for _ in range(abs(exponent) - 1):
+            for _ in range(int(abs(exponent)) - 1):
                 power = multiply(power, self)
-            return power if exponent > 0 else divide(1, power)
-        return _power(self, exponent)
+            return power if exponent in (2, 3) else divide(1, power)
+        return _power(self, number(exponent, self))
     return _power(_pair(self, exponent), exponent)
 
 
@@ -359,9 +365,14 @@ def _unturned(x: Any) -> Any:
 
 
 def _exp(z: Any) -> Any:
+    """exp z as C has it: real for real z, also where e^x is infinite, and 0 or infinite where x alone decides that."""
     x, y = parts(z)
-    size = op.Exp(x)
-    return join(size * op.Cos(y), size * op.Sin(y))
+    # In two steps, as e^x may leave the type's range where e^x cos y does not.
+    half = op.Exp(x * 0.5)
+    is_decided = op.And(op.IsInf(x), op.Not(op.Abs(y) < np.inf))
+    cosine = op.Where(is_decided, const(1, z.dtype), op.Cos(y))
+    sine = op.Where(is_decided, const(0, z.dtype), op.Sin(y))
+    return join(half * cosine * half, op.Where(y == 0.0, y, half * sine * half))
 
 
 def _log(z: Any) -> Any:
@@ -373,18 +384,39 @@ def _sqrt(z: Any) -> Any:
     x, y = parts(z)
     near = op.Sqrt((op.Abs(x) + magnitude(z)) * 0.5)
     far = op.Where(near == 0.0, y, y / (near * 2.0))
-    is_left = x < 0.0
-    return join(op.Where(is_left, op.Abs(far), near), op.Where(is_left, copysign(near, y), far))
+    is_left, is_infinite = x < 0.0, op.IsInf(y)
+    real = op.Where(is_infinite, op.Abs(y), op.Where(is_left, op.Abs(far), near))
+    return join(real, op.Where(is_infinite, y, op.Where(is_left, copysign(near, y), far)))
 
 
 def _power(z: Any, exponent: Any) -> Any:
-    """exp(exponent * log z); the powers of 0 are 0, or 1 where the exponent is 0."""
-    power = _exp(multiply(_log(z), exponent))
-    is_zero = op.ReduceMax(op.Abs(z), [-1], keepdims=1) == 0.0
-    if is_number(exponent):
-        return op.Where(is_zero, const(0, z.dtype), power)
-    is_one = op.ReduceMax(op.Abs(exponent), [-1], keepdims=1) == 0.0
-    return op.Where(is_one, number(1, z), op.Where(is_zero, const(0, z.dtype), power))
+    """exp(exponent * log z) as C has it: a power of 0 is 0 or infinite or nan, as the exponent says."""
+    return _exp(_product(exponent, _log(z)))
+
+
+def _product(x: Any, y: Any) -> Any:
+    """The product by the rules of C: an infinite factor may make it infinite where both of its parts would be nan."""
+    real, imaginary = unjoined(x)
+    first, second = real * y, imaginary * turned(y)
+    product = first + second
+    has_infinity = [_either(op.IsInf(each)) for each in (x, y)]
+    is_infinite = op.Or(op.Or(*has_infinity), _either(op.Or(op.IsInf(first), op.IsInf(second))))
+    is_lost = op.Not(_either(op.Not(op.IsNaN(product))))
+    directions = [_direction(each, has) for each, has in zip((x, y), has_infinity, strict=True)]
+    again = multiply(*directions) * const(np.inf, y.dtype)
+    return op.Where(op.And(is_lost, is_infinite), again, product)
+
+
+def _direction(z: Any, has_infinity: Any) -> Any:
+    """An infinite number as one of size 1 that points the same way; nan counts as 0."""
+    zero = const(0, z.dtype)
+    finite = op.Where(op.Or(has_infinity, op.IsNaN(z)), zero, z)
+    return op.Where(op.IsInf(z), op.Sign(z), finite)
+
+
+def _either(flags: Any) -> Any:
+    """Whether something holds for one of the parts; the last dimension stays, with size 1."""
+    return op.Or(*op.Split(flags, num_outputs=2, axis=-1))
 
 
 def _sinh(z: Any) -> Any:

@@ -11,6 +11,7 @@ from opbridge.registry import translation
 from opbridge.translations._common import size
 from opbridge.translations._complex import conjugate, join, multiply, parts, rank, scaled, turned
 from opbridge.translations._einsum import einsum as build_einsum
+from opbridge.translations._sizes import reshape
 
 
 @translation("aten::matmul", "aten::mm", "aten::bmm", "aten::mv", complex=True)
@@ -81,10 +82,11 @@ def _matmul(x: Any, y: Any) -> Any:
     inner = size(x, -2) * 2
     across = 1 if columns == 1 else size(y, -2)
     left = op.Reshape(x, [*[0] * (rows - 1), inner])
+    batch = [size(y, each) for each in range(columns - 2)]
     y = op.Unsqueeze(y, [1]) if columns == 1 else y
     axis = max(columns, 2) - 1  # between the dimension that is summed over and the columns
     right = op.Concat(op.Unsqueeze(y, [axis]), op.Unsqueeze(turned(y), [axis]), axis=axis)
-    right = op.Reshape(right, [*[0] * (max(columns, 2) - 2), inner, across * 2])
+    right = reshape(right, [*batch, inner, across * 2])
     product = op.MatMul(left, right)
     kept = max(rows, columns) - 1 if rows > 1 else max(columns, 2) - 2
     if columns == 1:

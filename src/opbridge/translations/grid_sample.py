@@ -10,8 +10,9 @@ from onnxscript import opset18 as op
 from onnxscript import opset20
 
 from opbridge.registry import translation
-from opbridge.translations._common import const, size
+from opbridge.translations._common import HALVES, const, size
 from opbridge.translations._kernels import kernel
+from opbridge.translations._narrow_grid import sampled_narrow
 
 _MODES = ("linear", "nearest", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -21,6 +22,8 @@ _PADDINGS = ("zeros", "border", "reflection")
 def grid_sampler_18(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
     """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode,
     bool align_corners) -> Tensor"""
+    if input.dtype in HALVES:
+        return sampled_narrow(grid_sampler_18, input, grid, interpolation_mode, padding_mode, align_corners)
     mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
     if (mode, padding) == ("nearest", "reflection"):
         return _nearest_reflected(input, grid, align_corners)
@@ -33,20 +36,25 @@ def grid_sampler_18(input, grid, interpolation_mode: int, padding_mode: int, ali
             padding_mode=padding_mode,
             align_corners=int(align_corners),
         )
-    grid = _in_reach(grid, mode, padding)
     renamed = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
-    return op.GridSample(input, grid, mode=renamed, padding_mode=padding, align_corners=int(align_corners))
+    near = _in_reach(grid, mode, padding, 2)
+    sampled = op.GridSample(input, near, mode=renamed, padding_mode=padding, align_corners=int(align_corners))
+    return _marked(sampled, grid, mode, padding, 2)
 
 
 @translation("aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", opset=20)
 def grid_sampler(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
     """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode,
     bool align_corners) -> Tensor"""
+    if input.dtype in HALVES:
+        return sampled_narrow(grid_sampler, input, grid, interpolation_mode, padding_mode, align_corners)
     mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
-    grid = _in_reach(grid, mode, padding)
     if (mode, padding) == ("nearest", "reflection"):
         return _nearest_reflected(input, grid, align_corners)
-    return opset20.GridSample(input, grid, mode=mode, padding_mode=padding, align_corners=int(align_corners))
+    rank = len(input.shape) - 2
+    near = _in_reach(grid, mode, padding, rank)
+    sampled = opset20.GridSample(input, near, mode=mode, padding_mode=padding, align_corners=int(align_corners))
+    return _marked(sampled, grid, mode, padding, rank)
 
 
 @translation("aten::affine_grid_generator")
@@ -83,13 +91,29 @@ def _centres(length: Any, align_corners: bool, dtype: ir.DataType) -> Any:
     return (steps * 2.0 + 1.0) / count - 1.0
 
 
-def _in_reach(grid: Any, mode: str, padding: str) -> Any:
-    """The grid, for padding with the border without what is outside: onnxruntime has no place for what int32 is short
-    of.
+_FAR = 16.0
+"""Nothing of an image is within the reach of a point that is so far outside, however few pixels it has."""
 
-    Cubic interpolation looks at the image's inside from outside, and onnxruntime minds no distance there.
+
+def _in_reach(grid: Any, mode: str, padding: str, rank: int) -> Any:
+    """The grid without points so far outside that onnxruntime has no place for them: it reads the first pixel there.
+
+    Infinite coordinates and those that are no numbers are where torch takes them to be, but see `_marked`.
     """
-    return op.Clip(grid, -1.0, 1.0) if padding == "border" and mode != "cubic" else grid
+    if padding == "reflection":
+        is_far, end = op.Not(op.Abs(grid) < np.inf), const(1, grid.dtype)
+        return grid if rank == 2 else op.Where(is_far, end, grid)
+    reach = 1.0 if padding == "border" and mode != "cubic" else _FAR
+    clipped = op.Clip(grid, -reach, reach)
+    is_image_border = rank == 2 and padding == "border"
+    return clipped if is_image_border else op.Where(op.IsNaN(grid), const(reach, grid.dtype), clipped)
+
+
+def _marked(sampled: Any, grid: Any, mode: str, padding: str, rank: int) -> Any:
+    """What was sampled, with nan where torch has it: its weights for an image come from the coordinates as they are."""
+    if rank != 2 or mode == "nearest" or (mode == "linear" and padding != "zeros"):
+        return sampled
+    return sampled + op.Unsqueeze(op.ReduceSum(grid * 0.0, [-1], keepdims=0), [1])
 
 
 def _nearest_reflected(input: Any, grid: Any, align_corners: bool) -> Any:
@@ -102,7 +126,7 @@ def _nearest_reflected(input: Any, grid: Any, align_corners: bool) -> Any:
     place: Any = None
     for axis, length in enumerate(lengths):
         at = op.Gather(grid, rank - 1 - axis, axis=rank + 1)
-        at = op.Cast(_mirrored(at, length, align_corners), to=ir.DataType.INT64)
+        at = op.Cast(_mirrored(at, length, align_corners, rank), to=ir.DataType.INT64)
         place = at if place is None else place * length + at
     flat = op.Reshape(place, [0, 1, -1])
     pixels = op.Reshape(input, [0, 0, -1])
@@ -111,10 +135,12 @@ def _nearest_reflected(input: Any, grid: Any, align_corners: bool) -> Any:
     return op.Reshape(picked, op.Concat(op.Shape(input, end=2), op.Shape(grid, start=1, end=-1), axis=0))
 
 
-def _mirrored(at: Any, length: Any, align_corners: bool) -> Any:
-    """A coordinate between -1 and 1 as the number of a pixel, mirrored at the border as often as it takes."""
+def _mirrored(at: Any, length: Any, align_corners: bool, rank: int) -> Any:
+    """A coordinate between -1 and 1 as the number of a pixel, mirrored at the border as often as it takes.
+
+    One that is infinite or no number is the first pixel of an image and the last of a volume.
+    """
     count = const(length, at.dtype) if isinstance(length, int) else op.CastLike(length, at)
-    at = op.Where(op.Abs(at) < float("inf"), at, const(-1, at.dtype))  # nan and inf mean the first pixel
     if align_corners:
         low, span = 0.0, count - 1.0
         pixel = (at + 1.0) / 2.0 * span
@@ -127,4 +153,5 @@ def _mirrored(at: Any, length: Any, align_corners: bool) -> Any:
     flips = op.Floor(distance / span_)
     is_even = op.Mod(flips, const(2, at.dtype), fmod=1) == 0.0
     inside = op.Where(is_even, extra + low, span_ - extra + low)
-    return op.Round(op.Max(op.Min(inside, count - 1.0), 0.0))
+    inside = op.Round(op.Max(op.Min(inside, count - 1.0), 0.0))
+    return op.Where(op.IsNaN(inside), const(0, at.dtype) if rank == 2 else count - 1.0, inside)

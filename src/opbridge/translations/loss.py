@@ -10,6 +10,8 @@ from onnxscript import opset18 as op
 
 from opbridge.registry import translation
 from opbridge.translations._common import FLOATS, const, size
+from opbridge.translations.elementwise import log1p
+from opbridge.translations.reduction import mean
 
 _MEAN, _SUM = 1, 2
 
@@ -87,6 +89,19 @@ def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction: int, lab
         return loss
     rows = op.Cast(op.Size(logs), to=logs.dtype) / op.CastLike(size(logs, axis), logs)
     return loss / rows
+
+
+@translation("aten::soft_margin_loss")
+def soft_margin_loss(self, target, reduction: int = _MEAN):
+    """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    # torch rounds each step to the type, where its decomposition does not: in float16 the power soon is infinite.
+    power = op.Exp(op.Neg(self) * op.CastLike(target, self))
+    power.shape, power.dtype = self.shape, self.dtype
+    loss = log1p(power)
+    loss.shape, loss.dtype = self.shape, self.dtype
+    if reduction == _MEAN:
+        return mean(loss)
+    return op.ReduceSum(loss, keepdims=0) if reduction == _SUM else loss
 
 
 @translation("aten::ctc_loss.Tensor", "aten::ctc_loss.IntList")

@@ -247,15 +247,22 @@ def adaptive_max_pool(self, output_size):
     order = [*range(lead), *outs, *(axis + 1 for axis in outs)]
     self = _flat_segments(op.Transpose(self, perm=order), rank)
     places = _flat_segments(op.Transpose(places, perm=[axis - lead for axis in order[lead:]]), rank)
-    best = op.ArgMax(self, axis=-1, keepdims=1)
-    index = op.GatherElements(op.Expand(places, op.Shape(self)), best, axis=-1)
-    return [op.ReduceMax(self, [-1], keepdims=0), op.Squeeze(index, [-1])]
+    return _best(self, op.Expand(places, op.Shape(self)), lead + rank)
+
+
+def _best(values: Any, places: Any, axis: int) -> list[Any]:
+    """The largest values along the last axis, and their places.
+
+    The axis is counted from the front: of nothing, ONNX Runtime reduces no axis that is counted from the end.
+    """
+    index = op.GatherElements(places, op.ArgMax(values, axis=axis, keepdims=1), axis=axis)
+    return [op.ReduceMax(values, [axis], keepdims=0), op.Squeeze(index, [axis])]
 
 
 def _flat_segments(value: Any, rank: int) -> Any:
     """The last `rank` dimensions as one."""
-    shape = op.Shape(value)
-    return op.Reshape(value, op.Concat(op.Slice(shape, [0], [-rank]), const([-1]), axis=0))
+    last = op.ReduceProd(op.Shape(value, start=-rank))
+    return op.Reshape(value, op.Concat(op.Shape(value, end=-rank), last, axis=0), allowzero=1)
 
 
 def _is(value: Any, number: int) -> bool:
@@ -324,8 +331,7 @@ def fractional_max_pool(self, kernel_size, output_size, random_samples):
         values = op.GatherElements(op.Reshape(x, [*lead, count(x, range(2, 2 + rank))]), places, axis=2)
         laid_out = [*lead, *output_size, prod(kernel_size)]
         values, places = op.Reshape(values, laid_out), op.Reshape(places, laid_out)
-        index = op.GatherElements(places, op.ArgMax(values, axis=-1, keepdims=1), axis=-1)
-        return [op.ReduceMax(values, [-1], keepdims=0), op.Squeeze(index, [-1])]
+        return _best(values, places, 2 + rank)
 
     return with_batch(self, rank + 2, pool)
 

@@ -28,6 +28,9 @@ class Eager:
     3. Buffers that it writes to or replaces, and tensors that it keeps as plain attributes, are put back: an exported
        model starts from the same state at each call.
     4. torch's generators are seeded, and put back.
+
+    Attributes:
+        drew: Whether the last run took numbers from torch's generator on the CPU.
     """
 
     def __init__(self, model: Any) -> None:
@@ -37,6 +40,7 @@ class Eager:
         self._call = model.module() if isinstance(model, ExportedProgram) else _torch.original_module(model)
         self._state = _State(self._call) if isinstance(self._call, torch.nn.Module) else None
         self._grad = False
+        self.drew = False
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
         """The leaves of the model's output, tensors and others, in order.
@@ -55,6 +59,7 @@ class Eager:
     def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
         args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, dict(kwargs)))
         with torch.set_grad_enabled(self._grad), _seeded(seed):
+            before = torch.get_rng_state()
             try:
                 output = self._call(*args, **kwargs)
                 register_containers(output)
@@ -62,6 +67,7 @@ class Eager:
                 held = self._state.storages() if self._state else set()
                 return [_kept(leaf, held) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             finally:
+                self.drew = not torch.equal(torch.get_rng_state(), before)
                 if self._state:
                     self._state.restore()
 
