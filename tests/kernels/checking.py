@@ -15,25 +15,23 @@ import torch
 from kernels.cases import Attributes, Case, Refused
 from kernels.running import TOLERANCE, assert_near, through_onnxruntime
 
-from opbridge.kernels import gradients
 from opbridge.kernels.build import build
+from opbridge.kernels.builtin import load_builtin
 from opbridge.kernels.compiler import Settings, find_compiler
-from opbridge.kernels.load import load
+from opbridge.kernels.shipped import LIBRARIES
 
 __all__ = ["DTYPES", "Kernels", "assert_clean"]
 
 DTYPES = list(TOLERANCE)
 _HERE = Path(__file__).parent
-_SOURCES = Path(gradients.__file__).parent
 _SANITIZERS = ("address", "undefined")
 
 
 class Kernels:
-    """Built-in kernels, built from their files, and called with cases."""
+    """The built-in kernels, called with cases."""
 
-    def __init__(self, *names: str) -> None:
-        self.operators = load(*sources(names))
-        gradients.register(self.operators)
+    def __init__(self) -> None:
+        self.operators = load_builtin()
 
     def session(self, model: bytes) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
@@ -90,14 +88,10 @@ def _backwards(value: np.ndarray | None) -> np.ndarray | None:
     return None if value is None else np.asfortranarray(value)
 
 
-def sources(names: Sequence[str]) -> list[Path]:
-    """The C++ files of built-in kernels."""
-    return [_SOURCES / f"{name}.cpp" for name in names]
-
-
 def assert_clean(module: str, names: Sequence[str], seeds: int) -> None:
     """The cases of a module run without a word from the sanitizers of addresses and of undefined behaviour."""
-    library = build(*sources(names), sanitize=_SANITIZERS)
+    folder = LIBRARIES["_builtin"].folder
+    library = build(*(folder / f"{name}.cpp" for name in names), sanitize=_SANITIZERS)
     environment = os.environ | {
         "LD_PRELOAD": find_compiler().preload(Settings(sanitize=_SANITIZERS)) or "",
         "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
