@@ -14,6 +14,7 @@ between the bursts there is a pause, in which the threads of the one before come
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -169,8 +170,8 @@ def model_rows(
         model.eval()
         contenders = {"eager": lambda m=model, a=args: m(*a), "aten": session(model, args, operator, THREADS)}
         if isinstance(model, Mixed):
-            rest = Mixed(lambda x: x, 0)
-            rest.before, rest.after = model.before, model.after
+            rest = copy.copy(model)
+            rest.heavy = lambda x: x
             contenders |= {
                 "rest eager": lambda m=rest, a=args: m(*a),
                 "rest": session(rest, args, operator, THREADS),

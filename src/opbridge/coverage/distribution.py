@@ -49,17 +49,16 @@ def difference(
         runs: How many runs of each.
         precision: The coarsest floating dtype that the values were computed through; None: their own.
     """
-    roundings = [_rounding(tensor.dtype, precision) for tensor in expected(0)]
     reason = ""
     for seeds in (range(runs), range(runs, 2 * runs)):
-        reason = _difference([expected(seed) for seed in seeds], [actual() for _ in seeds], roundings)
+        reason = _difference([expected(seed) for seed in seeds], [actual() for _ in seeds], precision)
         if not reason:
             break
     return reason
 
 
 def _difference(
-    left: Sequence[Sequence[torch.Tensor]], right: Sequence[Sequence[torch.Tensor]], roundings: Sequence[float]
+    left: Sequence[Sequence[torch.Tensor]], right: Sequence[Sequence[torch.Tensor]], precision: torch.dtype | None
 ) -> str:
     runs = len(left)
     flat = [[[_flat(tensor) for tensor in outputs] for outputs in side] for side in (left, right)]
@@ -67,7 +66,8 @@ def _difference(
     for position, (first, second) in enumerate(by_output):
         if len({values.size for values in (*first, *second)}) > 1 or first[0].size == 0:
             continue  # the size is random too: there are no elements to hold against each other
-        reason = _told_apart(np.stack([*first, *second]), runs, roundings[position])
+        rounding = _rounding(left[0][position].dtype, precision)
+        reason = _told_apart(np.stack([*first, *second]), runs, rounding)
         if reason:
             return f"output {position} is random, and {reason} ({runs} runs of each, twice)"
     return ""

@@ -14,7 +14,7 @@ from onnxscript import opset18 as op
 
 from opbridge.translations._common import cast, const
 
-__all__ = ["sampled_narrow"]
+__all__ = ["mirrored", "sampled_narrow"]
 
 _ZEROS, _BORDER, _REFLECTION = range(3)
 _LINEAR, _NEAREST, _CUBIC = range(3)
@@ -65,9 +65,9 @@ def _place_in_image(grid: Any, count: Any, top: Any, is_reflected: bool, corners
     place = (grid + one) * (length / two) - low
     if not is_reflected:
         return place
-    around, distance = length * two, op.Abs(place + low)
+    around, distance = op.Max(length, one) * two, op.Abs(place + low)
     extra = distance - op.Floor(distance / around) * around
-    return _unless_single(op.Min(extra, around - extra) - low, length, zero)
+    return op.Min(extra, around - extra) - low
 
 
 def _place_in_volume(grid: Any, count: Any, top: Any, is_reflected: bool, corners: bool) -> Any:
@@ -75,19 +75,23 @@ def _place_in_volume(grid: Any, count: Any, top: Any, is_reflected: bool, corner
     zero, half, one, two = _numbers(grid.dtype)
     length, low = (top, zero) if corners else (count, half)
     place = (grid + one) / two * length if corners else ((grid + one) * length - one) / two
-    if not is_reflected:
-        return place
-    distance = op.Abs(place + low)
+    place.dtype = grid.dtype
+    return mirrored(place, op.Neg(low), length) if is_reflected else place
+
+
+def mirrored(place: Any, low: Any, length: Any) -> Any:
+    """Places mirrored at `low` and `low + length` as often as it takes; a single pixel mirrors all onto itself.
+
+    One that is infinite becomes nan.
+    """
+    zero, _, one, two = _numbers(place.dtype)
+    length = op.Max(length, one)
+    distance = op.Abs(place - low)
     extra = op.Mod(distance, length, fmod=1)
     is_even = op.Mod(op.Floor(distance / length), two, fmod=1) == zero
-    return _unless_single(op.Where(is_even, extra, length - extra) - low, length, zero)
+    return op.Where(is_even, extra, length - extra) + low
 
 
 def _numbers(dtype: ir.DataType) -> tuple[Any, ...]:
     """0, 1/2, 1 and 2 of a type: torch.onnx does not tell the types of new values, which numbers would take on."""
     return tuple(const(number, dtype) for number in (0.0, 0.5, 1.0, 2.0))
-
-
-def _unless_single(place: Any, length: Any, zero: Any) -> Any:
-    """A place, or 0 where there is no length: one pixel mirrors everything onto itself."""
-    return op.Where(length == zero, zero, place)

@@ -244,8 +244,10 @@ def pow_(self, exponent):
         # Those that torch computes in other ways than by its general one, which differ for 0, infinity and nan.
         if exponent == 1:
             return self
-        if exponent in (0.5, -0.5):
-            return _sqrt(self) if exponent == 0.5 else divide(1, _sqrt(self))
+        if exponent == 0.5:
+            return _sqrt(self)
+        if exponent == -0.5:
+            return rsqrt(self)
         if exponent in (2, 3, -1, -2):
             power = self
             for _ in range(int(abs(exponent)) - 1):

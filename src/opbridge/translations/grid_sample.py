@@ -12,7 +12,7 @@ from onnxscript import opset20
 from opbridge.registry import translation
 from opbridge.translations._common import HALVES, const, size
 from opbridge.translations._kernels import kernel
-from opbridge.translations._narrow_grid import sampled_narrow
+from opbridge.translations._narrow_grid import mirrored, sampled_narrow
 
 _MODES = ("linear", "nearest", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -142,16 +142,11 @@ def _mirrored(at: Any, length: Any, align_corners: bool, rank: int) -> Any:
     """
     count = const(length, at.dtype) if isinstance(length, int) else op.CastLike(length, at)
     if align_corners:
-        low, span = 0.0, count - 1.0
+        low, span = const(0, at.dtype), count - 1.0
         pixel = (at + 1.0) / 2.0 * span
     else:
-        low, span = -0.5, count
+        low, span = const(-0.5, at.dtype), count
         pixel = ((at + 1.0) * count - 1.0) / 2.0
-    distance = op.Abs(pixel - low)
-    span_ = op.Max(span, 1.0)  # a single pixel mirrors everything onto itself
-    extra = op.Mod(distance, span_, fmod=1)
-    flips = op.Floor(distance / span_)
-    is_even = op.Mod(flips, const(2, at.dtype), fmod=1) == 0.0
-    inside = op.Where(is_even, extra + low, span_ - extra + low)
-    inside = op.Round(op.Max(op.Min(inside, count - 1.0), 0.0))
+    pixel.dtype = at.dtype
+    inside = op.Round(op.Max(op.Min(mirrored(pixel, low, span), count - 1.0), 0.0))
     return op.Where(op.IsNaN(inside), const(0, at.dtype) if rank == 2 else count - 1.0, inside)

@@ -1,4 +1,4 @@
-// Where the points of a grid fall in an image, for grid_sample: the pixels along each axis, and their weights.
+// The arguments of grid_sample, and where the points of its grid fall in an image: the pixels along each axis, and their weights.
 //
 // A grid's coordinate g in [-1, 1] is the pixel ((g + 1) * size - 1) / 2, or (g + 1) / 2 * (size - 1) where corners are aligned; nearest
 // rounds half to even; the cubic coefficient is -0.75, and its 4 x 4 pixels are padded one by one. Coordinates that are infinite or not

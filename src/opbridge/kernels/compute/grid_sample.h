@@ -224,7 +224,8 @@ class Tiles {
   public:
     using A = accumulate_t<T>;
 
-    Tiles(const GridSampleArguments& args, const T* grid) : args_(args), grid_(grid), axes_(Dims), taps_(1), converted_(std::is_same_v<T, A> ? 0 : tile * Dims) {}
+    Tiles(const GridSampleArguments& args, const T* grid)
+        : args_(args), grid_(grid), axes_(Dims), taps_(1), converted_(std::is_same_v<T, A> ? 0 : tile * Dims) {}
 
     int64_t image = 0, first = 0, count = 0;  // where the tile is
 
@@ -309,16 +310,16 @@ void sample_single_planes(const GridSampleArguments& args, const A* input, const
     });
 }
 
-// What the points of a tile are in a block of channels.
+// Samples a block of channels at the points of a tile.
 template <int Dims, Interpolation Mode, int L, class T>
-class BlockOfTiles {
+class SampleTile {
   public:
     using A = accumulate_t<T>;
 
-    BlockOfTiles(const GridSampleArguments& args, T* output) : args_(args), output_(output), sums_(tile * L), turned_(tile * L) {}
+    SampleTile(const GridSampleArguments& args, T* output) : args_(args), output_(output), sums_(tile * L), turned_(tile * L) {}
 
     // From a block whose first pixel is `from` to the same block of the output's image.
-    void sample(const Tiles<Dims, Mode, T>& tiles, const Taps<A>& taps, const A* from, int64_t image, int64_t block) const {
+    void of_block(const Tiles<Dims, Mode, T>& tiles, const Taps<A>& taps, const A* from, int64_t image, int64_t block) const {
         constexpr int each = axis_taps<Mode>;
         const int64_t channel = block * L, points = args_.out_points();
         T* to = output_ + (image * args_.channels + channel) * points + tiles.first;
@@ -340,7 +341,7 @@ void sample_blocks_apart(const GridSampleArguments& args, const T* input, const 
     const int64_t tiles_of_image = ceil_divide(args.out_points(), tile);
     parallel(args.batch * sizes.blocks(), 1, [&](int64_t begin, int64_t end) {
         Tiles<Dims, Mode, T> tiles(args, grid);
-        const BlockOfTiles<Dims, Mode, L, T> points(args, output);
+        const SampleTile<Dims, Mode, L, T> sample(args, output);
         const Buffer<A> pixels(sizes.block_size());
         for (int64_t item = begin; item < end; ++item) {
             const int64_t image = item / sizes.blocks(), block = item % sizes.blocks();
@@ -348,7 +349,7 @@ void sample_blocks_apart(const GridSampleArguments& args, const T* input, const 
             at_full_width(GatherPixels<L, T>{sizes, wave, 0, GatherPixels<L, T>::pieces(sizes), input, pixels});
             for (int64_t each = 0; each < tiles_of_image; ++each) {
                 tiles.move_to(image * tiles_of_image + each);
-                points.sample(tiles, tiles.taps(), pixels + L, image, block);
+                sample.of_block(tiles, tiles.taps(), pixels + L, image, block);
             }
         }
     });
@@ -364,13 +365,13 @@ void sample_blocks(const GridSampleArguments& args, const T* input, const T* gri
         gather_wave<L>(sizes, wave, input, scratch, parallel);
         parallel(wave.images * ceil_divide(points, tile), 1, [&](int64_t begin, int64_t end) {
             Tiles<Dims, Mode, T> tiles(args, grid + wave.image * points * args.dims);
-            const BlockOfTiles<Dims, Mode, L, T> each(args, output);
+            const SampleTile<Dims, Mode, L, T> sample(args, output);
             for (int64_t item = begin; item < end; ++item) {
                 tiles.move_to(item);
                 const Taps<A>& taps = tiles.taps();
                 for (int64_t block = 0; block < wave.blocks; ++block) {
                     const A* from = scratch + (tiles.image * wave.blocks + block) * sizes.block_size() + L;
-                    each.sample(tiles, taps, from, wave.image + tiles.image, wave.block + block);
+                    sample.of_block(tiles, taps, from, wave.image + tiles.image, wave.block + block);
                 }
             }
         });
