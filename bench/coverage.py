@@ -17,9 +17,9 @@ from results import write_section
 from rich.console import Console
 
 from opbridge import coverage
+from opbridge.cli.coverage_report import Bar, comparison
 from opbridge.coverage import sweep
 from opbridge.coverage.exporting import EXPORTERS
-from opbridge.coverage.report import Bar, comparison
 from opbridge.coverage.sweep import ALLOWED, head_of
 
 _WHAT = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import torch
 import torch_scatter  # noqa: F401  (registers the operators)
 
-from opbridge.coverage.databases import Entry, Sample
+from opbridge.coverage.entries import Entry, Sample
 
 _INDEX = (0, 2, 1, 0, 2, 2)
 _ORDERED = (0, 0, 1, 2, 2, 4)

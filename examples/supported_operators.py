@@ -5,7 +5,7 @@ On the command line: opbridge ops "*deform*"
 
 from __future__ import annotations
 
-from opbridge.registry import catalogue
+from opbridge.translations.catalogue import catalogue
 
 
 def main() -> None:

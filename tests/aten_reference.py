@@ -13,7 +13,7 @@ from onnx.reference.op_run import OpRun
 from torch.utils import _pytree
 
 import opbridge
-from opbridge import aten_node
+from opbridge.nodes import aten_node
 
 __all__ = ["assert_matches", "run"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import onnx.parser
 import onnx_ir as ir
 
-from opbridge import _torch
-from opbridge.functionalize import functionalize
+from opbridge.base.torch_private import torch_operators
+from opbridge.capture.functionalize import functionalize
 
 
 def onnx_model(graph: str, capture: Any = None, nodes: Mapping[str, str] | None = None, opset: int = 20) -> ir.Model:
@@ -25,7 +25,7 @@ def onnx_model(graph: str, capture: Any = None, nodes: Mapping[str, str] | None 
     operators = {}
     if capture is not None:
         program, _ = functionalize(capture.exported_program)
-        operators = {node.name: _torch.operator_name(node.target) for node in program.graph.nodes}
+        operators = {node.name: torch_operators.operator_name(node.target) for node in program.graph.nodes}
     for node in model.graph:
         node.name = f"node_{node.outputs[0].name}"
         named = [(nodes[str(value.name)], str(value.name)) for value in node.outputs if value.name in (nodes or {})]

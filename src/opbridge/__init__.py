@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from opbridge.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from opbridge.errors import (
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from opbridge.kernels.build import build
     from opbridge.kernels.load import load
     from opbridge.pipeline import check, export
-    from opbridge.plan import Plan, PlanRow
+    from opbridge.plan.data import Plan, PlanRow
     from opbridge.program import Program, session
-    from opbridge.registry import translation, translation_table
-    from opbridge.symbolics.functions import shape_of
+    from opbridge.symbolics.autograd_functions import shape_of
     from opbridge.symbolics.registered import symbolic
     from opbridge.symbolics.registering import register_symbolics
+    from opbridge.translations.catalogue import translation_table
+    from opbridge.translations.registry import override, translation
     from opbridge.verification import Verification, verify
 
 # Where each public name is defined. Nothing is imported before it is used: `import opbridge` stays quick, and the parts
@@ -51,8 +52,8 @@ _HOMES = {
     "MissingOperators": "errors",
     "ModelFileError": "errors",
     "OpbridgeError": "errors",
-    "Plan": "plan",
-    "PlanRow": "plan",
+    "Plan": "plan.data",
+    "PlanRow": "plan.data",
     "Program": "program",
     "SaveError": "errors",
     "TranslationError": "errors",
@@ -65,10 +66,11 @@ _HOMES = {
     "load": "kernels.load",
     "register_symbolics": "symbolics.registering",
     "session": "program",
-    "shape_of": "symbolics.functions",
+    "shape_of": "symbolics.autograd_functions",
     "symbolic": "symbolics.registered",
-    "translation": "registry",
-    "translation_table": "registry",
+    "override": "translations.registry",
+    "translation": "translations.registry",
+    "translation_table": "translations.catalogue",
     "verify": "verification",
 }
 
@@ -91,6 +93,7 @@ __all__ = [
     "check",
     "export",
     "load",
+    "override",
     "register_symbolics",
     "session",
     "shape_of",

@@ -6,11 +6,7 @@ next. The command line prints it and ends with `exit_status`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from opbridge.plan import Plan
-    from opbridge.verification import Verification
+from typing import Any, Protocol
 
 __all__ = [
     "BuildError",
@@ -72,6 +68,23 @@ class KernelError(OpbridgeError):
     exit_status = 1
 
 
+class _Plan(Protocol):
+    """As much of `opbridge.Plan` as its error needs: errors are beneath everything, and import nothing."""
+
+    rows: list[Any]
+
+    @property
+    def missing(self) -> list[Any]: ...
+
+    def describe_missing(self) -> str: ...
+
+
+class _Verification(Protocol):
+    """As much of `opbridge.Verification` as its error needs."""
+
+    def describe_mismatch(self) -> str: ...
+
+
 class MissingOperators(OpbridgeError):
     """Operators of the model have no route.
 
@@ -81,7 +94,7 @@ class MissingOperators(OpbridgeError):
 
     exit_status = 1
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: _Plan) -> None:
         self.plan = plan
         super().__init__(plan.describe_missing())
 
@@ -95,6 +108,6 @@ class VerificationError(OpbridgeError):
 
     exit_status = 1
 
-    def __init__(self, verification: Verification) -> None:
+    def __init__(self, verification: _Verification) -> None:
         self.verification = verification
         super().__init__(verification.describe_mismatch())

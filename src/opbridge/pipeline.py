@@ -14,17 +14,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from opbridge import keywords, modes
+from opbridge.base.routes import ALLOWED_BY_DEFAULT
+from opbridge.base.version import __version__
+from opbridge.capture.model_inputs import as_module, example_inputs
 from opbridge.errors import MissingOperators, SaveError, UsageError, VerificationError
-from opbridge.plan import ALLOWED_BY_DEFAULT, Plan
+from opbridge.fit.targets import Target, find_target
+from opbridge.plan.data import Plan
 from opbridge.program import Program
-from opbridge.registry import Registry, default_registry
-from opbridge.strategies import Request, take
+from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
-from opbridge.targets import Target, find_target
+from opbridge.trace.strategies import Request, take
+from opbridge.translations.catalogue import default_registry
+from opbridge.translations.registry import Registry
 
 if TYPE_CHECKING:
-    from opbridge.raw import Raw
+    from opbridge.capture.listing import Raw
     from opbridge.verification import Verification
 
 __all__ = ["Progress", "check", "export"]
@@ -81,7 +85,7 @@ def check(
     """
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
-    permitted, pinned = modes.chosen(operator_export_type, allow, routes)
+    permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version)
     request = Request(
         model,
@@ -143,13 +147,13 @@ def export(
         allow: The routes permitted.
         routes: Operators pinned to a route, by name or shell pattern ("aten::*").
         operator_export_type: A mode of torch.onnx.export, by name or enum, in the place of `allow` and `routes`: ONNX,
-            ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH or RAW; see `opbridge.modes`.
+            ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH or RAW; see `opbridge.symbolics.export_types`.
         target: The runtime that the model is fitted to; by default onnxruntime.
         capture: How the model is captured: "export" by torch.export, "trace" by torch's TorchScript exporter, which
             follows Python through the example and freezes what it decides there, or "auto", which tries them in turn.
         progress: Who is told of the stages; by default nobody.
         dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
-        **legacy: Other keywords of torch.onnx.export; see `opbridge.keywords`.
+        **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
     Returns:
         The program: model, plan, verification, timings.
@@ -164,7 +168,7 @@ def export(
     keywords.check_legacy(legacy, model)
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
-    permitted, pinned = modes.chosen(operator_export_type, allow, routes)
+    permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version)
     path = None if f is None or hasattr(f, "write") else Path(f)
     if path is not None:
@@ -234,7 +238,7 @@ def raw(
         CaptureError: the model cannot be captured.
         UsageError: arguments that cannot be used.
     """
-    from opbridge.raw import listing
+    from opbridge.capture.listing import listing
 
     target = find_target(None, opset_version)
     registry = _registry(custom_translation_table)
@@ -255,7 +259,8 @@ def _shapes(
         return dynamic_shapes
     if dynamic_shapes is not None:
         raise UsageError("dynamic_axes and dynamic_shapes are both given, and say the same. Leave one of them out.")
-    return keywords.dynamic_shapes_of(dynamic_axes, model, args, kwargs, input_names)
+    args, kwargs = example_inputs(args, kwargs)
+    return keywords.dynamic_shapes_of(dynamic_axes, as_module(model, args, kwargs), args, kwargs, input_names)
 
 
 def _registry(table: Mapping[Any, Any] | None) -> Registry:
@@ -281,10 +286,8 @@ def _timed(name: str, progress: Progress, timings: dict[str, float]) -> Iterator
 def _metadata(target: Target, plan: Plan) -> dict[str, str]:
     import torch
 
-    import opbridge
-
     return {
-        "opbridge.version": opbridge.__version__,
+        "opbridge.version": __version__,
         "torch.version": torch.__version__,
         "opbridge.opset": str(target.opset),
         "opbridge.target": f"{target.name} {target.version}",

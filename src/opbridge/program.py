@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
     from opbridge.capture import Capture
-    from opbridge.plan import Plan
+    from opbridge.plan.data import Plan
     from opbridge.verification import Verification
 
 __all__ = ["Program", "session"]
@@ -57,7 +57,7 @@ class Program:
         Raises:
             SaveError: it cannot be written; what stood at the path before is still there.
         """
-        from opbridge.saving import writer
+        from opbridge.save import writer
 
         target = Path(path)
         self.files = writer.save(self.model, target, external_data=external_data)
@@ -69,9 +69,9 @@ class Program:
         Raises:
             SaveError: it is larger than the 2 GB that one file can hold.
         """
-        from opbridge.saving import writer
+        from opbridge.onnx import serialize
 
-        return writer.to_bytes(self.model)
+        return serialize.to_bytes(self.model)
 
     def session(self, **options: Any) -> onnxruntime.InferenceSession:
         """An ONNX Runtime session with this model, and with the kernels that this process has loaded.
@@ -93,7 +93,7 @@ class Program:
 
     def aten_operators(self) -> tuple[str, ...]:
         """The operators that the model hands to PyTorch, as "aten::topk"."""
-        from opbridge.aten_node import operators
+        from opbridge.nodes.aten_node import operators
 
         return operators(self.model)
 

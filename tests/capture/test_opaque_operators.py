@@ -11,9 +11,9 @@ from onnxscript import opset18 as op
 from torch import nn
 
 import opbridge
-from opbridge import _torch_library
+from opbridge.base.torch_private import torch_library
 from opbridge.capture import capture
-from opbridge.capture.operators import Operators
+from opbridge.capture.opaque_operators import Operators
 from opbridge.errors import CaptureError, MissingOperators, UsageError
 from tests.support import assert_matches
 
@@ -424,7 +424,7 @@ def test_one_that_gets_a_fake_implementation_is_no_longer_met(library):
     library.define("later(Tensor x) -> Tensor")
     library.impl("later", lambda x: native(x), "CPU")
     operator = ops.later.default
-    assert _torch_library.lacks_shapes(operator)
+    assert torch_library.lacks_shapes(operator)
     torch.library.register_fake("opaquetest::later", torch.empty_like, lib=library)
-    assert not _torch_library.lacks_shapes(operator)
+    assert not torch_library.lacks_shapes(operator)
     assert not capture(lambda x: ops.later(x), X).whole

@@ -9,7 +9,7 @@ import torch
 from onnxscript import opset18 as op
 
 import opbridge
-from opbridge.coverage.databases import Entry, Sample
+from opbridge.coverage.entries import Entry, Sample
 
 F = torch.nn.functional
 

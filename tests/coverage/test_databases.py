@@ -91,7 +91,7 @@ def test_dtypes_of_a_sweep():
 
 
 def test_every_dtype_is_one_of_onnx():
-    from opbridge.saving.tensors import onnx_dtype
+    from opbridge.base.dtypes import onnx_dtype
 
     for dtype in ORDER:
         onnx_dtype(dtype.to_real() if dtype.is_complex else dtype)

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from opbridge import SaveError, UsageError
-from opbridge.cli import main
+from opbridge.cli.commands import main
 from opbridge.coverage import results, sweep
 
 HERE = Path(__file__).parent
 FILE = HERE / "samples_to_sweep.py"
 ROUTES = ("standard", "function", "kernel")
-COMMAND = [sys.executable, "-c", "import sys; from opbridge.cli import main; sys.exit(main())", "coverage"]
+COMMAND = [sys.executable, "-c", "import sys; from opbridge.cli.commands import main; sys.exit(main())", "coverage"]
 
 
 def swept(database, **options):
@@ -205,7 +205,7 @@ def test_results_of_another_form(tmp_path):
 
 
 def test_the_table_of_exporters():
-    from opbridge.coverage.report import comparison
+    from opbridge.cli.coverage_report import comparison
 
     table = comparison([swept("ALL", samples=1)]).splitlines()
     assert table[0].startswith("| exporter | pass | refused | wrong without a word |")

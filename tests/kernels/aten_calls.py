@@ -10,8 +10,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 import opbridge
-from opbridge.aten_node import DOMAIN, OP_TYPE, VERSION, Input, encode, leaves
-from opbridge.saving import tensors, writer
+from opbridge.base.dtypes import onnx_dtype
+from opbridge.nodes.aten_node import DOMAIN, OP_TYPE, VERSION, Input, encode, leaves
+from opbridge.onnx import serialize
 
 
 def as_inputs(value: Any) -> Any:
@@ -52,11 +53,11 @@ def node_model(
 
 def _value(name: str, tensor: torch.Tensor) -> ir.Value:
     shape = ir.Shape([f"{name}_{axis}" for axis in range(tensor.dim())])
-    return ir.Value(name=name, shape=shape, type=ir.TensorType(tensors.onnx_dtype(tensor.dtype)))
+    return ir.Value(name=name, shape=shape, type=ir.TensorType(onnx_dtype(tensor.dtype)))
 
 
 def session_of(model: ir.Model, aten: Sequence[str] = ()) -> Any:
-    return opbridge.session(writer.to_bytes(model), aten=aten, threads=1)
+    return opbridge.session(serialize.to_bytes(model), aten=aten, threads=1)
 
 
 def run(session: Any, fed: Sequence[torch.Tensor]) -> list[torch.Tensor]:

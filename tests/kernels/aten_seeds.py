@@ -86,7 +86,7 @@ def saved(path: Path, **options: int) -> None:
     from aten_calls import node_model, session_of
 
     from opbridge.errors import OpbridgeError
-    from opbridge.saving import writer
+    from opbridge.onnx import serialize
 
     made = []
     for calls in recorded(**options).values():
@@ -95,7 +95,7 @@ def saved(path: Path, **options: int) -> None:
             try:
                 with torch.no_grad():
                     model, fed = node_model(target, args, kwargs, target(*given[0], **given[1]))
-                content = writer.to_bytes(model), [each.contiguous().clone() for each in fed]
+                content = serialize.to_bytes(model), [each.contiguous().clone() for each in fed]
                 session_of(model)
             except (OpbridgeError, RuntimeError, ValueError, TypeError):  # what no node holds, and what is refused
                 continue

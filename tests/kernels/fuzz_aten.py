@@ -243,7 +243,7 @@ def work(seeds: Path, seed: int, start: int, stop: int) -> None:
     from aten_calls import run
 
     import opbridge
-    from opbridge.saving import writer
+    from opbridge.onnx import serialize
 
     torch.set_num_threads(1)
     models = torch.load(seeds, weights_only=False)
@@ -264,7 +264,7 @@ def work(seeds: Path, seed: int, start: int, stop: int) -> None:
             for index, (value, tensor) in enumerate(zip(model.graph.inputs, fed, strict=True)):
                 value.shape = ir.Shape([f"x{index}_{axis}" for axis in range(tensor.dim())])
                 value.type = ir.TensorType(_onnx(tensor))
-            session = opbridge.session(writer.to_bytes(model), threads=1)
+            session = opbridge.session(serialize.to_bytes(model), threads=1)
         except Exception as error:  # any error is a good end: only a crash is none
             print(json.dumps({"end": "refused", "words": str(error)[:300]}), flush=True)
             continue
@@ -282,7 +282,7 @@ def _parsed(content: bytes) -> Any:
 
 
 def _onnx(tensor: Any) -> Any:
-    from opbridge.saving.tensors import onnx_dtype
+    from opbridge.base.dtypes import onnx_dtype
 
     return onnx_dtype(tensor.dtype)
 

@@ -17,10 +17,10 @@ import torch
 from aten_calls import node_model, run, session_of
 
 import opbridge
-from opbridge import cli
+from opbridge.cli.commands import commands
 from opbridge.kernels import aten as aten_kernel
 from opbridge.kernels.shipped import shipped
-from opbridge.saving import writer
+from opbridge.onnx import serialize
 
 A = torch.ops.aten
 X = torch.randn(3, 4)
@@ -53,7 +53,7 @@ def test_what_is_not_on_the_default_list_is_refused_when_the_file_is_loaded(name
 def test_naming_an_operator_allows_it():
     model, fed = node_model(DOUBLE, [X], {}, X)
     for patterns in (("atenallowed::*",), ("atenallowed::double",), "atenallowed::dou*", ("aten::empty", "*::double")):
-        session = opbridge.session(writer.to_bytes(model), aten=patterns)
+        session = opbridge.session(serialize.to_bytes(model), aten=patterns)
         assert torch.equal(run(session, fed)[0], X * 2)
     for patterns in (("atenallowed::doubl",), ("aten::*",), ("atenallowed",)):
         with pytest.raises(opbridge.ModelFileError, match="of another library than aten"):
@@ -121,10 +121,10 @@ def test_the_command_line_names_them_too(tmp_path, capsys):
     spec = tmp_path / "atenspec_model.py"
     spec.write_text(textwrap.dedent(SPEC))
     named, path = f"{spec}:build", str(tmp_path / "model.onnx")
-    assert cli.main(["export", named, "-o", path, "--allow", "standard,aten", "--json"]) == 0
+    assert commands.main(["export", named, "-o", path, "--allow", "standard,aten", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verification"]["ok"]
-    assert cli.main(["verify", path, named, "--aten", "atenspec::*"]) == 0
-    assert cli.main(["verify", path, named]) == 2
+    assert commands.main(["verify", path, named, "--aten", "atenspec::*"]) == 0
+    assert commands.main(["verify", path, named]) == 2
     assert "aten=('atenspec::double',)" in " ".join(capsys.readouterr().err.split())
 
 
@@ -205,14 +205,14 @@ def test_a_session_of_ones_own(tmp_path):
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("opbridge.aten", "mylib::f, atenallowed::*")
     options.register_custom_ops_library(str(shipped(aten_kernel.LIBRARY)))
-    session = onnxruntime.InferenceSession(writer.to_bytes(model), options)
+    session = onnxruntime.InferenceSession(serialize.to_bytes(model), options)
     assert torch.equal(run(session, fed)[0], X * 2)
 
 
 def test_a_machine_without_torch_is_told_what_to_install(tmp_path):
     model, _ = node_model(A.neg.default, [X], {}, X)
     path = tmp_path / "model.onnx"
-    path.write_bytes(writer.to_bytes(model))
+    path.write_bytes(serialize.to_bytes(model))
     code = f"""
         import sys
         sys.modules["torch"] = None

@@ -17,7 +17,7 @@ import opbridge
 from opbridge.kernels import aten as aten_kernel
 from opbridge.kernels import shipped
 from opbridge.kernels.compiler import INCLUDE
-from opbridge.saving import writer
+from opbridge.onnx import serialize
 
 A = torch.ops.aten
 X = torch.randn(3, 4)
@@ -305,7 +305,7 @@ def test_operators_of_torchvision_run(tmp_path):
 
 def test_one_set_of_session_options_serves_several_sessions(tmp_path):
     model, fed = node_model(*CALLS["float32"], -X)
-    content = writer.to_bytes(model)
+    content = serialize.to_bytes(model)
     options = onnxruntime.SessionOptions()
     for _ in range(2):
         run(opbridge.session(content, options=options), fed)

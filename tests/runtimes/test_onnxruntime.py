@@ -194,7 +194,7 @@ def test_the_node_without_a_kernel_is_named():
 
 
 def with_weights_beside(folder: Path) -> Path:
-    from opbridge.saving.writer import save
+    from opbridge.save.writer import save
 
     value = ir.Value(name="w", const_value=ir.tensor(np.arange(1000, dtype=np.float32), name="w"))
     node = ir.node("Identity", [value])

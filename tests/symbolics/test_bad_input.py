@@ -22,12 +22,12 @@ from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
 from torch.onnx.symbolic_helper import parse_args
 
 import opbridge
-from opbridge import registry
 from opbridge.errors import OpbridgeError, UsageError
 from opbridge.symbolics import registered
+from opbridge.translations import catalogue, registry
 
 # Our families of translations fill the registry when they are first asked for.
-registry.default_registry()
+catalogue.default_registry()
 
 X = floats(2, 3)
 FILE = Path(__file__).name

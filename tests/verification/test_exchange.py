@@ -4,8 +4,8 @@ import pytest
 import torch
 from handmade import onnx_model
 
+from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session
-from opbridge.saving import writer
 from opbridge.verification.exchange import dtype_of, run, runtime_form
 
 NAMES = {
@@ -26,7 +26,7 @@ NAMES = {
 def test_values_come_back_as_they_went_in(dtype: torch.dtype) -> None:
     name = NAMES[dtype]
     assert dtype_of(f"tensor({name})") == dtype
-    loaded = session(writer.to_bytes(onnx_model(f"({name}[n, 3] x) => ({name}[n, 3] y) {{ y = Identity(x) }}")))
+    loaded = session(serialize.to_bytes(onnx_model(f"({name}[n, 3] x) => ({name}[n, 3] y) {{ y = Identity(x) }}")))
     values = torch.tensor([[0, 1, 2], [3, 1, 0]]).to(torch.float32).to(dtype)
     for given in (values, values[:0], values[:, [2, 1, 0]]):
         (back,) = run(loaded, {"x": given})
@@ -36,7 +36,7 @@ def test_values_come_back_as_they_went_in(dtype: torch.dtype) -> None:
 
 def test_scalars_and_what_is_not_contiguous() -> None:
     loaded = session(
-        writer.to_bytes(
+        serialize.to_bytes(
             onnx_model("(float x, float[n, m] y) => (float[n, m] z, float x2) { z = Mul(x, y) x2 = Abs(x) }")
         )
     )

@@ -9,7 +9,7 @@ import torch
 from handmade import onnx_model
 
 from opbridge.capture import Capture, capture
-from opbridge.functionalize import functionalize
+from opbridge.capture.functionalize import functionalize
 from opbridge.verification import intermediate
 from opbridge.verification.first_difference import Search, first_difference
 
@@ -280,7 +280,7 @@ def test_large_values_are_fetched_in_stretches(net: Capture, monkeypatch: pytest
 
 def test_a_model_too_large_for_one_file_goes_through_a_folder(net: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     from opbridge.errors import SaveError
-    from opbridge.saving import writer
+    from opbridge.save import writer
 
     def refuse(model: Any) -> bytes:
         raise SaveError("too large")

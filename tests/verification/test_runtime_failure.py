@@ -7,8 +7,8 @@ from handmade import onnx_model
 
 from opbridge.capture import capture
 from opbridge.errors import ModelFileError
+from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session
-from opbridge.saving import writer
 from opbridge.verification.exchange import run
 from opbridge.verification.runtime_failure import locate_failure
 
@@ -21,7 +21,7 @@ def model(text: str) -> ir.Model:
 def test_a_node_that_raises_is_found_with_its_operator() -> None:
     failing = model("(float[n] x) => (float[m] y) <int64[1] i = {7}> { y = Gather(x, i) }")
     with pytest.raises(Exception, match="Gather") as error:
-        run(session(writer.to_bytes(failing)), {"x": torch.ones(3)})
+        run(session(serialize.to_bytes(failing)), {"x": torch.ones(3)})
     failure = locate_failure(str(error.value), failing)
     assert (failure.operator, failure.source, failure.onnx_node) == ("aten::abs", "net.py:7", "ONNX Gather 'node_y'")
     assert str(failure).startswith("aten::abs at net.py:7 (ONNX Gather 'node_y'): ")
@@ -31,7 +31,7 @@ def test_a_node_that_raises_is_found_with_its_operator() -> None:
 def test_a_node_that_does_not_load_is_found_too() -> None:
     failing = model("(float[n] x) => (float[m] y) { y = Reshape(x, x) }")
     with pytest.raises(ModelFileError) as error:
-        session(writer.to_bytes(failing))
+        session(serialize.to_bytes(failing))
     assert locate_failure(str(error.value), failing).operator == "aten::abs"
 
 

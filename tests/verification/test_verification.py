@@ -17,7 +17,7 @@ from handmade import onnx_model
 import opbridge
 from opbridge.capture import capture
 from opbridge.errors import ModelFileError, UsageError, VerificationError
-from opbridge.plan import Plan
+from opbridge.plan.data import Plan
 from opbridge.program import Program
 from opbridge.verification import Verification
 

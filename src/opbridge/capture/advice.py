@@ -14,8 +14,8 @@ from types import FrameType
 import numpy
 import torch
 
-from opbridge import sources
-from opbridge.sources import Source, innermost
+from opbridge.base import sources
+from opbridge.base.sources import Source, innermost
 
 __all__ = [
     "advise",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.coverage.databases import Sample
+from opbridge.coverage.entries import Sample
 
 __all__ = ["Call", "as_model"]
 

@@ -6,17 +6,17 @@ import fnmatch
 import functools
 import itertools
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from opbridge import specs
+from opbridge.base import specs
+from opbridge.coverage.entries import Entry, Sample
 from opbridge.errors import UsageError
 
-__all__ = ["ORDER", "Entry", "Sample", "database", "key_of", "pick", "samples_of"]
+__all__ = ["ORDER", "database", "key_of", "pick", "samples_of"]
 
 ORDER = (
     torch.float32,
@@ -43,38 +43,6 @@ ORDER = (
 
 _SEED = 20250
 _WHAT = "database of samples"
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One call of an operator: its arguments, by position and by name; tensors may stand in lists and tuples."""
-
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One operator, or one way to call it.
-
-    Attributes:
-        operator: Its name, as "nn.functional.gelu" or "torchvision::nms".
-        function: What calls it.
-        samples: Makes its samples in a dtype, always the same ones from the same seed, one after the other.
-        dtypes: Those that it takes on a CPU.
-        variant: Which of several entries of the operator this is; "" where there is one.
-        undefined: Why its values mean nothing, as those of torch.empty; only shape and dtype are compared then.
-        any_order: Whether PyTorch leaves open which of several equal elements its int64 results point to, unless it is
-            called with stable=True.
-    """
-
-    operator: str
-    function: Callable[..., Any]
-    samples: Callable[[torch.dtype], Iterable[Sample]]
-    dtypes: tuple[torch.dtype, ...] = (torch.float32,)
-    variant: str = ""
-    undefined: str = ""
-    any_order: bool = False
 
 
 def key_of(operator: str, variant: str) -> str:
@@ -106,7 +74,7 @@ def database(name: str) -> Mapping[str, Entry]:
     if not isinstance(found, (list, tuple)) or not all(
         isinstance(each, Entry) or hasattr(each, "sample_inputs") for each in found
     ):
-        raise UsageError(f"{name} is no {_WHAT}. Let it be a list of opbridge.coverage.databases.Entry.")
+        raise UsageError(f"{name} is no {_WHAT}. Let it be a list of opbridge.coverage.entries.Entry.")
     return _by_key(name, (each if isinstance(each, Entry) else _op_db.entry(each) for each in found))
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-import opbridge
-from opbridge.plan import ROUTES
+from opbridge import pipeline
+from opbridge.base.routes import ROUTES
+from opbridge.program import session
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -47,7 +48,7 @@ class Exported:
 def _opbridge(
     model: Call, args: tuple[Any, ...], names: list[str], opset: int | None, allow: Sequence[str]
 ) -> Exported:
-    program = opbridge.export(model, args, input_names=names, verify=False, opset_version=opset, allow=tuple(allow))
+    program = pipeline.export(model, args, input_names=names, verify=False, opset_version=opset, allow=tuple(allow))
     routes = {row.operator: row.route for row in program.plan.rows if row.route is not None}
     return Exported(lambda: program.session(threads=1), routes, program)
 
@@ -55,7 +56,7 @@ def _opbridge(
 def _dynamo(model: Call, args: tuple[Any, ...], names: list[str], opset: int | None, allow: Sequence[str]) -> Exported:
     program = torch.onnx.export(model, args, input_names=names, dynamo=True, verbose=False, opset_version=opset)
     content = program.model_proto.SerializeToString()
-    return Exported(lambda: opbridge.session(content, threads=1))
+    return Exported(lambda: session(content, threads=1))
 
 
 def _torchscript(
@@ -63,7 +64,7 @@ def _torchscript(
 ) -> Exported:
     file = io.BytesIO()
     torch.onnx.export(model, args, file, input_names=names, dynamo=False, opset_version=opset)
-    return Exported(lambda: opbridge.session(file.getvalue(), threads=1))
+    return Exported(lambda: session(file.getvalue(), threads=1))
 
 
 EXPORTERS = {"opbridge": _opbridge, "torch": _dynamo, "torchscript": _torchscript}

@@ -11,16 +11,17 @@ from torch.utils import _pytree as pytree
 
 from opbridge.coverage import distribution
 from opbridge.coverage.calling import Call, as_model
-from opbridge.coverage.databases import Entry, database, samples_of
+from opbridge.coverage.databases import database, samples_of
+from opbridge.coverage.entries import Entry
 from opbridge.coverage.exporting import Exported, export
 from opbridge.coverage.tasks import Settings, Task, Verdict
 from opbridge.coverage.ties import picks_the_same
 from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError
+from opbridge.graph.interface import as_tensor
+from opbridge.graph.precision import coarsest
 from opbridge.verification import exchange, verify_program
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager
-from opbridge.verification.graph_io import as_tensor
-from opbridge.verification.precision import coarsest
 
 __all__ = ["judge"]
 

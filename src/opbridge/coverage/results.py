@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opbridge.base.routes import ROUTES
 from opbridge.coverage.databases import database, key_of
 from opbridge.coverage.tasks import KINDS, OUTCOMES, Task, Verdict
 from opbridge.errors import SaveError, UsageError
-from opbridge.plan import ROUTES
 
 __all__ = ["Results", "read", "row"]
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-import opbridge
+from opbridge.base.routes import ROUTES
+from opbridge.base.version import __version__
 from opbridge.coverage import results
 from opbridge.coverage.databases import ORDER
 from opbridge.coverage.exporting import EXPORTERS
@@ -24,7 +25,6 @@ from opbridge.coverage.pool import LocalPool
 from opbridge.coverage.results import Results
 from opbridge.coverage.tasks import Settings, Task, Verdict, to_try
 from opbridge.errors import UsageError
-from opbridge.plan import ROUTES
 
 __all__ = ["ALLOWED", "Told", "head_of", "sweep"]
 
@@ -193,7 +193,7 @@ def _plain(settings: Settings) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"opbridge": opbridge.__version__, "python": platform.python_version(), "torch": torch.__version__}
+    found = {"opbridge": __version__, "python": platform.python_version(), "torch": torch.__version__}
     for name in ("onnx", "onnxruntime", "onnxscript", "torchvision"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opbridge.coverage.databases import ORDER, Entry, database, pick
+from opbridge.coverage.databases import ORDER, database, pick
+from opbridge.coverage.entries import Entry
 
 __all__ = ["KINDS", "OUTCOMES", "Settings", "Task", "Verdict", "grouped", "to_try"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from opbridge.coverage.databases import Entry, Sample
+from opbridge.coverage.entries import Entry, Sample
 from opbridge.errors import UsageError
 
 __all__ = ["entries"]

@@ -12,7 +12,8 @@ import torch
 
 from opbridge.coverage import worker
 from opbridge.coverage.calling import as_model
-from opbridge.coverage.databases import Sample, database
+from opbridge.coverage.databases import database
+from opbridge.coverage.entries import Sample
 from opbridge.coverage.exporting import export
 
 __all__ = ["worker"]

@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 
-from opbridge import _torch, registry
+from opbridge.base.torch_private import torch_operators
 from opbridge.errors import KernelError, UsageError
 from opbridge.kernels import library as libraries
 from opbridge.kernels.build import build
 from opbridge.kernels.library import Declared, Library
 from opbridge.kernels.nodes import node_builder
 from opbridge.kernels.shapes import infer
+from opbridge.translations import registry
 
 __all__ = ["Operator", "Operators", "load"]
 
@@ -60,7 +61,7 @@ class Operator:
         """
         context = setup_context or self._keep_arguments
         torch.library.register_autograd(self.name, backward, setup_context=context, lib=self._part)
-        _torch.forget_dispatch(self.op)
+        torch_operators.forget_dispatch(self.op)
 
     def _keep_arguments(
         self, ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any] | None = None, output: Any = None
@@ -163,7 +164,7 @@ def _define(library: Library) -> None:
     """Defines the operators in libtorch, from the library itself."""
     define = library.native.opbridge_register_torch
     define.argtypes, define.restype = [ctypes.c_char_p], ctypes.c_int32
-    if define(os.fsencode(_torch.library_path())):
+    if define(os.fsencode(torch_operators.library_path())):
         last = library.native.opbridge_last_error
         last.restype = ctypes.c_char_p
         said = last().decode(errors="replace").strip().partition("\n")[0]
@@ -171,10 +172,10 @@ def _define(library: Library) -> None:
 
 
 def _add(loaded: Operators, index: int, declared: Declared) -> None:
-    op = _torch.operator_object(declared.name)
+    op = torch_operators.operator_object(declared.name)
     if op is None:
         raise KernelError(f"{declared.name} is not among torch's operators after it was defined. Please report this.")
-    arguments, returns = _torch.declared(op)
+    arguments, returns = torch_operators.declared(op)
     types = [each.type for each in arguments]
     library = loaded._library
 
@@ -211,4 +212,4 @@ def _unregister(loaded: Operators) -> None:
         part._destroy()
     loaded._library.native.opbridge_unregister_torch()
     for declared in loaded._library.operators:
-        _torch.forget_operator(declared.domain, declared.op_type.partition(".")[0])
+        torch_operators.forget_operator(declared.domain, declared.op_type.partition(".")[0])

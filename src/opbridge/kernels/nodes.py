@@ -1,7 +1,7 @@
 """The ONNX node of a kernel's operator.
 
-Its form is that of a `fallthrough` node (see `opbridge.fallthrough_node`), with one addition: in a model of doubles, a
-float argument that a float32 attribute cannot hold is an attribute that is a tensor of doubles.
+Its form is that of a `fallthrough` node (see `opbridge.nodes.fallthrough_node`), with one addition: in a model of
+doubles, a float argument that a float32 attribute cannot hold is an attribute that is a tensor of doubles.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from opbridge import _torch, aten_node
-from opbridge.builder import Tensor
+from opbridge.base.torch_private import torch_operators
 from opbridge.errors import TranslationError
+from opbridge.nodes import aten_node
+from opbridge.onnx.tensor import Tensor
 
 __all__ = ["node_builder"]
 
@@ -27,7 +28,7 @@ def node_builder(target: Any, domain: str, op_type: str) -> Callable[..., Any]:
         domain: The node's domain.
         op_type: Its name.
     """
-    declared, returns = _torch.declared(target)
+    declared, returns = torch_operators.declared(target)
 
     def build(*args: Any, **kwargs: Any) -> Any:
         values = aten_node.bound(target, args, kwargs)

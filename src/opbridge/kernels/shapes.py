@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from opbridge.base.dtypes import onnx_dtype, torch_dtype
 from opbridge.errors import UsageError
 from opbridge.kernels.library import Library
-from opbridge.saving.tensors import onnx_dtype, torch_dtype
 
 __all__ = ["infer"]
 

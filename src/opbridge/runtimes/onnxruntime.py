@@ -18,7 +18,7 @@ from opbridge.kernels import aten as aten_kernel
 from opbridge.kernels import library
 from opbridge.kernels.library import Library
 from opbridge.kernels.shipped import shipped
-from opbridge.saving.wire import GRAPH, METADATA, OPSET, fields, lead
+from opbridge.onnx.wire import GRAPH, METADATA, OPSET, fields, lead
 
 __all__ = ["Kernel", "cpu_kernels", "has_schema", "newest_opset", "session"]
 
@@ -81,7 +81,7 @@ def session(
     except _REFUSALS as error:
         if not _WITHOUT_TYPES.search(str(error)):
             raise ModelFileError(_explain(model, label, str(error))) from error
-    from opbridge.aten_older import rewritten  # it needs torch, which the model needs too
+    from opbridge.nodes.aten_older import rewritten  # it needs torch, which the model needs too
 
     try:
         return onnxruntime.InferenceSession(rewritten(model), options, providers=providers)

@@ -20,14 +20,18 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from opbridge import _onnxscript, _torch, _torchscript, signature
-from opbridge.builder import Builder, Tensor
+from opbridge.base.dtypes import onnx_dtype
+from opbridge.base.torch_private import torch_operators, torchscript
 from opbridge.errors import TranslationError
-from opbridge.promotion import promoted_dtype
-from opbridge.registry import Registry, Translation
-from opbridge.saving import tensors
+from opbridge.graph.promotion import promoted_dtype
+from opbridge.onnx import onnxscript_private
+from opbridge.onnx.builder import Builder
+from opbridge.onnx.tensor import Tensor
+from opbridge.onnx.torch_tensor import TorchTensor
 from opbridge.symbolics.arguments import Constant, Live, Misfit, choose, read
 from opbridge.symbolics.emitting import emit
+from opbridge.translations import signature
+from opbridge.translations.registry import Registry, Translation
 
 __all__ = ["Bridged", "as_symbolic", "translations_by_base_name"]
 
@@ -117,7 +121,7 @@ def as_symbolic(
         if told is not None:
             told(outcome)
         if other is None:
-            raise _torchscript.unsupported(
+            raise torchscript.unsupported(
                 f"{outcome.operator or operators[0]}: its translation cannot be used in a TorchScript graph, as "
                 f"{outcome.reason}, and torch.onnx has no symbolic function for it at opset {g.opset}. Register one "
                 "with torch.onnx.register_custom_op_symbolic."
@@ -142,7 +146,7 @@ def _call(
     if len(originals) != len(arguments):
         originals = [None] * len(arguments)
     given = [read(g.graph, value, original) for value, original in zip(arguments, originals, strict=True)]
-    known = [(name, target) for name in operators if (target := _torch.operator_object(name)) is not None]
+    known = [(name, target) for name in operators if (target := torch_operators.operator_object(name)) is not None]
     named = node.schema()
     usable = [(name, target._schema) for name, target in known if registry.find(name, g.opset) is not None]
     operator, schema, chosen = choose(usable, given, named)
@@ -193,7 +197,7 @@ class _Translated:
             results = [self.settled(value, dtype) for value, dtype in zip(values, expected, strict=True)]
         made = emit(self.g, self.builder, results, self.known)
         if is_list:
-            return _torchscript.tensor_list(self.g, made)
+            return torchscript.tensor_list(self.g, made)
         return made[0] if self.count is None and len(made) == 1 else made
 
     def promoted(self, arguments: Sequence[Any]) -> torch.dtype | None:
@@ -209,7 +213,7 @@ class _Translated:
 
     def called(self, converted: Sequence[Any]) -> Any:
         positional, keywords = [], {}
-        names, takes_more, takes_named = _onnxscript.parameters(self.entry.function)
+        names, takes_more, takes_named = onnxscript_private.parameters(self.entry.function)
         for parameter, value in zip(self.parameters, converted, strict=True):
             if parameter.kwarg_only:
                 if takes_named or parameter.name in names or parameter.name not in signature.HOLDING:
@@ -229,7 +233,7 @@ class _Translated:
         if isinstance(argument, list):
             return [self.convert("", item, promoted) for item in argument]
         if isinstance(argument, torch.dtype):
-            return int(tensors.onnx_dtype(argument))
+            return int(onnx_dtype(argument))
         if isinstance(argument, Constant):
             return self.constant(argument, promoted)
         if isinstance(argument, Live):
@@ -248,7 +252,7 @@ class _Translated:
             tensor = tensor.to(promoted)
         elif tensor.numel() > _SMALL:
             return self.live(Live(argument.value, tensor.dtype, tensor.dim(), tuple(tensor.shape)))
-        return self.builder.constant(tensors.TorchTensor(tensor).numpy(), tensors.onnx_dtype(tensor.dtype))
+        return self.builder.constant(TorchTensor(tensor).numpy(), onnx_dtype(tensor.dtype))
 
     def live(self, argument: Live) -> Tensor:
         if argument.dtype is None or argument.rank is None:
@@ -258,7 +262,7 @@ class _Translated:
         sizes = argument.sizes if argument.sizes is not None else (None,) * argument.rank
         # Each unknown size by a name of its own: no two of them are known to be equal.
         shape = [self.builder.unique("size") if size is None else size for size in sizes]
-        value = self.builder.value(self.builder.unique("input"), tensors.onnx_dtype(argument.dtype), shape)
+        value = self.builder.value(self.builder.unique("input"), onnx_dtype(argument.dtype), shape)
         self.known[id(value)] = argument.value
         return value
 
@@ -278,7 +282,7 @@ class _Translated:
     def cast(self, value: Tensor, dtype: torch.dtype | None) -> Tensor:
         if dtype is None:
             return value
-        converted = self.builder.emit("Cast", (value,), {"to": tensors.onnx_dtype(dtype)})
+        converted = self.builder.emit("Cast", (value,), {"to": onnx_dtype(dtype)})
         converted.shape = value.shape
         return converted
 
@@ -290,7 +294,7 @@ class _Translated:
             value = self.builder.constant(value)
         if isinstance(value.type, ir.SequenceType):
             raise Misfit("it gives a sequence")
-        wanted = None if dtype is None else tensors.onnx_dtype(dtype)
+        wanted = None if dtype is None else onnx_dtype(dtype)
         if wanted is not None and value.dtype is not None and value.dtype != wanted:
             value = self.builder.emit("Cast", (value,), {"to": wanted})
         elif wanted is not None and value.dtype is None:

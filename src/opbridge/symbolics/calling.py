@@ -10,15 +10,16 @@ import onnx_ir as ir
 import torch
 from torch.fx import Node
 
-from opbridge import _torchscript
-from opbridge.builder import Builder, Tensor
+from opbridge.base.dtypes import torch_dtype
+from opbridge.base.sources import of_function
+from opbridge.base.torch_private import torchscript
 from opbridge.errors import TranslationError
-from opbridge.registry import Translation
-from opbridge.saving import tensors
-from opbridge.sources import of_function
+from opbridge.graph.function_calls import FunctionCall
+from opbridge.onnx.builder import Builder
+from opbridge.onnx.tensor import Tensor
 from opbridge.symbolics.equivalents import arguments_in_trace, name_in_trace
-from opbridge.symbolics.functions import FunctionCall
 from opbridge.symbolics.graph import Call
+from opbridge.translations.registry import Translation
 
 __all__ = ["build_function", "build_operator"]
 
@@ -46,7 +47,7 @@ def build_operator(
     Raises:
         TranslationError: see `Call.run`; or it builds other outputs than the operator has.
     """
-    with _torchscript.building_for(builder.opset):
+    with torchscript.building_for(builder.opset):
         results = _call_operator(builder, entry, node, args, kwargs, outputs)
     return _checked(entry.function, results, outputs, used, "the operator")
 
@@ -95,7 +96,7 @@ def build_function(
         TranslationError: see `Call.run`; or it builds other outputs than `forward` gives.
     """
     function = call.handler or call.cls.symbolic
-    with _torchscript.building_for(builder.opset):
+    with torchscript.building_for(builder.opset):
         made = Call(builder, function)
         numbers = [made.value(size) if isinstance(size, Tensor) else size for size in sizes]
         arguments = call.arguments([made.value(value) for value in values], numbers)
@@ -162,4 +163,4 @@ def _shown(shape: Sequence[Any]) -> str:
 
 
 def _name(dtype: ir.DataType | None) -> str:
-    return str(tensors.torch_dtype(dtype)).removeprefix("torch.") if dtype is not None else "unknown"
+    return str(torch_dtype(dtype)).removeprefix("torch.") if dtype is not None else "unknown"

@@ -10,11 +10,14 @@ from typing import Any
 
 import torch
 
-from opbridge import _torch, aten_node, fallthrough_node
-from opbridge.aten_node import Input
-from opbridge.builder import Builder, Tensor
+from opbridge.base.dtypes import onnx_dtype
+from opbridge.base.torch_private import torch_operators
 from opbridge.errors import TranslationError
-from opbridge.saving import tensors
+from opbridge.nodes import aten_node, fallthrough_node
+from opbridge.nodes.aten_node import Input
+from opbridge.onnx.builder import Builder
+from opbridge.onnx.tensor import Tensor
+from opbridge.onnx.torch_tensor import TorchTensor
 from opbridge.symbolics.arguments import Constant, Live, Misfit, choose, read
 from opbridge.symbolics.emitting import emit
 
@@ -31,7 +34,7 @@ def as_node(name: str, route: str) -> Callable[..., Any] | None:
     Returns:
         None where torch's dispatcher has no operator of that name.
     """
-    overloads = _torch.overloads(name)
+    overloads = torch_operators.overloads(name)
     if not overloads:
         return None
 
@@ -71,7 +74,7 @@ class _Node:
             encoded = fallthrough_node.encode(self.target, (), named)
             domain, op_type = encoded.domain, encoded.op_type
         inputs = [self.as_input(value) for value in encoded.inputs]
-        types = [tensors.onnx_dtype(dtype) for dtype in dtypes]
+        types = [onnx_dtype(dtype) for dtype in dtypes]
         made = self.builder.node(op_type, inputs, encoded.attributes, types, domain=domain)
         values = emit(self.g, self.builder, made, self.known)
         return values[0] if len(values) == 1 else values
@@ -81,12 +84,12 @@ class _Node:
         if isinstance(argument, list):
             return [self.given(item) for item in argument]
         if isinstance(argument, Constant):
-            data = tensors.TorchTensor(argument.tensor)
+            data = TorchTensor(argument.tensor)
             return Input("tensor", self.builder.constant(data.numpy(), data.dtype))
         if isinstance(argument, Live):
             if argument.dtype is None:
                 raise TranslationError("The trace does not know the dtype of an input.")
-            value = self.builder.value(self.builder.unique("input"), tensors.onnx_dtype(argument.dtype), None)
+            value = self.builder.value(self.builder.unique("input"), onnx_dtype(argument.dtype), None)
             self.known[id(value)] = argument.value
             return Input("tensor", value)
         return argument

@@ -20,10 +20,12 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from opbridge import _onnxscript
-from opbridge.builder import Builder, Tensor
+from opbridge.base.dtypes import onnx_dtype, torch_dtype
 from opbridge.errors import TranslationError
-from opbridge.saving import tensors
+from opbridge.onnx import onnxscript_private
+from opbridge.onnx.builder import Builder
+from opbridge.onnx.tensor import Tensor
+from opbridge.onnx.torch_tensor import TorchTensor
 from opbridge.symbolics.schemas import Rules, check_call
 
 __all__ = ["Copy"]
@@ -98,7 +100,7 @@ class Copy:
 
     def _number(self, data: torch.Tensor) -> Tensor:
         """A tensor as a Constant node."""
-        content = tensors.TorchTensor(data)
+        content = TorchTensor(data)
         made = self.builder.node(
             "Constant", [], {"value": ir.AttrTensor("value", content)}, [content.dtype], [ir.Shape(list(data.shape))]
         )[0]
@@ -156,7 +158,7 @@ class Copy:
         function = self.functions.get((domain, name))
         if function is not None:
             version = function.opset.version
-            for definition in _onnxscript.function_definitions(function, self.builder.opset):
+            for definition in onnxscript_private.function_definitions(function, self.builder.opset):
                 self.builder.functions.setdefault(definition.identifier(), definition)
         self.builder.domains.setdefault(domain, version)
         described = [_described(output) for output in node.outputs()]
@@ -194,7 +196,7 @@ class Copy:
         if tensor is None or tensor.dtype == dtype:
             return tensor
         if tensor in self._constants:
-            return self._number(self._constants[tensor].to(tensors.torch_dtype(dtype)))
+            return self._number(self._constants[tensor].to(torch_dtype(dtype)))
         shape = tensor.shape
         return self.builder.node("Cast", [tensor], {"to": int(dtype)}, [dtype], [shape])[0]
 
@@ -285,15 +287,15 @@ def _described(value: Any) -> tuple[ir.DataType | None, ir.Shape | None]:
         return ir.DataType.STRING, None
     sizes = kind.varyingSizes()
     return (
-        None if dtype is None else tensors.onnx_dtype(dtype),
+        None if dtype is None else onnx_dtype(dtype),
         None if sizes is None else ir.Shape(sizes),
     )
 
 
 def _promoted(given: Sequence[Tensor | None]) -> ir.DataType:
     """The type that torch promotes values to."""
-    dtypes = [tensors.torch_dtype(tensor.dtype) for tensor in given if tensor is not None and tensor.dtype is not None]
-    return tensors.onnx_dtype(functools.reduce(torch.promote_types, dtypes))
+    dtypes = [torch_dtype(tensor.dtype) for tensor in given if tensor is not None and tensor.dtype is not None]
+    return onnx_dtype(functools.reduce(torch.promote_types, dtypes))
 
 
 _SUFFIXES = {"i": "int", "f": "float", "s": "string", "is": "ints", "fs": "floats", "ss": "strings"}
@@ -325,7 +327,7 @@ def _attribute(node: Any, name: str, key: str | None = None) -> ir.Attr:
     if kind == "s":
         return ir.AttrString(key, value)
     if kind == "t":
-        return ir.AttrTensor(key, tensors.TorchTensor(value))
+        return ir.AttrTensor(key, TorchTensor(value))
     if kind == "is":
         return ir.AttrInt64s(key, list(value))
     if kind == "fs":
@@ -333,5 +335,5 @@ def _attribute(node: Any, name: str, key: str | None = None) -> ir.Attr:
     if kind == "ss":
         return ir.AttrStrings(key, list(value))
     if kind == "ts":
-        return ir.AttrTensors(key, [tensors.TorchTensor(item) for item in value])
+        return ir.AttrTensors(key, [TorchTensor(item) for item in value])
     raise TranslationError(f"It gave the attribute '{key}' a value of a kind ('{kind}') that ONNX has no form for.")

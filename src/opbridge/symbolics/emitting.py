@@ -12,10 +12,12 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from opbridge import _torchscript
-from opbridge.builder import Builder, Tensor
+from opbridge.base.dtypes import torch_dtype
+from opbridge.base.torch_private import torchscript
 from opbridge.errors import TranslationError
-from opbridge.saving import tensors
+from opbridge.onnx.builder import Builder
+from opbridge.onnx.tensor import Tensor
+from opbridge.onnx.torch_tensor import TorchTensor
 
 __all__ = ["emit"]
 
@@ -73,7 +75,7 @@ class _Emitter:
             # The schema's order: the branch taken when the condition holds comes first.
             if node.op_type == "If":
                 bodies = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
-            made, contexts = _torchscript.op_with_blocks(g, kind, inputs, len(node.outputs), len(bodies), attributes)
+            made, contexts = torchscript.op_with_blocks(g, kind, inputs, len(node.outputs), len(bodies), attributes)
             for context, body in zip(contexts, bodies, strict=True):
                 self._body(context, body)
         else:
@@ -81,22 +83,22 @@ class _Emitter:
         outputs = [made] if isinstance(made, torch._C.Value) else list(made)
         for output, value in zip(node.outputs, outputs, strict=True):
             if isinstance(output.type, ir.TensorType):
-                _torchscript.set_dtype(value, tensors.torch_dtype(output.type.dtype))
+                torchscript.set_dtype(value, torch_dtype(output.type.dtype))
             self._values[id(output)] = value
 
     def _body(self, g: Any, body: ir.Graph) -> None:
         for value in body.inputs:
-            given = _torchscript.block_input(g.block)
+            given = torchscript.block_input(g.block)
             if value.dtype is not None:
-                _torchscript.set_dtype(given, tensors.torch_dtype(value.dtype))
+                torchscript.set_dtype(given, torch_dtype(value.dtype))
             self._values[id(value)] = given
         for node in body:
             self._node(g, node)
         for value in body.outputs:
-            _torchscript.block_output(g.block, self._value(g, value))
+            torchscript.block_output(g.block, self._value(g, value))
 
     def _input(self, g: Any, value: ir.Value | None) -> Any:
-        return _torchscript.absent_input(g) if value is None else self._value(g, value)
+        return torchscript.absent_input(g) if value is None else self._value(g, value)
 
     def _value(self, g: Any, value: ir.Value) -> Any:
         found = self._values.get(id(value))
@@ -145,7 +147,7 @@ def _attribute(name: str, attribute: ir.Attr) -> tuple[str, Any]:
 
 
 def _as_torch(tensor: ir.TensorProtocol) -> torch.Tensor:
-    if isinstance(tensor, tensors.TorchTensor):
+    if isinstance(tensor, TorchTensor):
         return tensor.tensor.detach()
     if tensor.dtype == ir.DataType.BFLOAT16:
         return torch.frombuffer(bytearray(tensor.tobytes()), dtype=torch.bfloat16).reshape(tuple(tensor.shape.numpy()))

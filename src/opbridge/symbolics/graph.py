@@ -29,11 +29,12 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from opbridge import _torchscript
-from opbridge.builder import Builder, Tensor
+from opbridge.base.dtypes import torch_dtype
+from opbridge.base.sources import of_function, raised_at
+from opbridge.base.torch_private import torchscript
 from opbridge.errors import OpbridgeError, TranslationError
-from opbridge.saving import tensors
-from opbridge.sources import of_function, raised_at
+from opbridge.onnx.builder import Builder
+from opbridge.onnx.tensor import Tensor
 from opbridge.symbolics.copying import Copy
 from opbridge.symbolics.schemas import check_call
 
@@ -54,8 +55,8 @@ class Call:
     def __init__(self, builder: Builder, function: Callable[..., Any]) -> None:
         self.builder = builder
         self.function = function
-        _torchscript.begin_inference(builder.opset)
-        self.context = _torchscript.fresh_context(builder.opset, check_call)
+        torchscript.begin_inference(builder.opset)
+        self.context = torchscript.fresh_context(builder.opset, check_call)
         self._inputs: dict[int, tuple[Tensor, Any]] = {}
         # A function may keep a value from one call to the next by mistake, and a value does not keep its graph alive.
         _graphs.setdefault(builder, []).append(self.context)
@@ -187,7 +188,7 @@ class Call:
 
 def _set_type(value: Any, dtype: ir.DataType, shape: Sequence[Any]) -> None:
     sizes = [size if isinstance(size, int) else None for size in shape]
-    _torchscript.set_tensor_type(value, tensors.torch_dtype(dtype), sizes)
+    torchscript.set_tensor_type(value, torch_dtype(dtype), sizes)
 
 
 def _number(given: Any) -> torch.Tensor:
@@ -203,7 +204,7 @@ def _number(given: Any) -> torch.Tensor:
 def _code(given: Any) -> int:
     """torch's own number of a dtype, layout or memory format, as its schemas count them."""
     if isinstance(given, torch.dtype):
-        return _torchscript.scalar_type_code(given)
+        return torchscript.scalar_type_code(given)
     order = (
         (torch.strided, torch.sparse_coo, torch.sparse_csr, torch._mkldnn)
         if isinstance(given, torch.layout)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from opbridge.base.sources import of_function
 from opbridge.errors import UsageError
-from opbridge.registry import Registry, Translation, operator_called
-from opbridge.sources import of_function
+from opbridge.translations.registry import Registry, Translation, operator_called
 
 __all__ = ["PYTHON_OPERATOR", "symbolic", "with_registered"]
 
@@ -85,18 +85,18 @@ def _in_torch() -> Iterator[tuple[str, int, Callable[..., Any]]]:
 
     if "torch.onnx" not in sys.modules:  # nobody can have registered anything
         return
-    from opbridge import _torchscript
+    from opbridge.base.torch_private import torchscript
 
-    for name, opset, function in _torchscript.registered_by_users():
+    for name, opset, function in torchscript.registered_by_users():
         # torchvision registers some when it is imported, which is nobody's wish; ours cover the same operators.
         if not getattr(function, "__module__", "").startswith(_NOT_THE_USERS):
             yield _SPELLINGS.get(name, name), opset, function
 
 
 def _exists(name: str) -> bool:
-    from opbridge import _torch
+    from opbridge.base.torch_private import torch_operators
 
-    return _torch.has_operator(name)
+    return torch_operators.has_operator(name)
 
 
 def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:

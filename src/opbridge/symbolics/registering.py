@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from types import TracebackType
 
-from opbridge import _torchscript, opsets
+from opbridge.base.torch_private import torchscript
 from opbridge.errors import UsageError
-from opbridge.registry import default_registry
+from opbridge.onnx import opsets
 from opbridge.symbolics.bridging import as_symbolic, translations_by_base_name
+from opbridge.translations.catalogue import default_registry
 
 __all__ = ["Registered", "register_symbolics"]
 
@@ -27,7 +28,7 @@ class Registered:
     def remove(self) -> None:
         """Takes everything out of torch's registry again. Once is enough; more does nothing."""
         entries, self._entries = self._entries, []
-        _torchscript.take_back(entries)
+        torchscript.take_back(entries)
 
     def __enter__(self) -> Registered:
         return self
@@ -59,7 +60,7 @@ def register_symbolics(opset_version: int | None = None) -> Registered:
         >>> with opbridge.register_symbolics():
         ...     torch.onnx.export(model, args, "model.onnx", dynamo=False)
     """
-    newest = _torchscript.newest_opset()
+    newest = torchscript.newest_opset()
     if opset_version is None:
         versions = range(opsets.OLDEST, newest + 1)
     elif type(opset_version) is int and opsets.OLDEST <= opset_version <= newest:
@@ -69,11 +70,11 @@ def register_symbolics(opset_version: int | None = None) -> Registered:
             f"opset_version={opset_version!r} is out of range: torch.onnx's TorchScript exporter builds for opset "
             f"{opsets.OLDEST} to {newest} with opbridge's translations."
         )
-    _torchscript.load_builtin_symbolics()
+    torchscript.load_builtin_symbolics()
     functions = {}
     for name, entries in translations_by_base_name(default_registry()).items():
-        builtin = functools.partial(_torchscript.builtin_symbolic, name)
+        builtin = functools.partial(torchscript.builtin_symbolic, name)
         # torchlib's translations are of use where torch has no symbolic function.
         if builtin(newest) is None or any(entry.origin != "torchlib" for entry in entries):
             functions[name] = as_symbolic(entries, fallback=builtin)
-    return Registered(_torchscript.hand_over(functions, versions))
+    return Registered(torchscript.hand_over(functions, versions))

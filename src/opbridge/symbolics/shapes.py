@@ -17,13 +17,14 @@ import onnx
 import onnx_ir as ir
 import torch
 
-from opbridge import _torch, _torch_sizes
-from opbridge.builder import Builder
+from opbridge.base.dtypes import onnx_dtype
+from opbridge.base.sources import of_function
+from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.errors import CaptureError, OpbridgeError
-from opbridge.saving import tensors as tensor_data
-from opbridge.sources import of_function
+from opbridge.graph.function_calls import FunctionCall
+from opbridge.onnx.builder import Builder
+from opbridge.symbolics.autograd_functions import shape_function
 from opbridge.symbolics.calling import build_function
-from opbridge.symbolics.functions import FunctionCall, shape_function
 
 __all__ = ["Inference"]
 
@@ -124,7 +125,7 @@ class Inference:
         """The shapes that `forward` gives on tensors without data, or None where it does not run on them."""
         env = next((mode.shape_env for each in tensors if (mode := getattr(each, "fake_mode", None))), None)
         try:
-            with torch.no_grad(), _torch_sizes.sizes_of_no_account(env):
+            with torch.no_grad(), torch_sizes.sizes_of_no_account(env):
                 returned = self._forward(call.cls, call.arguments(tensors, sizes))
         except Exception:
             return None
@@ -132,8 +133,8 @@ class Inference:
         found = [value for value in values if isinstance(value, torch.Tensor)]
         if len(found) != sum(record.shape is not None for record in call.outputs):
             return None
-        known = _torch_sizes.unknown_symbols([*tensors, *sizes])
-        if any(_torch_sizes.unknown_symbols([value]) - known for value in found):
+        known = torch_sizes.unknown_symbols([*tensors, *sizes])
+        if any(torch_sizes.unknown_symbols([value]) - known for value in found):
             return None  # it made sizes of values
         return [list(value.shape) for value in found]
 
@@ -147,23 +148,23 @@ class Inference:
         def dim(size: Any) -> int | str:
             if isinstance(size, int):
                 return size
-            name = self._names.get(_torch_sizes.place_of_size(size) or "", str(size))
+            name = self._names.get(torch_sizes.place_of_size(size) or "", str(size))
             first = named.setdefault(name, size)
             if first is not size:
                 torch._check(first == size)
             return name
 
         inputs = [
-            builder.value(f"x{index}", tensor_data.onnx_dtype(each.dtype), [dim(size) for size in each.shape])
+            builder.value(f"x{index}", onnx_dtype(each.dtype), [dim(size) for size in each.shape])
             for index, each in enumerate(tensors)
         ]
         numbers = [
             builder.value(f"n{index}", ir.DataType.INT64, []) if isinstance(size, torch.SymInt) else size
             for index, size in enumerate(sizes)
         ]
-        outputs = [(tensor_data.onnx_dtype(record.dtype), None) for record in call.outputs if record.dtype is not None]
+        outputs = [(onnx_dtype(record.dtype), None) for record in call.outputs if record.dtype is not None]
         try:
-            with builder.translating(), _torch.without_modes():
+            with builder.translating(), torch_overrides.without_modes():
                 results = build_function(builder, call, inputs, numbers, outputs, [True] * len(outputs))
         except OpbridgeError:
             return None  # told when the model is built, with everything else that is missing
@@ -183,7 +184,7 @@ class Inference:
                 output.shape = None
         model = ir.Model(graph, ir_version=10, functions=list(builder.functions.values()))
         try:
-            with _torch.without_modes():
+            with torch_overrides.without_modes():
                 inferred = onnx.shape_inference.infer_shapes(ir.to_proto(model), data_prop=True)
         except Exception:
             return None

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from opbridge import _torch_sizes
-from opbridge.verification.graph_io import user_inputs
+from opbridge.base.torch_private import torch_sizes
+from opbridge.graph.interface import user_inputs
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -167,7 +167,7 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
     for leaf, spec in enumerate(user_inputs(program)):
         value = placeholders.get(spec.arg.name)
         if isinstance(value, torch.Tensor):
-            sizes = map(_torch_sizes.settled_size, value.shape)
+            sizes = map(torch_sizes.settled_size, value.shape)
             dims[leaf] = tuple(size if isinstance(size, int) else tied.text(size) for size in sizes)
         elif isinstance(value, torch.SymInt):
             numbers[leaf] = tied.text(value)
@@ -179,7 +179,7 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
         if upper is not None:
             greatest = upper if greatest is None else min(greatest, upper)
         found.ranges[name] = (max(least, lower or 0), greatest)
-    found.conditions = tuple(tied.text(expression) for expression, _, _ in _torch_sizes.shape_guards(program))
+    found.conditions = tuple(tied.text(expression) for expression, _, _ in torch_sizes.shape_guards(program))
     return found
 
 

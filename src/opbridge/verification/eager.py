@@ -11,9 +11,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from opbridge import _torch
-from opbridge.capture.wrapping import register_containers
-from opbridge.sources import innermost
+from opbridge.base.sources import innermost
+from opbridge.base.torch_private import torch_tracing
+from opbridge.capture.model_inputs import register_containers
 
 __all__ = ["Eager", "explain"]
 
@@ -37,7 +37,7 @@ class Eager:
         """Args:
         model: A module, a function or an ExportedProgram.
         """
-        self._call = model.module() if isinstance(model, ExportedProgram) else _torch.original_module(model)
+        self._call = model.module() if isinstance(model, ExportedProgram) else torch_tracing.original_module(model)
         self._state = _State(self._call) if isinstance(self._call, torch.nn.Module) else None
         self._grad = False
         self.drew = False

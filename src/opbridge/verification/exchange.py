@@ -10,8 +10,8 @@ import onnx_ir as ir
 import onnxruntime
 import torch
 
+from opbridge.base.dtypes import onnx_dtype, torch_dtype
 from opbridge.errors import UsageError
-from opbridge.saving.tensors import onnx_dtype, torch_dtype
 
 __all__ = ["dtype_of", "run", "runtime_form"]
 

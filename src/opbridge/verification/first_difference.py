@@ -18,16 +18,18 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from opbridge.functionalize import Dataflow, functionalize, lifted_tensors, tensors_in
-from opbridge.saving.tensors import TorchTensor, onnx_dtype
-from opbridge.sources import innermost
-from opbridge.symbolics.functions import operator_of
+from opbridge.base.dtypes import onnx_dtype
+from opbridge.base.sources import innermost
+from opbridge.base.wording import listed
+from opbridge.capture.functionalize import Dataflow, functionalize
+from opbridge.graph.interface import is_frozen, lifted_tensors, user_outputs
+from opbridge.graph.operators import operator_of
+from opbridge.graph.precision import coarsest
+from opbridge.graph.values import tensors_in
+from opbridge.onnx.torch_tensor import TorchTensor
 from opbridge.verification.compare import Comparison, compare, dtype_name, rms
-from opbridge.verification.graph_io import is_frozen, user_outputs
 from opbridge.verification.intermediate import RuntimeValues, Unusable, counterparts, feeds_of, keyed, order_of
-from opbridge.verification.precision import coarsest
 from opbridge.verification.runtime_failure import label
-from opbridge.wording import listed
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture

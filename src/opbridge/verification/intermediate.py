@@ -12,13 +12,14 @@ import onnxruntime
 import torch
 from torch.export import ExportedProgram
 
-from opbridge.aten_node import operators as aten_operators
 from opbridge.errors import SaveError
+from opbridge.graph.interface import as_tensor, is_frozen, user_inputs
+from opbridge.graph.operators import operator_of
+from opbridge.nodes.aten_node import operators as aten_operators
+from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session
-from opbridge.saving import writer
-from opbridge.symbolics.functions import operator_of
+from opbridge.save import writer
 from opbridge.verification import dynamic_sizes, exchange
-from opbridge.verification.graph_io import as_tensor, is_frozen, user_inputs
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -155,7 +156,7 @@ class RuntimeValues:
     def _run(self, model: ir.Model, options: Any, names: Sequence[str]) -> list[torch.Tensor]:
         given = {"options": options, "loaded": True, "aten": aten_operators(model)}  # the model has been loaded before
         try:
-            content = writer.to_bytes(model)
+            content = serialize.to_bytes(model)
         except SaveError:  # more than one file can hold
             with tempfile.TemporaryDirectory(prefix="opbridge") as folder:
                 path = Path(folder) / "model.onnx"

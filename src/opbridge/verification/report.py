@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opbridge.wording import counted, listed, sentence
+from opbridge.base.wording import counted, listed, sentence
 
 if TYPE_CHECKING:
-    from opbridge.program import Program
     from opbridge.verification.compare import Comparison
     from opbridge.verification.first_difference import FirstDifference
     from opbridge.verification.runtime_failure import RuntimeFailure
 
-__all__ = ["OutputReport", "Run", "Verification", "verify", "verify_program"]
+__all__ = ["OutputReport", "Run", "Verification"]
 
 _MOST_ROWS = 12
 _MOST_LEFT_OUT = 3
@@ -251,70 +249,6 @@ class Verification:
             "Look at the inputs and the weights that the file was made from, or, where such a difference is "
             "acceptable, pass rtol= and atol= to opbridge.verify."
         )
-
-
-def verify(
-    path_or_program: str | os.PathLike[str] | Program,
-    model: Any = None,
-    args: Any = None,
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    dynamic_shapes: Any = None,
-    samples: int = 2,
-    seed: int = 0,
-    rtol: float | None = None,
-    atol: float | None = None,
-    aten: Sequence[str] = (),
-) -> Verification:
-    """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
-
-    1. Both run on the example inputs, on fresh random ones like them (see `opbridge.verification.fresh_inputs`), and
-       on others of other sizes where the file's dimensions are dynamic.
-    2. The model runs as it is, without gradients; its buffers and torch's generators are put back afterwards.
-    3. Each output is compared in shape, dtype and every value (see `opbridge.verification.compare`). Outputs that
-       differ from one eager run to the next are random: their values are not compared.
-    4. Fresh inputs on which the model itself raises are left out, and said.
-    5. Where the two differ, the first operator that differs is looked for (see
-       `opbridge.verification.first_difference`).
-
-    Args:
-        path_or_program: The file, whoever exported it, or what `opbridge.export` returned.
-        model: A module, a function or an ExportedProgram; a program has its own.
-        args: Example inputs: a tuple, or one tensor; a program has its own.
-        kwargs: Example keyword inputs.
-        dynamic_shapes: What the file was exported with. Without it, a file's own dimensions say which may vary, and
-            sizes from 1 on are tried.
-        samples: How many sets of fresh inputs to try.
-        seed: What they are drawn from.
-        rtol: The relative difference allowed, instead of one by dtype.
-        atol: The absolute difference allowed, instead of one by dtype.
-        aten: For a file with nodes that PyTorch runs, operators that may run beside those that may in any case, as
-            `opbridge.session` takes them; a program's own need not be named.
-
-    Returns:
-        The comparison; `ok` is false where the two do not agree.
-
-    Raises:
-        ModelFileError: the file is missing or damaged, or ONNX Runtime refuses it.
-        UsageError: arguments of the wrong kind, inputs that do not fit the file, or on which the model itself raises.
-        CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
-    """
-    from opbridge.verification import verifier
-
-    options = verifier.Options(samples, seed, rtol, atol, (aten,) if isinstance(aten, str) else tuple(aten))
-    if isinstance(path_or_program, (str, os.PathLike)):
-        return verifier.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
-    return verifier.verify_program(path_or_program, model, args, kwargs, options)
-
-
-def verify_program(program: Program, **options: Any) -> Verification:
-    """`verify` for a program on its own example inputs, as `export` calls it.
-
-    Args:
-        program: What was exported.
-        **options: `samples`, `seed`, `rtol`, `atol` and `aten` of `verify`.
-    """
-    return verify(program, **options)
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, Any]:

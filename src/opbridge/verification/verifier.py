@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,29 +13,26 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 import onnxruntime
 import torch
-from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.wording import counted, listed, sentence
 from opbridge.capture import capture as take_capture
-from opbridge.capture.wrapping import register_containers
-from opbridge.errors import CaptureError, ModelFileError, UsageError
-from opbridge.program import Program
-from opbridge.runtimes.onnxruntime import session
-from opbridge.verification import Run, Verification, dynamic_sizes, exchange
+from opbridge.errors import CaptureError, UsageError
+from opbridge.graph.interface import as_tensor, is_frozen, user_inputs, user_outputs
+from opbridge.graph.precision import coarsest, precisions
+from opbridge.verification import dynamic_sizes, exchange
 from opbridge.verification.compare import Comparison, compare, dtype_name
 from opbridge.verification.eager import Eager, explain
 from opbridge.verification.first_difference import FirstDifference, Search, first_difference
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
-from opbridge.verification.graph_io import as_tensor, is_frozen, user_inputs, user_outputs
-from opbridge.verification.precision import coarsest, precisions
+from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
-from opbridge.wording import counted, listed, sentence
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
     from opbridge.verification.dynamic_sizes import DynamicSizes
 
-__all__ = ["Options", "verify_file", "verify_program"]
+__all__ = ["Options", "Verifier", "runtime_label"]
 
 _MOST_FROZEN = 3
 """How many of the values that a trace froze are named where the model and the file differ."""
@@ -73,57 +68,6 @@ class Options:
                 raise UsageError(f"{name}={value!r} is no tolerance; give a number from 0 on, or leave it out.")
 
 
-def verify_file(
-    path: str | os.PathLike[str],
-    model: Any,
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    options: Options,
-) -> Verification:
-    """`opbridge.verify` for a file, of which only the file is known."""
-    start = time.perf_counter()
-    args, kwargs = _checked(model, args, kwargs)
-    name = os.fsdecode(path)
-    loaded = session(name, aten=options.aten, loaded=True)
-    capture = None
-    if dynamic_shapes is not None:
-        # A model that was traced may be one that torch.export cannot capture; the file knows its dimensions too.
-        with contextlib.suppress(CaptureError):
-            capture = take_capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-    return _Verifier(name, loaded, lambda: ir.load(name), model, args, kwargs, capture, None, options).run(start)
-
-
-def verify_program(
-    program: Program, model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options
-) -> Verification:
-    """`opbridge.verify` for a program, which knows its model, its inputs and which of their dimensions may vary.
-
-    A program that ONNX Runtime refuses to load is a mismatch, and raises nothing.
-    """
-    if not isinstance(program, Program):
-        raise UsageError(
-            f"opbridge.verify takes an ONNX file or a Program, not a {type(program).__name__}. Give the path of the "
-            "file, or what opbridge.export returned."
-        )
-    start = time.perf_counter()
-    capture = program.capture
-    if model is None:
-        model = capture.model if capture.model is not None else capture.exported_program
-    if args is None and kwargs is None:
-        args, kwargs = capture.args, capture.kwargs
-    args, kwargs = _checked(model, args, kwargs)
-    name = str(program.path) if program.path is not None else "the exported model"
-    try:
-        options = dataclasses.replace(options, aten=(*options.aten, *program.aten_operators()))
-        loaded = program.session(aten=options.aten)
-    except ModelFileError as error:
-        run = Run("example", "loading", failure=locate_failure(str(error), program.model))
-        return Verification(name, _runtime(), (run,), seconds=time.perf_counter() - start)
-    graph = None if program.plan.flow is None else (program.plan.program, program.plan.flow)
-    return _Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, graph, options).run(start)
-
-
 @dataclass
 class _Mismatch:
     """The first run that differs: its number, its inputs, and PyTorch's outputs on them."""
@@ -134,7 +78,7 @@ class _Mismatch:
     expected: list[torch.Tensor]
 
 
-class _Verifier:
+class Verifier:
     """One verification on its way.
 
     `capture` is there where it is known which dimensions may vary, `graph` where the graph that was translated is at
@@ -181,7 +125,9 @@ class _Verifier:
         difference = self._find_difference()
         self._note_constants()
         seconds = time.perf_counter() - start
-        return Verification(self._name, _runtime(), tuple(self._runs), difference, kept, tuple(self._notes), seconds)
+        return Verification(
+            self._name, runtime_label(), tuple(self._runs), difference, kept, tuple(self._notes), seconds
+        )
 
     # What belongs to what
 
@@ -472,26 +418,6 @@ class _Verifier:
         )
 
 
-def _checked(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The example inputs in their usual form."""
-    if not callable(model) and not isinstance(model, ExportedProgram):
-        raise UsageError(
-            "opbridge.verify compares with a torch.nn.Module, a function or an ExportedProgram, not with a "
-            f"{type(model).__name__}. Give the model that the file was exported from."
-        )
-    if isinstance(args, torch.Tensor):
-        args = (args,)
-    if args is not None and not isinstance(args, (tuple, list)):
-        raise UsageError(
-            f"The example inputs are a tuple, or one tensor, not a {type(args).__name__}. Write opbridge.verify(path, "
-            "model, (x, y)); inputs passed by name go into kwargs=."
-        )
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise UsageError(f"kwargs= is a dict of inputs passed by name, not a {type(kwargs).__name__}.")
-    register_containers((args, kwargs))
-    return tuple(args or ()), dict(kwargs or {})
-
-
 def _as_random(comparison: Comparison, *, varies_in_shape: bool) -> Comparison:
     """The comparison of an output whose values are random, and perhaps its sizes."""
     same_rank = len(comparison.shape) == len(comparison.actual_shape)
@@ -503,5 +429,5 @@ def _outside(condition: str) -> str:
     return f"the capture holds only where {condition}"
 
 
-def _runtime() -> str:
+def runtime_label() -> str:
     return f"onnxruntime {onnxruntime.__version__}"

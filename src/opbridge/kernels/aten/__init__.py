@@ -35,7 +35,7 @@ LIBTORCH = "opbridge.libtorch"
 """The entry of a session's options that names libtorch's path."""
 
 OLDER_FORM = "in the form of older exporters"
-"""What the library says of a node that `opbridge.aten_older` rewrites."""
+"""What the library says of a node that `opbridge.nodes.aten_older` rewrites."""
 
 LIBRARY = "_aten"
 """The library's name among those that come with opbridge."""
@@ -50,9 +50,9 @@ def refusal(schema: str) -> str:
 
 def is_refused(operator: str) -> bool:
     """Whether an operator ("aten::topk") runs only where a session names it, as far as the torch here has it."""
-    from opbridge import _torch
+    from opbridge.base.torch_private import torch_operators
 
-    found = _torch.operator_object(operator)
+    found = torch_operators.operator_object(operator)
     return found is not None and refusal(str(found._schema)) != ""
 
 

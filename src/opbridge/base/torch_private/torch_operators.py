@@ -1,0 +1,178 @@
+"""Operators and their schemas, as torch's dispatcher and its decompositions know them.
+
+Checked on torch 2.13.0 and 2.15.0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+def operator_name(target: Any) -> str | None:
+    """The name of an fx node's target: "aten::add.Tensor", "_operator::mul", "torch::sym_max", "higher_order::cond".
+
+    None for what is no operator, and for an overload packet, which is several.
+    """
+    if isinstance(target, torch._ops.OpOverload):
+        return target.name()
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order::{target._name}"
+    if isinstance(target, torch._ops.OpOverloadPacket) or not callable(target):
+        return None
+    module = getattr(target, "__module__", None)
+    if module in ("_operator", "builtins", "math", "torch"):
+        return f"{module}::{target.__name__}"
+    return None
+
+
+def operator_object(name: str) -> torch._ops.OpOverload | None:
+    """The operator of a qualified name, or None where this torch does not have it."""
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def has_operator(name: str) -> bool:
+    """Whether there is an operator `namespace::name`, of any overload."""
+    return bool(torch._C._jit_get_schemas_for_operator(name))
+
+
+def overloads(name: str) -> dict[str, torch._ops.OpOverload]:
+    """The operators that share a base name, by their full names; none where this torch has no such operator."""
+    namespace, _, base = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return {}
+    found = [getattr(packet, each) for each in packet.overloads()]
+    return {each.name(): each for each in found}
+
+
+def exporter_translations() -> list[Any]:
+    """The translations that torch.onnx carries itself, beside onnxscript's."""
+    from torch.onnx._internal.exporter._torchlib._torchlib_registry import get_torchlib_ops
+
+    return list(get_torchlib_ops())
+
+
+@functools.cache
+def decomposition_table() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions: those that torch.export uses, then every other one that it has."""
+    table = dict(torch._decomp.decomposition_table)
+    table.update(torch.export.default_decompositions().items())
+    return {target: function for target, function in table.items() if isinstance(target, torch._ops.OpOverload)}
+
+
+def computation_dtype(arguments: Sequence[Any]) -> torch.dtype | None:
+    """The dtype that torch computes a pointwise operator of these tensors and numbers in; None where it cannot tell."""
+    from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+    try:
+        return elementwise_dtypes(*arguments, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)[1]
+    except (RuntimeError, ValueError, TypeError):
+        return None
+
+
+def forget_operator(namespace: str, name: str) -> None:
+    """Takes an operator that is no longer defined out of `torch.ops`, and out of the list of the names in there.
+
+    torch goes through that list whenever it decomposes a graph, and stops at a name without an operator.
+    """
+    known = getattr(torch.ops, namespace)
+    vars(known).pop(name, None)
+    if name in known._dir:
+        known._dir.remove(name)
+
+
+def forget_dispatch(op: torch._ops.OpOverload) -> None:
+    """Looks up an operator's kernels anew, as a call before the last of them was registered may have noted others."""
+    op._dispatch_cache.clear()
+
+
+def library_path() -> str:
+    """libtorch, which is loaded."""
+    names = {"darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}
+    return os.path.join(os.path.dirname(torch.__file__), "lib", names.get(sys.platform, "libtorch_cpu.so"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """One argument or result of an operator's schema.
+
+    Attributes:
+        name: Its name; results mostly have none.
+        type: As schemas write it, without what it aliases and without a list's length: "Tensor?", "SymInt[]", "Scalar".
+        length: How many items a single number stands for where a list is declared with a length (`int[2] stride`).
+        has_default: Whether it may be left out.
+        default: What it is then.
+    """
+
+    name: str
+    type: str
+    length: int | None = None
+    has_default: bool = False
+    default: Any = None
+
+
+def declared(target: torch._ops.OpOverload) -> tuple[list[Declared], list[Declared]]:
+    """The arguments and the results of an operator, as its schema declares them."""
+    schema = target._schema
+    arguments = []
+    for each in schema.arguments:
+        type_ = _type_text(each.real_type)
+        default = setting(type_, each.default_value)
+        arguments.append(Declared(each.name, type_, each.N, each.has_default_value(), default))
+    return arguments, [Declared(each.name, _type_text(each.real_type)) for each in schema.returns]
+
+
+def setting(type_: str, value: Any) -> Any:
+    """A dtype, layout or memory format that is given by its number, as in defaults; anything else as it is."""
+    names = _SETTINGS.get(type_.rstrip("?"), ())
+    return getattr(torch, names[value]) if type(value) is int and 0 <= value < len(names) else value
+
+
+# By the numbers of torch's own enumerations (ScalarType, Layout, MemoryFormat), which only grow at their ends.
+_SETTINGS = {
+    "ScalarType": (
+        *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64"),
+        *("complex128", "bool", "qint8", "quint8", "qint32", "bfloat16"),
+    ),
+    "Layout": ("strided", "sparse_coo", "sparse_csr", "_mkldnn"),
+    "MemoryFormat": ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"),
+}
+
+
+_TYPE_NAMES = {
+    "BoolType": "bool",
+    "DeviceObjType": "Device",
+    "FloatType": "float",
+    "GeneratorType": "Generator",
+    "IntType": "int",
+    "LayoutType": "Layout",
+    "MemoryFormatType": "MemoryFormat",
+    "NumberType": "Scalar",
+    "ScalarTypeType": "ScalarType",
+    "StringType": "str",
+    "SymBoolType": "SymBool",
+    "SymFloatType": "SymFloat",
+    "SymIntType": "SymInt",
+    "TensorType": "Tensor",
+}
+
+
+def _type_text(declared_type: Any) -> str:
+    kind = declared_type.kind()
+    if kind == "OptionalType":
+        return f"{_type_text(declared_type.getElementType())}?"
+    if kind == "ListType":
+        return f"{_type_text(declared_type.getElementType())}[]"
+    return _TYPE_NAMES.get(kind) or "".join(str(declared_type).split())

@@ -1,0 +1,234 @@
+"""Dynamic shapes: every form that torch.export takes and two more, brought into one.
+
+The two more are "auto" for the whole, which leaves every dimension of every tensor to torch, and names in place of
+dimensions, as torch.onnx takes them: `{"x": {0: "batch"}}`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollection
+from torch.utils import _pytree as pytree
+
+from opbridge.base.torch_private import torch_sizes
+from opbridge.errors import UsageError
+
+__all__ = ["Axis", "Shapes", "resolve"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What the user asked of one dimension of one tensor.
+
+    Attributes:
+        place: The dimension, as a person would write it: `x.shape[0]`.
+        name: What the user called it, if anything: "batch", "2*batch".
+        root: The name of the dimension that it is computed from, "batch"; else its own.
+        size: Its size in the example.
+        low: The least size that the user allows, if any.
+        high: The greatest size that the user allows, if any.
+        checked: Whether torch itself refuses what contradicts this; it does for a Dim.
+    """
+
+    place: str
+    name: str | None
+    root: str | None
+    size: int
+    low: int | None = None
+    high: int | None = None
+    checked: bool = False
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Dynamic shapes in the form that torch.export takes.
+
+    Attributes:
+        given: For torch.export's `dynamic_shapes`.
+        relaxed: The same with every dynamic dimension left to torch, to find out what the model makes of it.
+        axes: The dynamic dimensions, by the identity of the tensor and the dimension's number.
+        verify: Called with the program when it is there; raises where it does not fit the inputs that the user added.
+    """
+
+    given: Any = None
+    relaxed: Any = None
+    axes: dict[tuple[int, int], Axis] = field(default_factory=dict)
+    verify: Callable[[ExportedProgram], None] | None = None
+
+    @property
+    def has_small_sizes(self) -> bool:
+        """Whether the example has a dynamic dimension of size 0 or 1, which torch is inclined to fix."""
+        return any(axis.size < 2 for axis in self.axes.values())
+
+
+def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Shapes:
+    """Brings the dynamic shapes that a user gave into one form.
+
+    1. "auto" asks for all dimensions; a ShapesCollection and AdditionalInputs are made into the form by name.
+    2. A tuple or list goes by the order of the parameters. Parameters that a dict leaves out are static, and what it
+       says of a keyword may stand at its top.
+    3. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end.
+
+    Raises:
+        UsageError: Shapes that do not fit the inputs.
+    """
+    if dynamic_shapes is None:
+        return Shapes()
+    if torch_sizes.is_shapes_spec(dynamic_shapes):
+        if not torch_sizes.takes_shapes_specs():
+            raise UsageError(f"The torch.export of torch {torch.__version__} takes no {type(dynamic_shapes).__name__}.")
+        return Shapes(dynamic_shapes)
+    arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    verify = None
+    if isinstance(dynamic_shapes, str) and dynamic_shapes == "auto":
+        dynamic_shapes = ShapesCollection()
+        for leaf in pytree.tree_leaves((args, kwargs)):
+            if isinstance(leaf, torch.Tensor):
+                dynamic_shapes[leaf] = dict.fromkeys(range(leaf.dim()), Dim.AUTO)
+    if isinstance(dynamic_shapes, ShapesCollection | AdditionalInputs):
+        if isinstance(dynamic_shapes, AdditionalInputs):
+            verify = dynamic_shapes.verify
+        try:
+            dynamic_shapes = dynamic_shapes.dynamic_shapes(module, args, kwargs)
+        except (ValueError, TypeError, AssertionError) as error:
+            raise UsageError(f"The dynamic shapes do not fit the inputs: {_first_sentence(error)}.") from error
+    static = ShapesCollection().dynamic_shapes(module, args, kwargs)
+    parameters = inspect.signature(module.forward).parameters.values()
+    gathered = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
+    shapes = _by_name(dynamic_shapes, static, gathered if gathered in arguments else None)
+    reader = _Reader()
+    try:
+        given = torch_sizes.map_shapes(reader.read, arguments, shapes)
+        relaxed = torch_sizes.map_shapes(reader.relax, arguments, given)
+    except ValueError as error:
+        raise UsageError(f"dynamic_shapes does not fit the inputs: {_first_sentence(error)}.") from error
+    return Shapes(given, relaxed, reader.axes, verify)
+
+
+def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[str, Any]:
+    """The shapes by name, in the structure of the inputs; `gathered` is the parameter that takes other keywords."""
+    names = ", ".join(static)
+    if isinstance(shapes, tuple | list):
+        if len(shapes) != len(static):
+            raise UsageError(
+                f"dynamic_shapes has {len(shapes)} entries and the model has {len(static)} inputs ({names}). Give one "
+                "entry for each input, None where nothing is dynamic, or a dict by name."
+            )
+        shapes = dict(zip(static, shapes, strict=True))
+    if not isinstance(shapes, Mapping):
+        raise UsageError(
+            f"dynamic_shapes is {_kind(shapes)}. Give a dict by input name such as {{{names.partition(',')[0]!r}: "
+            "{0: 'batch'}}, a tuple in the order of the inputs, or 'auto'."
+        )
+    inner: dict[str, Any] = static[gathered] if gathered and not isinstance(shapes.get(gathered), Mapping) else {}
+    known = {**static, **inner}
+    unknown = [name for name, shape in shapes.items() if name not in known and shape is not None]
+    if unknown:
+        known = {name: None for name in known if not inner or name != gathered}
+        raise UsageError(
+            f"dynamic_shapes names {', '.join(map(repr, unknown))}, which is no input here; the inputs are "
+            f"{', '.join(known)}."
+        )
+    found = {name: static[name] if shapes.get(name) is None else shapes[name] for name in static}
+    if inner and gathered:
+        found[gathered] = {name: inner[name] if shapes.get(name) is None else shapes[name] for name in inner}
+    return found
+
+
+class _Reader:
+    """Reads what was asked of each tensor, and keeps it by dimension."""
+
+    def __init__(self) -> None:
+        self.axes: dict[tuple[int, int], Axis] = {}
+        self._named: dict[str, Axis] = {}
+
+    def read(self, place: str, leaf: Any, shape: Any) -> Any:
+        if shape is None:
+            return None
+        if not isinstance(leaf, torch.Tensor):
+            if type(leaf) is int and torch_sizes.hint_kind(shape) is not None:
+                return shape
+            raise UsageError(
+                f"dynamic_shapes gives {shape!r} for {place}, which is {_kind(leaf)}: give None there, or Dim.DYNAMIC "
+                "for an int that is to be an input."
+            )
+        if isinstance(shape, tuple | list):
+            if len(shape) != leaf.dim():
+                raise UsageError(
+                    f"dynamic_shapes gives {len(shape)} dimensions for {place}, which has {leaf.dim()} "
+                    f"({tuple(leaf.shape)})."
+                )
+            shape = dict(enumerate(shape))
+        if not isinstance(shape, Mapping):
+            raise UsageError(
+                f"dynamic_shapes gives {shape!r} for {place}; give a dict such as {{0: 'batch'}}, or a tuple."
+            )
+        return dict(self._dimension(place, leaf, *item) for item in shape.items())
+
+    @staticmethod
+    def relax(place: str, leaf: Any, shape: Any) -> Any:
+        """Dim.AUTO for whatever may vary."""
+        if not isinstance(shape, Mapping):
+            return shape
+        return {
+            index: dim if isinstance(dim, int) or torch_sizes.hint_kind(dim) == "STATIC" else Dim.AUTO
+            for index, dim in shape.items()
+        }
+
+    def _dimension(self, place: str, leaf: torch.Tensor, index: Any, dim: Any) -> tuple[int, Any]:
+        if type(index) is not int or not -leaf.dim() <= index < leaf.dim():
+            raise UsageError(f"dynamic_shapes names dimension {index!r} of {place}, which has {leaf.dim()} dimensions.")
+        index %= leaf.dim()
+        place, size = f"{place}.shape[{index}]", leaf.shape[index]
+        if dim is None:
+            return index, Dim.STATIC
+        if type(dim) is int:
+            if dim != size:
+                raise UsageError(f"dynamic_shapes fixes {place} at {dim}, and in the example it is {size}.")
+            return index, dim
+        if isinstance(dim, str) and dim:
+            axis, dim = Axis(place, dim, dim, size), Dim.DYNAMIC
+        elif isinstance(dim, Dim):
+            root = getattr(dim, "root", dim)
+            axis = Axis(place, dim.__name__, root.__name__, size, int(dim.min), _finite(dim.max), checked=True)
+        elif (kind := torch_sizes.hint_kind(dim)) is not None:
+            if kind == "STATIC":
+                return index, dim
+            axis = Axis(place, None, None, size, dim.min, dim.max)
+        else:
+            raise UsageError(f"dynamic_shapes gives {dim!r} for {place}; give a name, a Dim, Dim.AUTO, an int or None.")
+        if size < (axis.low or 0) or (axis.high is not None and size > axis.high):
+            raise UsageError(
+                f"{place} is {size} in the example, outside the range that dynamic_shapes gives it ({dim!r}). Widen "
+                "the range, or take an example inside it."
+            )
+        if axis.name is not None:
+            first = self._named.setdefault(axis.name, axis)
+            if first.size != size:
+                raise UsageError(
+                    f"dynamic_shapes calls both {first.place} and {place} '{axis.name}', and in the example they are "
+                    f"{first.size} and {size}. Give them different names, or an example in which they are equal."
+                )
+        self.axes[id(leaf), index] = axis
+        return index, dim
+
+
+def _finite(bound: Any) -> int | None:
+    try:
+        return int(bound)
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
+
+
+def _kind(value: object) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _first_sentence(error: BaseException) -> str:
+    return " ".join(str(error).partition("\n")[0].partition(" For more information")[0].split()).rstrip(".")

@@ -1,0 +1,168 @@
+"""Shapes for operators that ask for values during a capture, or whose example limits the sizes of the capture.
+
+1. During a capture torch runs an operator on tensors without data to learn the shapes of its results. For an operator
+   that is composed of others it runs these, and stops where they check a value (cov: that no weight is negative) or
+   settle a size (a recurrent layer: the length of its loop; cdist: more than 25 rows or not).
+2. Here each of them has a function of shapes instead. The operator itself is in the graph as it always is, and its
+   translation, or libtorch, does the computing.
+3. Functions of torch written in Python that check values are replaced by the same without the check.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from opbridge.base.torch_private import torch_overrides, torch_sizes
+
+__all__ = ["checks", "shapes_of_their_own", "without_checks"]
+
+
+def shapes_of_their_own() -> contextlib.AbstractContextManager[None]:
+    """While it lasts, the operators in this file have the shapes that they have here."""
+    return torch_overrides.shape_functions(_COMPOSED, _WHOLE)
+
+
+def checks(error: BaseException) -> bool:
+    """Whether an error comes from a check in one of torch's functions that there is a form without it of."""
+    codes = {function.__code__ for function in _CHECKING}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def without_checks(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+    """While it lasts, functions of torch that check values are the same without the check."""
+    return torch_overrides.replacing_functions(_CHECKING) if enabled else contextlib.nullcontext()
+
+
+def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> torch.Tensor:
+    dtype = x.dtype
+    for weights in (fweights, aweights):
+        dtype = dtype if weights is None else torch.promote_types(dtype, weights.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        dtype = torch.get_default_dtype()
+    with torch_sizes.deciding_sizes(x.shape):
+        is_matrix = x.dim() == 2 and bool(x.shape[0] != 1)
+    return x.new_empty((x.shape[0], x.shape[0]) if is_matrix else (), dtype=dtype)
+
+
+def _corrcoef(x: torch.Tensor) -> torch.Tensor:
+    return _cov(x)
+
+
+def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: int | None = None) -> torch.Tensor:
+    batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    return x1.new_empty((*batch, x1.shape[-2], x2.shape[-2]))
+
+
+def _ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> torch.Tensor:
+    return log_probs.new_empty(log_probs.shape[1:-1] if reduction == 0 else ())
+
+
+def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
+    if isinstance(num_classes, int) and num_classes == -1:
+        num_classes = torch_sizes.unknown_size(x)
+    return x.new_empty((*x.shape, num_classes))
+
+
+def _narrow(x: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> torch.Tensor:
+    sizes = list(x.shape)
+    sizes[dim] = length
+    return x.new_empty(sizes)
+
+
+def _tensor_split(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> list[torch.Tensor]:
+    if places.dim() != 1:  # how many parts there are depends on its value
+        return list(torch.tensor_split(x, int(places), dim))
+    sizes = list(x.shape)
+    parts = []
+    for _ in range(int(places.shape[0]) + 1):
+        sizes[dim] = torch_sizes.unknown_size(x)
+        parts.append(x.new_empty(sizes))
+    return parts
+
+
+def _recurrent(input: torch.Tensor, hidden: torch.Tensor, bidirectional: bool) -> torch.Tensor:
+    return input.new_empty((*input.shape[:2], hidden.shape[-1] * (2 if bidirectional else 1)))
+
+
+def _lstm(input: torch.Tensor, hx: Sequence[torch.Tensor], *settings: Any) -> tuple[torch.Tensor, ...]:
+    # params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    output = _recurrent(input, hx[0], settings[5])
+    return output, hx[0].new_empty(hx[0].shape), hx[1].new_empty(hx[1].shape)
+
+
+def _rnn(input: torch.Tensor, hx: torch.Tensor, *settings: Any) -> tuple[torch.Tensor, ...]:
+    return _recurrent(input, hx, settings[5]), hx.new_empty(hx.shape)
+
+
+def _lstsq(
+    x: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[torch.Tensor, ...]:
+    """Matrices are taken to be of full rank: torch leaves the residuals empty where one is not."""
+    rows, columns = x.shape[-2:]
+    is_vector = b.dim() == 1 or (b.dim() == x.dim() - 1 and b.shape == x.shape[:-1])
+    right = () if is_vector else (b.shape[-1],)
+    batch = torch.broadcast_shapes(x.shape[:-2], b.shape[: -1 if is_vector else -2])
+    has_rank, has_values = driver != "gels", driver in ("gelsd", "gelss")
+    has_residuals = driver not in (None, "gelsy") and bool(rows > columns)
+    real = x.dtype.to_real()
+    return (
+        x.new_empty((*batch, columns, *right)),
+        x.new_empty((*batch, *right) if has_residuals else (0,), dtype=real),
+        x.new_empty(batch if has_rank else (0,), dtype=torch.int64),
+        x.new_empty((*batch, min(rows, columns)) if has_values else (0,), dtype=real),
+    )
+
+
+def _gaussian_nll_loss(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    var: torch.Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    """0.5 * (log(max(var, eps)) + (input - target)^2 / max(var, eps)), as torch.nn.GaussianNLLLoss documents it."""
+    var = torch.full_like(input, var) if isinstance(var, (int, float)) else var.clone()
+    if var.dim() != input.dim() and tuple(var.shape) == tuple(input.shape[:-1]):
+        var = var.unsqueeze(-1)
+    with torch.no_grad():  # the gradient passes over the bound
+        var.clamp_(min=eps)
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+# Composed of others in torch; and with a kernel of their own, but no function of shapes.
+_COMPOSED: dict[str, Callable[..., Any]] = {
+    "aten::cov": _cov,
+    "aten::corrcoef": _corrcoef,
+    "aten::cdist": _cdist,
+    "aten::ctc_loss.IntList": _ctc_loss,
+    "aten::ctc_loss.Tensor": _ctc_loss,
+    "aten::one_hot": _one_hot,
+    "aten::narrow.Tensor": _narrow,
+    "aten::tensor_split.tensor_indices_or_sections": _tensor_split,
+    "aten::lstm.input": _lstm,
+    "aten::gru.input": _rnn,
+    "aten::rnn_tanh.input": _rnn,
+    "aten::rnn_relu.input": _rnn,
+}
+_WHOLE: dict[str, Callable[..., Any]] = {"aten::linalg_lstsq": _lstsq}
+
+# Written in Python.
+_CHECKING: dict[Any, Callable[..., Any]] = {torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss}

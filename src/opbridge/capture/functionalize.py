@@ -1,0 +1,258 @@
+"""In-place operators and views become values; what depends on no input is told apart.
+
+torch.export leaves writes in the graph. Most are harmless: `relu_(x)` gives a new value, and whoever reads `x` later
+means that value. Which nodes those are is all that translation has to know (`Dataflow.rebinds`). Only where a write
+goes through a view whose base, or another view of it, is read later does the graph have to be rewritten; torch's own
+functionalisation does that (`run_decompositions` with nothing to decompose).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+
+from opbridge.base.torch_private import torch_operators, torch_tracing
+from opbridge.capture import fake_implementations
+from opbridge.capture.opaque_operators import shapes_as_in
+from opbridge.errors import CaptureError
+from opbridge.graph.interface import lifted_tensors
+from opbridge.graph.values import tensors_in
+
+__all__ = ["Dataflow", "functionalize", "written_placeholders"]
+
+_BY_METADATA = frozenset(
+    {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "new_empty", "empty_like"}
+)
+
+_LARGEST_GROWTH = 1 << 20
+"""Bytes that a value computed from weights may have beyond the weights themselves and still be stored in the file."""
+
+
+@dataclass
+class Dataflow:
+    """What is known of a graph's values before anything is translated.
+
+    Attributes:
+        constant: Nodes whose value depends on no input of the model, and is computed at export.
+        rebinds: For a node that writes in place: the earlier nodes that stand for the written tensor, and mean the
+            node's own value from there on.
+    """
+
+    constant: set[Node] = field(default_factory=set)
+    rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
+
+
+def functionalize(program: ExportedProgram, whole: frozenset[str] = frozenset()) -> tuple[ExportedProgram, Dataflow]:
+    """The program to translate and what is known of its values.
+
+    The program is the one given, unless a write through a view or inside a region, or autocast, has to be rewritten.
+
+    Args:
+        program: The capture.
+        whole: The operators that the capture kept whole.
+
+    Raises:
+        CaptureError: a write that torch's own functionalisation does not remove, or only with an operator that is to
+            stay whole.
+    """
+    flow = _analyse(program.graph_module, lifted_tensors(program))
+    if flow is None:
+        with fake_implementations.shapes_of_their_own(), shapes_as_in(program.graph_module, whole):
+            rewritten = torch_tracing.without_writes(program)
+        lost = (_called(program) - _called(rewritten)) & whole
+        if lost:
+            raise CaptureError(
+                f"torch's functionalisation takes apart {', '.join(sorted(lost))}, which reads memory. Write the "
+                "in-place operators on views, or inside torch.cond and its like, out of place."
+            )
+        program = rewritten
+        flow = _analyse(program.graph_module, lifted_tensors(program))
+        if flow is None:
+            raise CaptureError(
+                "The model writes in place in a way that torch's functionalisation leaves in the graph. Write the "
+                "in-place operators on views, or inside torch.cond and its like, out of place."
+            )
+    return program, flow
+
+
+def _called(program: ExportedProgram) -> set[str]:
+    """The operators whose results a program reads, by their names."""
+    bodies = (body for body in program.graph_module.modules() if isinstance(body, GraphModule))
+    return {
+        torch_operators.operator_name(node.target) or "" for body in bodies for node in body.graph.nodes if node.users
+    }
+
+
+def written_placeholders(graph: Graph) -> list[str]:
+    """The names of the inputs, parameters and buffers that a graph writes to, directly or through a view."""
+    targets = (target for node in graph.nodes if node.op == "call_function" for target in _written(node))
+    written = {key for target in targets for key in _keys(target)}
+    return [node.name for node in graph.nodes if node.op == "placeholder" and _keys(node) & written] if written else []
+
+
+def _keys(node: Node) -> set[int]:
+    return {torch_tracing.storage_key(tensor) for tensor in tensors_in(node.meta.get("val"))}
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Whether two tensors that share memory are the same tensor, and neither a part or rearrangement of the other."""
+    return (
+        isinstance(left, torch.Tensor)
+        and isinstance(right, torch.Tensor)
+        and left.dtype == right.dtype
+        and _are_equal(left.shape, right.shape)
+        and _are_equal(left.stride(), right.stride())
+        and _are_equal([left.storage_offset()], [right.storage_offset()])
+    )
+
+
+def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether sizes are equal whatever they are: as expressions, as some are known only at run time."""
+    return list(map(str, left)) == list(map(str, right))
+
+
+def _written(node: Node) -> list[Node]:
+    """The arguments that a node writes to."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable or schema.name == "aten::detach_":  # which changes no value
+        return []
+    written: list[Node] = []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
+        written.extend(item for item in _flat(value) if isinstance(item, Node))
+    return written
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
+
+
+def _analyse(module: GraphModule, lifted: dict[str, tuple[str, torch.Tensor]]) -> Dataflow | None:
+    """What is known of the values, or None where the graph has to be rewritten first."""
+    nodes = list(module.graph.nodes)
+    if any("autocast" in str(node.target) for node in nodes if node.op == "call_function"):
+        return None
+    inner = (body for body in module.modules() if body is not module and isinstance(body, GraphModule))
+    if any(_written(node) for body in inner for node in body.graph.nodes if node.op == "call_function"):
+        return None
+    keys = {node: _keys(node) for node in nodes}
+    sharing: dict[int, list[Node]] = defaultdict(list)
+    for node in nodes:
+        for key in keys[node]:
+            sharing[key].append(node)
+    writes = {node: written for node in nodes if node.op == "call_function" and (written := _written(node))}
+    flow = Dataflow(constant=_constants(nodes, keys, sharing, writes, lifted))
+    order = {node: position for position, node in enumerate(nodes)}
+    for node, written in writes.items():
+        if node in flow.constant:
+            continue
+        rebound: list[Node] = []
+        for target in written:
+            value = target.meta.get("val")
+            others = [other for key in keys[target] for other in sharing[key] if order[other] < order[node]]
+            for other in others:
+                if _is_same(other.meta.get("val"), value):
+                    rebound.append(other)
+                elif any(order[user] > order[node] for user in other.users):
+                    return None
+        flow.rebinds[node] = tuple(dict.fromkeys(rebound))
+    return flow
+
+
+def _constants(
+    nodes: list[Node],
+    keys: dict[Node, set[int]],
+    sharing: dict[int, list[Node]],
+    writes: dict[Node, list[Node]],
+    lifted: dict[str, tuple[str, torch.Tensor]],
+) -> set[Node]:
+    """The nodes that depend on no input of the model.
+
+    Memory is what decides: a tensor that any write makes depend on an input is no constant anywhere, before the write
+    included. Parameters are never written to at export, so a write to one makes it depend on an input too.
+    """
+    varying: set[int] = set()
+    for node in nodes:
+        if node.op == "placeholder" and node.name not in lifted:
+            varying |= keys[node]
+    for node, written in writes.items():
+        for target in written:
+            sharers = (other for key in keys[target] for other in sharing[key])
+            if any(other.name in lifted for other in sharers) or not _is_repeatable(node):
+                varying |= keys[target]
+    while True:
+        constant: set[Node] = set()
+        for node in nodes:
+            if node.op == "placeholder" and node.name in lifted and not keys[node] & varying:
+                constant.add(node)
+            elif node.op == "call_function" and _is_constant(node, constant, keys, varying):
+                constant.add(node)
+        before = len(varying)
+        for node, written in writes.items():
+            if node not in constant:
+                for target in written:
+                    varying |= keys[target]
+        if len(varying) == before:
+            return constant
+
+
+def _is_constant(node: Node, constant: set[Node], keys: dict[Node, set[int]], varying: set[int]) -> bool:
+    if keys[node] & varying or not _is_repeatable(node):
+        return False
+    if any(argument not in constant for argument in node.all_input_nodes) and not _reads_only_metadata(node):
+        return False
+    value = node.meta.get("val")
+    if any(not isinstance(dim, int) for tensor in tensors_in(value) for dim in tensor.shape):
+        return False
+    if not list(tensors_in(value)) and not keys[node]:
+        return isinstance(value, (int, float, bool))
+    # Views cost nothing; anything else must not make the file larger than the weights that it is made from.
+    own = 0 if _is_view(node, keys) else sum(tensor.nbytes for tensor in tensors_in(value))
+    arguments = (argument for argument in node.all_input_nodes if argument in constant)
+    given = sum(tensor.nbytes for argument in arguments for tensor in tensors_in(argument.meta.get("val")))
+    return own <= given + _LARGEST_GROWTH and not _expands(value)
+
+
+def _is_view(node: Node, keys: dict[Node, set[int]]) -> bool:
+    return any(keys[argument] & keys[node] for argument in node.all_input_nodes)
+
+
+def _expands(value: Any) -> bool:
+    """Whether a tensor repeats its memory (expand), so that storing it would store the repeats."""
+    return any(
+        stride == 0 and size > 1 and tensor.numel() > 4096
+        for tensor in tensors_in(value)
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+
+
+def _is_repeatable(node: Node) -> bool:
+    """Whether an operator gives the same result each time, and does nothing else."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    if torch.Tag.nondeterministic_seeded in node.target.tags:
+        return _is_inactive_dropout(node)
+    # What a function's `symbolic` builds is wanted in the file even where its inputs are known (quantised weights).
+    return node.target.namespace != "opbridge"
+
+
+def _reads_only_metadata(node: Node) -> bool:
+    """Whether an operator uses nothing but the size and dtype of its only tensor, both known here."""
+    name = str(node.target).partition(".")[2].partition(".")[0]
+    return name in _BY_METADATA and len(node.all_input_nodes) == 1
+
+
+def _is_inactive_dropout(node: Node) -> bool:
+    return "dropout" in str(node.target) and any(argument is False for argument in (*node.args, *node.kwargs.values()))

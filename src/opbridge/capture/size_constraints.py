@@ -1,0 +1,230 @@
+"""What became of the dynamic dimensions of a capture: their names, their ranges, and the conditions on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from opbridge.base.sources import Source, innermost
+from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.dynamic_shapes import Axis
+
+__all__ = ["dim_names", "settle_sizes"]
+
+Condition = tuple[str, Source | None]
+Range = tuple[int, int | None]
+
+# A condition on one size is looked at up to here one by one, and beyond by halves.
+_SCANNED = 2048
+_LARGEST = 1 << 40
+# Sizes on which a condition on several is tried: one that holds for all of them says nothing worth telling.
+_TRIED = (1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 31, 64, 100, 1000, 4096, 1_000_003)
+_EQUAL = re.compile(r"[a-z]+\d+ == [a-z]+\d+")
+
+
+def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> dict[str, str]:
+    """A name for each symbol in the sizes of a capture's inputs: the user's own, else `<input>_dim_<i>`.
+
+    Args:
+        program: The capture.
+        leaves: The leaves of `(args, kwargs)`, one for each input of the program.
+        axes: What the user asked, from `capture_shapes.resolve`.
+    """
+    names: dict[str, str] = {}
+    automatic: dict[str, str] = {}
+    for (name, value), leaf in zip(_inputs(program), leaves, strict=True):
+        if isinstance(value, torch.SymInt):
+            for symbol in torch_sizes.symbols(value):
+                automatic.setdefault(symbol, name)
+        for index, size in enumerate(_shape(value)):
+            found = torch_sizes.symbols(size)
+            axis = axes.get((id(leaf), index))
+            if len(found) == 1 and axis is not None and axis.name is not None and axis.root is not None:
+                names.setdefault(found[0], axis.name if str(size) == found[0] else axis.root)
+            for symbol in found:
+                automatic.setdefault(symbol, f"{name}_dim_{index}")
+    taken = set(names.values())
+    for symbol, name in automatic.items():
+        if symbol not in names:
+            while name in taken:
+                name += "_"
+            names[symbol] = name
+            taken.add(name)
+    return names
+
+
+def settle_sizes(
+    program: ExportedProgram,
+    leaves: list[Any],
+    axes: Mapping[tuple[int, int], Axis],
+    least: int,
+    *,
+    checked: bool = True,
+) -> list[Condition]:
+    """Narrows the ranges of a capture to the sizes that it covers, and says what it needs beyond the user's own word.
+
+    1. A dimension that may vary, and that the model fixed, is told with its size.
+    2. What the model asks of one dimension becomes a range where it is one: `batch >= 2`, `seq <= 512`. torch leaves in
+       its ranges the sizes below 2 that it set apart, and whatever it states as an equation.
+    3. Other conditions are told as they are (`batch % 2 == 0`), where they can fail. That two dimensions without names
+       are equal is not.
+
+    Args:
+        program: A capture with dynamic shapes; its ranges change.
+        leaves: The leaves of `(args, kwargs)`.
+        axes: What the user asked, from `capture_shapes.resolve`.
+        least: The least size that the capture was made for: 1, or 2 where torch set 0 and 1 apart.
+        checked: Whether torch held the model to the user's Dims, so that there is nothing to say about these.
+
+    Returns:
+        Conditions, each with the line that made it where that is known.
+    """
+    called = {axis.place: axis.name or axis.place for axis in axes.values()}
+    shown = {
+        symbol: _called(place, leaves, axes, called) for symbol, place in torch_sizes.shape_sources(program).items()
+    }
+    asked: dict[str, Range] = {}
+    label: dict[str, str] = {}
+    fixed: dict[str, int] = {}
+    for (_, value), leaf in zip(_inputs(program), leaves, strict=True):
+        for index, size in enumerate(_shape(value)):
+            axis, symbol = axes.get((id(leaf), index)), str(size)
+            if axis is not None and not torch_sizes.symbols(size):
+                fixed.setdefault(called[axis.place], int(size))
+            elif axis is not None and torch_sizes.symbols(size) == (symbol,) and symbol not in asked:
+                asked[symbol] = max(axis.low or 0, 1), axis.high
+                label[symbol] = called[axis.place]
+                shown.setdefault(symbol, label[symbol])
+    ranges: dict[str, Range] = {symbol: (max(low, least), high) for symbol, (low, high) in asked.items()}
+    lines: dict[tuple[str, str], Source | None] = {}
+    told: dict[str, Source | None] = {}
+    rest: list[tuple[str, tuple[str, ...], Source | None]] = []
+    for expression, symbols, stack in torch_sizes.shape_guards(program):
+        line = next(iter(innermost(stack)), None)
+        symbol = symbols[0]
+        if len(symbols) == 1 and shown.get(symbol) in fixed:
+            told.setdefault(f"{shown[symbol]} == {fixed[shown[symbol]]}", line)
+            continue
+        low, high = ranges.get(symbol, (1, None))
+        span = _span(_test(expression, symbol), low, high) if len(symbols) == 1 and symbol in ranges else None
+        if span is None:
+            rest.append((expression, symbols, line))
+            continue
+        if span[0] > low:
+            lines[symbol, "low"] = line
+        if span[1] != high:
+            lines[symbol, "high"] = line
+        ranges[symbol] = span
+    for symbol, (low, high) in ranges.items():
+        torch_sizes.narrow_range(program, symbol, low if low > 1 else None, high)
+        if low == high != asked[symbol][1]:
+            told.setdefault(f"{label[symbol]} == {low}", lines.get((symbol, "high")))
+            continue
+        if low > asked[symbol][0]:
+            told.setdefault(f"{label[symbol]} >= {low}", lines.get((symbol, "low")))
+        if high != asked[symbol][1]:
+            told.setdefault(f"{label[symbol]} <= {high}", lines.get((symbol, "high")))
+    named = {axis.name for axis in axes.values()}
+    known = {called[axis.place] for axis in axes.values() if axis.checked and checked}
+    for expression, symbols, line in rest:
+        places = [shown.get(symbol, symbol) for symbol in symbols]
+        ranges.update(
+            {symbol: (fixed[at], fixed[at]) for symbol, at in zip(symbols, places, strict=True) if at in fixed}
+        )
+        if len(set(places)) < len(places) or known.issuperset(places):
+            continue
+        if _EQUAL.fullmatch(expression) and not named.issuperset(places):
+            continue
+        text = _readable(expression, shown)
+        sides = re.sub(r"[()]", "", text).split(" == ")
+        if sides[0] != sides[-1] and not _always(expression, symbols, ranges):
+            told.setdefault(text, line)
+    left = [f"{place} == {size}" for place, size in fixed.items()]
+    return [*told.items(), *((text, None) for text in left if text not in told)]
+
+
+def _test(expression: str, symbol: str) -> Callable[[int], bool]:
+    """Whether a condition on one size holds; yes where it has no answer."""
+    code = compile(expression, "<condition>", "eval")
+
+    def holds(size: int) -> bool:
+        return _holds(code, {symbol: size})
+
+    return holds
+
+
+def _holds(code: Any, sizes: Mapping[str, int]) -> bool:
+    try:
+        return bool(eval(code, {"__builtins__": {}, "min": min, "max": max}, dict(sizes)))
+    except (ZeroDivisionError, NameError, AttributeError, TypeError):
+        return True
+
+
+def _span(holds: Callable[[int], bool], low: int, high: int | None) -> Range | None:
+    """The least and the greatest size for which a condition holds; None where it does not hold for all between."""
+    last = _SCANNED if high is None else min(high, _SCANNED)
+    sizes = [size for size in range(low, last + 1) if holds(size)]
+    if not sizes or len(sizes) != sizes[-1] - sizes[0] + 1:
+        return None
+    if sizes[-1] < last:
+        return None if holds(_LARGEST) else (sizes[0], sizes[-1])
+    if high is not None and high <= last:
+        return sizes[0], high
+    first_bad = _LARGEST if high is None else high + 1
+    if high is None and holds(first_bad):
+        return sizes[0], None
+    good = last
+    while first_bad - good > 1:
+        middle = (good + first_bad) // 2
+        good, first_bad = (middle, first_bad) if holds(middle) else (good, middle)
+    return sizes[0], good
+
+
+def _always(expression: str, symbols: tuple[str, ...], ranges: Mapping[str, Range]) -> bool:
+    """Whether a condition held for all the sizes that were tried."""
+    code = compile(expression, "<condition>", "eval")
+    choices = []
+    for symbol in symbols:
+        low, high = ranges.get(symbol, (1, None))
+        inside = {size for size in _TRIED if size >= low and (high is None or size <= high)}
+        choices.append(sorted(inside | {low if high is None else high, low}))
+    return all(
+        _holds(code, {symbol: sizes[step * at % len(sizes)] for at, (symbol, sizes) in enumerate(paired, 1)})
+        for paired in [list(zip(symbols, choices, strict=True))]
+        for step in range(len(_TRIED) + 2)
+    )
+
+
+def _called(place: str, leaves: list[Any], axes: Mapping[tuple[int, int], Axis], called: Mapping[str, str]) -> str:
+    """What to call a place; the strict mode numbers the inputs."""
+    if numbered := re.fullmatch(r"flat_args\[(\d+)\]\.shape\[(\d+)\]", place):
+        axis = axes.get((id(leaves[int(numbered[1])]), int(numbered[2])))
+        place = axis.place if axis else place
+    return called.get(place, place)
+
+
+def _readable(expression: str, shown: Mapping[str, str]) -> str:
+    """A condition as a person would write it."""
+    text = re.sub(r"^\(([^()]*)\) (==|!=|<=|>=|<|>) ", r"\1 \2 ", expression)
+    text = re.sub(r" (==|!=|<=|>=|<|>) \(([^()]*(?:\([^()]*\)[^()]*)*)\)$", r" \1 \2", text)
+    return re.sub(r"\b[a-z]+\d+\b", lambda found: _operand(shown.get(found[0], found[0])), text)
+
+
+def _operand(name: str) -> str:
+    return f"({name})" if re.search(r"[-+*/ ]", name) else name
+
+
+def _inputs(program: ExportedProgram) -> Iterator[tuple[str, Any]]:
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+        if spec.kind == InputKind.USER_INPUT:
+            yield node.name, node.meta.get("val")
+
+
+def _shape(value: Any) -> tuple[Any, ...]:
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()

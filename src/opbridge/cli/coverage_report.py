@@ -1,0 +1,173 @@
+"""What a person sees of a sweep: the bar as it runs, the tables when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from opbridge.base.routes import ROUTES
+from opbridge.base.wording import counted, listed
+from opbridge.cli.console import aligned
+from opbridge.coverage.databases import key_of
+from opbridge.coverage.results import Results
+from opbridge.coverage.tasks import KINDS, OUTCOMES
+
+__all__ = ["Bar", "comparison", "failures", "print_interrupted", "print_results"]
+
+_LONGEST_MESSAGE = 150
+_MOST_OPERATORS = 12
+_MOST_FAILURES = 80
+_STYLES = {"pass": "green", "refused": "yellow", "left out": "dim"}
+
+
+class Bar:
+    """The `told=` of a sweep that draws a bar with the running tally; a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("coverage"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[tally]}"),
+            console=console,
+        )
+        self._bar = self._progress.add_task("coverage", total=None, tally="")
+
+    def __enter__(self) -> Bar:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.__exit__(kind, error, trace)
+
+    def __call__(self, done: int, total: int, tally: Mapping[str, int]) -> None:
+        self._progress.update(self._bar, completed=done, total=total, tally=tally_of(tally))
+
+
+def tally_of(tally: Mapping[str, int]) -> str:
+    """The outcomes with their numbers, in colours, the best first."""
+    parts = [
+        f"[{_STYLES.get(name, 'bold red')}]{name} {tally[name]}[/]" for name in reversed(OUTCOMES) if tally.get(name)
+    ]
+    return " ".join(parts)
+
+
+def print_results(console: Console, results: Results) -> None:
+    """The figures, what fails and why, and what was left out."""
+
+    def plain(text: str) -> None:
+        console.out(text, highlight=False)
+
+    document = results.document
+    plain(_versions(document))
+    plain("")
+    plain(_outcomes(document["summary"]))
+    if document["summary"]["routes"]:
+        plain(f"routes, by operator at its worst: {_routes(document['summary']['routes'])}")
+    failed = failures(results)
+    if failed:
+        plain(f"\n{counted(len(failed), 'operator')} that did not pass:")
+        plain(aligned(failed[:_MOST_FAILURES]))
+        if len(failed) > _MOST_FAILURES:
+            where = f": see {results.path}" if results.path is not None else ""
+            plain(f"and {len(failed) - _MOST_FAILURES} more{where}")
+    if document["summary"]["left_out"]:
+        plain("\nleft out:")
+        for each in document["summary"]["left_out"]:
+            samples = counted(each["samples"], "sample")
+            plain(f"  {samples}: {_cut(each['reason'])}: {listed(each['operators'], _MOST_OPERATORS)}")
+    run = document["run"]
+    rate = len(results.samples) / run["cpu_seconds"] if run["cpu_seconds"] else 0.0
+    plain(f"\n{results.summary()}; {run['seconds']:.1f} s, {rate:.1f} samples a second of processor time")
+    if results.path is not None:
+        plain(f"written: {results.path}")
+
+
+def print_interrupted(console: Console, output: Path | None) -> None:
+    """Where what is done is kept."""
+    kept = "Nothing is kept without -o" if output is None else f"What is done is kept beside {output}"
+    advice = "" if output is None else "; the same command goes on from there"
+    console.out(f"interrupted. {kept}{advice}.", highlight=False)
+
+
+def failures(results: Results) -> list[tuple[str, ...]]:
+    """The operators that did not pass: outcome, name, how many samples failed, why; the worst first."""
+    found = [each for each in results.operators if each["outcome"] not in ("pass", "left out")]
+    found.sort(key=lambda each: OUTCOMES.index(each["outcome"]))
+    return [
+        (
+            each["outcome"],
+            key_of(each["operator"], each["variant"])
+            + ("" if each["kind"] == "deterministic" else f" ({each['kind']})"),
+            f"{sum(each['samples'].values()) - each['samples'].get('pass', 0)} of {sum(each['samples'].values())}",
+            _cut(each["message"]),
+        )
+        for each in found
+    ]
+
+
+def comparison(found: Sequence[Results]) -> str:
+    """A table in Markdown: one line for each exporter, over the deterministic operators."""
+    lines = [
+        "| exporter | pass | refused | wrong without a word | does not load or run | crash or hang |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for results in found:
+        settings, versions = results.document["settings"], results.document["versions"]
+        name = _NAMES[settings["exporter"]].format(**versions)
+        if settings["exporter"] == "opbridge":
+            name += f" ({', '.join(settings['allow'])})"
+
+        def count(*outcomes: str, among: Results = results) -> int:
+            return among.count(*outcomes, kind="deterministic")
+
+        tried = count()
+        share = f" ({100 * count('pass') / tried:.1f} %)" if tried else ""
+        cells = [
+            f"{count('pass')} of {tried}{share}",
+            count("refused", "export error"),
+            count("wrong"),
+            count("load error", "run error"),
+            count("crash", "timeout", "sweep error"),
+        ]
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+_NAMES = {
+    "opbridge": "opbridge {opbridge}",
+    "torch": "torch.onnx {torch} (dynamo)",
+    "torchscript": "torch.onnx {torch} (TorchScript)",
+}
+
+
+def _versions(document: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
+    return f"exporter {document['settings']['exporter']}; {versions}"
+
+
+def _outcomes(summary: Mapping[str, Any]) -> str:
+    """A table of outcomes by what is counted."""
+    kinds = [kind for kind in KINDS if summary["operators"][kind]]
+    rows = [("", *kinds, "samples")]
+    for outcome in reversed(OUTCOMES):
+        counts = [summary["operators"][kind].get(outcome, 0) for kind in kinds] + [summary["samples"].get(outcome, 0)]
+        if any(counts):
+            rows.append((outcome, *map(str, counts)))
+    return aligned(rows, right=range(1, len(kinds) + 2))
+
+
+def _routes(routes: Mapping[str, int]) -> str:
+    return ", ".join(f"{routes[route]} {route}" for route in ROUTES if route in routes)
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE].rstrip()} ..."

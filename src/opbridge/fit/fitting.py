@@ -1,0 +1,34 @@
+"""The stage as a whole: what kernels the model needs, then what its target has in another form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from opbridge.fit import kernels_needed, widening
+from opbridge.fit.targets import Target
+from opbridge.plan.data import Plan, Problem
+
+__all__ = ["fit"]
+
+
+def fit(
+    model: ir.Model, plan: Plan, *, target: Target, custom_opsets: Mapping[str, int], complete: bool = True
+) -> tuple[Plan, dict[str, Problem]]:
+    """Fits a model to its target, in place.
+
+    Args:
+        model: The model that was built by the plan.
+        plan: The plan.
+        target: The runtime that is to run it.
+        custom_opsets: The versions of domains other than ONNX's own; for their kernels the user vouches.
+        complete: Whether every node of the model was built. A model with gaps is only asked which kernels it needs.
+
+    Returns:
+        The plan with the kernels that the model calls, and the operators that the target cannot run.
+    """
+    plan, problems = kernels_needed.settle(plan, model, target, custom_opsets)
+    if complete and plan.ok and not problems:
+        problems = {operator: Problem(reason) for operator, reason in widening.widen(model, target).items()}
+    return plan, problems

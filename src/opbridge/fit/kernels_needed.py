@@ -1,0 +1,146 @@
+"""Which kernels a model needs beyond its runtime's own, and which of them are at hand.
+
+A node needs one where its domain is neither ONNX's nor the runtime's own, and no function of the model defines it:
+
+    1. Nodes of the routes `aten` and `fallthrough` were asked for (`allow=`, `routes=`): the file is written.
+    2. Nodes that a translation or symbolic function built take the route `kernel`. Where neither a library that is
+       loaded (`opbridge.load`) nor one that comes with opbridge has a kernel for them, the operator is missing, unless
+       somebody vouches for one: `custom_opsets=` names the domain, or `fallthrough` is allowed.
+    3. What is written and cannot be run here is not verified, and the plan says why. Nodes of the route `aten` run
+       where their library is, or a compiler that builds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from opbridge.base.wording import listed
+from opbridge.kernels import aten, library, shipped
+from opbridge.nodes.aten_node import DOMAIN as ATEN
+from opbridge.plan.data import Plan, Problem
+
+if TYPE_CHECKING:
+    from opbridge.fit.targets import Target
+
+__all__ = ["Need", "needs", "settle"]
+
+_MOST_NAMED = 4
+
+
+@dataclass
+class Need:
+    """An operator of a domain that the runtime does not know by itself.
+
+    Attributes:
+        domain: Its domain.
+        op_type: Its name.
+        built_for: The model's operators whose translation built it.
+        asked_for: The model's operators that became it by the routes `aten` and `fallthrough`.
+        at_hand: Whether a library that is loaded, comes with opbridge or can be built here has a kernel for it.
+    """
+
+    domain: str
+    op_type: str
+    built_for: list[str] = field(default_factory=list)
+    asked_for: list[str] = field(default_factory=list)
+    at_hand: bool = False
+
+    @property
+    def name(self) -> str:
+        """ "custom::deform_conv2d" """
+        return f"{self.domain}::{self.op_type}"
+
+    def __str__(self) -> str:
+        operators = f" ({listed(self.asked_for, _MOST_NAMED)})" if self.domain == ATEN and self.asked_for else ""
+        return f"{self.name}{operators}"
+
+
+def needs(model: ir.Model, target: Target) -> list[Need]:
+    """What a model needs kernels for, in the order in which it calls it.
+
+    Args:
+        model: The model; its nodes' metadata tells which operators they stand for.
+        target: The runtime.
+    """
+    found: dict[tuple[str, str], Need] = {}
+    for node in model.graph.all_nodes():
+        operator = node.metadata_props.get("opbridge.operator", node.op_type)
+        for domain, op_type in _called(node, model, target, ()):
+            need = found.setdefault((domain, op_type), Need(domain, op_type))
+            operators = need.asked_for if "opbridge.route" in node.metadata_props else need.built_for
+            if operator not in operators:
+                operators.append(operator)
+    for need in found.values():
+        need.at_hand = shipped.at_hand(aten.LIBRARY) if need.name == aten.NAME else library.find(need.name) is not None
+    return list(found.values())
+
+
+def _called(
+    node: ir.Node, model: ir.Model, target: Target, inside: tuple[ir.OperatorIdentifier, ...]
+) -> Iterator[tuple[str, str]]:
+    """The operators behind a node that the runtime does not know: its own, or those in the function that it calls."""
+    function = model.functions.get(node.op_identifier())
+    if function is not None:
+        if node.op_identifier() not in inside:
+            for called in function.all_nodes():
+                yield from _called(called, model, target, (*inside, node.op_identifier()))
+    elif node.domain not in ("", "ai.onnx") and not target.knows(node.domain, node.op_type):
+        yield node.domain, node.op_type
+
+
+def settle(
+    plan: Plan, model: ir.Model, target: Target, custom_opsets: Collection[str]
+) -> tuple[Plan, dict[str, Problem]]:
+    """The plan with the route `kernel` where a kernel is called, and what is missing.
+
+    Args:
+        plan: The plan that the model was built by.
+        model: The model.
+        target: The runtime.
+        custom_opsets: The domains that the user vouches for.
+
+    Returns:
+        The plan, and the operators that are missing because of a kernel.
+    """
+    found = needs(model, target)
+    runtime = f"{target.name} {target.version}"
+    called: dict[str, list[Need]] = {}
+    for need in found:
+        for operator in need.built_for:
+            called.setdefault(operator, []).append(need)
+    problems: dict[str, Problem] = {}
+    to_kernel = {row.operator for row in plan.rows if row.route == "kernel"}
+    for operator, built in called.items():
+        names = ", ".join(need.name for need in built)
+        lacking = [need for need in built if need.domain not in custom_opsets and not need.at_hand]
+        if plan.is_pinned(operator) and operator not in to_kernel:
+            reason = f"It is pinned to another route than 'kernel', and its translation builds {names}."
+            problems[operator] = Problem(reason, "Pin it to the route kernel, or to none.")
+        elif "kernel" not in plan.allow and operator not in to_kernel:
+            problems[operator] = Problem(f"Its translation builds {names}.", "Allow the route kernel, which that is.")
+        elif lacking and "fallthrough" not in plan.allow:
+            names = listed([need.name for need in lacking], _MOST_NAMED)
+            reason = f"Its translation builds {names}, for which {runtime} has no kernel."
+            problems[operator] = Problem(reason, _remedy(lacking), ("fallthrough",))
+    for operator in to_kernel - called.keys():
+        reason = "It is pinned to the route 'kernel', and what its translation builds needs no kernel."
+        problems[operator] = Problem(reason, "Pin it to another route, or to none.")
+    absent = [str(need) for need in found if not need.at_hand]
+    unverified = f"{runtime} has no kernel for {listed(absent, _MOST_NAMED)}" if absent else ""
+    names_by_operator = {operator: [need.name for need in built] for operator, built in called.items()}
+    return plan.with_kernels(names_by_operator, tuple(need.name for need in found), unverified), problems
+
+
+def _remedy(lacking: Collection[Need]) -> str:
+    """What to do about kernels that the runtime does not have."""
+    versions = ", ".join(f'"{domain}": 1' for domain in dict.fromkeys(need.domain for need in lacking))
+    return (
+        "Load the library that has it with opbridge.load, if it was built with opbridge. Or name its domain in "
+        f"custom_opsets={{{versions}}} to vouch for a kernel that you register when you load the file "
+        "(SessionOptions.register_custom_ops_library), or allow the route fallthrough: the file is then written, and "
+        "not verified."
+    )

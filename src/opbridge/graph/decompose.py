@@ -1,0 +1,57 @@
+"""One operator, as a graph of operators that have translations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from opbridge.base.torch_private import torch_operators, torch_tracing
+
+__all__ = ["decompose"]
+
+
+def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule | None:
+    """The graph that torch replaces an operator by, or None where torch has no other form of it.
+
+    The graph's placeholders stand for the node's tensor and symbolic arguments, in the order of `node.all_input_nodes`;
+    the rest of the arguments are part of it.
+
+    Args:
+        node: A call of a `torch._ops.OpOverload`, whose arguments carry their fake values in `meta["val"]`.
+        is_translated: Whether an operator, by name, has a translation and needs no decomposition.
+    """
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return None
+    inputs = node.all_input_nodes
+    values = [argument.meta.get("val") for argument in inputs]
+    if any(value is None for value in values):
+        return None
+    table = {
+        target: function
+        for target, function in torch_operators.decomposition_table().items()
+        if target is node.target or not is_translated(target.name())
+    }
+
+    def call(*given: Any) -> Any:
+        by_node = dict(zip(inputs, given, strict=True))
+        args = torch.fx.node.map_arg(node.args, by_node.__getitem__)
+        kwargs = torch.fx.node.map_arg(node.kwargs, by_node.__getitem__)
+        return node.target(*args, **kwargs)
+
+    try:
+        graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
+    except Exception:
+        # A decomposition that fails is as good as none: the plan then says that the operator is missing.
+        return None
+    calls = [inner for inner in graph.graph.nodes if inner.op == "call_function"]
+    if any(inner.target is node.target for inner in calls):
+        return None
+    return graph
+
+
+def _fake_mode(values: list[Any]) -> Any:
+    modes = (getattr(value, "fake_mode", None) for value in values)
+    return next((mode for mode in modes if mode is not None), None)

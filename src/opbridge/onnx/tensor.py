@@ -1,0 +1,148 @@
+"""A value of the ONNX graph, as translations are given it, and what builds nodes from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import onnx_ir as ir
+
+from opbridge.errors import TranslationError
+
+__all__ = ["NodeBuilder", "Tensor"]
+
+
+class NodeBuilder(Protocol):
+    """What adds nodes to a graph: `opbridge.onnx.builder.Builder`.
+
+    Attributes:
+        opset: The version of the standard operator set that nodes are built for.
+        active: Whether translations are running, so that comparing two tensors builds a node.
+        domains: The domains used beside the standard one, with their versions.
+    """
+
+    opset: int
+    active: bool
+    domains: dict[str, int]
+
+    def emit(self, op_type: str, inputs: Sequence[Any], attributes: Mapping[str, Any] | None = None) -> Tensor:
+        """Builds a call of a standard operator, in the form of the opset that translations are written for."""
+
+    def call(
+        self, op_type: str, inputs: Sequence[Any], attributes: Mapping[str, Any], *, version: int
+    ) -> tuple[Tensor, ...]:
+        """Builds a call in the form of the opset `version`, and returns all of its outputs."""
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        attributes: Mapping[str, Any],
+        dtypes: Sequence[ir.DataType | ir.TypeProtocol | None],
+        shapes: Sequence[ir.Shape | None] = (),
+        *,
+        domain: str = "",
+    ) -> tuple[Tensor, ...]:
+        """Builds a node of any domain as it is given."""
+
+    def constant(self, value: Any, dtype: ir.DataType | None = None) -> Tensor:
+        """A constant of the graph."""
+
+
+FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+
+
+class Tensor(ir.Value):
+    """A value of the graph that Python operators can be applied to, as translations do.
+
+    `dtype` is always known; `shape` is known for the values that stand for a value of the capture.
+    """
+
+    __slots__ = ("builder",)
+    builder: NodeBuilder
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    def _binary(self, op_type: str, left: Any, right: Any) -> Tensor:
+        return self.builder.emit(op_type, (left, right))
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._binary("Add", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return self._binary("Add", other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._binary("Sub", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._binary("Sub", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._binary("Mul", self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return self._binary("Mul", other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._binary("Div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._binary("Div", other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self._binary("MatMul", self, other)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return self._binary("Pow", self, other)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return self.builder.emit("Mod", (self, other), {"fmod": 1} if self.dtype in FLOATS else {})
+
+    def __neg__(self) -> Tensor:
+        return self.builder.emit("Neg", (self,))
+
+    def __lt__(self, other: Any) -> Tensor:
+        return self._binary("Less", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return self._binary("LessOrEqual", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return self._binary("Greater", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return self._binary("GreaterOrEqual", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        # Outside translations values are compared too, by onnx_ir for one: a question of identity.
+        if other is None or not self.builder.active:
+            return self is other
+        return self._binary("Equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        if other is None or not self.builder.active:
+            return self is not other
+        return self.builder.emit("Not", (self._binary("Equal", self, other),))
+
+    def __and__(self, other: Any) -> Tensor:
+        return self._binary("And" if self.dtype == ir.DataType.BOOL else "BitwiseAnd", self, other)
+
+    def __or__(self, other: Any) -> Tensor:
+        return self._binary("Or" if self.dtype == ir.DataType.BOOL else "BitwiseOr", self, other)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return self._binary("Xor" if self.dtype == ir.DataType.BOOL else "BitwiseXor", self, other)
+
+    def __invert__(self) -> Tensor:
+        return self.builder.emit("Not" if self.dtype == ir.DataType.BOOL else "BitwiseNot", (self,))
+
+    def __bool__(self) -> bool:
+        raise TranslationError(
+            f"The truth of the tensor '{self.name}' is known only when the model runs. A translation that branches on "
+            "a value has to build Where or If."
+        )
+
+    __hash__ = object.__hash__

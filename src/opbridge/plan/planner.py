@@ -1,0 +1,247 @@
+"""Finds a route for every operator of a capture: the planner."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
+from opbridge.base.torch_private import torch_operators
+from opbridge.capture.functionalize import functionalize, written_placeholders
+from opbridge.errors import UsageError
+from opbridge.graph import control_flow
+from opbridge.graph.decompose import decompose
+from opbridge.graph.function_calls import call_of
+from opbridge.graph.interface import lifted_tensors
+from opbridge.graph.operators import calls_in, functional_name, operator_of
+from opbridge.graph.promotion import computation_dtype
+from opbridge.graph.values import is_complex
+from opbridge.nodes import operator_nodes
+from opbridge.plan.data import Plan, PlanRow, Step, row_of
+from opbridge.symbolics.equivalents import name_in_trace
+from opbridge.translations.registry import Registry, Translation
+from opbridge.translations.signature import mismatch, symbolic_mismatch
+
+__all__ = ["make_plan"]
+
+_UNKNOWN_HIGHER_ORDER = "opbridge has no way to build this higher-order operator."
+
+
+def make_plan(
+    capture: Any,
+    registry: Registry,
+    *,
+    opset: int,
+    allow: Sequence[str] = ALLOWED_BY_DEFAULT,
+    routes: Mapping[str, str] | None = None,
+    target: str = "onnxruntime",
+) -> Plan:
+    """Plans a capture: every operator gets a route or a reason, and nothing raises for a missing one.
+
+    Args:
+        capture: What `capture()` returned.
+        registry: The translations to plan with.
+        opset: The opset to plan for.
+        allow: The routes permitted.
+        routes: Operators pinned to a route, by name; a name without an overload stands for all of them, and a shell
+            pattern ("aten::*") for every operator that it fits and that the route can carry.
+        target: The runtime that the model is for.
+
+    Raises:
+        UsageError: a route in `allow` or `routes` that does not exist.
+    """
+    for route in (*allow, *(routes or {}).values()):
+        if route not in ROUTES:
+            raise UsageError(f"There is no route '{route}'; the routes are {', '.join(ROUTES)}.")
+    program, flow = functionalize(capture.exported_program, capture.whole)
+    planner = _Planner(registry, opset, tuple(allow), dict(routes or {}), capture.whole)
+    lifted = lifted_tensors(program)
+    planner.walk(program.graph_module, flow.constant)
+    notes = (*capture.notes, *_state_notes(program, lifted, planner.occurrences), *planner.pin_notes())
+    return Plan(
+        planner.rows(),
+        opset,
+        target,
+        notes,
+        allow=tuple(allow),
+        steps=planner.steps,
+        occurrences=planner.occurrences,
+        program=program,
+        flow=flow,
+    )
+
+
+class _Planner:
+    def __init__(
+        self, registry: Registry, opset: int, allow: tuple[str, ...], pinned: dict[str, str], whole: frozenset[str]
+    ) -> None:
+        self.registry = registry
+        self.opset = opset
+        self.allow = allow
+        self.pinned = pinned
+        self.whole = whole
+        self.pins_used: set[str] = set()
+        self.steps: dict[Node, Step] = {}
+        self.occurrences: dict[str, list[Node]] = {}
+
+    def walk(self, module: GraphModule, constant: set[Node]) -> None:
+        """Plans the nodes of a graph and of the graphs inside it."""
+        for node, operator in calls_in(module):
+            self.occurrences.setdefault(operator, []).append(node)
+            if node in constant:
+                self.steps[node] = Step("standard", evaluated=True)
+            elif operator.startswith("higher_order::"):
+                known = operator in control_flow.KNOWN
+                self.steps[node] = Step("standard") if known else Step(None, reason=_UNKNOWN_HIGHER_ORDER)
+                for inner in control_flow.bodies(node, module):
+                    self.walk(inner, set())
+            else:
+                self.steps[node] = self.step(node, operator)
+
+    def step(self, node: Node, operator: str, *, carry: bool = True) -> Step:
+        """The best route for one node.
+
+        Args:
+            node: The node.
+            operator: Its operator.
+            carry: Whether the routes that need nothing but the operator itself may be taken where no other is there.
+        """
+        pinned = self.pin(node, operator)
+        if pinned in operator_nodes.ROUTES:
+            problem = operator_nodes.obstacle(node, pinned)
+            if problem is None:
+                return Step(pinned, settled=True)
+            reason = f"It is pinned to the route '{pinned}', which cannot carry it. {problem}"
+            return Step(None, reason=reason, remedy="Pin it to another route, or to none.", settled=True)
+        step = self.built(node, operator, pinned)
+        if step.route is None and not step.settled and carry:
+            route = operator_nodes.carrying(node, self.allow)
+            return step if route is None else Step(route, reason=step.reason)
+        return step
+
+    def pin(self, node: Node, operator: str) -> str | None:
+        """The route that the operator is pinned to: by its name, or by a pattern whose route can carry it."""
+        if operator in self.pinned:
+            self.pins_used.add(operator)
+            return self.pinned[operator]
+        for pattern, route in self.pinned.items():
+            names = (operator, operator.partition(".")[0])
+            if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                continue
+            self.pins_used.add(pattern)
+            is_one = not set(pattern) & set("*?[")
+            if is_one or route not in operator_nodes.ROUTES or operator_nodes.obstacle(node, route) is None:
+                return route
+        return None
+
+    def pin_notes(self) -> Iterator[str]:
+        """Pins of single operators that the model does not call: most likely misspelt."""
+        for name in self.pinned:
+            if name not in self.pins_used and not set(name) & set("*?["):
+                yield f"routes= pins {name}, which the model does not call"
+
+    def built(self, node: Node, operator: str, pinned: str | None) -> Step:
+        """The route by which a node becomes what translations build."""
+        found = self.lookup(node, operator)
+        settled = pinned is not None
+        if found is not None and (found.route in self.allow and pinned in (None, "kernel", found.route)):
+            wrong = _mismatch(found, node) if found.origin == "user" else None
+            if wrong:
+                return Step(None, reason=wrong, remedy="", settled=True)
+            return Step("kernel" if pinned == "kernel" else found.route, translation=found, settled=settled)
+        if found is not None:
+            reason = f"Its translation takes the route '{found.route}', which is not allowed."
+            return Step(None, reason=reason, settled=settled)
+        if pinned == "kernel":
+            return Step(None, reason="It is pinned to the route 'kernel', and has no translation.", settled=True)
+        if "standard" in self.allow:
+            step = self.decomposed(node, operator)
+            return dataclasses.replace(step, settled=settled)
+        return Step(None, reason="The route 'standard' is not allowed.", settled=settled)
+
+    def lookup(self, node: Node, operator: str) -> Translation | None:
+        """The translation of the operator, or of its functional form where it writes in place; a function's own."""
+        call = call_of(node)
+        if call is not None:
+            return Translation(operator, call.handler or call.cls.symbolic, 1, "user", form="symbolic")
+        is_complex = _has_complex(node)
+        found = self.registry.find(operator, self.opset, complex=is_complex)
+        functional = functional_name(operator)
+        if functional is not None and (found is None or found.origin != "user"):
+            other = self.registry.find(functional, self.opset, complex=is_complex)
+            if found is None or (other is not None and other.origin == "user"):
+                found = other
+        traced = name_in_trace(operator)
+        if traced is not None and (found is None or found.origin != "user"):
+            other = self.registry.find(traced, self.opset, complex=is_complex)
+            if other is not None and other.form == "symbolic":
+                found = other
+        return found
+
+    def decomposed(self, node: Node, operator: str) -> Step:
+        """The operators that take the place of one that has no translation."""
+        # An operator that was kept whole would read memory that is not there.
+        graph = decompose(node, self._is_translated) if operator not in self.whole else None
+        if graph is None:
+            said = self.registry.near_misses(operator, self.opset, complex=_has_complex(node))
+            near = f" Near: {'; '.join(said)}." if said else ""
+            return Step(None, reason=f"No translation, and torch has no decomposition of it.{near}")
+        missing = []
+        for inner, name in calls_in(graph):
+            step = self.step(inner, name, carry=False)
+            self.steps[inner] = step
+            if step.route is None:
+                missing.append(name)
+        if missing:
+            names = ", ".join(dict.fromkeys(missing))
+            return Step(None, graph=graph, reason=f"It decomposes into {names}, which has no translation.")
+        routes = (self.steps[inner].route or "standard" for inner, _ in calls_in(graph))
+        return Step(max(("standard", *routes), key=ROUTES.index), graph=graph)
+
+    def _is_translated(self, operator: str) -> bool:
+        return self.registry.find(operator, self.opset) is not None
+
+    def rows(self) -> list[PlanRow]:
+        """The plan's rows, one for each operator."""
+        return [row_of(operator, nodes, self.steps, self.allow) for operator, nodes in self.occurrences.items()]
+
+
+def _mismatch(entry: Translation, node: Node) -> str | None:
+    """What is wrong with the parameters of a user's translation, or None."""
+    if call_of(node) is not None:
+        return None  # what a class's own `symbolic` takes is its forward's business
+    if entry.form != "symbolic":
+        return mismatch(entry.function, getattr(node.target, "_schema", None))
+    renamed = (
+        torch_operators.operator_object(entry.operator) if entry.operator == name_in_trace(operator_of(node)) else None
+    )
+    return symbolic_mismatch(entry.function, getattr(renamed or node.target, "_schema", None))
+
+
+def _has_complex(node: Node) -> bool:
+    """Whether a node works on complex tensors: takes some, converts a real one to complex, or makes one of nothing."""
+    if any(is_complex(argument) for argument in node.all_input_nodes):
+        return True
+    if not is_complex(node):
+        return False
+    converted = computation_dtype(node)
+    makes = not any(isinstance(argument.meta.get("val"), torch.Tensor) for argument in node.all_input_nodes)
+    return makes or (converted is not None and converted.is_complex)
+
+
+def _state_notes(program: Any, lifted: Any, occurrences: Mapping[str, list[Node]]) -> Iterator[str]:
+    """What the model does that an ONNX model cannot: it keeps no state between runs."""
+    mutated = sorted({*program.graph_signature.buffers_to_mutate.values()})
+    for name in written_placeholders(program.graph):
+        if name in lifted:
+            mutated.append(lifted[name][0])
+        else:
+            yield f"the model writes to its input '{name}'; the ONNX model leaves its inputs as they are"
+    if mutated:
+        names = ", ".join(dict.fromkeys(mutated))
+        yield f"the model updates {names}; an ONNX model keeps no state between runs, so the updates are left out"

@@ -1,0 +1,78 @@
+"""Classes of torch.autograd.Function that stay one operator in the capture (`opbridge.graph.function_calls`).
+
+A class does that has a `symbolic`, or for which a symbolic function of `prim::PythonOp` is registered.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from opbridge.errors import UsageError
+
+__all__ = ["opaque_classes", "shape_function", "shape_of"]
+
+_Shape = Callable[..., Any]
+
+
+# Which classes
+
+
+def opaque_classes(handled: bool) -> Iterator[type]:
+    """The classes that stay one operator.
+
+    Args:
+        handled: Whether a symbolic function of `prim::PythonOp` is registered.
+    """
+    for cls in _subclasses(torch.autograd.Function):
+        if cls.__module__.partition(".")[0] in ("torch", "opbridge"):
+            continue
+        if handled or callable(getattr(cls, "symbolic", None)):
+            yield cls
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    each: type
+    for each in cls.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
+# Shapes
+
+_shapes: weakref.WeakKeyDictionary[type, _Shape] = weakref.WeakKeyDictionary()
+
+
+def shape_of(cls: type) -> Callable[[_Shape], _Shape]:
+    """Registers the function that gives the shapes of a class's outputs, for exports with dynamic shapes.
+
+    It is needed only where opbridge cannot find them out: where `forward` does not run on tensors without data, and
+    ONNX cannot infer them through what `symbolic` builds (a kernel of one's own).
+
+    The function is called with the arguments of `forward` after ctx; tensors have a shape and a dtype, and no data. It
+    returns a shape, or a list of shapes where there are several outputs.
+
+    Raises:
+        UsageError: No class of torch.autograd.Function.
+
+    Example:
+        >>> @opbridge.shape_of(Upsample)
+        ... def shape(x, factor):
+        ...     return (*x.shape[:2], x.shape[2] * factor)
+    """
+    if not (isinstance(cls, type) and issubclass(cls, torch.autograd.Function)):
+        raise UsageError(f"shape_of takes a class of torch.autograd.Function, not {cls!r}.")
+
+    def register(function: _Shape) -> _Shape:
+        _shapes[cls] = function
+        return function
+
+    return register
+
+
+def shape_function(cls: type) -> _Shape | None:
+    """What `shape_of` registered for a class."""
+    return _shapes.get(cls)

@@ -1,0 +1,146 @@
+"""The exporter's graph becomes an ONNX model.
+
+1. The graph's inputs are the model's tensor inputs, one for one, then its weights, which keep their memory and names.
+2. The nodes are copied as they are, each with the operator, line and module that it comes from.
+3. Sizes that the trace has of values inside are the example's; they are left out. What can be known of the outputs'
+   sizes is inferred from the finished model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnx_ir.passes import common as passes
+
+from opbridge.base.torch_private import torchscript
+from opbridge.nodes.operator_nodes import ROUTES as CARRYING
+from opbridge.onnx.builder import Builder
+from opbridge.onnx.tensor import Tensor
+from opbridge.onnx.torch_tensor import TorchTensor
+from opbridge.onnx.versions import ir_version
+from opbridge.symbolics.copying import Copy
+from opbridge.trace.recording import Recorder, Recording
+
+__all__ = ["convert"]
+
+_OWN_PREFIX = "model."
+"""What the names of weights begin with in a trace: the model is a part of `interface.Flat`."""
+
+# Constants of at most this many elements are numbers of the graph; larger ones are weights.
+_SMALL = 4096
+
+
+class _Labelled(Copy):
+    """Copies nodes with the name and the metadata of what they come from."""
+
+    def __init__(self, builder: Builder, values: Mapping[Any, Tensor], functions: Any, recorder: Recorder) -> None:
+        super().__init__(builder, values, functions)
+        self.recorder = recorder
+
+    def _copy(self, node: Any) -> None:
+        recording = self.recorder.recording_of(node)
+        if recording is None:
+            super()._copy(node)
+            return
+        with self.builder.labelled(*_label(recording)):
+            super()._copy(node)
+
+    def _number(self, data: torch.Tensor) -> Tensor:
+        """A constant of the model, where equal ones are one; a trace has the same small numbers over and over."""
+        content = TorchTensor(data)
+        if content.size <= _SMALL and content.dtype != ir.DataType.BFLOAT16:
+            made = self.builder.constant(content.numpy(), content.dtype)
+        else:
+            made = self.builder.initializer(f"{self.builder.prefix}/constant".lstrip("/"), content)
+        self._constants[made] = data
+        return made
+
+
+def _label(recording: Recording) -> tuple[str, dict[str, str]]:
+    short = recording.operator.partition("::")[2].partition(".")[0]
+    metadata = {"opbridge.operator": recording.operator}
+    if recording.module:
+        metadata["opbridge.module"] = recording.module
+    if recording.source is not None:
+        metadata["opbridge.source"] = str(recording.source)
+    if recording.route in CARRYING or recording.failure:
+        metadata["opbridge.route"] = recording.route  # of a missing operator it is the node that the exporter left
+    return (f"{recording.module}/{short}" if recording.module else short), metadata
+
+
+def convert(
+    graph: Any,
+    weights: Mapping[str, torch.Tensor],
+    functions: Mapping[tuple[str, str], Any],
+    recorder: Recorder,
+    inputs: Sequence[ir.Value],
+    output_names: Sequence[str],
+    opset: int,
+    custom_opsets: Mapping[str, int],
+) -> ir.Model:
+    """Builds the model.
+
+    Args:
+        graph: The `torch._C.Graph`.
+        weights: The values of its last inputs, by name.
+        functions: The onnxscript functions that it calls.
+        recorder: What its nodes come from.
+        inputs: Values with the names, dtypes and shapes of its inputs.
+        output_names: Names for its outputs.
+        opset: The opset that it is of.
+        custom_opsets: The versions of domains other than ONNX's own.
+    """
+    builder = Builder(opset)
+    values: dict[Any, Tensor] = {}
+    model_inputs = []
+    by_name = {value.debugName(): value for value in graph.inputs()}
+    for number, like in enumerate(inputs):
+        shape = None if like.shape is None else [size if isinstance(size, int) else size.value for size in like.shape]
+        given = builder.value(builder.unique(str(like.name)), like.dtype, shape)
+        model_inputs.append(given)
+        value = by_name.pop(torchscript.input_name(number), None)
+        if value is not None:  # the exporter leaves out what is not used
+            values[value] = given
+    for name, value in by_name.items():
+        data = TorchTensor(weights[name], name=name.removeprefix(_OWN_PREFIX))
+        values[value] = builder.initializer(name.removeprefix(_OWN_PREFIX), data)
+    builder.functions.update(recorder.functions)
+    results = _Labelled(builder, values, functions, recorder).run(graph, list(graph.outputs()))
+    outputs: list[Tensor] = []
+    for output, name in zip(results, output_names, strict=True):
+        assert output is not None  # the model's outputs are tensors
+        if output.producer() is None or any(output is other for other in outputs):
+            output = builder.node("Identity", [output], {}, [output.dtype])[0]
+        output.name = builder.unique(name)
+        outputs.append(output)
+    ranks = [value.type().dim() if value.type().kind() == "TensorType" else None for value in graph.outputs()]
+    _forget_sizes(builder.nodes)
+    for output, rank in zip(outputs, ranks, strict=True):
+        output.shape = None if rank is None else ir.Shape([None] * rank)
+    body = ir.Graph(
+        model_inputs,
+        outputs,
+        nodes=builder.nodes,
+        initializers=list(builder.constants.values()),
+        opset_imports={"": opset, **builder.domains, **custom_opsets},
+        name="model",
+    )
+    functions_built = list(builder.functions.values())
+    model = ir.Model(body, ir_version=ir_version(opset, functions=bool(functions_built)), functions=functions_built)
+    passes.RemoveUnusedNodesPass()(model)
+    return model
+
+
+def _forget_sizes(nodes: Sequence[ir.Node]) -> None:
+    for node in nodes:
+        for value in node.outputs:
+            value.shape = None
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                inner = attribute.as_graph()
+                for value in inner.inputs:
+                    value.shape = None
+                _forget_sizes(list(inner))

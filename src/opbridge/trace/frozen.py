@@ -1,0 +1,110 @@
+"""The values that a trace froze.
+
+Python ran once, on the example, and what it saw of the tensors there is now part of the graph.
+torch says so with a TracerWarning at each such place. Here these warnings are collected instead of printed, each with
+the model's line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from opbridge.base.sources import Source, innermost
+
+__all__ = ["Frozen", "collecting"]
+
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+_ONNX = os.path.join(_TORCH, "onnx", "")
+_BEGINS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_torchscript.py")
+"""The file whose frame stands just outside of the model's."""
+
+# What torch says, and what it means. The first one that is found is taken.
+_MEANINGS = (
+    (r"Converting a tensor to a Python boolean", "the truth of a tensor, as it was in the example, decides here"),
+    (r"Converting a tensor to a Python (integer|index)", "a tensor becomes a Python int, with the example's value"),
+    (r"Converting a tensor to a Python float", "a tensor becomes a Python float, with the example's value"),
+    (r"Converting a tensor to a Python (number|complex)", "a tensor becomes a Python number, with the example's value"),
+    (r"Converting a tensor to a Python list", "a tensor becomes a Python list, with the example's values"),
+    (r"Converting a tensor to a NumPy array", "a tensor becomes a NumPy array, with the example's values"),
+    (r"Iterating over a tensor", "a Python loop over a tensor makes as many passes as in the example"),
+    (r"Using len to get tensor shape", "len() gives the size that the example has"),
+    (r"(torch\.\w+) results are registered as constants", r"\1 makes a constant of the values that it is given"),
+)
+
+# What torch warns of besides, where a TracerWarning of the same line has said it.
+_FOLLOWS = "To copy construct from a tensor"
+
+
+@dataclass
+class Frozen:
+    """What was collected.
+
+    Attributes:
+        places: What was frozen and where, without repeats, in order.
+        remarks: What the exporter warned of besides.
+    """
+
+    places: dict[tuple[str, Source | None], None] = field(default_factory=dict)
+    remarks: dict[str, None] = field(default_factory=dict)
+
+    def notes(self) -> Iterator[str]:
+        """For the plan: a note for each value, then the exporter's remarks."""
+        for meaning, source in self.places:
+            if source is None:
+                yield f"frozen by the trace: {meaning}"
+                continue
+            code = f" (`{source.code}`)" if source.code else ""
+            yield f"frozen by the trace at {source}, in {source.function}{code}: {meaning}"
+        for remark in self.remarks:
+            yield f"torch.onnx says: {remark}"
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[Frozen]:
+    """Collects what torch warns of while a model is traced and converted; all other warnings go their way."""
+    frozen = Frozen()
+    with warnings.catch_warnings():
+        passed_on = warnings.showwarning
+
+        def show(
+            message: Any, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+        ) -> None:
+            if issubclass(category, torch.jit.TracerWarning):
+                frozen.places[_meaning(str(message)), _line()] = None
+            elif str(message).startswith(_FOLLOWS):
+                pass
+            elif filename.startswith(_ONNX):
+                if not issubclass(category, DeprecationWarning | FutureWarning):
+                    frozen.remarks[" ".join(str(message).split())] = None
+            elif not (filename.startswith(_TORCH) and issubclass(category, DeprecationWarning | FutureWarning)):
+                passed_on(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        # Each time, and those of torch's own modules too: a value is as frozen there as in the model.
+        warnings.simplefilter("always", torch.jit.TracerWarning)
+        yield frozen
+
+
+def _meaning(message: str) -> str:
+    for said, meaning in _MEANINGS:
+        found = re.search(said, message)
+        if found:
+            return found.expand(meaning)
+    return message.partition(". ")[0].strip()
+
+
+def _line() -> Source | None:
+    """The model's line that is running; None where no line of the model is on the stack."""
+    frames = [frame for frame in traceback.extract_stack() if frame.filename != warnings.__file__]
+    # Beyond our own frame that started the trace is whoever called opbridge, who is not the model.
+    begin = max((at for at, frame in enumerate(frames) if frame.filename == _BEGINS), default=-1)
+    return next(iter(innermost("".join(traceback.format_list(frames[begin + 1 :])))), None)

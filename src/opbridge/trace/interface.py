@@ -1,0 +1,128 @@
+"""What a traced model's inputs and outputs are called, and which of their dimensions may vary.
+
+A trace knows nothing of names, containers and dynamic shapes. torch.export does, and a stand-in that does no more than
+take the model's inputs and return something like its outputs can always be captured. So the names are those that the
+export route gives, and all that reads a capture (verification, for one) finds what it looks for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.export.graph_signature import SymIntArgument
+from torch.utils import _pytree as pytree
+
+from opbridge.capture import Capture, capture
+from opbridge.capture.model_inputs import register_containers
+from opbridge.errors import UsageError
+from opbridge.graph.interface import user_inputs
+from opbridge.graph.precision import coarsest
+from opbridge.plan.planner import make_plan
+from opbridge.translate.translator import translate
+from opbridge.translations.registry import Registry
+
+__all__ = ["Flat", "interface", "named"]
+
+
+class Flat(torch.nn.Module):
+    """A model as a function from the tensors among its inputs to the tensors among its outputs.
+
+    Attributes:
+        model: The model.
+        outputs: The leaves of what it returned last, and their structure.
+    """
+
+    def __init__(self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.training = model.training
+        self._leaves, self._structure = pytree.tree_flatten((args, kwargs))
+        self.outputs: tuple[list[Any], Any] = ([], None)
+
+    @property
+    def tensors(self) -> list[tuple[int, torch.Tensor]]:
+        """The tensors among the inputs, with their numbers among the leaves."""
+        return [(number, leaf) for number, leaf in enumerate(self._leaves) if isinstance(leaf, torch.Tensor)]
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self._structure)
+        returned = self.model(*args, **kwargs)
+        register_containers(returned)
+        self.outputs = pytree.tree_flatten(returned)
+        return tuple(leaf for leaf in self.outputs[0] if isinstance(leaf, torch.Tensor))
+
+
+class _StandIn(torch.nn.Module):
+    """Takes a model's inputs and returns tensors of its outputs' dtypes and shapes.
+
+    They depend on one that has the coarsest dtype of the model, which tells how exact the outputs can be.
+    """
+
+    def __init__(self, flat: Flat, dtype: torch.dtype | None) -> None:
+        super().__init__()
+        self.training = flat.training
+        self.register_buffer("precision", torch.zeros((), dtype=dtype or torch.float32))
+        leaves, self._structure = flat.outputs
+        self._described = [
+            (leaf.dtype, tuple(leaf.shape)) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
+        ]
+
+    def returned(self) -> Any:
+        leaves = [
+            self.precision.to(each[0]).expand(each[1]) if type(each) is tuple else each for each in self._described
+        ]
+        return pytree.tree_unflatten(leaves, self._structure)
+
+
+def interface(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Capture:
+    """The capture of a stand-in for a model that has been traced.
+
+    Raises:
+        UsageError: Inputs or dynamic shapes of a wrong kind, or an int that is to be an input, which a trace freezes.
+    """
+    dtypes = [tensor.dtype for tensor in (*flat.model.parameters(), *flat.model.buffers())]
+    stand_in = _stand_in(flat, coarsest([*dtypes, *(tensor.dtype for _, tensor in flat.tensors)]))
+    taken = capture(stand_in, args, kwargs, dynamic_shapes=dynamic_shapes)
+    for spec in user_inputs(taken.exported_program):
+        if isinstance(spec.arg, SymIntArgument):
+            raise UsageError(
+                f"dynamic_shapes makes the int '{spec.arg.name}' an input, and a trace freezes every number among the "
+                "inputs. Pass it as a tensor of no dimensions, or leave it out of dynamic_shapes."
+            )
+    return dataclasses.replace(taken, strategy="trace")
+
+
+def named(
+    taken: Capture,
+    registry: Registry,
+    opset: int,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+) -> tuple[list[ir.Value], list[str]]:
+    """The inputs as the export route describes them, and the names that it gives the outputs.
+
+    Raises:
+        UsageError: more names than inputs or outputs, or a name given twice.
+    """
+    plan = make_plan(taken, registry, opset=opset)
+    graph = translate(taken, plan, input_names=input_names, output_names=output_names).model.graph
+    return list(graph.inputs), [str(output.name) for output in graph.outputs]
+
+
+def _stand_in(flat: Flat, dtype: torch.dtype | None) -> torch.nn.Module:
+    class StandIn(_StandIn):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return self.returned()
+
+    signature = inspect.signature(flat.model.forward)
+    first = inspect.Parameter("_module", inspect.Parameter.POSITIONAL_ONLY)
+    forward: Any = StandIn.forward
+    forward.__signature__ = inspect.Signature([first, *signature.parameters.values()])
+    return StandIn(flat, dtype)

@@ -1,0 +1,118 @@
+"""Operators that hold graphs: cond, while_loop, scan and the regions that torch.export wraps.
+
+cond                               If, one body a branch
+while_loop                         Loop, its condition built once before and once inside
+scan, map_impl                     Scan
+wrap_with_set_grad_enabled,        built in place: they change nothing in an ONNX model
+invoke_subgraph, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+from torch.fx import GraphModule
+
+from opbridge.errors import TranslationError
+
+if TYPE_CHECKING:
+    from opbridge.onnx.builder import Builder
+    from opbridge.onnx.tensor import Tensor
+
+__all__ = ["TRANSLATIONS", "Walk", "translate"]
+
+Walk = Callable[[GraphModule, Sequence[Any]], Sequence[Any]]
+"""Builds the nodes of a graph, given the values of its placeholders, and returns its outputs."""
+
+
+def translate(
+    operator: str, builder: Builder, walk: Walk, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Sequence[Any]:
+    """Builds a higher-order operator; the arguments are those of torch's operator, tensors as values of the graph."""
+    return TRANSLATIONS[operator](builder, walk, *args, **kwargs)
+
+
+def _cond(
+    builder: Builder, walk: Walk, predicate: Any, on_true: Any, on_false: Any, operands: Any = ()
+) -> Sequence[Any]:
+    then = builder.body("then", [], lambda: walk(on_true, operands))
+    otherwise = builder.body("else", [], lambda: walk(on_false, operands))
+    return _call(builder, "If", [predicate], {"then_branch": then, "else_branch": otherwise}, then.outputs)
+
+
+def _while_loop(
+    builder: Builder, walk: Walk, condition: Any, body: Any, carried: Sequence[Any], additional: Sequence[Any] = ()
+) -> Sequence[Any]:
+    (start,) = walk(condition, [*carried, *additional])
+    names = [builder.unique(f"loop_{index}") for index in range(len(carried))]
+    iteration = builder.value(builder.unique("iteration"), ir.DataType.INT64, [])
+    go_on = builder.value(builder.unique("go_on"), ir.DataType.BOOL, [])
+    inside = [_like(builder, name, value) for name, value in zip(names, carried, strict=True)]
+
+    def make() -> list[Any]:
+        following = list(walk(body, [*inside, *additional]))
+        (again,) = walk(condition, [*following, *additional])
+        return [again, *following]
+
+    graph = builder.body("body", [iteration, go_on, *inside], make)
+    return _call(builder, "Loop", [None, start, *carried], {"body": graph}, graph.outputs[1:])
+
+
+def _scan(
+    builder: Builder, walk: Walk, combine: Any, carried: Sequence[Any], sequences: Sequence[Any], additional: Any = ()
+) -> Sequence[Any]:
+    inside = [_like(builder, builder.unique(f"carried_{index}"), value) for index, value in enumerate(carried)]
+    slices = [
+        builder.value(
+            builder.unique(f"slice_{index}"), value.dtype, None if value.shape is None else list(value.shape)[1:]
+        )
+        for index, value in enumerate(sequences)
+    ]
+    graph = builder.body("body", [*inside, *slices], lambda: walk(combine, [*inside, *slices, *(additional or ())]))
+    attributes = {"body": graph, "num_scan_inputs": len(slices)}
+    return _call(builder, "Scan", [*carried, *sequences], attributes, graph.outputs)
+
+
+def _map(
+    builder: Builder, walk: Walk, function: Any, sequences: Sequence[Any], additional: Sequence[Any] = ()
+) -> Sequence[Any]:
+    return _scan(builder, walk, function, [], sequences, additional)
+
+
+def _grad_region(builder: Builder, walk: Walk, enabled: Any, graph: Any, *args: Any) -> Sequence[Any]:
+    return walk(graph, args)
+
+
+def _subgraph(builder: Builder, walk: Walk, graph: Any, identifier: Any, *args: Any) -> Sequence[Any]:
+    return walk(graph, args)
+
+
+def _checkpoint(builder: Builder, walk: Walk, graph: Any, *args: Any, **settings: Any) -> Sequence[Any]:
+    return walk(graph, args)
+
+
+def _call(
+    builder: Builder, op_type: str, inputs: Sequence[Any], attributes: Mapping[str, Any], outputs: Sequence[ir.Value]
+) -> list[Tensor]:
+    if any(output.dtype is None for output in outputs):
+        raise TranslationError(f"The type of an output of {op_type}'s body is not known.")
+    return list(builder.node(op_type, inputs, attributes, [output.dtype for output in outputs]))
+
+
+def _like(builder: Builder, name: str, value: Tensor) -> Tensor:
+    # Shapes are left open: a loop may change them from one turn to the next.
+    return builder.value(name, value.dtype, None)
+
+
+TRANSLATIONS: dict[str, Callable[..., Sequence[Any]]] = {
+    "higher_order::cond": _cond,
+    "higher_order::while_loop": _while_loop,
+    "higher_order::scan": _scan,
+    "higher_order::map_impl": _map,
+    "higher_order::wrap_with_set_grad_enabled": _grad_region,
+    "higher_order::invoke_subgraph": _subgraph,
+    "higher_order::tag_activation_checkpoint": _checkpoint,
+    "higher_order::wrap_activation_checkpoint": _checkpoint,
+}

@@ -1,0 +1,98 @@
+"""All the translations there are: ours, torchlib's, and those that users have registered."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from opbridge import translations
+from opbridge.base.torch_private import torch_operators
+from opbridge.onnx import onnxscript_private
+from opbridge.translations.registry import ORDER, Registry, Translation, registered
+from opbridge.translations.signature import HOLDING
+
+__all__ = ["catalogue", "default_registry", "translation_table"]
+
+
+@functools.cache
+def _load_families() -> None:
+    """Imports every module of opbridge.translations, whose decorators fill the registry."""
+    for module in pkgutil.walk_packages(translations.__path__, f"{translations.__name__}."):
+        importlib.import_module(module.name)
+
+
+def default_registry() -> Registry:
+    """Every translation there is. The first call loads our families and torchlib, which imports torch."""
+    _load_families()
+    return _merged(registered()[1])
+
+
+@functools.lru_cache(maxsize=1)
+def _merged(generation: int) -> Registry:
+    """torchlib's translations and the registered ones, which are those of one generation."""
+    merged = Registry()
+    for operator, function, opset, is_complex in onnxscript_private.torchlib_entries():
+        entry = Translation(operator, function, opset, "torchlib", is_complex)
+        # torchlib registers a few operators twice; the first one is the one that torch.onnx takes.
+        if not any((other.opset, other.complex) == (opset, is_complex) for other in merged.entries.get(operator, ())):
+            merged.add(entry)
+    for entries in registered()[0].entries.values():
+        for entry in entries:
+            merged.add(entry)
+    return merged
+
+
+def translation_table() -> dict[Any, Callable[..., Any]]:
+    """opbridge's and the user's translations in the form of torch.onnx.export's `custom_translation_table`.
+
+    Of each operator the newest translation that opset 18, the version torch.onnx builds for, allows; real inputs only,
+    since the table has no place for complex ones.
+    """
+    _load_families()
+    known, _ = registered()
+    table: dict[Any, Callable[..., Any]] = {}
+    for operator in known.entries:
+        entry = known.find(operator, 18)
+        target = torch_operators.operator_object(operator)
+        # A kernel's node is built on our own translator only.
+        if entry is not None and target is not None and entry.route != "kernel":
+            table[target] = _without_holding(entry.function)
+    return table
+
+
+def _without_holding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for a caller that passes device, layout and the like to everything."""
+    names, _, takes_named = onnxscript_private.parameters(function)
+    dropped = HOLDING.difference(names)
+    if takes_named or not dropped:
+        return function
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{name: value for name, value in kwargs.items() if name not in dropped})
+
+    return called
+
+
+def catalogue(pattern: str = "*") -> list[Translation]:
+    """Every translation whose operator fits a shell pattern, by operator, in the order in which they are preferred.
+
+    A pattern without "::" is looked for in the name alone, so that "deform*" finds torchvision::deform_conv2d.
+    """
+    registry = default_registry()
+    fitting = [name for name in registry.entries if _fits(name, pattern)]
+    rows: Iterable[Translation] = (
+        entry
+        for name in sorted(fitting)
+        for entry in sorted(registry.entries[name], key=lambda entry: (ORDER[entry.origin], -entry.opset))
+    )
+    return list(rows)
+
+
+def _fits(operator: str, pattern: str) -> bool:
+    name = operator if "::" in pattern else operator.partition("::")[2]
+    return any(fnmatch.fnmatchcase(candidate, pattern) for candidate in (name, name.partition(".")[0]))

@@ -1,0 +1,1 @@
+"""Translations of operators that work element by element."""

@@ -1,0 +1,268 @@
+"""Sums, products, quotients and powers of tensors and numbers, in the types that torch promotes them to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript import INT64, script
+from onnxscript import opset18 as op
+
+from opbridge.errors import TranslationError
+from opbridge.translations.lib.common import HALVES
+from opbridge.translations.lib.pointwise import (
+    UNSIGNED,
+    cast,
+    common_type,
+    is_float,
+    is_tensor,
+    promoted,
+    typed,
+    widened,
+)
+from opbridge.translations.registry import builtin
+
+_BOOL, _INT64 = ir.DataType.BOOL, ir.DataType.INT64
+
+
+def _operands(*values: Any, floating: bool = False) -> tuple[Any, ...]:
+    """Tensors of the promoted type. 16-bit tensors beside a number that they cannot hold exactly are widened."""
+    dtype = common_type(*values)
+    if floating and not dtype.is_floating_point():
+        dtype = ir.DataType.FLOAT
+    numbers = [value for value in values if not is_tensor(value)]
+    if dtype in HALVES and any(float(dtype.numpy().type(number)) != number for number in numbers):
+        dtype = ir.DataType.FLOAT
+    return promoted(*values, dtype=dtype)
+
+
+def _as_promoted(result: Any, *values: Any) -> Any:
+    """The result of what `_operands` widened, in the promoted type."""
+    dtype = common_type(*values)
+    return cast(result, dtype) if dtype in HALVES else result
+
+
+# Sums
+
+
+@builtin("aten::add.Tensor", "aten::add.Scalar")
+def add(self, other, alpha=1):
+    """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    x, y = promoted(self, other)
+    if x.dtype == _BOOL:
+        return op.Or(x, y) if alpha else x
+    return op.Add(x, y) if not is_tensor(alpha) and alpha == 1 else _plus(x, y, alpha)
+
+
+@builtin("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar")
+def sub(self, other, alpha=1):
+    """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    x, y = promoted(self, other)
+    return op.Sub(x, y) if not is_tensor(alpha) and alpha == 1 else _plus(x, y, -alpha)
+
+
+@builtin("aten::rsub.Tensor", "aten::rsub.Scalar")
+def rsub(self, other, alpha=1):
+    """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    y, x = promoted(other, self)
+    return sub(y, x, alpha)
+
+
+@widened
+def _plus(x: Any, y: Any, factor: Any) -> Any:
+    """x + factor * y"""
+    return op.Add(x, op.Mul(y, typed(factor, y)))
+
+
+# Products and quotients
+
+
+@builtin("aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar")
+def mul(self, other):
+    """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other)
+    return op.And(x, y) if x.dtype == _BOOL else _as_promoted(op.Mul(x, y), self, other)
+
+
+@builtin(
+    "aten::div.Tensor",
+    "aten::div.Scalar",
+    "aten::divide.Tensor",
+    "aten::divide.Scalar",
+    "aten::true_divide.Tensor",
+    "aten::true_divide.Scalar",
+)
+def div(self, other):
+    """div.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other, floating=True)
+    return _as_promoted(op.Div(x, y), self, other)
+
+
+@builtin("aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode")
+def div_mode(self, other, rounding_mode=None):
+    """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    if rounding_mode == "floor":
+        return floor_divide(self, other)
+    if rounding_mode is None:
+        return div(self, other)
+    x, y = _operands(self, other)
+    if not is_float(x):
+        return op.Div(x, y)
+    quotient = op.Div(x, y)
+    return _as_promoted(op.Mul(op.Sign(quotient), op.Floor(op.Abs(quotient))), self, other)
+
+
+@builtin("aten::floor_divide", "aten::floor_divide.Scalar", "aten::floor_divide_.Tensor")
+def floor_divide(self, other):
+    """floor_divide(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other)
+    if is_float(x):
+        return _as_promoted(_floor_divide_floats(x, y), self, other)
+    if x.dtype in UNSIGNED:
+        return op.Div(x, y)
+    # What is subtracted may leave the range of a narrow type.
+    wide = {ir.DataType.INT8: ir.DataType.INT32, ir.DataType.INT16: ir.DataType.INT32}.get(x.dtype, _INT64)
+    left, right = cast(x, wide), cast(y, wide)
+    return cast(op.Div(op.Sub(left, op.Mod(left, right)), right), x.dtype)
+
+
+def _floor_divide_floats(x: Any, y: Any) -> Any:
+    """Python's float floor division, by way of the exact remainder: 1 // 0.1 is 9, not floor(1 / 0.1) = 10."""
+    dtype = x.dtype
+    if dtype in HALVES:
+        x, y = cast(x, ir.DataType.FLOAT), cast(y, ir.DataType.FLOAT)
+    rest = op.Mod(x, y, fmod=1)
+    is_opposite = op.Less(op.Mul(op.Sign(rest), op.Sign(y)), 0.0)
+    quotient = op.Div(op.Sub(x, rest), y)
+    # x - rest is a multiple of y up to rounding, so the nearest integer is meant.
+    rounded = op.Sub(op.Floor(op.Add(quotient, 0.5)), op.CastLike(is_opposite, x))
+    result = op.Where(op.Equal(y, 0.0), op.Div(x, y), rounded)
+    return cast(result, dtype)
+
+
+@builtin("aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor")
+def remainder(self, other):
+    """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other)
+    if not is_float(x):
+        return op.Mod(x, y)
+    if x.dtype in HALVES:
+        x, y = cast(x, ir.DataType.FLOAT), cast(y, ir.DataType.FLOAT)
+    # With the sign of the divisor, as Python has it.
+    rest = op.Mod(x, y, fmod=1)
+    if is_tensor(other):
+        is_opposite = op.Less(op.Mul(op.Sign(rest), op.Sign(y)), 0.0)
+    else:
+        is_opposite = op.Less(rest, 0.0) if other > 0 else op.Greater(rest, 0.0)
+    return _as_promoted(op.Where(is_opposite, op.Add(rest, y), rest), self, other)
+
+
+@builtin("aten::fmod.Tensor", "aten::fmod.Scalar")
+def fmod(self, other):
+    """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+    x, y = _operands(self, other)
+    return _as_promoted(op.Mod(x, y, fmod=1), self, other)
+
+
+# Powers
+
+
+@builtin("aten::pow.Tensor_Scalar")
+def pow_number(self, exponent):
+    """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    if is_tensor(exponent) or (self.dtype in HALVES and abs(exponent) == 0.5):
+        # Of 16-bit numbers torch takes no root.
+        return pow_tensor(self, exponent)
+    if self.dtype in HALVES and exponent == 2:
+        return op.Mul(self, self)
+    if self.dtype == ir.DataType.BFLOAT16 and exponent in (3, -2):
+        # torch rounds these products one by one.
+        square = op.Mul(self, self)
+        return op.Mul(square, self) if exponent == 3 else op.Reciprocal(square)
+    if self.dtype in HALVES:
+        exponent = float(self.dtype.numpy().type(exponent))
+    return _power_of_number(self, exponent)
+
+
+@widened
+def _power_of_number(base: Any, exponent: Any) -> Any:
+    (x,) = promoted(base, dtype=common_type(base, exponent))
+    if x.dtype == _BOOL:
+        return op.Or(x, op.Not(x)) if exponent == 0 else x
+    if not is_float(x):
+        return _whole_power(x, int(exponent))
+    special = {
+        0.5: lambda: op.Sqrt(x),
+        1: lambda: op.Identity(x),
+        2: lambda: op.Mul(x, x),
+        3: lambda: op.Mul(op.Mul(x, x), x),
+        -0.5: lambda: op.Reciprocal(op.Sqrt(x)),
+        -1: lambda: op.Reciprocal(x),
+        -2: lambda: op.Reciprocal(op.Mul(x, x)),
+    }
+    return special[exponent]() if exponent in special else op.Pow(x, typed(exponent, x))
+
+
+@builtin("aten::pow.Scalar", "aten::pow.Tensor_Tensor", "aten::pow_.Tensor")
+@widened
+def pow_tensor(self, exponent):
+    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    x, y = promoted(self, exponent)
+    if x.dtype == _BOOL:
+        return op.Or(x, op.Not(y))
+    return op.Pow(x, y) if is_float(x) else _integer_power(x, y)
+
+
+@builtin("aten::float_power.Tensor_Tensor", "aten::float_power.Tensor_Scalar", "aten::float_power.Scalar")
+def float_power(self, exponent):
+    """float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    x, y = promoted(self, exponent, dtype=ir.DataType.DOUBLE)
+    if not is_tensor(exponent) and exponent in (0.5, -0.5):
+        root = op.Sqrt(x)
+        return root if exponent > 0 else op.Reciprocal(root)
+    return op.Pow(x, y)
+
+
+def _whole_power(x: Any, exponent: int) -> Any:
+    """An integer tensor to a power known at export, by squaring: Pow computes in double, which rounds large powers."""
+    if exponent < 0:
+        raise TranslationError("torch raises no integer to a negative power; make the base or the exponent floating.")
+    result = None
+    square = x
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else op.Mul(result, square)
+        exponent >>= 1
+        if exponent:
+            square = op.Mul(square, square)
+    if result is None:
+        return op.Add(op.Mul(x, typed(0, x)), typed(1, x))
+    return op.Identity(x) if result is x else result
+
+
+def _integer_power(base: Any, exponent: Any) -> Any:
+    """Integer tensors to integer powers. A negative power of what is not 1 or -1 is 0, as torch has it."""
+    x, y = cast(base, _INT64), cast(exponent, _INT64)
+    if base.dtype not in UNSIGNED:
+        is_unit = op.Equal(op.Abs(x), 1)
+        x = op.Where(op.Or(op.GreaterOrEqual(y, 0), is_unit), x, typed(0, x))
+        y = op.Abs(y)
+    return cast(_power(op.Expand(x, op.Shape(y)), op.Expand(y, op.Shape(x))), base.dtype)
+
+
+@script(default_opset=op)
+def _power(base: INT64, exponent: INT64) -> INT64:
+    """Powers of two tensors of one shape, by squaring, with the overflow that integers have."""
+    one = op.Constant(value_int=1)
+    two = op.Constant(value_int=2)
+    result = op.Expand(one, op.Shape(base))
+    # An empty tensor has no largest exponent.
+    exponents = op.Concat(op.Reshape(exponent, [-1]), op.Constant(value_ints=[0]), axis=0)
+    is_left = op.Cast(op.ReduceMax(exponents, keepdims=0), to=9)
+    while is_left:
+        is_odd = op.Equal(op.Mod(exponent, two), one)
+        result = op.Where(is_odd, op.Mul(result, base), result)
+        base = op.Mul(base, base)
+        exponent = op.Div(exponent, two)
+        is_left = op.Cast(op.ReduceMax(exponent, keepdims=0), to=9)
+    return result

@@ -1,0 +1,1 @@
+"""Translations of indexing, scattering, sorting and searching."""

@@ -1,0 +1,1 @@
+"""What translations of several families are made of; no translation is registered here."""

@@ -1,0 +1,52 @@
+"""The order of elements: ONNX's TopK, which is stable in ONNX Runtime, with a nan above every number, as in torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript import opset18 as op
+
+from opbridge.translations.lib.common import FLOATS, size
+
+__all__ = ["last", "order", "take"]
+
+_DOUBLE = ir.DataType.DOUBLE
+
+
+def order(x: Any, axis: int, *, descending: bool = False, first: Any = None) -> Any:
+    """The positions of the elements along an axis in their order, equal elements staying in theirs.
+
+    Args:
+        x: An argument, of known rank, not 0-d.
+        axis: The axis, from the front.
+        descending: Whether the largest come first.
+        first: How many positions are wanted; all by default.
+    """
+    count = size(x, axis) if first is None else first
+    if x.dtype not in FLOATS:
+        return _topk(x, count, axis, descending)
+    is_nan = op.IsNaN(x)
+    if x.dtype != _DOUBLE:
+        # Double has room between the largest number and inf, and inf for nan then.
+        key = op.Where(is_nan, math.inf, op.Min(op.Cast(x, to=_DOUBLE), 1e300))
+        return _topk(key, count, axis, descending)
+    # By value, and then, since sorting is stable, the nans to their end.
+    by_value = _topk(op.Where(is_nan, math.inf, x), size(x, axis), axis, descending)
+    nan_last = op.GatherElements(op.Cast(is_nan, to=ir.DataType.UINT8), by_value, axis=axis)
+    return op.GatherElements(by_value, _topk(nan_last, count, axis, descending), axis=axis)
+
+
+def _topk(key: Any, count: Any, axis: int, descending: bool) -> Any:
+    return op.TopK(key, [count], axis=axis, largest=int(descending))[1]
+
+
+def take(x: Any, positions: Any, axis: int) -> Any:
+    """The elements at positions along an axis."""
+    return op.GatherElements(x, positions, axis=axis)
+
+
+def last(positions: Any, axis: int) -> Any:
+    """The last of the positions along an axis, which stays with size 1."""
+    return op.Gather(positions, [-1], axis=axis)

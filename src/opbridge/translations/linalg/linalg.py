@@ -1,0 +1,137 @@
+"""Products of matrices and vectors. Distances are in distances.py, factorisations and what needs them in solving.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript import opset18 as op
+
+from opbridge.errors import TranslationError
+from opbridge.translations.lib.common import FLOATS, const, size
+from opbridge.translations.linalg.einsum import einsum as build_einsum
+from opbridge.translations.registry import builtin
+
+
+@builtin("aten::linear")
+def linear(input, weight, bias=None):
+    """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
+    if 0 in input.shape or weight.shape[-1] == 0:
+        # onnxruntime's MatMul and its fusions fail on some tensors without elements.
+        shape = op.Concat(op.Shape(input, end=-1), op.Shape(weight, end=-1), axis=0)
+        return _plus(op.Expand(const(0, input.dtype), shape), bias)
+    if len(weight.shape) == 1:
+        return _plus(op.MatMul(input, weight), bias)
+    if len(input.shape) == 2 and input.dtype in FLOATS:
+        return op.Gemm(input, weight, bias, transB=1)
+    return _plus(op.MatMul(input, op.Transpose(weight, perm=[1, 0])), bias)
+
+
+@builtin("aten::addmm")
+def addmm(self, mat1, mat2, beta=1, alpha=1):
+    """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    # Gemm's factors are float32, and onnxruntime's forgets beta where there is nothing to sum over.
+    exact = self.dtype in FLOATS and all(_is_float32(factor) for factor in (beta, alpha))
+    if exact and isinstance(mat1.shape[1], int) and mat1.shape[1] != 0:
+        return op.Gemm(mat1, mat2, self if beta != 0 else None, alpha=float(alpha), beta=float(beta))
+    return _combined(self, op.MatMul(mat1, mat2), beta, alpha)
+
+
+@builtin("aten::addmv", "aten::baddbmm")
+def addmv(self, batch1, batch2, beta=1, alpha=1):
+    """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    return _combined(self, op.MatMul(batch1, batch2), beta, alpha)
+
+
+@builtin("aten::addbmm")
+def addbmm(self, batch1, batch2, beta=1, alpha=1):
+    """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    return _combined(self, op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
+
+
+@builtin("aten::addr")
+def addr(self, vec1, vec2, beta=1, alpha=1):
+    """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if self.dtype == ir.DataType.BOOL:
+        product = op.And(op.Unsqueeze(vec1, [1]), vec2)
+        product = product if alpha else op.And(product, False)
+        return op.Or(self, product) if beta else product
+    return _combined(self, op.Unsqueeze(vec1, [1]) * vec2, beta, alpha)
+
+
+@builtin("aten::bilinear")
+def bilinear(input1, input2, weight, bias=None):
+    """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"""
+    out, left, right = (size(weight, axis) for axis in range(3))
+    flat = op.Reshape(op.Transpose(weight, perm=[1, 0, 2]), [left, out * right])
+    rows = op.MatMul(input1, flat)
+    rows = op.Reshape(rows, op.Concat(op.Shape(input1, end=-1), [out, right], axis=0), allowzero=1)
+    return _plus(op.Squeeze(op.MatMul(rows, op.Unsqueeze(input2, [-1])), [-1]), bias)
+
+
+@builtin("aten::einsum")
+def einsum(equation: str, tensors, path=None):
+    """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
+    return build_einsum(equation, list(tensors))
+
+
+@builtin("aten::linalg_vander")
+def linalg_vander(x, N=None):
+    """linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor"""
+    if len(x.shape) == 0:
+        x, N = op.Unsqueeze(x, [0]), 1 if N is None else N
+    count = x.shape[-1] if N is None else N
+    if not isinstance(count, int):
+        raise TranslationError("The number of columns of linalg.vander has to be known at export. Give N=.")
+    if not x.dtype.is_floating_point():
+        # Powers of integers are int64, as torch's running products are.
+        x = op.Cast(x, to=ir.DataType.INT64)
+    column = op.Unsqueeze(x, [-1])
+    columns = [op.CastLike(op.Expand(1, op.Shape(column)), x)]
+    while len(columns) < count:
+        columns.append(columns[-1] * column if len(columns) > 1 else column)
+    return op.Concat(*columns[:count], axis=-1)
+
+
+@builtin("aten::cosine_similarity")
+def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8):
+    """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
+    rank = max(len(x1.shape), len(x2.shape))
+    if rank == 0:
+        x1, x2 = op.Unsqueeze(x1, [0]), op.Unsqueeze(x2, [0])
+        return op.Reshape(_cosine(x1, x2, 0, eps), [])
+    axis = dim - rank if dim >= 0 else dim
+    if len(x1.shape) != len(x2.shape) or x1.shape[axis] != x2.shape[axis]:
+        # A vector that is repeated counts as often in its norm.
+        x1, x2 = op.Expand(x1, op.Shape(x2)), op.Expand(x2, op.Shape(x1))
+    return _cosine(x1, x2, axis + rank, eps)
+
+
+def _cosine(x1: Any, x2: Any, axis: int, eps: float) -> Any:
+    x1, x2 = (x / op.Max(op.ReduceL2(x, [axis]), const(eps, x.dtype)) for x in (x1, x2))
+    return op.ReduceSum(x1 * x2, [axis], keepdims=0)
+
+
+def _plus(value: Any, bias: Any) -> Any:
+    return value if bias is None else value + bias
+
+
+def _combined(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """beta * self + alpha * product. What is multiplied by a beta of 0 is not looked at, nan or not."""
+    result = _times(product, alpha)
+    return result if _number(self, beta) == 0 else _times(self, beta) + result
+
+
+def _times(value: Any, factor: Any) -> Any:
+    factor = _number(value, factor)
+    return value if factor == 1 else value * factor
+
+
+def _number(like: Any, number: Any) -> Any:
+    """A factor as torch takes it: towards zero for integer tensors."""
+    return number if like.dtype in FLOATS else int(number)
+
+
+def _is_float32(number: Any) -> bool:
+    return float(np.float32(number)) == number

@@ -1,0 +1,88 @@
+"""Norms of vectors, of any order, and distances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript import opset18 as op
+
+from opbridge.translations.elementwise.extremes import amax, amin
+from opbridge.translations.lib.common import axis_of, widened
+from opbridge.translations.lib.pointwise import typed
+from opbridge.translations.lib.reduction import converted, reduced
+from opbridge.translations.registry import builtin
+
+
+def _norm(x: Any, order: Any, dim: Any, keepdim: bool) -> Any:
+    """(sum of |x| ** order) ** (1 / order), and its limits for the orders 0, inf and -inf."""
+    order = 2.0 if order is None else float(order)
+    if order == 2.0:
+        return reduced(op.ReduceL2, x, x, dim, keepdim)
+    if order == 1.0:
+        return reduced(op.ReduceL1, x, x, dim, keepdim)
+    if order == 0.0:
+        return reduced(op.ReduceSum, op.CastLike(op.Cast(x, to=ir.DataType.BOOL), x), x, dim, keepdim)
+    magnitude = op.Abs(x)
+    if math.isinf(order):
+        magnitude.shape = x.shape
+        return (amax if order > 0 else amin)(magnitude, dim, keepdim)
+    magnitude = widened(magnitude)
+    # An exponent has a type of its own: a plain number would be rounded to float32.
+    total = reduced(op.ReduceSum, op.Pow(magnitude, typed(order, magnitude)), x, dim, keepdim)
+    return op.Pow(total, typed(1.0 / order, magnitude))
+
+
+@builtin("aten::linalg_vector_norm")
+def linalg_vector_norm(self, ord=2, dim=None, keepdim: bool = False, dtype=None):
+    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)
+    -> Tensor
+    """
+    x = converted(self, dtype)
+    x.shape = self.shape
+    return _norm(x, ord, dim, keepdim)
+
+
+@builtin("aten::norm.Scalar")
+def norm(self, p=2):
+    """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
+    return _norm(self, p, None, False)
+
+
+@builtin("aten::norm.ScalarOpt_dtype")
+def norm_dtype(self, p, dtype):
+    """norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
+    return linalg_vector_norm(self, p, None, False, dtype)
+
+
+@builtin("aten::norm.ScalarOpt_dim")
+def norm_dim(self, p, dim, keepdim: bool = False):
+    """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
+    return _norm(self, p, dim, keepdim)
+
+
+@builtin("aten::norm.ScalarOpt_dim_dtype")
+def norm_dim_dtype(self, p, dim, keepdim: bool, dtype):
+    """norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
+    return linalg_vector_norm(self, p, dim, keepdim, dtype)
+
+
+@builtin("aten::dist")
+def dist(self, other, p=2):
+    """dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
+    difference = self - op.CastLike(other, self)
+    difference.shape = ir.Shape([None] * max(len(self.shape), len(other.shape)))
+    return _norm(difference, p, None, False)
+
+
+@builtin("aten::renorm")
+def renorm(self, p, dim: int, maxnorm):
+    """renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor"""
+    axis = axis_of(self, dim)
+    wide = widened(self)
+    wide.shape = self.shape
+    norms = _norm(wide, p, [other for other in range(len(self.shape)) if other != axis], True)
+    limit = float(maxnorm)
+    # torch adds 1e-7 to what it divides by.
+    return wide * op.Where(norms > limit, limit / (norms + 1e-7), 1.0)

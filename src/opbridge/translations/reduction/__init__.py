@@ -1,0 +1,1 @@
+"""Translations of reductions and of cumulative operators."""

@@ -1,0 +1,202 @@
+"""Sums, means, products, variances, and tests of all or any elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript import opset18 as op
+
+from opbridge.translations.lib.common import FLOATS, count, may_be_empty, widened
+from opbridge.translations.lib.reduction import axes_of, converted, reduced, summable
+from opbridge.translations.registry import builtin
+
+_BOOL, _FLOAT, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8
+
+
+# Sums, means and products
+
+
+@builtin("aten::sum")
+def sum_all(self, dtype=None):
+    """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return sum_dims(self, None, False, dtype)
+
+
+@builtin("aten::sum.dim_IntList")
+def sum_dims(self, dim=None, keepdim: bool = False, dtype=None):
+    """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return reduced(op.ReduceSum, summable(self, dtype), self, dim, keepdim)
+
+
+@builtin("aten::nansum")
+def nansum(self, dim=None, keepdim: bool = False, dtype=None):
+    """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return reduced(op.ReduceSum, summable(_without_nan(self), dtype), self, dim, keepdim)
+
+
+@builtin("aten::mean")
+def mean(self, dtype=None):
+    """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return mean_dims(self, None, False, dtype)
+
+
+@builtin("aten::mean.dim")
+def mean_dims(self, dim=None, keepdim: bool = False, dtype=None):
+    """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    x = converted(self, dtype)
+    if may_be_empty(self, axes_of(self, dim)):
+        # ONNX Runtime's mean of nothing is 0, torch's 0 / 0.
+        total = reduced(op.ReduceSum, x, self, dim, keepdim)
+        return total / _as_number(count(self, axes_of(self, dim)), total)
+    return reduced(op.ReduceMean, x, self, dim, keepdim)
+
+
+@builtin("aten::nanmean")
+def nanmean(self, dim=None, keepdim: bool = False, dtype=None):
+    """nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    x = widened(converted(self, dtype))
+    total = reduced(op.ReduceSum, _without_nan(x), self, dim, keepdim)
+    present = op.CastLike(op.Not(op.IsNaN(self)), x)
+    return total / reduced(op.ReduceSum, present, self, dim, keepdim)
+
+
+@builtin("aten::prod")
+def prod(self, dtype=None):
+    """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return reduced(op.ReduceProd, summable(self, dtype), self, None, False)
+
+
+@builtin("aten::prod.dim_int")
+def prod_dim(self, dim: int, keepdim: bool = False, dtype=None):
+    """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return reduced(op.ReduceProd, summable(self, dtype), self, dim, keepdim)
+
+
+def _without_nan(x: Any) -> Any:
+    return op.Where(op.IsNaN(x), 0.0, x) if x.dtype in FLOATS else x
+
+
+def _as_number(number: Any, like: Any) -> Any:
+    """A size as a scalar of another tensor's type."""
+    return op.CastLike(float(number), like) if isinstance(number, int) else op.CastLike(op.Reshape(number, []), like)
+
+
+# Variances
+
+
+def _variance(x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
+    """The variance with `correction` fewer degrees of freedom than elements, and the mean."""
+    axes = axes_of(x, dim)
+    wide = widened(x)
+    # The deviations from the mean are squared, as torch does; a difference of two large squares would cancel.
+    centre = reduced(op.ReduceMean, wide, x, dim, True)
+    squares = reduced(op.ReduceSumSquare, wide - centre, x, dim, keepdim)
+    number = count(x, axes)
+    correction = 1.0 if correction is None else float(correction)
+    if isinstance(number, int):
+        freedom = max(number - correction, 0.0)
+        # At 0 degrees of freedom the sum is divided by 0, which gives torch's nan, or inf.
+        variance = squares / freedom
+    else:
+        variance = squares / op.Max(_as_number(number, squares) - correction, 0.0)
+    if may_be_empty(x, axes):
+        # The mean of nothing is nan.
+        centre = reduced(op.ReduceSum, wide, x, dim, True) / _as_number(number, wide)
+    if not keepdim and len(x.shape) > 0:
+        centre = op.Squeeze(centre, axes)
+    return variance, centre
+
+
+def _by_correction(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The three overloads of a variance: for all elements, over dimensions, and with a correction by keyword."""
+    name = function.__name__
+
+    def whole(self, unbiased: bool = True):
+        return function(self, None, int(unbiased), False)
+
+    def dims(self, dim, unbiased: bool = True, keepdim: bool = False):
+        return function(self, dim, int(unbiased), keepdim)
+
+    def correction(self, dim=None, correction=None, keepdim: bool = False):
+        return function(self, dim, correction, keepdim)
+
+    whole.__doc__ = f"{name}(Tensor self, bool unbiased=True)"
+    dims.__doc__ = f"{name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)"
+    correction.__doc__ = (
+        f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
+    )
+    builtin(f"aten::{name}")(whole)
+    builtin(f"aten::{name}.dim")(dims)
+    builtin(f"aten::{name}.correction")(correction)
+    return function
+
+
+@_by_correction
+def var(x, dim, correction, keepdim):
+    return _variance(x, dim, correction, keepdim)[0]
+
+
+@_by_correction
+def std(x, dim, correction, keepdim):
+    return op.Sqrt(_variance(x, dim, correction, keepdim)[0])
+
+
+@_by_correction
+def var_mean(x, dim, correction, keepdim):
+    return _variance(x, dim, correction, keepdim)
+
+
+@_by_correction
+def std_mean(x, dim, correction, keepdim):
+    variance, centre = _variance(x, dim, correction, keepdim)
+    return op.Sqrt(variance), centre
+
+
+# Tests and counts
+
+
+@builtin("aten::all")
+def all_elements(self):
+    """all(Tensor self) -> Tensor"""
+    return all_dims(self)
+
+
+@builtin("aten::all.dim", "aten::all.dims")
+def all_dims(self, dim=None, keepdim: bool = False):
+    """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    return _tested(op.ReduceMin, self, dim, keepdim)
+
+
+@builtin("aten::any")
+def any_element(self):
+    """any(Tensor self) -> Tensor"""
+    return any_dims(self)
+
+
+@builtin("aten::any.dim", "aten::any.dims")
+def any_dims(self, dim=None, keepdim: bool = False):
+    """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    return _tested(op.ReduceMax, self, dim, keepdim)
+
+
+def _tested(reduction: Callable[..., Any], x: Any, dim: Any, keepdim: bool) -> Any:
+    truth = op.Cast(op.Cast(x, to=_BOOL), to=_UINT8)
+    if isinstance(dim, (list, tuple)) and not dim:
+        # Unlike elsewhere, no dimensions mean none here.
+        return op.Cast(truth, to=_BOOL)
+    return op.Cast(reduced(reduction, truth, x, dim, keepdim), to=_BOOL)
+
+
+@builtin("aten::count_nonzero", "aten::count_nonzero.dim_IntList")
+def count_nonzero(self, dim=None):
+    """count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    return reduced(op.ReduceSum, op.Cast(op.Cast(self, to=_BOOL), to=_INT64), self, dim, False)
+
+
+@builtin("aten::logsumexp", "aten::special_logsumexp")
+def logsumexp(self, dim, keepdim: bool = False):
+    """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    x = self if self.dtype in FLOATS else op.Cast(self, to=_FLOAT)
+    return reduced(op.ReduceLogSumExp, x, self, dim, keepdim)

@@ -1,0 +1,282 @@
+"""Which translations there are: the user's, ours and torchlib's, in that order of preference."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from opbridge.errors import UsageError
+from opbridge.onnx.opsets import OLDEST, WRITTEN_FOR
+
+__all__ = [
+    "Registry",
+    "Translation",
+    "add_kernel",
+    "builtin",
+    "operator_called",
+    "override",
+    "registered",
+    "translation",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_OPERATOR = re.compile(r"[A-Za-z_]\w*::\w+(\.\w+)?")
+
+ORDER = {"user": 0, "kernel": 1, "opbridge": 2, "torchlib": 3}
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A Python function that builds the ONNX nodes for one operator.
+
+    Attributes:
+        operator: The operator, `namespace::name` or `namespace::name.overload`; the default overload has no suffix.
+        function: Called with the operator's arguments in its schema's order: tensors as values of the graph, the rest
+            as Python values, dtypes as ONNX element types (-1 for None).
+        opset: The opset that it is written for; `since` is the first that it is used with.
+        origin: Whose it is: "user", "opbridge" or "torchlib"; "kernel" for the node of a library's operator.
+        complex: Whether it is for complex inputs, which arrive as real tensors with a trailing dimension of 2.
+        route: "standard" where the nodes are built in place, "function" where a call to an ONNX function is, "kernel"
+            where it is one node that a kernel runs.
+        form: "translation", or "symbolic" for a symbolic function, which is called with a graph of torch's and stands
+            for every overload of the operator.
+        strict: Whether a user has named the opset.
+    """
+
+    operator: str
+    function: Callable[..., Any]
+    opset: int
+    origin: str
+    complex: bool = False
+    route: str = "standard"
+    form: str = "translation"
+    strict: bool = False
+
+    @property
+    def since(self) -> int:
+        """The first opset that it is used with.
+
+        For models of older opsets than 18, calls in the form of opset 18 are rewritten (see `downgrade`). So a
+        translation for 18 is used there too, unless a user has said that it begins with 18.
+        """
+        rewritten = self.opset == WRITTEN_FOR and self.form == "translation" and not self.strict
+        return OLDEST if rewritten else self.opset
+
+    def describe(self) -> str:
+        """In a few words, for the plan."""
+        if self.origin == "kernel":
+            return "kernel"
+        what = "translation" if self.form == "translation" else "symbolic function"
+        return f"{self.origin} {what}" + (f", opset {self.opset}" if self.opset > 1 else "")
+
+
+@dataclass
+class Registry:
+    """Translations by operator.
+
+    Attributes:
+        entries: All translations of each operator, of every opset and origin.
+    """
+
+    entries: dict[str, list[Translation]] = field(default_factory=dict)
+
+    def add(self, entry: Translation) -> None:
+        """Adds a translation; a newer one of the same origin, opset and kind takes the older one's place."""
+        known = self.entries.setdefault(entry.operator, [])
+        key = (entry.opset, entry.origin, entry.complex, entry.form)
+        known[:] = [other for other in known if (other.opset, other.origin, other.complex, other.form) != key]
+        known.append(entry)
+
+    def find(self, operator: str, opset: int, *, complex: bool = False) -> Translation | None:
+        """The translation to use: the user's before ours before torchlib's, of these the newest that `opset` allows."""
+        fitting = [entry for entry in self._candidates(operator) if entry.since <= opset and entry.complex == complex]
+
+        def preference(entry: Translation) -> tuple[int, bool, int, bool]:
+            return ORDER[entry.origin], entry.opset > opset, -entry.opset, entry.form == "symbolic"
+
+        return min(fitting, key=preference, default=None)
+
+    def _candidates(self, operator: str) -> Iterator[Translation]:
+        """The translations of an operator, and the symbolic functions that stand for all of its overloads."""
+        yield from self.entries.get(operator, ())
+        base = operator.partition(".")[0]
+        if base != operator:
+            yield from (entry for entry in self.entries.get(base, ()) if entry.form == "symbolic")
+
+    def with_user_table(self, table: Mapping[Any, Any] | None) -> Registry:
+        """This registry and, before all else in it, a user's `custom_translation_table`.
+
+        Args:
+            table: From an operator (a `torch._ops.OpOverload` or its name) to a translation or a list of them, as
+                torch.onnx.export takes it.
+
+        Raises:
+            UsageError: a key that is no operator, or a value that is no function.
+        """
+        if not table:
+            return self
+        merged = Registry({operator: list(entries) for operator, entries in self.entries.items()})
+        for target, functions in table.items():
+            for function in functions if isinstance(functions, Sequence) else (functions,):
+                if not callable(function):
+                    raise UsageError(f"custom_translation_table maps {target} to {function!r}, which is no function.")
+                merged.add(_entry(operator_called(target), function, opset=1, origin="user"))
+        return merged
+
+    def near_misses(self, operator: str, opset: int, *, complex: bool) -> list[str]:
+        """What almost fits an operator that has no translation, in words."""
+        said = []
+        later = [entry.since for entry in self.entries.get(operator, ()) if entry.since > opset]
+        if later:
+            said.append(f"translated from opset {min(later)}")
+        kinds = {entry.complex for entry in self.entries.get(operator, ())}
+        if kinds and complex not in kinds:
+            said.append("translated for real inputs only" if complex else "translated for complex inputs only")
+        base = operator.partition(".")[0]
+        overloads = sorted(other for other in self.entries if other.partition(".")[0] == base and other != operator)
+        if overloads:
+            said.append(f"translated for the overload{'s' * (len(overloads) > 1)} {', '.join(overloads)}")
+        return said
+
+
+def _entry(
+    operator: str, function: Any, *, opset: int, origin: str, complex: bool = False, strict: bool = False
+) -> Translation:
+    from opbridge.onnx import onnxscript_private
+
+    own = onnxscript_private.is_onnx_function(function) and not onnxscript_private.is_torchlib(function)
+    route = "function" if own else "standard"
+    return Translation(operator, function, opset, origin, complex, route, strict=strict)
+
+
+def operator_called(target: Any) -> str:
+    """An operator's name, from the name or from torch's object for it."""
+    if isinstance(target, str):
+        given = target.removesuffix(".default")
+        if _OPERATOR.fullmatch(given):
+            return given
+        raise UsageError(f"'{target}' does not name an operator; write namespace::name or namespace::name.overload.")
+    from opbridge.base.torch_private import torch_operators
+
+    name = torch_operators.operator_name(target)
+    if name is None:
+        raise UsageError(
+            f"{target!r} does not name one operator; give an overload such as torch.ops.aten.add.Tensor, or its name."
+        )
+    return name
+
+
+_registered = Registry()
+"""Filled by `builtin` (our families of translations), `translation` (users) and `add_kernel` (libraries of kernels)."""
+
+_generation = itertools.count(1)
+_current = 0
+
+
+def registered() -> tuple[Registry, int]:
+    """What has been registered in this process, and a number that changes with every change of it."""
+    return _registered, _current
+
+
+@contextlib.contextmanager
+def override() -> Iterator[Registry]:
+    """A scope whose registrations end with it: `@opbridge.translation`, kernels, and what is taken out of the registry.
+
+    Yields:
+        The registry, whose `entries` may be changed too.
+
+    Example:
+        >>> with opbridge.override():
+        ...     opbridge.translation("aten::relu")(my_relu)
+        ...     opbridge.export(model, args, "model.onnx")
+    """
+    before = {operator: list(entries) for operator, entries in _registered.entries.items()}
+    try:
+        yield _registered
+    finally:
+        _registered.entries.clear()
+        _registered.entries.update(before)
+        _changed()
+
+
+def _changed() -> None:
+    global _current
+    _current = next(_generation)
+
+
+def translation(*operators: str, opset: int | None = None, complex: bool = False) -> Callable[[_Function], _Function]:
+    """Registers a translation for one or several operators.
+
+    The function takes the operator's arguments in the order and by the names of its schema, and builds nodes with
+    onnxscript's operators; unannotated parameters are fine. What it leaves out of the schema (device, layout,
+    memory_format, pin_memory, generator, non_blocking) it is not given.
+
+    Args:
+        *operators: `namespace::name`, with `.overload` for any but the default overload.
+        opset: The first opset that the function is for. Several functions may be registered for one operator; the
+            newest one not above the requested opset is taken. None: its nodes are those of opset 18, and are rewritten
+            for older ones.
+        complex: Whether the function is for complex inputs, which arrive as real tensors with a trailing dimension
+            of 2.
+
+    Raises:
+        UsageError: a name that is no operator's.
+
+    Example:
+        >>> from onnxscript import opset18 as op
+        >>> @opbridge.translation("mylib::foo")
+        ... def foo(x, y, alpha: float = 1.0):
+        ...     return op.Add(x, op.Mul(y, alpha))
+    """
+    if not operators:
+        raise UsageError("translation() needs the name of an operator, such as 'mylib::foo'.")
+    names = [operator_called(operator) for operator in operators]
+    written = WRITTEN_FOR if opset is None else opset
+
+    def register(function: _Function) -> _Function:
+        for name in names:
+            entry = _entry(name, function, opset=written, origin="user", complex=complex, strict=opset is not None)
+            _registered.add(entry)
+        _changed()
+        return function
+
+    return register
+
+
+def builtin(*operators: str, opset: int = WRITTEN_FOR, complex: bool = False) -> Callable[[_Function], _Function]:
+    """Registers a translation of opbridge's own; the arguments are those of `translation`.
+
+    Raises:
+        UsageError: the operator has a translation of ours already, for the same opset and kind of inputs.
+    """
+
+    def register(function: _Function) -> _Function:
+        for name in operators:
+            if any(
+                (entry.opset, entry.origin, entry.complex) == (opset, "opbridge", complex)
+                for entry in _registered.entries.get(name, ())
+            ):
+                raise UsageError(
+                    f"{name} has two translations for opset {opset}; the later one is {function.__name__}."
+                )
+            _registered.add(_entry(name, function, opset=opset, origin="opbridge", complex=complex))
+        _changed()
+        return function
+
+    return register
+
+
+def add_kernel(operator: str, function: Callable[..., Any]) -> None:
+    """Registers the node of an operator that a library of kernels has.
+
+    Args:
+        operator: The operator.
+        function: Builds the node, as a translation does.
+    """
+    _registered.add(Translation(operator, function, 1, "kernel", route="kernel"))
+    _changed()

@@ -1,0 +1,1 @@
+"""Translations of operators that move, join, make or reshape tensors."""

@@ -1,0 +1,235 @@
+"""Operators that give a tensor another shape and leave its elements in order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript import opset18 as op
+
+from opbridge.translations.lib.common import size, sizes
+from opbridge.translations.lib.pointwise import is_tensor
+from opbridge.translations.lib.sizes import axes_of, axis_of, product, reshape
+from opbridge.translations.registry import builtin
+
+
+@builtin(
+    "aten::view",
+    "aten::reshape",
+    "aten::_unsafe_view",
+    "aten::view_copy",
+    "aten::_reshape_copy",
+)
+def view(self, size):
+    """view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
+    return reshape(self, size)
+
+
+@builtin("aten::_reshape_alias")
+def reshape_alias(self, size, stride):
+    """_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a); strides do not matter in ONNX"""
+    return reshape(self, size)
+
+
+@builtin("aten::view_as", "aten::reshape_as")
+def view_as(self, other):
+    """view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    return reshape(self, sizes(other))
+
+
+@builtin("aten::ravel")
+def ravel(self):
+    """ravel(Tensor(a) self) -> Tensor(a)"""
+    return reshape(self, [-1])
+
+
+@builtin("aten::flatten.using_ints")
+def flatten(self, start_dim: int = 0, end_dim: int = -1):
+    """flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)"""
+    rank = len(self.shape)
+    if rank == 0:
+        return reshape(self, [1])
+    start, end = axes_of([start_dim, end_dim], rank)
+    dims = sizes(self)
+    return reshape(self, [*dims[:start], product(dims[start : end + 1]), *dims[end + 1 :]])
+
+
+@builtin("aten::unflatten.int")
+def unflatten(self, dim: int, sizes):
+    """unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)"""
+    axis = axis_of(dim, len(self.shape))
+    own = [size(self, each) for each in range(len(self.shape))]
+    if any(isinstance(each, int) and each == -1 for each in sizes) and isinstance(own[axis], int):
+        known = product([each for each in sizes if not (isinstance(each, int) and each == -1)])
+        if isinstance(known, int) and known:
+            sizes = [own[axis] // known if isinstance(each, int) and each == -1 else each for each in sizes]
+    return reshape(self, [*own[:axis], *sizes, *own[axis + 1 :]])
+
+
+@builtin("aten::squeeze", "aten::squeeze_copy")
+def squeeze(self):
+    """squeeze(Tensor(a) self) -> Tensor(a)"""
+    return _squeeze(self, list(range(len(self.shape))))
+
+
+@builtin(
+    "aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dim", "aten::squeeze_copy.dims", "prims::squeeze"
+)
+def squeeze_dims(self, dim):
+    """squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
+    return _squeeze(self, axes_of(dim, len(self.shape)))
+
+
+def _squeeze(x: Any, axes: list[int]) -> Any:
+    """Of the dimensions only those of size 1; torch takes no size that is not known to be 1."""
+    ones = [axis for axis in axes if axis < len(x.shape) and x.shape[axis] == 1]
+    return op.Squeeze(x, ones) if ones else op.Identity(x)
+
+
+@builtin("aten::unsqueeze", "aten::unsqueeze_copy")
+def unsqueeze(self, dim: int):
+    """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
+    return op.Unsqueeze(self, [dim + len(self.shape) + 1 if dim < 0 else dim])
+
+
+@builtin("aten::expand", "aten::broadcast_to", "aten::expand_copy")
+def expand(self, size, implicit: bool = False):
+    """expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
+    return expanded(self, size)
+
+
+def expanded(value: Any, dims: Sequence[Any]) -> Any:
+    """Expand to sizes, of which -1 or 1 keeps the value's own.
+
+    ONNX Runtime takes an Expand from 1 to 0 for one that does nothing, so that an empty result is made from nothing.
+    """
+    if any(isinstance(dim, int) and dim == 0 for dim in dims):
+        own = [1] * (len(dims) - len(value.shape)) + sizes(value)
+        kept = [mine if isinstance(dim, int) and dim in (-1, 1) else dim for dim, mine in zip(dims, own, strict=True)]
+        return op.ConstantOfShape(kept, value=ir.Tensor(np.zeros(1, value.dtype.numpy()), dtype=value.dtype))
+    dims = [1 if isinstance(dim, int) and dim == -1 else dim for dim in dims]
+    return op.Expand(value, dims) if dims else op.Identity(value)
+
+
+@builtin("aten::expand_as")
+def expand_as(self, other):
+    """expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    return op.Expand(self, op.Shape(other))
+
+
+@builtin("prims::broadcast_in_dim")
+def broadcast_in_dim(a, shape, broadcast_dimensions):
+    """prims::broadcast_in_dim(Tensor(a) a, SymInt[] shape, int[] broadcast_dimensions) -> Tensor(a)"""
+    added = [axis for axis in range(len(shape)) if axis not in broadcast_dimensions]
+    return op.Expand(op.Unsqueeze(a, added) if added else a, shape)
+
+
+@builtin("aten::broadcast_tensors")
+def broadcast_tensors(tensors):
+    """broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
+    target = common_shape(tensors)
+    return [op.Expand(tensor, target) for tensor in tensors]
+
+
+def common_shape(tensors: Any) -> Any:
+    """The shape that tensors are broadcast to: a list of sizes."""
+    rank = max(len(tensor.shape) for tensor in tensors)
+    dims: list[Any] = []
+    for back in range(rank, 0, -1):
+        found: Any = 1
+        for tensor in tensors:
+            if back > len(tensor.shape):
+                continue
+            dim = tensor.shape[-back]
+            # A size that is not known may be 1, and any other decides.
+            if isinstance(dim, int) and dim != 1:
+                found = dim
+            elif not isinstance(dim, int) and isinstance(found, int) and found == 1:
+                found = size(tensor, -back)
+        dims.append(found)
+    return dims if dims else op.Constant(value=ir.tensor([], dtype=ir.DataType.INT64))
+
+
+# Order of dimensions
+
+
+@builtin("aten::permute", "aten::permute_copy", "prims::transpose")
+def permute(self, dims):
+    """permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
+    order = axes_of(dims, len(self.shape))
+    return op.Transpose(self, perm=order) if order else op.Identity(self)
+
+
+@builtin(
+    "aten::transpose.int",
+    "aten::transpose_",
+    "aten::transpose_copy.int",
+    "aten::swapaxes",
+    "aten::swapdims",
+)
+def transpose(self, dim0: int, dim1: int):
+    """transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    rank = len(self.shape)
+    order = list(range(rank))
+    if rank:
+        first, second = axes_of([dim0, dim1], rank)
+        order[first], order[second] = second, first
+    return permute(self, order)
+
+
+@builtin("aten::t", "aten::t_copy", "aten::numpy_T", "aten::matrix_H")
+def t(self):
+    """t(Tensor(a) self) -> Tensor(a)"""
+    return permute(self, list(range(len(self.shape)))[::-1])
+
+
+@builtin("aten::mT", "aten::mH", "aten::adjoint")
+def matrix_transpose(self):
+    """mT(Tensor(a) self) -> Tensor(a)"""
+    return transpose(self, -2, -1)
+
+
+@builtin("aten::movedim.intlist", "aten::moveaxis.intlist", "aten::movedim.int", "aten::moveaxis.int")
+def movedim(self, source, destination):
+    """movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    rank = len(self.shape)
+    if rank == 0:
+        return op.Identity(self)
+    moved = dict(zip(axes_of(destination, rank), axes_of(source, rank), strict=True))
+    rest = iter(axis for axis in range(rank) if axis not in moved.values())
+    return permute(self, [moved[axis] if axis in moved else next(rest) for axis in range(rank)])
+
+
+# At least so many dimensions
+
+
+@builtin("aten::atleast_1d", "aten::atleast_1d.Sequence")
+def atleast_1d(self):
+    """atleast_1d(Tensor self) -> Tensor"""
+    return _each(self, lambda x: op.Unsqueeze(x, [0]) if len(x.shape) == 0 else op.Identity(x))
+
+
+@builtin("aten::atleast_2d", "aten::atleast_2d.Sequence")
+def atleast_2d(self):
+    """atleast_2d(Tensor self) -> Tensor"""
+    axes = {0: [0, 1], 1: [0]}
+    return _each(self, functools.partial(_with_ones, axes=axes))
+
+
+@builtin("aten::atleast_3d", "aten::atleast_3d.Sequence")
+def atleast_3d(self):
+    """atleast_3d(Tensor self) -> Tensor"""
+    axes = {0: [0, 1, 2], 1: [0, 2], 2: [2]}
+    return _each(self, functools.partial(_with_ones, axes=axes))
+
+
+def _with_ones(x: Any, axes: dict[int, list[int]]) -> Any:
+    added = axes.get(len(x.shape))
+    return op.Unsqueeze(x, added) if added else op.Identity(x)
+
+
+def _each(value: Any, function: Any) -> Any:
+    return function(value) if is_tensor(value) else [function(each) for each in value]

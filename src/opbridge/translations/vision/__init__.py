@@ -1,0 +1,1 @@
+"""Translations of torchvision's operators, of resizing and of grid sampling."""

@@ -1,0 +1,173 @@
+"""Writes become values, and what depends on no input is told apart."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support import assert_matches
+
+import opbridge
+from opbridge.capture.functionalize import functionalize
+from opbridge.graph.operators import functional_name
+
+
+def _functionalized(function, *args):
+    class Model(torch.nn.Module):
+        def forward(self, *given):
+            return function(*given)
+
+    program = torch.export.export(Model(), args)
+    return program, *functionalize(program)
+
+
+def _write_through_a_view(x):
+    y = x.clone()
+    y[:, 0] = 5
+    return y
+
+
+def _write_seen_through_a_view(x):
+    y = x.clone()
+    view = y.t()
+    y.add_(1)
+    return view * 2
+
+
+def _write_to_a_view_of_a_view(x):
+    y = x + 0
+    y[1:][:, :2].mul_(3)
+    return y, y.sum()
+
+
+def _chain_in_place(x):
+    y = x * 2
+    y.relu_()
+    y.add_(1)
+    z = y
+    z.mul_(y)
+    return y
+
+
+def _write_between_two_reads(x):
+    y = x * 1
+    before = y + 1
+    y.neg_()
+    return before, y, x
+
+
+def _swap(x):
+    a, b = x[0].clone(), x[1].clone()
+    a.copy_(b)
+    b.zero_()
+    return a, b
+
+
+def _write_under_no_grad(x):
+    y = x * 1
+    with torch.no_grad():
+        y.add_(1)
+    return y
+
+
+def _index_put(x):
+    y = x.clone()
+    y[torch.tensor([0, 2])] = -1.0
+    return y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _write_through_a_view,
+        _write_seen_through_a_view,
+        _write_to_a_view_of_a_view,
+        _chain_in_place,
+        _write_between_two_reads,
+        _swap,
+        _write_under_no_grad,
+        _index_put,
+    ],
+)
+def test_writes_give_what_pytorch_gives(function):
+    assert_matches(function, torch.randn(4, 4), others=[(torch.randn(4, 4),)])
+
+
+def test_in_place_without_views_needs_no_rewriting():
+    program, functional, flow = _functionalized(_chain_in_place, torch.randn(3))
+    assert functional is program
+    assert len(flow.rebinds) == 3
+
+
+def test_a_write_through_a_view_is_rewritten():
+    program, functional, flow = _functionalized(_write_through_a_view, torch.randn(3, 3))
+    assert functional is not program
+    assert not flow.rebinds
+
+
+def test_constants_written_to_are_evaluated():
+    def masked(x):
+        mask = x.new_zeros(4, 4)
+        for part in (slice(0, 2), slice(2, 4)):
+            mask[part, 1] = 7
+        return x + mask
+
+    program, functional, flow = _functionalized(masked, torch.randn(4, 4))
+    assert functional is program, "writes to constants happen at export and need no rewriting"
+    varying = [node for node in program.graph.nodes if node.op == "call_function" and node not in flow.constant]
+    assert [str(node.target) for node in varying] == ["aten.add.Tensor"]
+    assert len(assert_matches(masked, torch.randn(4, 4)).model.graph) == 1
+
+
+def test_a_constant_that_an_input_is_written_into_is_none():
+    def filled(x):
+        table = torch.zeros(4)
+        early = table + 1
+        table.add_(x)
+        return early, table
+
+    assert_matches(filled, torch.randn(4), others=[(torch.randn(4),)])
+
+
+def test_random_numbers_are_no_constants():
+    program, _, flow = _functionalized(lambda x: x + torch.rand(3), torch.randn(3))
+    assert not flow.constant & {node for node in program.graph.nodes if "rand" in node.name}
+
+
+def test_buffers_are_left_as_they_are():
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x):
+            self.seen.add_(x)
+            return self.seen * 2
+
+    model = Counting()
+    x = torch.ones(3)
+    program = opbridge.export(model, (x,), verify=False)
+    assert model.seen.tolist() == [0, 0, 0]
+    assert any("seen" in note for note in program.plan.notes)
+    (got,) = program.session().run(None, {"x": x.numpy()})
+    assert got.tolist() == [2, 2, 2]
+
+
+def test_writing_to_an_input_is_said():
+    program = opbridge.export(lambda x: x.add_(1), (torch.zeros(2),), verify=False)
+    assert any("input" in note for note in program.plan.notes)
+    (got,) = program.session().run(None, {program.session().get_inputs()[0].name: torch.zeros(2).numpy()})
+    assert got.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("operator", "functional"),
+    [
+        ("aten::add_.Tensor", "aten::add.Tensor"),
+        ("aten::relu_", "aten::relu"),
+        ("aten::__iand__.Tensor", "aten::__and__.Tensor"),
+        ("aten::add.Tensor", None),
+        ("aten::__and__.Tensor", None),
+    ],
+)
+def test_functional_names(operator, functional):
+    assert functional_name(operator) == functional

@@ -1,0 +1,57 @@
+"""One operator, as operators that have translations."""
+
+from __future__ import annotations
+
+import torch
+
+import opbridge
+from opbridge.base.torch_private import torch_operators
+from opbridge.capture import capture
+from opbridge.graph.decompose import decompose
+
+
+@torch.library.custom_op("decomposetest::opaque", mutates_args=())
+def opaque(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@opaque.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def _node(function, *args, **keywords):
+    graph = capture(function, args, **keywords).exported_program.graph
+    return [node for node in graph.nodes if node.op == "call_function"][-1]
+
+
+def _names(graph):
+    return [torch_operators.operator_name(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+
+
+def test_a_composite_becomes_its_parts():
+    graph = decompose(_node(torch.nn.functional.huber_loss, torch.randn(3), torch.randn(3)), lambda name: False)
+    assert graph is not None
+    assert "aten::huber_loss" not in _names(graph)
+    x, y = torch.randn(3), torch.randn(3)
+    result = torch.utils._pytree.tree_leaves(graph(x, y))[0]
+    torch.testing.assert_close(result, torch.nn.functional.huber_loss(x, y))
+
+
+def test_what_is_translated_is_left_whole():
+    node = _node(torch.nn.functional.mish, torch.randn(3))
+    assert "aten::softplus" not in _names(decompose(node, lambda name: False))
+    assert "aten::softplus" in _names(decompose(node, lambda name: name == "aten::softplus"))
+
+
+def test_there_may_be_no_other_form():
+    assert decompose(_node(torch.ops.decomposetest.opaque, torch.randn(3)), lambda name: False) is None
+
+
+def test_sizes_stay_symbolic():
+    def model(x):
+        return torch.special.entr(x)
+
+    program = opbridge.export(model, (torch.randn(3, 4),), dynamic_shapes=({0: "rows"},))
+    assert {run.label for run in program.verification.runs} >= {"example"}
+    assert any(run.kind == "sizes" for run in program.verification.runs)
