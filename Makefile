@@ -1,4 +1,4 @@
-# make demo | test | lint | types | package | bench
+# make demo | test | lint | types | layers | package | bench
 #
 # Each sets up its virtual environment first, once: .venv with the newest torch and torchvision, or, with TORCH=2.13.0,
 # .venv-2.13.0 with that torch and no torchvision (there is no CPU build of it to go with a given torch).
@@ -22,7 +22,7 @@ READY := $(VENV)/.ready
 SPEC := examples/deform_net.py:build
 MODEL := build/deform.onnx
 
-.PHONY: demo test lint format types package bench clean
+.PHONY: demo test lint format types layers package bench clean
 
 demo: $(READY)
 	@mkdir -p $(dir $(MODEL))
@@ -43,6 +43,9 @@ format: $(READY)
 
 types: $(READY)
 	$(BIN)/mypy
+
+layers: $(READY)
+	$(BIN)/lint-imports
 
 package: $(READY)
 	$(BIN)/python -m build

@@ -42,7 +42,7 @@ def main() -> int:
     if not (folder / "package" / PACKAGE).is_dir():
         build(folder)
     path = os.pathsep.join([str(folder / "package"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    code = "import sys; from opbridge.cli.commands import main; sys.exit(main())"
+    code = "import sys; from opbridge.cli import main; sys.exit(main())"
     database = f"{_HERE / 'extension_samples.py'}:OPERATORS"
     command = [sys.executable, "-c", code, "coverage", "--db", database, *options]
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False).returncode

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 
 import opbridge
-from opbridge.cli.commands import commands
+from opbridge.cli import commands
 
 
 @torch.library.custom_op("folding::fold", mutates_args=())

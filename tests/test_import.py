@@ -80,9 +80,7 @@ def test_import_brings_only_itself(tmp_path):
     assert not imported & {"torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "rich", "typer"}
 
 
-@pytest.mark.parametrize(
-    "code", ["from opbridge import session", "from opbridge.cli.commands import main; main(['--help'])"]
-)
+@pytest.mark.parametrize("code", ["from opbridge import session", "from opbridge.cli import main; main(['--help'])"])
 def test_no_torch_is_imported(tmp_path, code):
     run_python(f"{code}\nimport sys\nassert 'torch' not in sys.modules", tmp_path)
 
@@ -134,7 +132,7 @@ def test_the_declared_dependencies_are_enough_to_run_a_model(tmp_path):
         link(name, site_packages)
     absent = "import importlib.util as u; assert u.find_spec('onnxscript') and not u.find_spec('torch')"
     run_python(absent + MAKE_AND_RUN, tmp_path, str(python))
-    run_python("from opbridge.cli.commands import main; main(['--help'])", tmp_path, str(python))
+    run_python("from opbridge.cli import main; main(['--help'])", tmp_path, str(python))
 
 
 def closure(requirements: list[str]) -> set[str]:

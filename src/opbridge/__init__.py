@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from opbridge.plan.data import Plan, PlanRow
     from opbridge.program import Program, session
     from opbridge.symbolics.autograd_functions import shape_of
-    from opbridge.symbolics.registered import symbolic
+    from opbridge.symbolics.registered import override, symbolic
     from opbridge.symbolics.registering import register_symbolics
     from opbridge.translations.catalogue import translation_table
-    from opbridge.translations.registry import override, translation
+    from opbridge.translations.registry import translation
     from opbridge.verification import Verification, verify
 
 # Where each public name is defined. Nothing is imported before it is used: `import opbridge` stays quick, and the parts
@@ -68,7 +68,7 @@ _HOMES = {
     "session": "program",
     "shape_of": "symbolics.autograd_functions",
     "symbolic": "symbolics.registered",
-    "override": "translations.registry",
+    "override": "symbolics.registered",
     "translation": "translations.registry",
     "translation_table": "translations.catalogue",
     "verify": "verification",

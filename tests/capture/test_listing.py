@@ -33,7 +33,7 @@ def test_every_node_with_what_it_gives_and_its_line():
     assert linear.text() == "linear = aten::linear(x, p_linear_weight)"
     assert linear.result == "float32[batch, 2]"
     first = Branching.forward.__code__.co_firstlineno
-    assert linear.source.endswith(f"test_raw.py:{first + 1}")
+    assert linear.source.endswith(f"test_listing.py:{first + 1}")
     assert linear.code == "y = self.linear(x).to(dtype=torch.float16)"
     assert lines["p_linear_weight"].text() == "weight p_linear_weight = linear.weight"
     assert lines["x"].text() == "input x"

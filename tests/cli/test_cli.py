@@ -16,10 +16,11 @@ import pytest
 
 import opbridge
 from opbridge import errors
-from opbridge.cli.commands import commands, console
+from opbridge.cli import commands, console
+from opbridge.translations import catalogue as all_translations
 from opbridge.translations import registry
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 @dataclass
@@ -284,7 +285,7 @@ def rows():
 @pytest.fixture
 def catalogue(monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")
-    monkeypatch.setattr(registry, "catalogue", lambda pattern="*": rows() if pattern in ("*", "cum*") else [])
+    monkeypatch.setattr(all_translations, "catalogue", lambda pattern="*": rows() if pattern in ("*", "cum*") else [])
 
 
 def test_ops(catalogue, capsys):

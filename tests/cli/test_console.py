@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from opbridge.base.sources import Source
-from opbridge.cli.commands import console
+from opbridge.cli import console
 from opbridge.plan.data import Plan, PlanRow
 from opbridge.translations.registry import Translation
 from opbridge.verification import Run, Verification

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from opbridge import SaveError, UsageError
-from opbridge.cli.commands import main
+from opbridge.cli import main
 from opbridge.coverage import results, sweep
 
 HERE = Path(__file__).parent
 FILE = HERE / "samples_to_sweep.py"
 ROUTES = ("standard", "function", "kernel")
-COMMAND = [sys.executable, "-c", "import sys; from opbridge.cli.commands import main; sys.exit(main())", "coverage"]
+COMMAND = [sys.executable, "-c", "import sys; from opbridge.cli import main; sys.exit(main())", "coverage"]
 
 
 def swept(database, **options):

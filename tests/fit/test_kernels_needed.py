@@ -12,8 +12,8 @@ from onnxscript import opset18 as op
 from onnxscript import values
 
 import opbridge
+from opbridge.fit import kernels_needed
 from opbridge.fit.targets import find_target
-from opbridge.fit.widening import kernels_needed
 
 CUSTOM = values.Opset("kernelstest.custom", 1)
 

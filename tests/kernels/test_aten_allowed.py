@@ -17,7 +17,7 @@ import torch
 from aten_calls import node_model, run, session_of
 
 import opbridge
-from opbridge.cli.commands import commands
+from opbridge.cli import commands
 from opbridge.kernels import aten as aten_kernel
 from opbridge.kernels.shipped import shipped
 from opbridge.onnx import serialize

@@ -12,7 +12,7 @@ import pytest
 from kernels_loaded import MY_ADD
 
 import opbridge
-from opbridge.cli.commands import main
+from opbridge.cli import main
 from opbridge.kernels import library, shipped
 
 CHILD = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}

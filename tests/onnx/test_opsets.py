@@ -249,17 +249,14 @@ class Mystery(torch.nn.Module):
 
 
 @pytest.fixture
-def registered(monkeypatch):
+def registered():
     """An operator of this file's own, and a place for its translations that is emptied afterwards."""
-    from opbridge.translations import registry
-
     library = torch.library.Library("opsettest", "FRAGMENT")
     library.define("mystery(Tensor x) -> Tensor")
     library.impl("mystery", lambda x: x.sum(-1), "CompositeExplicitAutograd")
     library.impl("mystery", lambda x: x.new_empty(x.shape[:-1]), "Meta")
-    yield opbridge.translation
-    registry._ours.entries.pop("opsettest::mystery", None)
-    registry._merged.cache_clear()
+    with opbridge.override():
+        yield opbridge.translation
     library._destroy()
 
 

@@ -89,16 +89,11 @@ def test_parameters_in_the_wrong_order_are_a_reason_with_the_schema():
 
 
 def test_a_later_opset_is_a_near_miss():
-    opbridge.translation("plantest::enigma", opset=22)(op.Identity)
-    try:
+    with opbridge.override():
+        opbridge.translation("plantest::enigma", opset=22)(op.Identity)
         table = {"plantest::mystery": TABLE["plantest::mystery"]}
         (row,) = opbridge.check(Model(), ARGS, custom_translation_table=table, opset_version=18).missing
         assert "translated from opset 22" in row.reason
-    finally:
-        from opbridge.translations import registry
-
-        del registry._ours.entries["plantest::enigma"]
-        registry._merged.cache_clear()
 
 
 def test_what_has_no_translation_is_decomposed():

@@ -47,10 +47,10 @@ def test_the_nodes_are_those_that_symbolic_builds():
     assert program.verification.ok
     (row,) = program.plan.rows
     assert (row.operator, row.route) == ("python::Twice", "standard")
-    assert row.sources[0].file.endswith("test_functions.py")
+    assert row.sources[0].file.endswith("test_autograd_functions.py")
     metadata = program.model.graph[0].metadata_props
     assert metadata["opbridge.operator"] == "python::Twice"
-    assert "test_functions.py" in metadata["opbridge.source"]
+    assert "test_autograd_functions.py" in metadata["opbridge.source"]
 
 
 def test_dynamic_sizes_by_what_onnx_infers():

@@ -48,17 +48,15 @@ class _Two(torch.nn.Module):
 
 def _registries() -> tuple[Any, ...]:
     """All that is registered, in torch and here."""
-    entries = {operator: list(known) for operator, known in registry._ours.entries.items()}
-    return torch_registry(), dict(registered._ours), entries
+    entries = {operator: list(known) for operator, known in registry.registered()[0].entries.items()}
+    return torch_registry(), registered.functions(), entries
 
 
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
     """What a test registers with opbridge is taken back."""
-    kept = dict(registered._ours)
-    yield
-    registered._ours.clear()
-    registered._ours.update(kept)
+    with opbridge.override():
+        yield
 
 
 @contextlib.contextmanager

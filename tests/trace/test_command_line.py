@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opbridge.cli.commands import commands
+from opbridge.cli import commands
 
 SPEC = """
 import torch

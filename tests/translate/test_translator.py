@@ -32,7 +32,7 @@ def test_every_node_says_where_it_comes_from():
     program = _export(Net(), torch.randn(2, 4))
     for node in program.model.graph:
         assert node.metadata_props["opbridge.operator"].startswith("aten::")
-        assert node.metadata_props["opbridge.source"].partition(":")[0].endswith("test_translate.py")
+        assert node.metadata_props["opbridge.source"].partition(":")[0].endswith("test_translator.py")
     relu = next(node for node in program.model.graph if node.op_type == "Relu")
     assert relu.metadata_props["opbridge.module"] == "layers.1"
     assert relu.name == "layers.1/relu_/Relu"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from opbridge.base.sources import of_function
 from opbridge.errors import UsageError
+from opbridge.translations import registry as translations
 from opbridge.translations.registry import Registry, Translation, operator_called
 
-__all__ = ["PYTHON_OPERATOR", "symbolic", "with_registered"]
+__all__ = ["PYTHON_OPERATOR", "functions", "override", "symbolic", "with_registered"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -20,7 +22,7 @@ _SPELLINGS = {"aten::prim_PythonOp": PYTHON_OPERATOR, "::prim_PythonOp": PYTHON_
 
 _NOT_THE_USERS = ("torchvision.ops.", "opbridge.")
 
-_ours: dict[tuple[str, int], Callable[..., Any]] = {}
+_functions: dict[tuple[str, int], Callable[..., Any]] = {}
 
 
 def symbolic(operator: str, *, opset: int = 9) -> Callable[[_Function], _Function]:
@@ -46,13 +48,39 @@ def symbolic(operator: str, *, opset: int = 9) -> Callable[[_Function], _Functio
     name = _SPELLINGS.get(operator, operator_called(operator))
 
     def register(function: _Function) -> _Function:
-        known = _ours.get((name, opset))
+        known = _functions.get((name, opset))
         if known is not None and not _is_same(known, function):
             raise UsageError(_twice(name, opset, known, function))
-        _ours[name, opset] = function
+        _functions[name, opset] = function
         return function
 
     return register
+
+
+def functions() -> Mapping[tuple[str, int], Callable[..., Any]]:
+    """What `@opbridge.symbolic` has registered, by operator and opset."""
+    return dict(_functions)
+
+
+@contextlib.contextmanager
+def override() -> Iterator[Registry]:
+    """A scope whose registrations end with it: `@opbridge.translation`, `@opbridge.symbolic`, and the nodes of kernels.
+
+    Yields:
+        The registry of translations; what is changed in its `entries` is undone too.
+
+    Example:
+        >>> with opbridge.override():
+        ...     opbridge.translation("aten::relu")(my_relu)
+        ...     opbridge.export(model, args, "model.onnx")
+    """
+    before = dict(_functions)
+    try:
+        with translations.override() as registry:
+            yield registry
+    finally:
+        _functions.clear()
+        _functions.update(before)
 
 
 def with_registered(registry: Registry) -> Registry:
@@ -62,7 +90,7 @@ def with_registered(registry: Registry) -> Registry:
         UsageError: Two different functions are registered for one operator and opset, or one for an operator that torch
             does not have.
     """
-    found = dict(_ours)
+    found = dict(_functions)
     for name, opset, function in _in_torch():
         known = found.setdefault((name, opset), function)
         if not _is_same(known, function):

@@ -185,16 +185,7 @@ def registered() -> tuple[Registry, int]:
 
 @contextlib.contextmanager
 def override() -> Iterator[Registry]:
-    """A scope whose registrations end with it: `@opbridge.translation`, kernels, and what is taken out of the registry.
-
-    Yields:
-        The registry, whose `entries` may be changed too.
-
-    Example:
-        >>> with opbridge.override():
-        ...     opbridge.translation("aten::relu")(my_relu)
-        ...     opbridge.export(model, args, "model.onnx")
-    """
+    """A scope whose registrations of translations and kernels end with it; see `opbridge.override`."""
     before = {operator: list(entries) for operator, entries in _registered.entries.items()}
     try:
         yield _registered
