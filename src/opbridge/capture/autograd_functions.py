@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_overrides, torchscript
+from opbridge.base.torch_private import torch_overrides, torchscript_export
 from opbridge.errors import CaptureError
 from opbridge.graph.function_calls import FunctionCall, OutputRecord, Placeholder, run_as_operator
 from opbridge.symbolics.autograd_functions import opaque_classes
@@ -112,7 +112,7 @@ class Functions:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """While it lasts, calls run as if nothing were replaced."""
+        """Within this context, calls run as if nothing were replaced."""
         self._depth += 1
         try:
             yield
@@ -121,7 +121,7 @@ class Functions:
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
-        """While it lasts, calls are recorded, or become operators; those of other threads run as ever."""
+        """Within this context, calls are recorded, or become operators; those of other threads run as ever."""
         with _one_at_a_time, self._replaced():
             yield
 
@@ -171,7 +171,7 @@ class Functions:
         handled = not callable(getattr(cls, "symbolic", None))
         traced = self._traced(cls, given) if handled else None
         before = [(leaf, leaf._version) for leaf in pytree.tree_leaves(list(given)) if isinstance(leaf, torch.Tensor)]
-        with torch_overrides.watching_reads(self._note_read):
+        with torch_overrides.observing_value_reads(self._note_read):
             returned = self._call_forward(cls, ctx, given)
         writes = any(leaf._version != version for leaf, version in before)
         values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -197,7 +197,7 @@ class Functions:
 
         example = tuple(leaves[index].detach().clone() for index in at)
         with self.aside():
-            graph = torchscript.graph_of_call(call, example)
+            graph = torchscript_export.traced_call_graph(call, example)
         return graph.findNode("prim::PythonOp"), graph
 
     def _capture(self, cls: type, given: Sequence[Any]) -> Any:

@@ -21,7 +21,7 @@ import onnx_ir as ir
 import torch
 
 from opbridge.base.dtypes import onnx_dtype
-from opbridge.base.torch_private import torch_operators, torchscript
+from opbridge.base.torch_private import torch_operators, torchscript_export, torchscript_graph
 from opbridge.errors import TranslationError
 from opbridge.graph.promotion import promoted_dtype
 from opbridge.onnx import onnxscript_private
@@ -121,7 +121,7 @@ def as_symbolic(
         if told is not None:
             told(outcome)
         if other is None:
-            raise torchscript.unsupported(
+            raise torchscript_export.unsupported_error(
                 f"{outcome.operator or operators[0]}: its translation cannot be used in a TorchScript graph, as "
                 f"{outcome.reason}, and torch.onnx has no symbolic function for it at opset {g.opset}. Register one "
                 "with torch.onnx.register_custom_op_symbolic."
@@ -197,7 +197,7 @@ class _Translated:
             results = [self.settled(value, dtype) for value, dtype in zip(values, expected, strict=True)]
         made = emit(self.g, self.builder, results, self.known)
         if is_list:
-            return torchscript.tensor_list(self.g, made)
+            return torchscript_graph.tensor_list(self.g, made)
         return made[0] if self.count is None and len(made) == 1 else made
 
     def promoted(self, arguments: Sequence[Any]) -> torch.dtype | None:

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from opbridge.base.dtypes import torch_dtype
 from opbridge.base.sources import of_function
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_export
 from opbridge.errors import TranslationError
 from opbridge.graph.function_calls import FunctionCall
 from opbridge.onnx.builder import Builder
@@ -47,7 +47,7 @@ def build_operator(
     Raises:
         TranslationError: see `Call.run`; or it builds other outputs than the operator has.
     """
-    with torchscript.building_for(builder.opset):
+    with torchscript_export.exporting_for(builder.opset):
         results = _call_operator(builder, entry, node, args, kwargs, outputs)
     return _checked(entry.function, results, outputs, used, "the operator")
 
@@ -96,7 +96,7 @@ def build_function(
         TranslationError: see `Call.run`; or it builds other outputs than `forward` gives.
     """
     function = call.handler or call.cls.symbolic
-    with torchscript.building_for(builder.opset):
+    with torchscript_export.exporting_for(builder.opset):
         made = Call(builder, function)
         numbers = [made.value(size) if isinstance(size, Tensor) else size for size in sizes]
         arguments = call.arguments([made.value(value) for value in values], numbers)

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import torch
 
 from opbridge.base.dtypes import torch_dtype
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_graph
 from opbridge.errors import TranslationError
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
@@ -75,30 +75,32 @@ class _Emitter:
             # The schema's order: the branch taken when the condition holds comes first.
             if node.op_type == "If":
                 bodies = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
-            made, contexts = torchscript.op_with_blocks(g, kind, inputs, len(node.outputs), len(bodies), attributes)
+            made, contexts = torchscript_graph.op_with_blocks(
+                g, kind, inputs, len(node.outputs), len(bodies), attributes
+            )
             for context, body in zip(contexts, bodies, strict=True):
                 self._body(context, body)
         else:
             made = g.op(kind, *inputs, outputs=len(node.outputs), **attributes)
-        outputs = [made] if isinstance(made, torch._C.Value) else list(made)
+        outputs = [made] if torchscript_graph.is_value(made) else list(made)
         for output, value in zip(node.outputs, outputs, strict=True):
             if isinstance(output.type, ir.TensorType):
-                torchscript.set_dtype(value, torch_dtype(output.type.dtype))
+                torchscript_graph.set_dtype(value, torch_dtype(output.type.dtype))
             self._values[id(output)] = value
 
     def _body(self, g: Any, body: ir.Graph) -> None:
         for value in body.inputs:
-            given = torchscript.block_input(g.block)
+            given = torchscript_graph.block_input(g.block)
             if value.dtype is not None:
-                torchscript.set_dtype(given, torch_dtype(value.dtype))
+                torchscript_graph.set_dtype(given, torch_dtype(value.dtype))
             self._values[id(value)] = given
         for node in body:
             self._node(g, node)
         for value in body.outputs:
-            torchscript.block_output(g.block, self._value(g, value))
+            torchscript_graph.block_output(g.block, self._value(g, value))
 
     def _input(self, g: Any, value: ir.Value | None) -> Any:
-        return torchscript.absent_input(g) if value is None else self._value(g, value)
+        return torchscript_graph.absent_input(g) if value is None else self._value(g, value)
 
     def _value(self, g: Any, value: ir.Value) -> Any:
         found = self._values.get(id(value))

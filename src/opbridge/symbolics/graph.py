@@ -31,7 +31,7 @@ import torch
 
 from opbridge.base.dtypes import torch_dtype
 from opbridge.base.sources import of_function, raised_at
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_graph
 from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
@@ -55,8 +55,8 @@ class Call:
     def __init__(self, builder: Builder, function: Callable[..., Any]) -> None:
         self.builder = builder
         self.function = function
-        torchscript.begin_inference(builder.opset)
-        self.context = torchscript.fresh_context(builder.opset, check_call)
+        torchscript_graph.reset_shape_inference(builder.opset)
+        self.context = torchscript_graph.new_context(builder.opset, check_call)
         self._inputs: dict[int, tuple[Tensor, Any]] = {}
         # A function may keep a value from one call to the next by mistake, and a value does not keep its graph alive.
         _graphs.setdefault(builder, []).append(self.context)
@@ -106,7 +106,7 @@ class Call:
     def _check(self, result: Any) -> None:
         if result is None:
             return
-        if not isinstance(result, torch._C.Value):
+        if not torchscript_graph.is_value(result):
             raise TranslationError(
                 f"It returned a {type(result).__name__}. A symbolic function returns the values that g.op gave it, as "
                 "many as the operator has outputs."
@@ -141,20 +141,14 @@ class Call:
         if isinstance(given, (Tensor, torch.Tensor)):
             return self.value(given)
         if given is None or isinstance(given, torch.device):
-            return self._none()
+            return torchscript_graph.none_value(self.context.graph)
         if isinstance(given, str):
             return self.context.op("Constant", value_s=given)
         if isinstance(given, (torch.dtype, torch.layout, torch.memory_format)):
-            return self.context.op("Constant", value_t=torch.tensor(_code(given)))
+            return self.context.op("Constant", value_t=torch.tensor(torchscript_graph.setting_code(given)))
         if isinstance(given, (list, tuple)):
             return self._list(given, declared)
         return self.context.op("Constant", value_t=_number(given))
-
-    def _none(self) -> Any:
-        node = self.context.graph.create("prim::Constant", [], 1)
-        self.context.graph.insertNode(node)
-        node.output().setType(torch._C.NoneType.get())
-        return node.output()
 
     def _list(self, given: Sequence[Any], declared: str) -> Any:
         if not given and "Tensor" not in declared:
@@ -164,21 +158,17 @@ class Call:
             dtype = torch.float32 if any(isinstance(item, float) for item in given) else None
             return self.context.op("Constant", value_t=torch.tensor(given, dtype=dtype))
         items = [self.argument(item) for item in given]
-        node = self.context.graph.create("prim::ListConstruct", items, 1)
-        self.context.graph.insertNode(node)
         of_tensors = any(
             isinstance(item, torch.Tensor) or (isinstance(item, Tensor) and item.shape != ir.Shape([]))
             for item in given
         )
-        element = torch._C.TensorType.get() if of_tensors else torch._C.IntType.get()
-        node.output().setType(torch._C.ListType(element))
-        return node.output()
+        return torchscript_graph.list_value(self.context.graph, items, of_tensors=of_tensors)
 
     def original_node(
         self, kind: str, arguments: Sequence[Any], outputs: Sequence[tuple[ir.DataType | None, Any]]
     ) -> None:
         """Sets `g.original_node`: the operator as TorchScript would have it, its outputs with dtype and sizes."""
-        values = [each for each in arguments if isinstance(each, torch._C.Value)]
+        values = [each for each in arguments if torchscript_graph.is_value(each)]
         node = self.context.graph.create(kind, values, len(outputs))
         for output, (dtype, shape) in zip(node.outputs(), outputs, strict=True):
             if dtype is not None and shape is not None:
@@ -188,7 +178,7 @@ class Call:
 
 def _set_type(value: Any, dtype: ir.DataType, shape: Sequence[Any]) -> None:
     sizes = [size if isinstance(size, int) else None for size in shape]
-    torchscript.set_tensor_type(value, torch_dtype(dtype), sizes)
+    torchscript_graph.set_tensor_type(value, torch_dtype(dtype), sizes)
 
 
 def _number(given: Any) -> torch.Tensor:
@@ -199,18 +189,6 @@ def _number(given: Any) -> torch.Tensor:
     if isinstance(given, float):
         return torch.tensor(given, dtype=torch.float64)
     raise TranslationError(f"Symbolic functions have no form for an argument of type {type(given).__name__}.")
-
-
-def _code(given: Any) -> int:
-    """torch's own number of a dtype, layout or memory format, as its schemas count them."""
-    if isinstance(given, torch.dtype):
-        return torchscript.scalar_type_code(given)
-    order = (
-        (torch.strided, torch.sparse_coo, torch.sparse_csr, torch._mkldnn)
-        if isinstance(given, torch.layout)
-        else (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
-    )
-    return order.index(given)
 
 
 @contextlib.contextmanager

@@ -113,9 +113,9 @@ def _in_torch() -> Iterator[tuple[str, int, Callable[..., Any]]]:
 
     if "torch.onnx" not in sys.modules:  # nobody can have registered anything
         return
-    from opbridge.base.torch_private import torchscript
+    from opbridge.base.torch_private import torchscript_registry
 
-    for name, opset, function in torchscript.registered_by_users():
+    for name, opset, function in torchscript_registry.registered_by_users():
         # torchvision registers some when it is imported, which is nobody's wish; ours cover the same operators.
         if not getattr(function, "__module__", "").startswith(_NOT_THE_USERS):
             yield _SPELLINGS.get(name, name), opset, function

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from types import TracebackType
 
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_export, torchscript_registry
 from opbridge.errors import UsageError
 from opbridge.onnx import opsets
 from opbridge.symbolics.bridging import as_symbolic, translations_by_base_name
@@ -28,7 +28,7 @@ class Registered:
     def remove(self) -> None:
         """Takes everything out of torch's registry again. Once is enough; more does nothing."""
         entries, self._entries = self._entries, []
-        torchscript.take_back(entries)
+        torchscript_registry.unregister_functions(entries)
 
     def __enter__(self) -> Registered:
         return self
@@ -60,7 +60,7 @@ def register_symbolics(opset_version: int | None = None) -> Registered:
         >>> with opbridge.register_symbolics():
         ...     torch.onnx.export(model, args, "model.onnx", dynamo=False)
     """
-    newest = torchscript.newest_opset()
+    newest = torchscript_export.newest_opset()
     if opset_version is None:
         versions = range(opsets.OLDEST, newest + 1)
     elif type(opset_version) is int and opsets.OLDEST <= opset_version <= newest:
@@ -70,11 +70,11 @@ def register_symbolics(opset_version: int | None = None) -> Registered:
             f"opset_version={opset_version!r} is out of range: torch.onnx's TorchScript exporter builds for opset "
             f"{opsets.OLDEST} to {newest} with opbridge's translations."
         )
-    torchscript.load_builtin_symbolics()
+    torchscript_registry.load_builtin_symbolics()
     functions = {}
     for name, entries in translations_by_base_name(default_registry()).items():
-        builtin = functools.partial(torchscript.builtin_symbolic, name)
+        builtin = functools.partial(torchscript_registry.builtin_symbolic, name)
         # torchlib's translations are of use where torch has no symbolic function.
         if builtin(newest) is None or any(entry.origin != "torchlib" for entry in entries):
             functions[name] = as_symbolic(entries, fallback=builtin)
-    return Registered(torchscript.hand_over(functions, versions))
+    return Registered(torchscript_registry.register_functions(functions, versions))

@@ -125,7 +125,7 @@ class Inference:
         """The shapes that `forward` gives on tensors without data, or None where it does not run on them."""
         env = next((mode.shape_env for each in tensors if (mode := getattr(each, "fake_mode", None))), None)
         try:
-            with torch.no_grad(), torch_sizes.sizes_of_no_account(env):
+            with torch.no_grad(), torch_sizes.ignoring_fresh_symbols(env):
                 returned = self._forward(call.cls, call.arguments(tensors, sizes))
         except Exception:
             return None

@@ -15,7 +15,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.passes import common as passes
 
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_export
 from opbridge.nodes.operator_nodes import ROUTES as CARRYING
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
@@ -101,7 +101,7 @@ def convert(
         shape = None if like.shape is None else [size if isinstance(size, int) else size.value for size in like.shape]
         given = builder.value(builder.unique(str(like.name)), like.dtype, shape)
         model_inputs.append(given)
-        value = by_name.pop(torchscript.input_name(number), None)
+        value = by_name.pop(torchscript_export.input_name(number), None)
         if value is not None:  # the exporter leaves out what is not used
             values[value] = given
     for name, value in by_name.items():

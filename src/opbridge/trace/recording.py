@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
 from opbridge.base.sources import Source, innermost
-from opbridge.base.torch_private import torch_operators, torchscript
+from opbridge.base.torch_private import torch_operators, torchscript_export, torchscript_registry
 from opbridge.nodes.operator_nodes import ROUTES as CARRYING
 from opbridge.nodes.operator_nodes import permitting
 from opbridge.plan.data import PlanRow
@@ -145,7 +145,7 @@ class Recorder:
             built = self._built(recording, function, g, args, attributes)
         except Exception as error:
             recording.failure = recording.failure or f"Its {recording.how} failed: {_first_line(error)}"
-            raise torchscript.unsupported(recording.failure) from error
+            raise torchscript_export.unsupported_error(recording.failure) from error
         for node in g.new_nodes[before:]:
             for output in node.outputs():
                 if not _MARK.match(output.debugName()):
@@ -163,7 +163,7 @@ class Recorder:
         """What the function builds; where it fails, or there is none, the node of an allowed route."""
         try:
             if function is None:
-                raise torchscript.unsupported(recording.failure)
+                raise torchscript_export.unsupported_error(recording.failure)
             return function(g, *args, **attributes)
         except Exception as error:
             said = recording.failure or f"Its {recording.how} failed: {_first_line(error)}"
@@ -190,7 +190,9 @@ class Recorder:
         if symbolic is not None and symbolic.form == "symbolic" and symbolic.origin == "user":
             recording.how = symbolic.describe()
             return symbolic.function
-        builtin = torchscript.builtin_symbolic(name, self.opset) or torchscript.user_symbolic(name, self.opset)
+        builtin = torchscript_registry.builtin_symbolic(name, self.opset) or torchscript_registry.user_symbolic(
+            name, self.opset
+        )
         if entries and (builtin is None or any(entry.origin != "torchlib" for entry in entries)):
             recording.how = "translation"
             told = functools.partial(self._told, recording, name)

@@ -184,10 +184,10 @@ def _exported(asked: Request, *, thorough: bool) -> Taken:
 
 def _traced(asked: Request, note: str = "") -> Taken:
     from opbridge import trace
-    from opbridge.base.torch_private import torchscript
+    from opbridge.base.torch_private import torchscript_export
 
     target, notes = asked.target, [note] if note else []
-    newest = torchscript.newest_opset()
+    newest = torchscript_export.newest_opset()
     if asked.opset_version is None and target.opset > newest:
         notes.append(
             f"built for opset {newest}, the newest that torch's TorchScript exporter does, in place of {target.opset}"

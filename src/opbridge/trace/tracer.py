@@ -16,9 +16,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.locks import process_state
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.sources import raised_at
-from opbridge.base.torch_private import torch_sizes, torchscript
+from opbridge.base.torch_private import torch_sizes, torchscript_export
 from opbridge.capture import Capture
 from opbridge.capture.advice import advise_eager
 from opbridge.capture.dynamic_shapes import Shapes, resolve
@@ -91,7 +92,7 @@ def trace(
             build for, or a model that fails on these inputs by itself.
     """
     start = time.perf_counter()
-    newest = torchscript.newest_opset()
+    newest = torchscript_export.newest_opset()
     if opset > newest:
         raise UsageError(
             f"opset_version={opset} is too new for capture='trace': torch's TorchScript exporter, which does the "
@@ -107,7 +108,7 @@ def trace(
         raise UsageError("capture='trace' takes no ShapesSpec. Give dynamic_shapes as a dict by input name, or 'auto'.")
     recorder = Recorder(registry, opset, allow, functools.partial(_pin, routes or {}))
     flat = Flat(module, args, kwargs)
-    with torchscript.registry_lock:  # one trace at a time: it changes what is global, Python's warnings included
+    with process_state:  # one trace at a time: it changes what is global, Python's warnings included
         with Watch(module) as watch, _unchanged(module), collecting() as frozen:
             graph = _graph(flat, shapes, recorder, args, kwargs)
         taken = interface(flat, args, kwargs, dynamic_shapes)
@@ -134,7 +135,7 @@ def _pin(routes: Mapping[str, str], name: str) -> str | None:
 
 def _graph(
     flat: Flat, shapes: Shapes, recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> torchscript.TracedGraph:
+) -> torchscript_export.TracedGraph:
     axes: dict[int, dict[int, str]] = {}
     for number, (_, tensor) in enumerate(flat.tensors):
         for (identity, dimension), axis in shapes.axes.items():
@@ -143,7 +144,9 @@ def _graph(
     # Copies, since a model may write to its inputs.
     inputs = tuple(tensor.detach().clone() for _, tensor in flat.tensors)
     try:
-        return torchscript.traced_graph(flat, inputs, axes, recorder.opset, recorder.find, recorder.python_operator)
+        return torchscript_export.traced_graph(
+            flat, inputs, axes, recorder.opset, recorder.find, recorder.python_operator
+        )
     except Exception as error:
         failure = _eager_failure(flat, args, kwargs)
         if failure is not None:
