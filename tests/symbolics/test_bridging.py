@@ -174,7 +174,7 @@ def test_what_needs_a_size_is_left_to_torchs_own_function():
     function = as_symbolic(
         entries,
         fallback=lambda opset: torchscript_registry.builtin_symbolic("aten::unbind", opset),
-        told=lambda outcome: told.append((outcome.operator, outcome.translation, outcome.reason)),
+        on_outcome=lambda outcome: told.append((outcome.operator, outcome.translation, outcome.reason)),
     )
     handed = torchscript_registry.register_functions({"aten::unbind": function}, [20])
     try:

@@ -65,7 +65,7 @@ class Functions:
         self._depth = 0
         self._position = 0
         self._thread = threading.get_ident()
-        self.inference = self._inference(fixed=False)
+        self.inference = self._inference(use_example_sizes=False)
 
     def likely(self, model: Any) -> bool:
         """Whether a model looks like one that calls such a class: one is defined in the file of a part of it."""
@@ -76,7 +76,7 @@ class Functions:
     def fix_sizes(self) -> None:
         """From here on, sizes that depend on values are taken to be the example's."""
         self._known.clear()
-        self.inference = self._inference(fixed=True)
+        self.inference = self._inference(use_example_sizes=True)
 
     def begin(self, *_: Any) -> None:
         """The model starts to run; also as a hook."""
@@ -147,8 +147,8 @@ class Functions:
         """Classes that were defined while the model ran, and were traced through."""
         return [cls for cls in opaque_classes(self._handler is not None) if cls not in self._forwards]
 
-    def _inference(self, *, fixed: bool) -> Inference:
-        return Inference(self._run_forward, self._opset, fixed=fixed, names=self._names)
+    def _inference(self, *, use_example_sizes: bool) -> Inference:
+        return Inference(self._run_forward, self._opset, use_example_sizes=use_example_sizes, names=self._names)
 
     def _stand_in(self, cls: type) -> Callable[..., Any]:
         def forward(*args: Any) -> Any:
@@ -256,8 +256,8 @@ class Functions:
                 f"{cls.__qualname__} writes to its arguments; the ONNX model has what it returns, and leaves its "
                 "arguments as they are"
             )
-        if self.inference.fixed:
-            names = ", ".join(self.inference.fixed)
+        if self.inference.specialized:
+            names = ", ".join(self.inference.specialized)
             yield f"the sizes of what {names} returns depend on values, and are fixed to the example's"
 
 

@@ -1,7 +1,7 @@
-"""The nodes that a translation built become nodes of a TorchScript graph.
+"""Builds the nodes of a translation again in a TorchScript graph: the inverse of `copying`.
 
-The way back from `copying`: what `builder.Builder` holds is said again through `g.op`, with attribute suffixes, absent
-inputs as `prim::Constant`, constants as `onnx::Constant`, and the graphs of If, Loop and Scan as blocks.
+The nodes of an `opbridge.onnx.builder.Builder` are built with `g.op`: attributes get suffixes, absent inputs become
+`prim::Constant`, constants `onnx::Constant`, and the graphs of If, Loop and Scan blocks.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _SUFFIXES = {
 
 
 def emit(g: Any, builder: Builder, results: Sequence[Tensor], known: Mapping[int, Any]) -> list[Any]:
-    """Says a translation's nodes again in a graph of TorchScript.
+    """Builds a translation's nodes in a TorchScript graph.
 
     Args:
         g: The `g` of the symbolic function.
-        builder: What the translation built its nodes with.
-        results: The values that it returned.
-        known: What stands for the translation's inputs in the graph, by the identity of their values.
+        builder: Holds the nodes of the translation.
+        results: The values that the translation returned.
+        known: The graph's values of the translation's inputs, by the identity of the latter.
 
     Returns:
-        What stands for the results.
+        The graph's values of the results.
 
     Raises:
-        TranslationError: a node has no form in TorchScript.
+        TranslationError: A node has no form in TorchScript.
     """
     emitter = _Emitter(g, builder, known)
     return emitter.run(results)
@@ -72,7 +72,7 @@ class _Emitter:
             else:
                 attributes.update([_attribute(name, attribute)])
         if bodies:
-            # The schema's order: the branch taken when the condition holds comes first.
+            # TorchScript's order of blocks: the then-branch first.
             if node.op_type == "If":
                 bodies = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
             made, contexts = torchscript_graph.op_with_blocks(
@@ -108,7 +108,7 @@ class _Emitter:
             if value.const_value is None:
                 raise TranslationError(f"'{value.name}' is made by no node.")
             found = g.op("Constant", value_t=_as_torch(value.const_value))
-            if g is self._g:  # what is made inside a block is not seen outside of it
+            if g is self._g:  # values of a block are not visible outside of it
                 self._values[id(value)] = found
         return found
 
@@ -125,7 +125,7 @@ def _needed(nodes: Sequence[ir.Node], results: Sequence[Tensor]) -> list[ir.Node
 
 
 def _read(node: ir.Node) -> list[ir.Value]:
-    """What a node reads, by way of its graphs too."""
+    """The values that a node reads, in its subgraphs too."""
     found = [value for value in node.inputs if value is not None]
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:

@@ -1,19 +1,19 @@
 """One call of a symbolic function, on a `torch._C.Graph` of its own.
 
-The function and torch.onnx.symbolic_helper expect graph values of torch's, so that is what they get. Its arguments look
-as the TorchScript exporter's do:
+The function and torch.onnx.symbolic_helper expect values of a TorchScript graph. The arguments have the form that the
+TorchScript exporter gives them:
 
-    tensor                  a value with dtype and sizes, None for a size that is known only when the model runs;
-                            onnx::Constant where the model's code spells it out
+    tensor                  a value with dtype and sizes, None for a size that is known only at run time;
+                            onnx::Constant where it is a constant of the model
     int, float, bool        onnx::Constant with a tensor without dimensions (int64, float64, bool)
     list of these           onnx::Constant with a tensor of one dimension (floats: float32);
-                            prim::ListConstruct where one of them is known only when the model runs
+                            prim::ListConstruct where one of them is known only at run time
     dtype, layout, format   onnx::Constant with torch's number of it
     string                  onnx::Constant with the string
     None, device            prim::Constant of NoneType
     list of tensors         prim::ListConstruct
 
-What it builds is copied into the model by `copying`.
+`copying` copies the nodes that it builds into the model.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _graphs: weakref.WeakKeyDictionary[Builder, list[Any]] = weakref.WeakKeyDictiona
 
 
 class Call:
-    """A symbolic function about to be called; to be made and used inside of `building`.
+    """One call of a symbolic function; to be made and used inside of `torchscript_export.exporting_for`.
 
     Args:
-        builder: What the nodes are built with, at its opset.
+        builder: Builds the nodes, at its opset.
         function: The symbolic function.
     """
 
@@ -64,8 +64,8 @@ class Call:
     def run_handler(self, arguments: Sequence[Any], keywords: Mapping[str, Any], node: Any) -> list[Tensor | None]:
         """Calls a symbolic function of `prim::PythonOp`.
 
-        In whichever of the three forms it is written that torch has had: `(g, *args, **kwargs)`, with the original node
-        as `g.original_node`; `(g, n, *args, **kwargs)`, with the node as n; `(ctx, g, *args, **kwargs)`, with the node
+        It may have any of the forms that releases of torch have used: `(g, *args, **kwargs)`, with the original node as
+        `g.original_node`; `(g, n, *args, **kwargs)`, with the node as n; `(ctx, g, *args, **kwargs)`, with the node
         as `ctx.cur_node`.
         """
         self.context.original_node = node
@@ -86,10 +86,10 @@ class Call:
             keywords: By name.
 
         Returns:
-            The results, one for each value that it returned; None for an output that nobody uses.
+            The results, one for each value that it returned; None for an unused output.
 
         Raises:
-            TranslationError: It raised, or what it returned or built cannot be used; said with its file and line.
+            TranslationError: It raised, or what it returned or built cannot be used. The message has its file and line.
         """
         with failing(self.function), torch.no_grad():
             returned = self.function(self.context, *arguments, **(keywords or {}))
@@ -120,7 +120,7 @@ class Call:
     # Arguments
 
     def value(self, tensor: Tensor | torch.Tensor) -> Any:
-        """A value of the model as one of the graph; a tensor as a constant of it."""
+        """The graph's value for a value of the model, or a constant for a tensor."""
         if isinstance(tensor, torch.Tensor):
             return self.context.op("Constant", value_t=tensor.detach())
         known = self._inputs.get(id(tensor))
@@ -132,11 +132,11 @@ class Call:
         return known[1]
 
     def argument(self, given: Any, declared: str = "") -> Any:
-        """An operator's argument in the form that TorchScript passes it.
+        """An operator's argument in the form in which TorchScript passes it.
 
         Args:
             given: The argument; tensors are values of the model already.
-            declared: Its type in the schema, "List[int]", which tells what an empty list is one of.
+            declared: Its type in the schema, such as "List[int]"; it gives the element type of an empty list.
         """
         if isinstance(given, (Tensor, torch.Tensor)):
             return self.value(given)
@@ -167,7 +167,7 @@ class Call:
     def original_node(
         self, kind: str, arguments: Sequence[Any], outputs: Sequence[tuple[ir.DataType | None, Any]]
     ) -> None:
-        """Sets `g.original_node`: the operator as TorchScript would have it, its outputs with dtype and sizes."""
+        """Sets `g.original_node` to a node of the operator, whose outputs have dtypes and sizes."""
         values = [each for each in arguments if torchscript_graph.is_value(each)]
         node = self.context.graph.create(kind, values, len(outputs))
         for output, (dtype, shape) in zip(node.outputs(), outputs, strict=True):
@@ -193,7 +193,7 @@ def _number(given: Any) -> torch.Tensor:
 
 @contextlib.contextmanager
 def failing(function: Callable[..., Any]) -> Iterator[None]:
-    """Whatever a symbolic function raises becomes a TranslationError with the user's file and line."""
+    """Turns any error of a symbolic function into a TranslationError with the user's file and line."""
     try:
         yield
     except OpbridgeError as error:

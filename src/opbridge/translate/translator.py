@@ -329,11 +329,13 @@ class _Translator:
         names, takes_more, takes_named = onnxscript_private.parameters(entry.function)
         if not takes_named:
             keywords = {
-                name: value for name, value in keywords.items() if name in names or name not in signature.HOLDING
+                name: value
+                for name, value in keywords.items()
+                if name in names or name not in signature.IGNORED_ARGUMENTS
             }
         if not takes_more and len(positional) > len(names):
             extra = declared[len(names) : len(positional)]
-            if all(name in signature.HOLDING for name in extra):
+            if all(name in signature.IGNORED_ARGUMENTS for name in extra):
                 positional = positional[: len(names)]
         return entry.function(*positional, **keywords)
 
