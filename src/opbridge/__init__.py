@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         OpbridgeError,
         SaveError,
         TranslationError,
+        TranslationFault,
         UsageError,
         VerificationError,
     )
@@ -57,6 +58,7 @@ _HOMES = {
     "Program": "program",
     "SaveError": "errors",
     "TranslationError": "errors",
+    "TranslationFault": "errors",
     "UsageError": "errors",
     "Verification": "verification",
     "VerificationError": "errors",
@@ -86,6 +88,7 @@ __all__ = [
     "Program",
     "SaveError",
     "TranslationError",
+    "TranslationFault",
     "UsageError",
     "Verification",
     "VerificationError",

@@ -48,11 +48,18 @@ class Answer:
         document: The answer as plain data, for `--json`.
         show: Shows it to a person.
         ok: Whether the answer is yes; no is exit status 1.
+        faults: Exceptions that opbridge's own translations raised; with any, the exit status is 3.
     """
 
     document: dict[str, Any]
     show: Callable[[Console], None]
     ok: bool = True
+    faults: Sequence[BaseException] = ()
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return 3 if self.faults else 0 if self.ok else 1
 
 
 SpecArgument = Annotated[
@@ -141,7 +148,8 @@ def check(
     keywords = _keywords(opbridge.check, subject, opset, allow, only, operator_export_type, target, dynamic_shapes)
     keywords.update(_given(capture=capture))
     plan = opbridge.check(subject.model, subject.args, **keywords)
-    return Answer(plan.to_json(), lambda screen: console.print_plan(screen, plan), plan.ok)
+    faults = [fault.error for fault in plan.faults]
+    return Answer(plan.to_json(), lambda screen: console.print_plan(screen, plan), plan.ok, faults)
 
 
 @app.command()
@@ -391,8 +399,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print_json(answer.document)
         else:
             answer.show(Console())
-        return 0 if answer.ok else 1
+        if debug:
+            for fault in answer.faults:
+                traceback.print_exception(fault)
+        return answer.status
     except OpbridgeError as error:
+        if debug:
+            traceback.print_exc()
         return _failed(error, str(error), error.exit_status, as_json)
     except (KeyboardInterrupt, typer.Abort):
         return 130

@@ -15,11 +15,17 @@ from opbridge.base.sources import Source, innermost
 from opbridge.base.wording import listed
 from opbridge.graph.operators import calls_in, operator_of
 from opbridge.nodes import operator_nodes
+from opbridge.plan.faults import Fault
 from opbridge.translations.registry import Translation
 
 __all__ = ["Plan", "PlanRow", "Problem", "Step", "row_of"]
 
 _MOST_NAMED = 6
+
+_FAULT_REMEDY = (
+    "Register a translation of your own (@opbridge.translation), or pin the operator to another route "
+    "(routes={name: 'aten'}), to go on without it."
+)
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,7 @@ class Plan:
         kernels: What the model calls that the runtime has no kernel for by itself, as "domain::name"; known after
             translation.
         unverified: Why the model cannot be run here; "" where it can.
+        faults: Translations of opbridge's own that failed unexpectedly; known after translation.
         allow: The routes permitted.
         steps: What becomes of each node of the captured graph, and of the graphs inside it.
         occurrences: The nodes that call each operator.
@@ -116,6 +123,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     unverified: str = ""
+    faults: tuple[Fault, ...] = ()
     allow: tuple[str, ...] = ALLOWED_BY_DEFAULT
     steps: dict[Node, Step] = field(default_factory=dict, repr=False)
     occurrences: dict[str, list[Node]] = field(default_factory=dict, repr=False)
@@ -160,6 +168,29 @@ class Plan:
                 )
             rows.append(row)
         return dataclasses.replace(self, rows=rows)
+
+    def with_faults(self, faults: Mapping[Node, Fault]) -> Plan:
+        """This plan, in which operators whose translation is at fault have no route.
+
+        Args:
+            faults: The nodes whose translation failed unexpectedly.
+        """
+        if not faults:
+            return self
+        by_operator: dict[str, list[Node]] = {}
+        for node, fault in faults.items():
+            by_operator.setdefault(fault.operator, []).append(node)
+        rows = []
+        for row in self.rows:
+            nodes = by_operator.get(row.operator)
+            if nodes:
+                reason = faults[nodes[0]].reason
+                row = dataclasses.replace(
+                    row, route=None, reason=reason, remedy=_FAULT_REMEDY, sources=_sources(nodes), permissions=()
+                )
+            rows.append(row)
+        found = {(fault.operator, fault.place): fault for fault in faults.values()}
+        return dataclasses.replace(self, rows=rows, faults=tuple(found.values()))
 
     def with_problems(self, problems: Mapping[str, Problem]) -> Plan:
         """This plan, in which operators that the target cannot run have no route.
@@ -268,9 +299,25 @@ class Plan:
             names = listed(operators, _MOST_NAMED)
             yield f"allowing {' or '.join(routes)} would carry {names} across ({share})"
 
+    def describe_faults(self) -> str:
+        """The translations that failed unexpectedly, each with its operator and place, and what else is missing."""
+        count = len(self.faults)
+        lines = [f"{count} translation{'s' * (count > 1)} failed unexpectedly, which is a bug of opbridge or torchlib:"]
+        for fault in self.faults:
+            row = next(row for row in self.rows if row.operator == fault.operator)
+            where = f" at {row.sources[0]}" if row.sources else ""
+            lines.append(f"  {fault.operator} ({row.count}x{where}): {fault.reason}")
+        lines.append(_FAULT_REMEDY)
+        lines.append("Run it with --debug, or OPBRIDGE_DEBUG=1, for the traceback, and report it.")
+        at_fault = {fault.operator for fault in self.faults}
+        others = [row for row in self.missing if row.operator not in at_fault]
+        return "\n".join([*lines, *([self._missing_text(others)] if others else [])])
+
     def describe_missing(self) -> str:
         """The missing operators, each with its line, reason and remedy."""
-        rows = self.missing
+        return self._missing_text(self.missing)
+
+    def _missing_text(self, rows: Sequence[PlanRow]) -> str:
         lines = [f"{len(rows)} of {len(self.rows)} operators have no route to ONNX at opset {self.opset}:"]
         for row in rows:
             where = f" at {row.sources[0]}" if row.sources else ""
@@ -292,6 +339,7 @@ class Plan:
             },
             "kernels": list(self.kernels),
             "unverified": self.unverified,
+            "faults": [fault.to_json() for fault in self.faults],
             "notes": list(self.notes),
         }
 

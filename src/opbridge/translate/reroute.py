@@ -4,7 +4,8 @@
 
 A node whose translation fails, or builds what the target cannot run, takes the next route that is allowed, and the
 model is built again: rarely more than once, and never more often than there are routes. What has no such route is
-missing; everything missing is told together.
+missing; everything missing is told together. A translation of opbridge's own that fails unexpectedly is a fault, for
+which no other route is taken: it would hide the fault.
 """
 
 from __future__ import annotations
@@ -55,10 +56,11 @@ def translate_with_reroutes(
         built = translate(
             capture, plan, input_names=input_names, output_names=output_names, custom_opsets=custom_opsets
         )
-        fitted, problems = fit(built.model, plan, complete=not built.failures)
+        fitted, problems = fit(built.model, plan, complete=not (built.failures or built.faults))
         rerouted = plan.rerouted(_reasons(plan, built.failures, problems))
         if rerouted is None:
-            return built.model, fitted.with_problems(problems).with_failures(built.failures)
+            plan = fitted.with_problems(problems).with_failures(built.failures).with_faults(built.faults)
+            return built.model, plan
         plan = rerouted
 
 
