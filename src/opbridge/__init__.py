@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from opbridge.kernels.build import build
     from opbridge.kernels.load import load
     from opbridge.pipeline import check, export
-    from opbridge.plan.data import Plan, PlanRow
+    from opbridge.plan.data import Plan
+    from opbridge.plan.rows import PlanRow
     from opbridge.program import Program, session
     from opbridge.symbolics.autograd_functions import shape_of
     from opbridge.symbolics.registered import override, symbolic
@@ -54,7 +55,7 @@ _HOMES = {
     "ModelFileError": "errors",
     "OpbridgeError": "errors",
     "Plan": "plan.data",
-    "PlanRow": "plan.data",
+    "PlanRow": "plan.rows",
     "Program": "program",
     "SaveError": "errors",
     "TranslationError": "errors",

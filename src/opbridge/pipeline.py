@@ -1,8 +1,14 @@
-"""`check` and `export`: the steps, one after the other.
+"""`check` and `export`: the stages, one after the other.
 
-    capture -> plan -> translate -> save -> verify
+    capture     model, example inputs     -> Capture      a functional graph, each operator with its source line
+    plan        Capture, registry         -> Plan         a route for every operator, or a reason and a remedy
+    translate   Capture, Plan             -> ir.Model     and the Plan as it turned out: what fails is tried by its next
+      and fit   ir.Model, Plan, Target                    route, until nothing changes (`opbridge.translate.reroute`)
+    save        Program                   -> files        whole or not at all
+    verify      Program                   -> Verification
 
-Each step's input and output is a value; nothing reaches back into an earlier step.
+Each stage's input and output is a value that can be printed; nothing reaches back into an earlier stage. With
+`capture="trace"`, the first three are one (`opbridge.trace`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from rich.console import Console
 from opbridge.base.sources import Source
 from opbridge.cli import console, export_view, operator_view, plan_view
 from opbridge.cli.stages import Stages
-from opbridge.plan.data import Plan, PlanRow
+from opbridge.plan.data import Plan
+from opbridge.plan.rows import PlanRow
 from opbridge.translations.registry import Translation
 from opbridge.verification import Run, Verification
 from opbridge.verification.compare import Comparison, Tolerance

@@ -13,7 +13,8 @@ from opbridge.cli.console import ROUTE_STYLES, plain_table, print_plain
 
 if TYPE_CHECKING:
     from opbridge.capture.listing import Raw
-    from opbridge.plan.data import Plan, PlanRow
+    from opbridge.plan.data import Plan
+    from opbridge.plan.rows import PlanRow
 
 __all__ = ["print_plan", "print_raw"]
 

@@ -10,8 +10,8 @@ import onnxscript
 
 from opbridge.base.sources import PACKAGE_FOLDER, raised_in
 from opbridge.nodes import operator_nodes
-from opbridge.plan.data import Step
 from opbridge.plan.faults import Fault
+from opbridge.plan.rows import Step
 
 __all__ = ["fault", "is_users", "reason"]
 

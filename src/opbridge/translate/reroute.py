@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opbridge.plan.data import Plan, Problem
+from opbridge.plan import revise
+from opbridge.plan.data import Plan
+from opbridge.plan.rows import Problem
 from opbridge.translate.translator import translate
 
 if TYPE_CHECKING:
@@ -57,10 +59,11 @@ def translate_with_reroutes(
             capture, plan, input_names=input_names, output_names=output_names, custom_opsets=custom_opsets
         )
         fitted, problems = fit(built.model, plan, complete=not (built.failures or built.faults))
-        rerouted = plan.rerouted(_reasons(plan, built.failures, problems))
+        rerouted = revise.rerouted(plan, _reasons(plan, built.failures, problems))
         if rerouted is None:
-            plan = fitted.with_problems(problems).with_failures(built.failures).with_faults(built.faults)
-            return built.model, plan
+            plan = revise.with_problems(fitted, problems)
+            plan = revise.with_failures(plan, built.failures)
+            return built.model, revise.with_faults(plan, built.faults)
         plan = rerouted
 
 

@@ -25,8 +25,9 @@ from opbridge.nodes import operator_nodes
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.onnx.versions import ir_version
-from opbridge.plan.data import Plan, Step
+from opbridge.plan.data import Plan
 from opbridge.plan.faults import Fault
+from opbridge.plan.rows import Step
 from opbridge.translate import control_flow, failures
 from opbridge.translate.boundary import make_inputs, make_outputs
 from opbridge.translate.calls import call_symbolic, call_translation
