@@ -252,7 +252,8 @@ class Kernel(torch.autograd.Function):
 
 def test_dynamic_sizes_that_nobody_knows():
     with pytest.raises(
-        CaptureError, match=r"what Kernel returns cannot be found out.*shape_of\(Kernel\).*test_autograd_functions\.py:\d+"
+        CaptureError,
+        match=r"what Kernel returns cannot be found out.*shape_of\(Kernel\).*test_autograd_functions\.py:\d+",
     ):
         opbridge.check(lambda x: Kernel.apply(x) + 1, (torch.randn(2, 3),), dynamic_shapes={"x": {0: "n"}})
 
@@ -373,7 +374,9 @@ def test_symbolic_of_another_type_than_forward():
         def symbolic(g, x):
             return g.op("Relu", x)
 
-    with pytest.raises(MissingOperators, match=r"Wrong\.symbolic \(.*test_autograd_functions\.py:\d+\).*float32.*bool.*Cast"):
+    with pytest.raises(
+        MissingOperators, match=r"Wrong\.symbolic \(.*test_autograd_functions\.py:\d+\).*float32.*bool.*Cast"
+    ):
         opbridge.export(lambda x: Wrong.apply(x), (torch.randn(2),))
 
 

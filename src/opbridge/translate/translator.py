@@ -65,7 +65,7 @@ def translate(
     """Builds the ONNX model that a plan describes.
 
     A translation that raises does not end the walk: its node is noted and the rest is built, so that all failures are
-    told together. TranslationError and NotImplementedError mean that the operator cannot be translated. Anything else
+    reported together. TranslationError and NotImplementedError mean that the operator cannot be translated. Anything else
     is a fault of the translation, unless that is the user's.
 
     Args:
