@@ -6,6 +6,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH ?=
 PYTEST_ARGS ?=
+# One process of pytest a core; WORKERS=0 runs the tests in one process, as a debugger needs.
+WORKERS ?= logical
 
 ifeq ($(TORCH),)
 VENV := .venv
@@ -31,7 +33,7 @@ demo: $(READY)
 	$(BIN)/opbridge verify $(MODEL) $(SPEC)
 
 test: $(READY)
-	$(BIN)/python -m pytest $(MARKS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(MARKS) $(PYTEST_ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
