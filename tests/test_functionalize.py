@@ -97,6 +97,7 @@ def test_in_place_without_views_needs_no_rewriting():
     assert len(flow.rebinds) == 3
 
 
+@pytest.mark.slow
 def test_a_write_through_a_view_is_rewritten():
     program, functional, flow = _functionalized(_write_through_a_view, torch.randn(3, 3))
     assert functional is not program

@@ -212,6 +212,7 @@ def test_matches_or_names_the_opset(name, opset):
     onnx.checker.check_model(ir.to_proto(program.model), full_check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [9, 10, 13])
 def test_sizes_known_only_when_the_model_runs(opset):
     names = (
@@ -237,6 +238,7 @@ def test_the_file_format_is_that_of_the_opset(opset, ir_version):
     assert opbridge.export(nn.ReLU(), (X,), opset_version=opset).model.ir_version == ir_version
 
 
+@pytest.mark.slow
 @pytest.mark.torchvision
 @pytest.mark.parametrize("opset", [9, 11, 13, 17])
 def test_resnet18(opset, tmp_path):

@@ -139,6 +139,7 @@ def _(t, others, mask, sizes, scale=0.5, name="plain", flags=None, dtype=None, d
 FALLTHROUGH = {"operator_export_type": "ONNX_FALLTHROUGH"}
 
 
+@pytest.mark.slow
 def test_what_stands_in_a_fallthrough_node():
     def model(t):
         op = torch.ops.nodetest.several

@@ -118,6 +118,7 @@ def test_functions_of_onnx_are_called_and_defined():
     assert got.tolist() == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_our_translations_serve_the_stock_exporter(tmp_path):
     """What opbridge corrects is corrected there too: a variance over one element is nan, and the stock file says 0."""
     import onnxruntime
@@ -135,6 +136,7 @@ def test_our_translations_serve_the_stock_exporter(tmp_path):
     assert all(value != value for value in got.tolist())
 
 
+@pytest.mark.slow
 def test_our_translations_pass_over_devices_in_the_stock_exporter():
     class Model(torch.nn.Module):
         def forward(self, x):

@@ -113,6 +113,7 @@ def test_the_innermost_line_of_the_model_is_named():
         capture(nested_branch, X)
 
 
+@pytest.mark.slow
 def test_the_line_of_the_user_stands_beside_that_of_a_library():
     class Model(nn.Module):
         def __init__(self) -> None:

@@ -16,6 +16,8 @@ import opbridge
 from opbridge.cli import main
 from opbridge.kernels import library, shipped
 
+pytestmark = pytest.mark.slow
+
 CHILD = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
 BUILD = "import sys, opbridge; print(opbridge.build(sys.argv[1]))"
 
@@ -28,8 +30,8 @@ def host_parts(tmp_path_factory):
         patched.setenv("OPBRIDGE_CACHE", str(cache))
         opbridge.build(MY_ADD)
         opbridge.build(MY_ADD, flags=["-O0"])
-    for library in (cache / "kernels").glob("my_add-*"):
-        shutil.rmtree(library)
+    for built in (cache / "kernels").glob("my_add-*"):
+        shutil.rmtree(built)
     return cache
 
 
@@ -177,7 +179,6 @@ def test_the_command_line(folder, capsys):
     assert "no file missing.cpp" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_new_writes_files_that_work(folder, capsys):
     assert main(["new", "my_op"]) == 0
     assert sorted(path.name for path in folder.glob("*my_op*")) == ["my_op.cpp", "my_op_model.py", "test_my_op.py"]
@@ -197,7 +198,6 @@ def test_new_writes_files_that_work(folder, capsys):
     assert main(["new", "My-op"]) == 2
 
 
-@pytest.mark.slow
 def test_sanitizers(folder):
     """A kernel that writes beside its output is caught, in a process of its own."""
     source = folder / "my_add.cpp"

@@ -240,6 +240,7 @@ def test_conditions_of_the_shape_function_hold_in_the_capture(ops):
         torch.export.export(Model(), (torch.randn(4, 5), torch.randn(3, 5)))
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_replaces_its_operators(tmp_path):
     source = tmp_path / "changing.cpp"
     text = MY_ADD.read_text().replace("mylib", "changing")
@@ -276,6 +277,7 @@ def test_the_operators_object(ops):
         opbridge.load(ops.path, debug=True)
 
 
+@pytest.mark.slow
 def test_a_replaced_operator_leaves_nothing_of_its_gradient(tmp_path):
     """torch lists an operator with a gradient and no schema, and stops at it when it decomposes any graph."""
     source = tmp_path / "replaced.cpp"

@@ -316,6 +316,7 @@ def test_a_value_kept_from_an_earlier_call_is_refused():
     assert "another graph" in text
 
 
+@pytest.mark.slow
 def test_the_line_that_raised_is_named():
     with _registered(("opcases::bad_one", raises)):
         text = _refused(_One(), opset_version=18)
@@ -446,6 +447,7 @@ def often_switching() -> Iterator[None]:
     sys.setswitchinterval(kept)
 
 
+@pytest.mark.slow
 def test_threads_that_export_at_once_leave_the_registries_as_they_were(often_switching):
     class Elu(Function):
         @staticmethod

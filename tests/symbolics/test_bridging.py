@@ -131,12 +131,14 @@ def write_index(x):
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_translations_are_right_in_a_trace(name):
     function, example, other = CASES[name]
     check(function, example, others=[(other,)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [13, 18, 20])
 def test_layers(opset):
     layers = torch.nn.Sequential(
@@ -151,6 +153,7 @@ def test_layers(opset):
     check(layers.eval(), torch.randn(2, 3, 8, 8), others=[(torch.randn(1, 3, 10, 6),)], opset=opset)
 
 
+@pytest.mark.slow
 def test_stock_exporter_gets_an_operator_that_it_lacks():
     model = module(lambda x: x.cummax(1)[1])
     with pytest.raises(torch.onnx.errors.UnsupportedOperatorError):
@@ -158,6 +161,7 @@ def test_stock_exporter_gets_an_operator_that_it_lacks():
     check(model, X, opset=18)
 
 
+@pytest.mark.slow
 def test_sizes_of_the_example_are_not_frozen():
     exported = check(lambda x: torch.special.erfcx(x.flatten()).sum(), X, others=[(Y,), (torch.randn(1, 2),)])
     dims = exported.graph.input[0].type.tensor_type.shape.dim
@@ -245,6 +249,7 @@ def test_graphs_inside_nodes_become_blocks():
 # What is registered, and that nothing is left behind
 
 
+@pytest.mark.slow
 def test_a_users_registration_wins():
     def theirs(g, x):
         return g.op("theirs::Softsign", x)
@@ -280,6 +285,7 @@ def test_two_handles_at_once_in_any_order():
         stock_export(module(lambda x: x.cummax(1)[0]), (X,), opset_version=20)
 
 
+@pytest.mark.slow
 def test_taken_back_after_a_failure():
     with pytest.raises(ZeroDivisionError), opbridge.register_symbolics():
         raise ZeroDivisionError
@@ -300,6 +306,7 @@ def test_a_registration_that_fails_half_way_leaves_nothing(monkeypatch):
         opbridge.register_symbolics()
 
 
+@pytest.mark.slow
 def test_several_threads():
     failures = []
 

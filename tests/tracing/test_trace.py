@@ -381,6 +381,7 @@ def test_an_exported_program():
         opbridge.export(exported, (X,), capture="trace")
 
 
+@pytest.mark.slow
 def test_an_int_that_is_to_be_an_input():
     with pytest.raises(opbridge.UsageError, match="the int 'n' an input, and a trace freezes"):
         opbridge.export(

@@ -59,6 +59,7 @@ LIKE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 21])
 def test_creation_by_dynamic_sizes(opset: int) -> None:
     assert_all_match(

@@ -128,6 +128,7 @@ EINSUMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
 def test_einsum(dtype: torch.dtype) -> None:
     for equation, *shapes in EINSUMS:

@@ -43,6 +43,7 @@ def nll_losses() -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(5,), (4, 5), (4, 5, 3), (2, 5, 3, 2)], ids=str)
 def test_classes(shape: tuple[int, ...]) -> None:
     rest = (shape[0], *shape[2:]) if len(shape) > 1 else ()

@@ -149,6 +149,7 @@ def test_at_opset_18(table):
     assert_all_match(table, draw(torch.float32, 2, 3, 4), opset_version=18)
 
 
+@pytest.mark.slow
 def test_dynamic_sizes():
     table = {**REDUCTIONS, **VARIANCES}
     assert_all_match(

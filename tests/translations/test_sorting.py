@@ -84,6 +84,7 @@ def test_quantiles(dtype):
     assert_all_match(QUANTILES, x, others=[(torch.randn(5, 4, dtype=dtype),), (spoilt,)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 def test_dynamic_sizes(opset):
     assert_all_match(

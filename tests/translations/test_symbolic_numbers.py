@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from support import assert_matches
 from tables import assert_all_match
@@ -61,6 +62,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 def test_sizes() -> None:
     batch = torch.export.Dim("batch", min=2, max=1000)
 
