@@ -11,7 +11,8 @@ import onnx_ir as ir
 import pytest
 import torch
 import torch.nn.functional as F
-from support import assert_matches
+from helpers.matching import assert_matches, assert_same_results
+from helpers.running import run
 from torch import nn
 
 import opbridge
@@ -262,6 +263,4 @@ def test_resnet18(opset, tmp_path):
         "MatMul",
     }
     batch = torch.randn(3, 3, 64, 64)
-    (result,) = program.session().run(None, {program.model.graph.inputs[0].name: batch.numpy()})
-    with torch.no_grad():
-        torch.testing.assert_close(torch.from_numpy(result), model(batch), rtol=1e-4, atol=1e-4)
+    assert_same_results(run(program, (batch,)), model, (batch,), rtol=1e-4, atol=1e-4)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from capture.checking import LAYER, SMALL, X, assert_same, line_of, operators, shapes
+from helpers.captures import LAYER, SMALL, X, assert_same, line_of, operators, shapes
 from torch import nn
 from torch.export import Dim
 

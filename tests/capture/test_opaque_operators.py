@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from helpers.matching import assert_matches
 from onnxscript import opset18 as op
 from torch import nn
 
@@ -15,7 +16,6 @@ from opbridge import _torch_library
 from opbridge.capture import capture
 from opbridge.capture.operators import Operators
 from opbridge.errors import CaptureError, MissingOperators, UsageError
-from tests.support import assert_matches
 
 X = torch.arange(12, dtype=torch.float32).reshape(3, 4) - 5
 SCALE = torch.tensor([2.0, 3.0, 4.0, 5.0])

@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 import transformers
-from capture.checking import SMALL, X, line_of
+from helpers.captures import SMALL, X, line_of
 from torch import nn
 
 from opbridge.capture import capture

@@ -12,7 +12,7 @@ from torch.utils import _pytree
 import opbridge
 from helpers.running import run as run_in_onnxruntime
 
-__all__ = ["assert_matches", "assert_same_results"]
+__all__ = ["assert_matches", "assert_same_results", "eager_results"]
 
 Run = Callable[[opbridge.Program, Sequence[Any], Mapping[str, Any] | None], Sequence[np.ndarray]]
 
@@ -66,22 +66,26 @@ def assert_same_results(
 
     Args:
         actual: The outputs. A complex tensor is a tensor; as an array, it is pairs of real numbers.
-        model: What is called for the expected results, without gradients.
+        model: What is called for the expected results, which may hold None beside the outputs.
         args: Its inputs. It gets copies of them, as it may write to its inputs.
         kwargs: Its keyword inputs, also copied.
         rtol: Relative tolerance; torch.testing's for the dtype by default.
         atol: Absolute tolerance; given together with rtol.
         equal_nan: Whether a NaN equals a NaN.
     """
-    given, named = _pytree.tree_map_only(torch.Tensor, torch.clone, (tuple(args), dict(kwargs or {})))
-    with torch.no_grad():
-        leaves = _pytree.tree_leaves(model(*given, **named))
-    expected = [_tensor(leaf) for leaf in leaves if leaf is not None]
+    expected = [_tensor(leaf) for leaf in eager_results(model, args, kwargs) if leaf is not None]
     assert len(actual) == len(expected)
     for got, want in zip(actual, expected, strict=True):
         if want.is_complex() and not isinstance(got, torch.Tensor):
             want = torch.view_as_real(want.resolve_conj())
         torch.testing.assert_close(_tensor(got), want, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+def eager_results(model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
+    """What a model returns in PyTorch for copies of these inputs, without gradients: the leaves of its result."""
+    given, named = _pytree.tree_map_only(torch.Tensor, torch.clone, (tuple(args), dict(kwargs or {})))
+    with torch.no_grad():
+        return _pytree.tree_leaves(model(*given, **named))
 
 
 def _tensor(value: Any) -> torch.Tensor:

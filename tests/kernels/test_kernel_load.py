@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import torch
+from helpers.threads import at_once
 from kernels_loaded import MY_ADD, everything
 
 import opbridge
@@ -109,19 +108,12 @@ def test_pieces_cover_everything_once(ops):
 def test_many_threads_call_at_once(ops):
     x = torch.randn(64, 100)
     expected = x.unfold(1, 10, 3).sum(-1)
-    wrong = []
 
     def calling():
         for _ in range(50):
-            if not torch.allclose(ops.windows(x, 10, 3), expected, atol=1e-4):
-                wrong.append(1)
+            assert torch.allclose(ops.windows(x, 10, 3), expected, atol=1e-4)
 
-    threads = [threading.Thread(target=calling) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*[calling] * 4)
 
 
 def test_inputs_that_are_not_contiguous(ops):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 
 import opbridge
 

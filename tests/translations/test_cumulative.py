@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from tables import accepted, assert_all_match
+from helpers.tables import accepted, assert_all_match
 from torch.export import Dim
 
 NAN, INF = math.nan, math.inf

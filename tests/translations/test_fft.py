@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 import opbridge

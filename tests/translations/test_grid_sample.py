@@ -7,8 +7,8 @@ from typing import Any
 import onnx_ir as ir
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 import opbridge

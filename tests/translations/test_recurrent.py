@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import assert_matches
+from helpers.matching import assert_matches
 from torch.export import Dim
 
 import opbridge

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from support import assert_matches
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import accepted, assert_all_match
 
 SHAPES = {
     "view": lambda x: (

@@ -6,7 +6,7 @@ from typing import Any
 import onnxruntime
 import pytest
 import torch
-from handmade import onnx_model
+from helpers.handmade import onnx_model
 
 from opbridge.capture import Capture, capture
 from opbridge.functionalize import functionalize
