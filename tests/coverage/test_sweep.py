@@ -123,12 +123,12 @@ def test_other_settings_start_anew(tmp_path):
     assert len(found.samples) == 20
 
 
-@pytest.mark.slow
 def _hears_ctrl_c():
     # A shell starts what runs in its background deaf to Ctrl-C, and a test of that would inherit it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_the_command_line(tmp_path):
     path = tmp_path / "results.json"
     command = [*COMMAND, "--db", f"{FILE}:MANY", "--samples", "3", "--jobs", "2", "-o", str(path)]

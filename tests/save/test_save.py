@@ -408,6 +408,7 @@ def run_python(code: str, *args: object) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_limits_on_size_and_memory(tmp_path):
     """In a process of its own: a limit on file sizes, and what saving adds to the peak of memory."""
     save(torch_model(w=torch.ones(1000)), tmp_path / "m.onnx")

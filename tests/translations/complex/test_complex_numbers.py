@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 
@@ -162,6 +162,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.5, torch.inf, -torch.inf, torch.nan]
 NUMBERS = (0, 1, 2, 3, 4, -1, -2, -3, 0.5, -0.5, 1.5, 2.0, 1j, 2 + 1j, 0j, torch.inf, -torch.inf, torch.nan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_zeros_infinities_and_nan(dtype: torch.dtype) -> None:
     z = torch.tensor([complex(x, y) for x in SPECIAL for y in SPECIAL], dtype=dtype)

@@ -1,6 +1,6 @@
 """What torch.onnx.export gets wrong without a word, one case an operator; and a script that lets it try.
 
-python tests/stock_cases.py FOLDER     exports every case with torch.onnx and writes what onnxruntime gives, as .npz
+python tests/helpers/stock_cases.py FOLDER     exports every case with torch.onnx and writes its outputs, as .npz
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from support import assert_matches
+from helpers.matching import assert_matches
 
 __all__ = ["accepted", "assert_all_match"]
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from helpers.matching import eager_results
 from opbridge.capture import Capture
 
 LAYER = nn.Linear(4, 3).eval()
@@ -18,12 +19,11 @@ X = torch.arange(8, dtype=torch.float32).reshape(2, 4) / 8
 
 def assert_same(taken: Capture, *args: Any, model: Any = None, **kwargs: Any) -> None:
     """The captured graph and the model give the same, on the example or on other inputs."""
-    inputs = (args, kwargs) if args or kwargs else (taken.args, taken.kwargs)
-    copies = pytree.tree_map_only(torch.Tensor, torch.clone, inputs)
+    given, named = (args, kwargs) if args or kwargs else (taken.args, taken.kwargs)
+    copies = pytree.tree_map_only(torch.Tensor, torch.clone, (given, named))
     with torch.no_grad():
-        got = pytree.tree_leaves(taken.exported_program.module()(*inputs[0], **inputs[1]))
-        want = pytree.tree_leaves((model or taken.model)(*copies[0], **copies[1]))
-    torch.testing.assert_close(got, want)
+        got = pytree.tree_leaves(taken.exported_program.module()(*copies[0], **copies[1]))
+    torch.testing.assert_close(got, eager_results(model or taken.model, given, named))
 
 
 def operators(taken: Capture) -> list[str]:
