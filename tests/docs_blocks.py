@@ -1,57 +1,102 @@
-"""Runs the Python blocks of a Markdown page, each in a process of its own after the page's first block.
+"""Runs the code of a Markdown page, each block in a process of its own after the page's first Python block.
 
-C++ blocks that begin with the name of a file (// my_add.cpp) are written to the folder that this runs in.
+| block | |
+| --- | --- |
+| `python` | runs; where a block `text title="Output"` follows, that is what it prints |
+| `console` | each line that begins with `$ opbridge` runs, and prints the lines below it |
+| `python` that begins with `# name.py`, `cpp` that begins with `// name.cpp` | is written to the folder that this runs in |
+
+In what is printed, `...` stands for any text.
 
 python tests/docs_blocks.py PAGE     prints one JSON object: the line a block begins on -> its error, or null
 """
 
 from __future__ import annotations
 
+import difflib
+import doctest
 import json
 import os
 import pathlib
 import re
+import shlex
 import sys
 import tempfile
 import traceback
 import types
+from dataclasses import dataclass
 
-__all__ = ["blocks"]
+__all__ = ["Block", "blocks"]
 
 
-def blocks(page: pathlib.Path) -> dict[int, str]:
-    """The Python blocks of a page, by the line that they begin on."""
+@dataclass(frozen=True)
+class Block:
+    """One block of a page.
+
+    Attributes:
+        kind: "python" or "console".
+        code: What runs.
+        output: What it prints; None where that is not said.
+    """
+
+    kind: str
+    code: str
+    output: str | None = None
+
+
+_FENCED = re.compile(
+    r'^```(?P<kind>python|console)\n(?P<code>.*?)^```$(?:\n+```text title="Output"\n(?P<output>.*?)^```$)?',
+    re.MULTILINE | re.DOTALL,
+)
+_FILE = re.compile(r"^```(?:cpp|python)\n(?://|#) (\w+\.(?:cpp|py))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: pathlib.Path) -> dict[int, Block]:
+    """The blocks of a page that run, by the line that they begin on."""
     text = page.read_text()
-    found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return {text.count("\n", 0, match.start(1)) + 1: match.group(1) for match in found}
+    found = {}
+    for match in _FENCED.finditer(text):
+        block = Block(match["kind"], match["code"], match["output"])
+        if not re.match(r"# \w+\.py\n", block.code):
+            found[text.count("\n", 0, match.start("code")) + 1] = block
+    return found
+
+
+def first_block(found: dict[int, Block]) -> int:
+    """The line of the page's first Python block, which runs before every other one."""
+    return min(line for line, block in found.items() if block.kind == "python")
 
 
 def write_sources(page: pathlib.Path) -> None:
-    """Writes the page's C++ files."""
-    for name, code in re.findall(r"^```cpp\n// (\w+\.cpp)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
-        pathlib.Path(name).write_text(code)
+    """Writes the page's files."""
+    for name, code in _FILE.findall(page.read_text()):
+        # With its first line, so that the line numbers are those of the page's block.
+        pathlib.Path(name).write_text(("# " if name.endswith(".py") else "// ") + f"{name}\n{code}")
 
 
 def main(page: pathlib.Path) -> None:
     write_sources(page)
+    sys.path.insert(0, os.getcwd())
     found = blocks(page)
-    first = min(found)
+    first = first_block(found)
     # A module that Python knows: onnxscript looks a function's globals up there.
     module = sys.modules["page"] = types.ModuleType("page")
     space = module.__dict__
     # torch is imported here, once; what a block registers ends with its process.
     _run(page, first, found[first], space)
-    print(json.dumps({line: _run_apart(page, line, code, space) for line, code in found.items() if line != first}))
+    print(json.dumps({line: _run_apart(page, line, block, space) for line, block in found.items() if line != first}))
 
 
-def _run_apart(page: pathlib.Path, line: int, code: str, space: dict) -> str | None:
-    with tempfile.TemporaryFile("w+") as said:
+def _run_apart(page: pathlib.Path, line: int, block: Block, space: dict) -> str | None:
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as printed:
+        sys.stdout.flush()
         child = os.fork()
         if child == 0:
             status = 0
             try:
-                os.dup2(2, 1)
-                _run(page, line, code, space)
+                os.dup2(printed.fileno(), 1)
+                _run(page, line, block, space)
+                sys.stdout.flush()
             except BaseException:
                 traceback.print_exc(file=said)
                 said.flush()
@@ -59,12 +104,44 @@ def _run_apart(page: pathlib.Path, line: int, code: str, space: dict) -> str | N
             os._exit(status)
         _, status = os.waitpid(child, 0)
         said.seek(0)
-        return None if status == 0 else said.read() or f"ended with status {status}"
+        if status:
+            return said.read() or f"ended with status {status}"
+        printed.seek(0)
+        return _difference(page, line, block, printed.read())
 
 
-def _run(page: pathlib.Path, line: int, code: str, space: dict) -> None:
+def _run(page: pathlib.Path, line: int, block: Block, space: dict) -> None:
+    if block.kind == "console":
+        _run_commands(block.code)
+        return
     # With the lines above it left empty, an error names the page's own line.
-    exec(compile("\n" * (line - 1) + code, str(page), "exec"), space)
+    exec(compile("\n" * (line - 1) + block.code, str(page), "exec"), space)
+
+
+def _run_commands(code: str) -> None:
+    from opbridge.cli import main as opbridge
+
+    for line in code.splitlines():
+        if line.startswith("$ "):
+            print(line, flush=True)
+            program, *arguments = shlex.split(line.removeprefix("$ "), comments=True)
+            assert program == "opbridge", f"only commands of opbridge run here, not: {line}"
+            opbridge(arguments)
+            sys.stdout.flush()
+
+
+def _difference(page: pathlib.Path, line: int, block: Block, printed: str) -> str | None:
+    """How what was printed differs from what the page says, or None."""
+    expected = block.code if block.kind == "console" else block.output
+    if expected is None:
+        return None
+    expected, printed = (
+        "".join(f"{each.rstrip()}\n" for each in text.strip().splitlines()) for text in (expected, printed)
+    )
+    if doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS):
+        return None
+    changes = difflib.unified_diff(expected.splitlines(), printed.splitlines(), "the page", "printed", lineterm="")
+    return "\n".join([f'"{page}", line {line}: it prints something else.', *changes])
 
 
 if __name__ == "__main__":
