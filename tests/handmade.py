@@ -9,7 +9,6 @@ import onnx.parser
 import onnx_ir as ir
 
 from opbridge.base.torch_private import torch_operators
-from opbridge.capture.functionalize import functionalize
 
 
 def onnx_model(graph: str, capture: Any = None, nodes: Mapping[str, str] | None = None, opset: int = 20) -> ir.Model:
@@ -24,8 +23,8 @@ def onnx_model(graph: str, capture: Any = None, nodes: Mapping[str, str] | None 
     model = ir.from_proto(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": {opset}]> g {graph}'))
     operators = {}
     if capture is not None:
-        program, _ = functionalize(capture.exported_program)
-        operators = {node.name: torch_operators.operator_name(node.target) for node in program.graph.nodes}
+        nodes_captured = capture.functional.program.graph.nodes
+        operators = {node.name: torch_operators.operator_name(node.target) for node in nodes_captured}
     for node in model.graph:
         node.name = f"node_{node.outputs[0].name}"
         named = [(nodes[str(value.name)], str(value.name)) for value in node.outputs if value.name in (nodes or {})]

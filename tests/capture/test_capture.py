@@ -292,7 +292,8 @@ def test_python_numbers_among_the_inputs_are_told():
 
 def test_training_mode_is_told_where_it_matters():
     model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout())
-    (note,) = capture(model, X).notes
+    note, updates = capture(model, X).notes
+    assert "updates 0.num_batches_tracked; an ONNX model keeps no state" in updates
     assert "in training mode, and aten::batch_norm, aten::dropout act as in training; call model.eval()" in note
     assert capture(model.eval(), X).notes == ()
     assert capture(nn.ReLU().train(), X).notes == ()

@@ -17,7 +17,7 @@ def _functionalized(function, *args):
             return function(*given)
 
     program = torch.export.export(Model(), args)
-    return program, *functionalize(program)
+    return program, functionalize(program)
 
 
 def _write_through_a_view(x):
@@ -93,15 +93,15 @@ def test_writes_give_what_pytorch_gives(function):
 
 
 def test_in_place_without_views_needs_no_rewriting():
-    program, functional, flow = _functionalized(_chain_in_place, torch.randn(3))
-    assert functional is program
-    assert len(flow.rebinds) == 3
+    program, functional = _functionalized(_chain_in_place, torch.randn(3))
+    assert functional.program is program
+    assert len(functional.rebinds) == 3
 
 
 def test_a_write_through_a_view_is_rewritten():
-    program, functional, flow = _functionalized(_write_through_a_view, torch.randn(3, 3))
-    assert functional is not program
-    assert not flow.rebinds
+    program, functional = _functionalized(_write_through_a_view, torch.randn(3, 3))
+    assert functional.program is not program
+    assert not functional.rebinds
 
 
 def test_constants_written_to_are_evaluated():
@@ -111,9 +111,9 @@ def test_constants_written_to_are_evaluated():
             mask[part, 1] = 7
         return x + mask
 
-    program, functional, flow = _functionalized(masked, torch.randn(4, 4))
-    assert functional is program, "writes to constants happen at export and need no rewriting"
-    varying = [node for node in program.graph.nodes if node.op == "call_function" and node not in flow.constant]
+    program, functional = _functionalized(masked, torch.randn(4, 4))
+    assert functional.program is program, "writes to constants happen at export and need no rewriting"
+    varying = [node for node in program.graph.nodes if node.op == "call_function" and node not in functional.constant]
     assert [str(node.target) for node in varying] == ["aten.add.Tensor"]
     assert len(assert_matches(masked, torch.randn(4, 4)).model.graph) == 1
 
@@ -129,8 +129,8 @@ def test_a_constant_that_an_input_is_written_into_is_none():
 
 
 def test_random_numbers_are_no_constants():
-    program, _, flow = _functionalized(lambda x: x + torch.rand(3), torch.randn(3))
-    assert not flow.constant & {node for node in program.graph.nodes if "rand" in node.name}
+    program, functional = _functionalized(lambda x: x + torch.rand(3), torch.randn(3))
+    assert not functional.constant & {node for node in program.graph.nodes if "rand" in node.name}
 
 
 def test_buffers_are_left_as_they_are():

@@ -9,7 +9,6 @@ import torch
 from handmade import onnx_model
 
 from opbridge.capture import Capture, capture
-from opbridge.capture.functionalize import functionalize
 from opbridge.verification import intermediate
 from opbridge.verification.first_difference import Search, first_difference
 
@@ -153,7 +152,7 @@ def test_a_write_through_a_view_is_compared_in_its_functional_form(wrong: str, e
         y = Cos(w)
     }}""".replace("int64[1] c0", "int64[1] one_axis = {1}, int64[1] c0")
     nodes = {"m": "mul", "y": "cos"}
-    program, _ = functionalize(taken.exported_program)
+    program = taken.functional.program
     for node in program.graph.nodes:
         kind = str(node.target)
         if kind.startswith("aten.add"):
@@ -280,12 +279,12 @@ def test_large_values_are_fetched_in_stretches(net: Capture, monkeypatch: pytest
 
 def test_a_model_too_large_for_one_file_goes_through_a_folder(net: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     from opbridge.errors import SaveError
-    from opbridge.save import writer
+    from opbridge.onnx import serialize
 
     def refuse(model: Any) -> bytes:
         raise SaveError("too large")
 
-    monkeypatch.setattr(writer, "to_bytes", refuse)
+    monkeypatch.setattr(serialize, "to_bytes", refuse)
     found = search(NET_GRAPH.format("Gelu", "Add", "ReduceSum"), net, NET)
     assert found.difference is not None and found.difference.node == "mul"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Source", "innermost", "of_function", "raised_at"]
+__all__ = ["PACKAGE_FOLDER", "Source", "innermost", "of_function", "raised_at"]
 
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]*)'
@@ -63,12 +63,13 @@ def _torch_folder() -> str:
     return os.path.join(os.path.dirname(torch.__file__), "") if torch is not None and torch.__file__ else "\0"
 
 
-_OWN_FOLDER = os.path.join(os.path.dirname(__file__), "")
+PACKAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+"""Where opbridge's own files lie."""
 
 
 @functools.cache
 def _is_users(file: str) -> bool:
-    return not file.startswith((_torch_folder(), _OWN_FOLDER, "<"))
+    return not file.startswith((_torch_folder(), PACKAGE_FOLDER, "<"))
 
 
 @functools.lru_cache(maxsize=65536)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from opbridge.base.sources import innermost
+from opbridge.base.sources import PACKAGE_FOLDER, innermost
 from opbridge.errors import UsageError
 
 __all__ = ["Subject", "attribute", "load"]
@@ -216,7 +216,7 @@ def _explain(what: str, error: BaseException) -> str:
 
 def _where(trace: TracebackType | None) -> str:
     """The last line in a traceback that is the user's own code, or else of an installed package."""
-    here = str(Path(__file__).parent)
+    here = PACKAGE_FOLDER
     library = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
     installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     frames = [

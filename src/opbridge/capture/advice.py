@@ -316,7 +316,10 @@ def _is_model(file: str) -> bool:
     return _is_library(file) or not file.startswith(_STANDARD)
 
 
-_FOREIGN = tuple(os.path.join(os.path.dirname(path), "") for path in (torch.__file__, numpy.__file__, sources.__file__))
+_FOREIGN = (
+    *(os.path.join(os.path.dirname(package.__file__ or ""), "") for package in (torch, numpy)),
+    sources.PACKAGE_FOLDER,
+)
 _STANDARD = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")})
 
 

@@ -1,9 +1,9 @@
-"""In-place operators and views become values; what depends on no input is told apart.
+"""Functionalisation: in-place operators and views become values, and constants are told from the rest.
 
-torch.export leaves writes in the graph. Most are harmless: `relu_(x)` gives a new value, and whoever reads `x` later
-means that value. Which nodes those are is all that translation has to know (`Dataflow.rebinds`). Only where a write
-goes through a view whose base, or another view of it, is read later does the graph have to be rewritten; torch's own
-functionalisation does that (`run_decompositions` with nothing to decompose).
+torch.export leaves writes in the graph. Most are harmless: `relu_(x)` gives a new value, and every later reader of `x`
+means that value. Which nodes these are is all that translation has to know (`FunctionalProgram.rebinds`). Only where a
+write goes through a view whose base, or another view of it, is read later, the graph is rewritten, by torch's own
+functionalisation (`run_decompositions` with an empty table).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opbridge.errors import CaptureError
 from opbridge.graph.interface import lifted_tensors
 from opbridge.graph.values import tensors_in
 
-__all__ = ["Dataflow", "functionalize", "written_placeholders"]
+__all__ = ["FunctionalProgram", "functionalize"]
 
 _BY_METADATA = frozenset(
     {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "new_empty", "empty_like"}
@@ -35,34 +35,49 @@ _LARGEST_GROWTH = 1 << 20
 
 
 @dataclass
-class Dataflow:
-    """What is known of a graph's values before anything is translated.
+class FunctionalProgram:
+    """A captured graph whose nodes are values: what is planned, translated and searched for a difference.
 
     Attributes:
-        constant: Nodes whose value depends on no input of the model, and is computed at export.
-        rebinds: For a node that writes in place: the earlier nodes that stand for the written tensor, and mean the
-            node's own value from there on.
+        program: The graph. In-place operators are left in it where `rebinds` says all that they do.
+        constant: The nodes whose value depends on no input of the model, and is computed at export.
+        rebinds: For a node that writes in place: the earlier nodes that stand for the written tensor. From that node
+            on, they mean the node's own value.
     """
 
+    program: ExportedProgram
     constant: set[Node] = field(default_factory=set)
     rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
 
+    def state_notes(self) -> Iterator[str]:
+        """What the model writes that an ONNX model cannot: it keeps no state between runs."""
+        lifted = lifted_tensors(self.program)
+        mutated = sorted({*self.program.graph_signature.buffers_to_mutate.values()})
+        for name in _written_placeholders(self.program.graph):
+            if name in lifted:
+                mutated.append(lifted[name][0])
+            else:
+                yield f"the model writes to its input '{name}'; the ONNX model leaves its inputs as they are"
+        if mutated:
+            names = ", ".join(dict.fromkeys(mutated))
+            yield f"the model updates {names}; an ONNX model keeps no state between runs, so the updates are left out"
 
-def functionalize(program: ExportedProgram, whole: frozenset[str] = frozenset()) -> tuple[ExportedProgram, Dataflow]:
-    """The program to translate and what is known of its values.
 
-    The program is the one given, unless a write through a view or inside a region, or autocast, has to be rewritten.
+def functionalize(program: ExportedProgram, whole: frozenset[str] = frozenset()) -> FunctionalProgram:
+    """Makes a captured program functional.
+
+    The graph is the one given, unless a write through a view or inside a region, or autocast, has to be rewritten.
 
     Args:
-        program: The capture.
+        program: What torch.export gave.
         whole: The operators that the capture kept whole.
 
     Raises:
         CaptureError: a write that torch's own functionalisation does not remove, or only with an operator that is to
             stay whole.
     """
-    flow = _analyse(program.graph_module, lifted_tensors(program))
-    if flow is None:
+    functional = _analyse(program)
+    if functional is None:
         with fake_implementations.shapes_of_their_own(), shapes_as_in(program.graph_module, whole):
             rewritten = torch_tracing.without_writes(program)
         lost = (_called(program) - _called(rewritten)) & whole
@@ -71,14 +86,13 @@ def functionalize(program: ExportedProgram, whole: frozenset[str] = frozenset())
                 f"torch's functionalisation takes apart {', '.join(sorted(lost))}, which reads memory. Write the "
                 "in-place operators on views, or inside torch.cond and its like, out of place."
             )
-        program = rewritten
-        flow = _analyse(program.graph_module, lifted_tensors(program))
-        if flow is None:
+        functional = _analyse(rewritten)
+        if functional is None:
             raise CaptureError(
                 "The model writes in place in a way that torch's functionalisation leaves in the graph. Write the "
                 "in-place operators on views, or inside torch.cond and its like, out of place."
             )
-    return program, flow
+    return functional
 
 
 def _called(program: ExportedProgram) -> set[str]:
@@ -89,7 +103,7 @@ def _called(program: ExportedProgram) -> set[str]:
     }
 
 
-def written_placeholders(graph: Graph) -> list[str]:
+def _written_placeholders(graph: Graph) -> list[str]:
     """The names of the inputs, parameters and buffers that a graph writes to, directly or through a view."""
     targets = (target for node in graph.nodes if node.op == "call_function" for target in _written(node))
     written = {key for target in targets for key in _keys(target)}
@@ -139,8 +153,9 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _analyse(module: GraphModule, lifted: dict[str, tuple[str, torch.Tensor]]) -> Dataflow | None:
-    """What is known of the values, or None where the graph has to be rewritten first."""
+def _analyse(program: ExportedProgram) -> FunctionalProgram | None:
+    """The program with what is known of its values, or None where the graph has to be rewritten first."""
+    module = program.graph_module
     nodes = list(module.graph.nodes)
     if any("autocast" in str(node.target) for node in nodes if node.op == "call_function"):
         return None
@@ -153,10 +168,11 @@ def _analyse(module: GraphModule, lifted: dict[str, tuple[str, torch.Tensor]]) -
         for key in keys[node]:
             sharing[key].append(node)
     writes = {node: written for node in nodes if node.op == "call_function" and (written := _written(node))}
-    flow = Dataflow(constant=_constants(nodes, keys, sharing, writes, lifted))
+    constant = _constants(nodes, keys, sharing, writes, lifted_tensors(program))
+    functional = FunctionalProgram(program, constant)
     order = {node: position for position, node in enumerate(nodes)}
     for node, written in writes.items():
-        if node in flow.constant:
+        if node in constant:
             continue
         rebound: list[Node] = []
         for target in written:
@@ -167,8 +183,8 @@ def _analyse(module: GraphModule, lifted: dict[str, tuple[str, torch.Tensor]]) -
                     rebound.append(other)
                 elif any(order[user] > order[node] for user in other.users):
                     return None
-        flow.rebinds[node] = tuple(dict.fromkeys(rebound))
-    return flow
+        functional.rebinds[node] = tuple(dict.fromkeys(rebound))
+    return functional
 
 
 def _constants(

@@ -29,6 +29,7 @@ from opbridge.capture.advice import (
 )
 from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.dynamic_shapes import Shapes, resolve
+from opbridge.capture.functionalize import FunctionalProgram, functionalize
 from opbridge.capture.model_inputs import (
     Watch,
     as_module,
@@ -59,6 +60,7 @@ class Capture:
     Attributes:
         exported_program: As torch.export gave it: not functional, in the training form. Its ranges leave out sizes that
             it does not cover.
+        functional: The same graph with in-place operators as values: what is planned, translated and verified.
         model: The user's module (without what torch.compile put around it) or function, for comparison; None where an
             ExportedProgram was given.
         args: The positional example inputs.
@@ -75,6 +77,7 @@ class Capture:
     """
 
     exported_program: ExportedProgram
+    functional: FunctionalProgram
     model: Callable[..., Any] | None
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -118,8 +121,8 @@ def capture(
             and rarely helps.
 
     Raises:
-        CaptureError: The model cannot be captured; the message names its line and what to write instead, and torch's
-            error is the cause.
+        CaptureError: The model cannot be captured, or not as a functional graph; the message names its line and what
+            to write instead, and torch's error is the cause.
         UsageError: A model, inputs or dynamic shapes of a wrong kind, or a model that fails on these inputs by itself.
     """
     start = time.perf_counter()
@@ -127,8 +130,9 @@ def capture(
     if isinstance(model, ExportedProgram):
         args, kwargs = inputs_of_program(model, args, kwargs, dynamic_shapes)
         leaves = pytree.tree_leaves((args, kwargs))
-        names, notes = dim_names(model, leaves, {}), [*frozen_inputs(model, leaves)]
-        return Capture(model, None, args, kwargs, "given", names, tuple(notes), time.perf_counter() - start)
+        functional = functionalize(model)
+        names, said = dim_names(model, leaves, {}), (*frozen_inputs(model, leaves), *functional.state_notes())
+        return Capture(model, functional, None, args, kwargs, "given", names, said, time.perf_counter() - start)
     if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
         args, kwargs = distinct(args, kwargs)
     module = as_module(model, args, kwargs)
@@ -142,12 +146,16 @@ def capture(
     notes = [*run.notes, *frozen_inputs(program, leaves), *training_notes(module, program), *run.size_notes(program)]
     notes += [*run.functions.notes(), *run.operators.notes()]
     run.check_others(program)
+    functional = functionalize(program, run.operators.names)
+    notes += functional.state_notes()
     names = dim_names(program, leaves, run.shapes.axes)
     reference = module if isinstance(model, torch.nn.Module) else model
     seconds = time.perf_counter() - start
     calls, read = tuple(run.functions.calls), tuple(sorted(run.functions.read_inputs))
     whole = run.operators.names
-    return Capture(program, reference, args, kwargs, run.strategy, names, tuple(notes), seconds, calls, read, whole)
+    return Capture(
+        program, functional, reference, args, kwargs, run.strategy, names, tuple(notes), seconds, calls, read, whole
+    )
 
 
 class _Run:

@@ -13,7 +13,6 @@ from torch.fx import GraphModule, Node
 from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
 from opbridge.base.sources import Source, innermost
 from opbridge.base.wording import listed
-from opbridge.capture.functionalize import Dataflow
 from opbridge.graph.operators import calls_in, operator_of
 from opbridge.nodes import operator_nodes
 from opbridge.translations.registry import Translation
@@ -106,6 +105,9 @@ class Plan:
         kernels: What the model calls that the runtime has no kernel for by itself, as "domain::name"; known after
             translation.
         unverified: Why the model cannot be run here; "" where it can.
+        allow: The routes permitted.
+        steps: What becomes of each node of the captured graph, and of the graphs inside it.
+        occurrences: The nodes that call each operator.
     """
 
     rows: list[PlanRow]
@@ -117,8 +119,6 @@ class Plan:
     allow: tuple[str, ...] = ALLOWED_BY_DEFAULT
     steps: dict[Node, Step] = field(default_factory=dict, repr=False)
     occurrences: dict[str, list[Node]] = field(default_factory=dict, repr=False)
-    program: Any = field(default=None, repr=False)
-    flow: Dataflow | None = field(default=None, repr=False)
 
     @property
     def missing(self) -> list[PlanRow]:

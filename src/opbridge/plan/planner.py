@@ -12,12 +12,10 @@ from torch.fx import GraphModule, Node
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
 from opbridge.base.torch_private import torch_operators
-from opbridge.capture.functionalize import functionalize, written_placeholders
 from opbridge.errors import UsageError
 from opbridge.graph import control_flow
 from opbridge.graph.decompose import decompose
 from opbridge.graph.function_calls import call_of
-from opbridge.graph.interface import lifted_tensors
 from opbridge.graph.operators import calls_in, functional_name, operator_of
 from opbridge.graph.promotion import computation_dtype
 from opbridge.graph.values import is_complex
@@ -58,11 +56,10 @@ def make_plan(
     for route in (*allow, *(routes or {}).values()):
         if route not in ROUTES:
             raise UsageError(f"There is no route '{route}'; the routes are {', '.join(ROUTES)}.")
-    program, flow = functionalize(capture.exported_program, capture.whole)
+    functional = capture.functional
     planner = _Planner(registry, opset, tuple(allow), dict(routes or {}), capture.whole)
-    lifted = lifted_tensors(program)
-    planner.walk(program.graph_module, flow.constant)
-    notes = (*capture.notes, *_state_notes(program, lifted, planner.occurrences), *planner.pin_notes())
+    planner.walk(functional.program.graph_module, functional.constant)
+    notes = (*capture.notes, *planner.pin_notes())
     return Plan(
         planner.rows(),
         opset,
@@ -71,8 +68,6 @@ def make_plan(
         allow=tuple(allow),
         steps=planner.steps,
         occurrences=planner.occurrences,
-        program=program,
-        flow=flow,
     )
 
 
@@ -232,16 +227,3 @@ def _has_complex(node: Node) -> bool:
     converted = computation_dtype(node)
     makes = not any(isinstance(argument.meta.get("val"), torch.Tensor) for argument in node.all_input_nodes)
     return makes or (converted is not None and converted.is_complex)
-
-
-def _state_notes(program: Any, lifted: Any, occurrences: Mapping[str, list[Node]]) -> Iterator[str]:
-    """What the model does that an ONNX model cannot: it keeps no state between runs."""
-    mutated = sorted({*program.graph_signature.buffers_to_mutate.values()})
-    for name in written_placeholders(program.graph):
-        if name in lifted:
-            mutated.append(lifted[name][0])
-        else:
-            yield f"the model writes to its input '{name}'; the ONNX model leaves its inputs as they are"
-    if mutated:
-        names = ", ".join(dict.fromkeys(mutated))
-        yield f"the model updates {names}; an ONNX model keeps no state between runs, so the updates are left out"

@@ -19,12 +19,13 @@ from typing import Any
 import torch
 
 from opbridge.base.sources import Source, innermost
+from opbridge.base.torch_private import torchscript
 
 __all__ = ["Frozen", "collecting"]
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _ONNX = os.path.join(_TORCH, "onnx", "")
-_BEGINS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_torchscript.py")
+_BEGINS = torchscript.__file__
 """The file whose frame stands just outside of the model's."""
 
 # What torch says, and what it means. The first one that is found is taken.

@@ -89,7 +89,7 @@ def translate(
     Raises:
         UsageError: more names than inputs or outputs, or a name given twice.
     """
-    translator = _Translator(plan, capture.dim_names)
+    translator = _Translator(plan, capture)
     built = translator.run(input_names, output_names, dict(custom_opsets or {}))
     if capture.read_inputs:
         names = [translator.leaves[index].name for index in capture.read_inputs if index in translator.leaves]
@@ -98,9 +98,11 @@ def translate(
 
 
 class _Translator:
-    def __init__(self, plan: Plan, dim_names: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, capture: Capture) -> None:
         self.plan = plan
-        self.program = plan.program
+        self.program = capture.functional.program
+        self.rebinds = capture.functional.rebinds
+        dim_names = capture.dim_names
         self.builder = Builder(plan.opset)
         self.values: dict[Node, Any] = {}
         self.failures: dict[Node, str] = {}
@@ -249,8 +251,7 @@ class _Translator:
             self.values[node] = self.stand_in(node)
         finally:
             self._depth -= 1
-        rebinds = self.plan.flow.rebinds.get(node, ()) if self.plan.flow is not None else ()
-        for written in rebinds:
+        for written in self.rebinds.get(node, ()):
             self.values[written] = self.values[node]
 
     def evaluated(self, node: Node) -> Any:

@@ -1,49 +1,17 @@
-"""`opbridge.verify`, for a file and for a program."""
+"""`opbridge.verify`, for a file and for a program. torch is imported when they are called."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import os
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-import onnx_ir as ir
-import torch
-from torch.export import ExportedProgram
-
-from opbridge.capture import Capture
-from opbridge.capture import capture as take_capture
-from opbridge.capture.model_inputs import register_containers
-from opbridge.errors import CaptureError, ModelFileError, UsageError
-from opbridge.plan.data import Plan
-from opbridge.runtimes.onnxruntime import session
-from opbridge.verification.report import Run, Verification
-from opbridge.verification.runtime_failure import locate_failure
-from opbridge.verification.verifier import Options, Verifier, runtime_label
+from opbridge.verification.report import Verification
 
 if TYPE_CHECKING:
-    import onnxruntime
+    from opbridge.verification.dispatch import Exported
 
-__all__ = ["Exported", "verify", "verify_program"]
-
-
-@runtime_checkable
-class Exported(Protocol):
-    """What a verification needs of an `opbridge.Program`, which is above it: a program holds its verification."""
-
-    model: ir.Model
-    plan: Plan
-    capture: Capture
-    path: Path | None
-
-    def session(self, **options: Any) -> onnxruntime.InferenceSession:
-        """A session of ONNX Runtime with the model."""
-
-    def aten_operators(self) -> tuple[str, ...]:
-        """The operators that the model hands to PyTorch."""
+__all__ = ["verify", "verify_program"]
 
 
 def verify(
@@ -92,10 +60,13 @@ def verify(
         UsageError: arguments of the wrong kind, inputs that do not fit the file, or on which the model itself raises.
         CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
     """
+    from opbridge.verification import dispatch
+    from opbridge.verification.verifier import Options
+
     options = Options(samples, seed, rtol, atol, (aten,) if isinstance(aten, str) else tuple(aten))
     if isinstance(path_or_program, (str, os.PathLike)):
-        return _verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
-    return _verify_program(path_or_program, model, args, kwargs, options)
+        return dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
+    return dispatch.verify_program(path_or_program, model, args, kwargs, options)
 
 
 def verify_program(program: Exported, **options: Any) -> Verification:
@@ -106,74 +77,3 @@ def verify_program(program: Exported, **options: Any) -> Verification:
         **options: `samples`, `seed`, `rtol`, `atol` and `aten` of `verify`.
     """
     return verify(program, **options)
-
-
-def _verify_file(
-    path: str | os.PathLike[str],
-    model: Any,
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    options: Options,
-) -> Verification:
-    """`opbridge.verify` for a file, of which only the file is known."""
-    start = time.perf_counter()
-    args, kwargs = _checked(model, args, kwargs)
-    name = os.fsdecode(path)
-    loaded = session(name, aten=options.aten, loaded=True)
-    capture = None
-    if dynamic_shapes is not None:
-        # A model that was traced may be one that torch.export cannot capture; the file knows its dimensions too.
-        with contextlib.suppress(CaptureError):
-            capture = take_capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-    return Verifier(name, loaded, lambda: ir.load(name), model, args, kwargs, capture, None, options).run(start)
-
-
-def _verify_program(
-    program: Exported, model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options
-) -> Verification:
-    """`opbridge.verify` for a program, which knows its model, its inputs and which of their dimensions may vary.
-
-    A program that ONNX Runtime refuses to load is a mismatch, and raises nothing.
-    """
-    if not isinstance(program, Exported):
-        raise UsageError(
-            f"opbridge.verify takes an ONNX file or a Program, not a {type(program).__name__}. Give the path of the "
-            "file, or what opbridge.export returned."
-        )
-    start = time.perf_counter()
-    capture = program.capture
-    if model is None:
-        model = capture.model if capture.model is not None else capture.exported_program
-    if args is None and kwargs is None:
-        args, kwargs = capture.args, capture.kwargs
-    args, kwargs = _checked(model, args, kwargs)
-    name = str(program.path) if program.path is not None else "the exported model"
-    try:
-        options = dataclasses.replace(options, aten=(*options.aten, *program.aten_operators()))
-        loaded = program.session(aten=options.aten)
-    except ModelFileError as error:
-        run = Run("example", "loading", failure=locate_failure(str(error), program.model))
-        return Verification(name, runtime_label(), (run,), seconds=time.perf_counter() - start)
-    graph = None if program.plan.flow is None else (program.plan.program, program.plan.flow)
-    return Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, graph, options).run(start)
-
-
-def _checked(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The example inputs in their usual form."""
-    if not callable(model) and not isinstance(model, ExportedProgram):
-        raise UsageError(
-            "opbridge.verify compares with a torch.nn.Module, a function or an ExportedProgram, not with a "
-            f"{type(model).__name__}. Give the model that the file was exported from."
-        )
-    if isinstance(args, torch.Tensor):
-        args = (args,)
-    if args is not None and not isinstance(args, (tuple, list)):
-        raise UsageError(
-            f"The example inputs are a tuple, or one tensor, not a {type(args).__name__}. Write opbridge.verify(path, "
-            "model, (x, y)); inputs passed by name go into kwargs=."
-        )
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise UsageError(f"kwargs= is a dict of inputs passed by name, not a {type(kwargs).__name__}.")
-    register_containers((args, kwargs))
-    return tuple(args or ()), dict(kwargs or {})

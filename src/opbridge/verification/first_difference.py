@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.dtypes import onnx_dtype
 from opbridge.base.sources import innermost
 from opbridge.base.wording import listed
-from opbridge.capture.functionalize import Dataflow, functionalize
+from opbridge.capture.functionalize import FunctionalProgram
 from opbridge.graph.interface import is_frozen, lifted_tensors, user_outputs
 from opbridge.graph.operators import operator_of
 from opbridge.graph.precision import coarsest
@@ -107,7 +107,7 @@ def first_difference(
     kwargs: Mapping[str, Any],
     *,
     outputs: Mapping[int, torch.Tensor] | None = None,
-    graph: tuple[ExportedProgram, Dataflow] | None = None,
+    check_weights: bool = True,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Search:
@@ -127,22 +127,23 @@ def first_difference(
         args: The positional inputs on which the two differ.
         kwargs: The keyword inputs.
         outputs: The graph's outputs that differ, by number, as PyTorch gives them; None: all of them are of interest.
-        graph: The program that was translated and what is known of its values, where they are at hand.
+        check_weights: Whether the weights of the model may be others than the capture's.
         rtol: As for `compare`.
         atol: As for `compare`.
     """
-    program, flow = graph or functionalize(capture.exported_program, capture.whole)
+    functional = capture.functional
+    program = functional.program
     leaves = pytree.tree_leaves((args, dict(kwargs)))
     try:
         values = counterparts(model.graph, program)
         feeds = feeds_of(model, program, leaves)
-        if graph is None and (others := _other_weights(model, program)):
+        if check_weights and (others := _other_weights(model, program)):
             return Search(None, 0, f"weights of the file are not the model's: {listed(others, 5)}")
         runtime = RuntimeValues(model, feeds, order_of(program, values, capture, leaves))
         if outputs and _agrees(runtime, model, outputs, rtol, atol):
             reason = "with ONNX Runtime's graph optimisations off the outputs agree, so one of these changes the result"
             return Search(None, 0, f"{reason} (SessionOptions.graph_optimization_level)")
-        return _Walk(program, flow, runtime, values, outputs, rtol, atol).run(leaves)
+        return _Walk(functional, runtime, values, outputs, rtol, atol).run(leaves)
     except Unusable as error:
         return Search(None, 0, str(error))
 
@@ -181,17 +182,17 @@ class _Walk:
 
     def __init__(
         self,
-        program: ExportedProgram,
-        flow: Dataflow,
+        functional: FunctionalProgram,
         runtime: RuntimeValues,
         counterparts: Mapping[str, ir.Value],
         outputs: Mapping[int, torch.Tensor] | None,
         rtol: float | None,
         atol: float | None,
     ) -> None:
-        self._program, self._flow, self._runtime, self._counterparts = program, flow, runtime, counterparts
+        self._program, self._functional = functional.program, functional
+        self._runtime, self._counterparts = runtime, counterparts
         self._rtol, self._atol = rtol, atol
-        self._relevant = _dependencies(program, flow, outputs)
+        self._relevant = _dependencies(functional, outputs)
         self._values: dict[Node, Any] = {}
         # For a node without a counterpart: the operators, itself included, that made its value unchecked.
         self._unchecked: dict[Node, tuple[str, ...]] = {}
@@ -234,7 +235,7 @@ class _Walk:
         """Computes one node, compares it, and hands the runtime's value on."""
         clones: dict[Node, torch.Tensor] = {}
         # What depends on no input is computed as it stands, writes included: nobody else has a part of it.
-        is_writing = node not in self._flow.constant and _is_writing(node)
+        is_writing = node not in self._functional.constant and _is_writing(node)
 
         def given(argument: Node) -> Any:
             value = self._values[argument]
@@ -271,11 +272,11 @@ class _Walk:
                     self._nearest = difference
             adopted.append(_adopted(value, actual) if comparison.reason is None else value)
         self._values[node] = adopted if isinstance(result, (list, tuple)) else adopted[0]
-        if not is_whole and node not in self._flow.constant:
+        if not is_whole and node not in self._functional.constant:
             self._unchecked[node] = before if _is_access(node) else (*before, _operator(node))
             if random or unusable:
                 self._unusable.add(node)
-        for written in self._flow.rebinds.get(node, ()):
+        for written in self._functional.rebinds.get(node, ()):
             value = self._values[node]
             self._values[written] = value if isinstance(value, torch.Tensor) else clones.get(written, value)
             self._unchecked[written] = self._unchecked.get(node, ())
@@ -331,15 +332,16 @@ class _Walk:
         )
 
 
-def _dependencies(program: ExportedProgram, flow: Dataflow, outputs: Mapping[int, Any] | None) -> set[Node]:
+def _dependencies(functional: FunctionalProgram, outputs: Mapping[int, Any] | None) -> set[Node]:
     """The nodes that the outputs of interest depend on; what is read after a write depends on the write."""
+    program = functional.program
     latest: dict[Node, Node] = {}
     parents: dict[Node, list[Node]] = {}
     by_name: dict[str, Node] = {}
     for node in program.graph.nodes:
         by_name[node.name] = node
         parents[node] = [latest.get(argument, argument) for argument in node.all_input_nodes]
-        for written in flow.rebinds.get(node, ()):
+        for written in functional.rebinds.get(node, ()):
             latest[written] = node
     results = [by_name[spec.arg.name] for spec in user_outputs(program) if not is_frozen(spec)]
     chosen = results if outputs is None else [results[position] for position in outputs if position < len(results)]

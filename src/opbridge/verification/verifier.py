@@ -79,10 +79,10 @@ class _Mismatch:
 
 
 class Verifier:
-    """One verification on its way.
+    """One verification while it runs.
 
-    `capture` is there where it is known which dimensions may vary, `graph` where the graph that was translated is at
-    hand.
+    `capture` is given where it is known which dimensions may vary; `own_weights` says that the weights in the file are
+    those of the capture.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class Verifier:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         capture: Capture | None,
-        graph: Any,
+        own_weights: bool,
         options: Options,
     ) -> None:
         self._name, self._session, self._load = name, loaded, load
         self._model, self._eager = model, Eager(model)
-        self._capture, self._graph, self._options = capture, graph, options
+        self._capture, self._own_weights, self._options = capture, own_weights, options
         if capture is not None and set(capture.kwargs) == set(kwargs):
             kwargs = {key: kwargs[key] for key in capture.kwargs}  # the order of the graph's inputs
         self._args, self._kwargs = args, kwargs
@@ -412,7 +412,7 @@ class Verifier:
             mismatch.args,
             mismatch.kwargs,
             outputs=wrong,
-            graph=self._graph,
+            check_weights=not self._own_weights,
             rtol=self._options.rtol,
             atol=self._options.atol,
         )
