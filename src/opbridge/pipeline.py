@@ -1,8 +1,14 @@
-"""`check` and `export`: the steps, one after the other.
+"""`check` and `export`: the stages, one after the other.
 
-    capture -> plan -> translate -> save -> verify
+    capture     model, example inputs     -> Capture      a functional graph, each operator with its source line
+    plan        Capture, registry         -> Plan         a route for every operator, or a reason and a remedy
+    translate   Capture, Plan             -> ir.Model     and the Plan as it turned out: what fails is tried by its next
+      and fit   ir.Model, Plan, Target                    route, until nothing changes (`opbridge.translate.reroute`)
+    save        Program                   -> files        whole or not at all
+    verify      Program                   -> Verification
 
-Each step's input and output is a value; nothing reaches back into an earlier step.
+Each stage's input and output is a value that can be printed; nothing reaches back into an earlier stage. With
+`capture="trace"`, the first three are one (`opbridge.trace`).
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.version import __version__
 from opbridge.capture.model_inputs import as_module, example_inputs
-from opbridge.errors import MissingOperators, SaveError, UsageError, VerificationError
+from opbridge.errors import MissingOperators, SaveError, TranslationFault, UsageError, VerificationError
 from opbridge.fit.targets import Target, find_target
 from opbridge.plan.data import Plan
 from opbridge.program import Program
@@ -161,6 +167,7 @@ def export(
     Raises:
         CaptureError: the model cannot be captured.
         MissingOperators: operators without a route, all of them, with the plan.
+        TranslationFault: translations of opbridge's own that failed unexpectedly, all of them, with the plan.
         SaveError: the file cannot be written; what stood there before still does.
         VerificationError: the model does not give what PyTorch gives. The file is left for inspection.
         UsageError: arguments that cannot be used.
@@ -198,6 +205,8 @@ def export(
         stage.detail(plan.summary())
     with _timed("translate", told, timings) as stage:
         built, plan = taken.build(plan)
+        if plan.faults:
+            raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
         stage.detail(f"{len(built.graph)} ONNX nodes, {len(built.graph.initializers)} constants")

@@ -133,7 +133,7 @@ def comparison(found: Sequence[Results]) -> str:
         share = f" ({100 * count('pass') / tried:.1f} %)" if tried else ""
         cells = [
             f"{count('pass')} of {tried}{share}",
-            count("refused", "export error"),
+            count("refused", "export error", "fault"),
             count("wrong"),
             count("load error", "run error"),
             count("crash", "timeout", "sweep error"),

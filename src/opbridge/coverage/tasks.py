@@ -21,6 +21,7 @@ OUTCOMES = (
     "timeout",
     "sweep error",
     "export error",
+    "fault",
     "load error",
     "run error",
     "refused",
