@@ -20,7 +20,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
     [
         pytest.param(page, line, id=f"{page.stem}-{line}")
         for page in RUN
-        for line in sorted(docs_blocks.blocks(page))[1:]
+        for line in sorted(docs_blocks.blocks(page))
+        if line != docs_blocks.first_block(page)
     ],
 )
 def test_block_runs(page, line, tmp_path):
@@ -36,6 +37,19 @@ def test_a_block_that_fails_is_seen(tmp_path):
     failed = run_script(docs_blocks.__file__, page, 10)
     assert failed.returncode == 1
     assert f'"{page}", line 10' in failed.stderr and "AssertionError" in failed.stderr
+
+
+@pytest.mark.slow
+def test_a_block_that_prints_something_else_is_seen(tmp_path):
+    page = tmp_path / "page.md"
+    output = '```text title="Output"\n1 ... 3\n```\n'
+    page.write_text(
+        f"```python\nx = 1\n```\n\n```python\nprint(x, 2, 3)\n```\n\n{output}\n```python\nprint(x)\n```\n{output}"
+    )
+    first, second = sorted(docs_blocks.blocks(page))[1:]
+    assert run_script(docs_blocks.__file__, page, first).returncode == 0
+    failed = run_script(docs_blocks.__file__, page, second)
+    assert failed.returncode == 1 and "it prints something else" in failed.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
