@@ -81,10 +81,10 @@ def session(
     except _REFUSALS as error:
         if not _WITHOUT_TYPES.search(str(error)):
             raise ModelFileError(_explain(model, label, str(error))) from error
-    from opbridge.nodes.aten_older import rewritten  # it needs torch, which the model needs too
+    from opbridge.nodes.aten_node.older_models import to_current_bytes  # it needs torch, which the model needs too
 
     try:
-        return onnxruntime.InferenceSession(rewritten(model), options, providers=providers)
+        return onnxruntime.InferenceSession(to_current_bytes(model), options, providers=providers)
     except _REFUSALS as error:
         raise ModelFileError(_explain(model, label, str(error))) from error
 
