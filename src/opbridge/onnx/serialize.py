@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from opbridge.errors import SaveError
 from opbridge.onnx.torch_tensor import TorchTensor
-from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, lead
+from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, field_header
 
 if TYPE_CHECKING:
     import onnx
@@ -93,11 +93,11 @@ class _Weight:
     proto: onnx.TensorProto
     tensor: ir.TensorProtocol | None
 
-    def lead(self) -> bytes:
+    def header(self) -> bytes:
         """Everything that stands before the raw data, from the initializer's own tag on."""
         head: bytes = self.proto.SerializeToString()
-        raw = b"" if self.tensor is None else lead(RAW_DATA, self.tensor.nbytes)
-        return lead(INITIALIZER, len(head) + len(raw) + self.nbytes) + head + raw
+        raw = b"" if self.tensor is None else field_header(RAW_DATA, self.tensor.nbytes)
+        return field_header(INITIALIZER, len(head) + len(raw) + self.nbytes) + head + raw
 
     @property
     def nbytes(self) -> int:
@@ -113,11 +113,11 @@ class Content:
     weights: list[_Weight] = field(default_factory=list)
 
     def graph_size(self) -> int:
-        return len(self.graph) + sum(len(weight.lead()) + weight.nbytes for weight in self.weights)
+        return len(self.graph) + sum(len(weight.header()) + weight.nbytes for weight in self.weights)
 
     def size(self) -> int:
         graph = self.graph_size()
-        return len(self.model) + len(lead(GRAPH, graph)) + graph
+        return len(self.model) + len(field_header(GRAPH, graph)) + graph
 
     def move_out(self, location: str) -> list[tuple[int, str, ir.TensorProtocol]]:
         """Takes all but the smallest weights out of the file.
@@ -361,10 +361,10 @@ def _read(read: Callable[[], _T], name: str | None, tensor: ir.TensorProtocol) -
 
 def write_model(sink: Sink, content: Content) -> None:
     sink.write(content.model)
-    sink.write(lead(GRAPH, content.graph_size()))
+    sink.write(field_header(GRAPH, content.graph_size()))
     sink.write(content.graph)
     for weight in content.weights:
-        sink.write(weight.lead())
+        sink.write(weight.header())
         if weight.tensor is not None:
             sink.write_tensor(weight.proto.name, weight.tensor)
 
