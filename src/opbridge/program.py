@@ -93,9 +93,9 @@ class Program:
 
     def aten_operators(self) -> tuple[str, ...]:
         """The operators that the model hands to PyTorch, as "aten::topk"."""
-        from opbridge.nodes.aten_node import operators
+        from opbridge.nodes.aten_node import called_operators
 
-        return operators(self.model)
+        return called_operators(self.model)
 
 
 def session(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import opbridge
-from opbridge.nodes.aten_older import rewrite
+from opbridge.nodes.aten_node.older_models import to_current_form
 
 X = torch.randn(3, 3)
 
@@ -71,4 +71,4 @@ def test_what_cannot_be_rewritten_says_why():
     content = parsed('a = mine.Own (x)  b = org.pytorch.aten.ATen <operator="triu"> (a)  y = Relu (b)')
     content.opset_import.add(domain="mine", version=1)
     with pytest.raises(opbridge.ModelFileError, match="of which type its input 'a' is"):
-        rewrite(ir.from_proto(content))
+        to_current_form(ir.from_proto(content))
