@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include <opbridge/host/ort_calls.h>
+#include <opbridge/adapter/ort_calls.h>
 
 using namespace opbridge::ort;
 

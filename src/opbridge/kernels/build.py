@@ -16,7 +16,7 @@ from opbridge.kernels.compiler import INCLUDE, Compiler, Settings, find_compiler
 
 __all__ = ["HOST", "build", "build_parts"]
 
-HOST = tuple(Path(__file__).parent / name for name in ("host.cpp", "host_ort.cpp"))
+HOST = tuple(Path(__file__).parent / "adapter" / name for name in ("adapter.cpp", "adapter_ort.cpp"))
 
 _SEPARATE = "-DOPBRIDGE_SEPARATE_HOST"
 
@@ -83,7 +83,7 @@ def _checked(path: str | os.PathLike[str]) -> Path:
 def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str, parts: Sequence[Path]) -> Path:
     cache = Cache()
     given = compiler.flags(settings)
-    # The headers as a whole: every library holds what host.cpp reads of them.
+    # The headers as a whole: every library holds what adapter.cpp reads of them.
     own = sorted(INCLUDE.rglob("*.h"))
     names = [str(source.resolve()) for source in sources]
     flags = _host_flags(compiler, settings) if parts else []

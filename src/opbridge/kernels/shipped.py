@@ -33,7 +33,7 @@ class Source:
     parts: tuple[Path, ...] = ()
 
 
-LIBRARIES = {"_builtin": Source(_HERE, HOST), "_aten": Source(_HERE / "aten")}
+LIBRARIES = {"_builtin": Source(_HERE / "builtin", HOST), "_aten": Source(_HERE / "aten")}
 """The built-in kernels, and what runs `aten` nodes, which is of use only where libtorch is."""
 
 _SUFFIXES = (".so", ".dylib", ".dll")
@@ -41,8 +41,7 @@ _SUFFIXES = (".so", ".dylib", ".dll")
 
 def sources(name: str) -> list[Path]:
     """The C++ files of a library."""
-    source = LIBRARIES[name]
-    return sorted(file for file in source.folder.glob("*.cpp") if file not in HOST)
+    return sorted(LIBRARIES[name].folder.glob("*.cpp"))
 
 
 def built(name: str) -> Path:

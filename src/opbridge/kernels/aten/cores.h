@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include <opbridge/host/ort_calls.h>
+#include <opbridge/adapter/ort_calls.h>
 
 namespace opbridge {
 namespace aten {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <opbridge/host/ort_calls.h>
+#include <opbridge/adapter/ort_calls.h>
 
 namespace opbridge {
 namespace aten {

@@ -73,7 +73,7 @@ struct Registration {
 }  // namespace opbridge
 
 #ifndef OPBRIDGE_SEPARATE_HOST
-#include "host/host.h"
+#include "adapter/adapter.h"
 #endif
 
 #define OPBRIDGE_JOIN_(a, b) a##b

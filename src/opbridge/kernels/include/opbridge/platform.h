@@ -10,7 +10,7 @@
 #define OPBRIDGE_ENTRY __declspec(dllexport) inline
 #endif
 
-// What does not depend on the kernel: `opbridge build` compiles it once, as host.cpp, and defines OPBRIDGE_SEPARATE_HOST; a file that is
+// What does not depend on the kernel: `opbridge build` compiles it once, as adapter.cpp, and defines OPBRIDGE_SEPARATE_HOST; a file that is
 // compiled by itself has it all.
 #ifdef OPBRIDGE_SEPARATE_HOST
 #define OPBRIDGE_HOST

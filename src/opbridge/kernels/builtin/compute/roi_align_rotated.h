@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "pixels.h"
 #include "roi.h"
 #include "rows.h"

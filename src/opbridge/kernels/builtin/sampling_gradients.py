@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from opbridge.kernels.bilinear import corners, gathered, scattered, widened
+from opbridge.kernels.builtin.bilinear import corners, gathered, scattered, widened
 
 __all__ = ["deform_conv2d", "grid_sample", "ms_deform_attn", "upsample_bicubic"]
 

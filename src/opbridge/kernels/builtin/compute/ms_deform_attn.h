@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "rows.h"
 #include "simd.h"
 #include "sizes.h"

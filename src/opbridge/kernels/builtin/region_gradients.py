@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from opbridge.kernels.bilinear import corners, scattered, widened
+from opbridge.kernels.builtin.bilinear import corners, scattered, widened
 
 __all__ = ["roi_align", "roi_align_rotated"]
 

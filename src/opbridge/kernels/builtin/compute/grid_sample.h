@@ -7,7 +7,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "gather.h"
 #include "grid_points.h"
 #include "pixels.h"

@@ -13,7 +13,7 @@
 #include <limits>
 #include <vector>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "pixels.h"
 #include "roi.h"
 #include "rows.h"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from opbridge.kernels import gradients
+from opbridge.kernels.builtin import gradients
 from opbridge.kernels.load import Operators, load
 from opbridge.kernels.shipped import shipped
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "pixels.h"
 #include "sizes.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "rotated_boxes.h"
 #include "simd.h"
 #include "sizes.h"

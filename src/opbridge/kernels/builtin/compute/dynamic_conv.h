@@ -6,7 +6,7 @@
 // with weight[h, k] in the lightweight one, and x zero before its beginning and after its end. Sums are taken in accumulate_t<T>.
 #pragma once
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "rows.h"
 #include "simd.h"
 #include "sizes.h"

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from opbridge.kernels import region_gradients, sampling_gradients
+from opbridge.kernels.builtin import region_gradients, sampling_gradients
 from opbridge.kernels.load import Operators
 
 __all__ = ["register"]

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "simd.h"
 #include "sizes.h"
 

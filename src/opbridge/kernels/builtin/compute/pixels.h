@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "rows.h"
 #include "simd.h"
 #include "sizes.h"

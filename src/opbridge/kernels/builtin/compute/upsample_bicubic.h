@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "cubic.h"
 #include "rows.h"
 #include "simd.h"

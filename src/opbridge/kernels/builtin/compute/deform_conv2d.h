@@ -16,7 +16,7 @@
 #include <limits>
 #include <vector>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "matmul.h"
 #include "rows.h"
 #include "simd.h"

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "../include/opbridge/types.h"
+#include <opbridge/types.h>
 #include "rows.h"
 #include "simd.h"
 #include "sizes.h"
