@@ -37,6 +37,8 @@ struct Loan {
     std::atomic<int> asleep{0};  // threads of ONNX Runtime
     bool has_begun = false, is_over = false;
 
+    Loan(const std::function<void()>& work, std::chrono::microseconds patience) : work(work), patience(patience) {}
+
     // One piece of a parallel loop. The caller's is the work; every other thread that takes one sleeps in it. It does not do so for long
     // where the caller takes none.
     static void piece(void* data, size_t) {
@@ -53,7 +55,8 @@ struct Loan {
         if (is_over) return;
         // Threads that libtorch makes are put on the cores that are free then.
         const Clock::time_point until = Clock::now() + patience;
-        while (asleep.load() == 0 && Clock::now() < until) {}
+        while (asleep.load() == 0 && Clock::now() < until) {
+        }
         set(has_begun);
         try {
             work();
@@ -80,8 +83,9 @@ void Cores::lend(const OrtApi* api, OrtKernelContext* context, const std::functi
     const bool was_long = is_long_.load(std::memory_order_relaxed);
     const Clock::time_point began = Clock::now();
     if (was_long) {
-        Loan loan{work, std::chrono::microseconds(has_company_.load(std::memory_order_relaxed) ? 20 : 0)};
-        call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &Loan::piece, pieces, size_t{0}, static_cast<void*>(&loan));
+        Loan loan(work, std::chrono::microseconds(has_company_.load(std::memory_order_relaxed) ? 20 : 0));
+        call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &Loan::piece, pieces, size_t{0},
+             static_cast<void*>(&loan));
         loan.run();  // where it has not been yet
         has_company_.store(loan.asleep.load() > 0, std::memory_order_relaxed);
         if (loan.thrown) std::rethrow_exception(loan.thrown);
@@ -111,7 +115,8 @@ void copy(const OrtApi* api, OrtKernelContext* context, void* to, const void* fr
         }
     } all{static_cast<char*>(to), static_cast<const char*>(from), bytes};
     const size_t blocks = (bytes + block - 1) / block;
-    call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &Copy::piece, blocks, size_t{0}, static_cast<void*>(&all));
+    call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &Copy::piece, blocks, size_t{0},
+         static_cast<void*>(&all));
 }
 
 }  // namespace aten

@@ -12,9 +12,9 @@ namespace aten {
 
 using namespace opbridge::ort;
 
-// What is known of a node's calls. Threads of either side go on asking for work for some milliseconds when they have done theirs, on the cores that
-// the other side needs next. So around a call that takes long, as the one before did, ONNX Runtime's threads sleep until it is over,
-// and libtorch's are let go behind it. A short call is not worth that: to wake a thread takes about as long.
+// What is known of a node's calls. Threads of either side go on asking for work for some milliseconds when they have done theirs, on the
+// cores that the other side needs next. So around a call that takes long, as the one before did, ONNX Runtime's threads sleep until it is
+// over, and libtorch's are let go behind it. A short call is not worth that: to wake a thread takes about as long.
 class Cores {
   public:
     // Calls `work` on this thread; what it throws is thrown here.

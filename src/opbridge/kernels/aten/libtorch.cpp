@@ -79,11 +79,23 @@ void fill_types() {
     };
     for (int32_t& type : found_types.of_onnx) type = -1;
     for (int32_t& type : found_types.complex_of_onnx) type = -1;
-    const Name names[] = {{1, "float32", "complex64"}, {2, "uint8", nullptr},    {3, "int8", nullptr},   {4, "uint16", nullptr},
-                          {5, "int16", nullptr},       {6, "int32", nullptr},    {7, "int64", nullptr},  {9, "bool", nullptr},
-                          {10, "float16", "complex32"}, {11, "float64", "complex128"}, {12, "uint32", nullptr}, {13, "uint64", nullptr},
-                          {16, "bfloat16", nullptr},    {17, "float8_e4m3fn", nullptr}, {18, "float8_e4m3fnuz", nullptr},
-                          {19, "float8_e5m2", nullptr}, {20, "float8_e5m2fnuz", nullptr}};
+    const Name names[] = {{1, "float32", "complex64"},
+                          {2, "uint8", nullptr},
+                          {3, "int8", nullptr},
+                          {4, "uint16", nullptr},
+                          {5, "int16", nullptr},
+                          {6, "int32", nullptr},
+                          {7, "int64", nullptr},
+                          {9, "bool", nullptr},
+                          {10, "float16", "complex32"},
+                          {11, "float64", "complex128"},
+                          {12, "uint32", nullptr},
+                          {13, "uint64", nullptr},
+                          {16, "bfloat16", nullptr},
+                          {17, "float8_e4m3fn", nullptr},
+                          {18, "float8_e4m3fnuz", nullptr},
+                          {19, "float8_e5m2", nullptr},
+                          {20, "float8_e5m2fnuz", nullptr}};
     for (const Name& each : names) {
         found_types.of_onnx[each.onnx] = found->number("dtype", each.real);
         if (each.complex) found_types.complex_of_onnx[each.onnx] = found->number("dtype", each.complex);

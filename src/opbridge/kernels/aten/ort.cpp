@@ -50,8 +50,7 @@ std::vector<double> Attributes::doubles(const std::string& name) const {
     size_t count = 0;
     void* data = nullptr;
     std::vector<double> values;
-    const bool found = succeeds(api_, GetTensorTypeAndShape, value, &described) &&
-                       succeeds(api_, GetTensorElementType, described, &type) &&
+    const bool found = succeeds(api_, GetTensorTypeAndShape, value, &described) && succeeds(api_, GetTensorElementType, described, &type) &&
                        succeeds(api_, GetTensorShapeElementCount, described, &count) &&
                        succeeds(api_, GetTensorMutableData, value, &data) && type == float64;
     if (found) values.assign(static_cast<const double*>(data), static_cast<const double*>(data) + count);

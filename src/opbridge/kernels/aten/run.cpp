@@ -57,7 +57,8 @@ TensorObject* on_memory(const View& view, bool is_complex) {
         step *= view.sizes[axis] > 1 ? view.sizes[axis] : 1;
     }
     TensorObject* made = nullptr;
-    check(libtorch().aoti_torch_create_tensor_from_blob(view.data, static_cast<int64_t>(rank), view.sizes, strides.data(), 0, type, 0, 0, &made));
+    check(libtorch().aoti_torch_create_tensor_from_blob(view.data, static_cast<int64_t>(rank), view.sizes, strides.data(), 0, type, 0, 0,
+                                                        &made));
     return made;
 }
 
@@ -263,9 +264,27 @@ class Owned {
     TensorObject* tensor_;
 };
 
-const char* const onnx_names[] = {"a dtype that ONNX does not have", "float32", "uint8", "int8", "uint16",  "int16",   "int32",  "int64",  "string",
-                                  "boolean", "float16", "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16",
-                                  "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"};
+const char* const onnx_names[] = {"a dtype that ONNX does not have",
+                                  "float32",
+                                  "uint8",
+                                  "int8",
+                                  "uint16",
+                                  "int16",
+                                  "int32",
+                                  "int64",
+                                  "string",
+                                  "boolean",
+                                  "float16",
+                                  "float64",
+                                  "uint32",
+                                  "uint64",
+                                  "complex64",
+                                  "complex128",
+                                  "bfloat16",
+                                  "float8_e4m3fn",
+                                  "float8_e4m3fnuz",
+                                  "float8_e5m2",
+                                  "float8_e5m2fnuz"};
 
 class Outputs {
   public:
@@ -385,9 +404,20 @@ class Outputs {
 
     static size_t size_of(int32_t type) {
         switch (type) {
-            case 2: case 3: case 9: case 17: case 18: case 19: case 20: return 1;
-            case 4: case 5: case 10: case 16: return 2;
-            case 1: case 6: case 12: return 4;
+            case 2:
+            case 3:
+            case 9:
+            case 17:
+            case 18:
+            case 19:
+            case 20: return 1;
+            case 4:
+            case 5:
+            case 10:
+            case 16: return 2;
+            case 1:
+            case 6:
+            case 12: return 4;
             default: return 8;
         }
     }

@@ -15,8 +15,8 @@ template <class T>
 void box_iou_rotated(Input<T> boxes1, Input<T> boxes2, const std::string& mode, bool aligned, bool clockwise, Output<T> output,
                      Context& context) {
     require(mode == "iou" || mode == "iof", "mode has to be iou or iof");
-    const auto args = compute::box_iou_rotated_arguments({boxes1.sizes(), boxes1.rank()}, {boxes2.sizes(), boxes2.rank()}, mode == "iof", aligned,
-                                                         clockwise);
+    const auto args = compute::box_iou_rotated_arguments({boxes1.sizes(), boxes1.rank()}, {boxes2.sizes(), boxes2.rank()}, mode == "iof",
+                                                         aligned, clockwise);
     auto* scratch = context.scratch<accumulate_t<T>>(compute::box_iou_rotated_scratch(args));
     compute::box_iou_rotated(args, boxes1.data(), boxes2.data(), output.data(), scratch, compute::on(context));
 }

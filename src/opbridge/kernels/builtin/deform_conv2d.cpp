@@ -13,9 +13,9 @@ template <class T>
 void deform_conv2d(Input<T> x, Input<T> weight, Input<T> offset, std::optional<Input<T>> mask, std::optional<Input<T>> bias, Ints stride,
                    Ints padding, Ints dilation, int64_t groups, int64_t offset_groups, Output<T> y, Context& context) {
     require(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2, "stride, padding and dilation have to be two numbers each");
-    const auto args = compute::deform_conv2d_arguments(
-        {stride[0], stride[1], padding[0], padding[1], dilation[0], dilation[1], groups, offset_groups}, {x.sizes(), x.rank()},
-        {weight.sizes(), weight.rank()});
+    const auto args =
+        compute::deform_conv2d_arguments({stride[0], stride[1], padding[0], padding[1], dilation[0], dilation[1], groups, offset_groups},
+                                         {x.sizes(), x.rank()}, {weight.sizes(), weight.rank()});
     compute::check_offset(args, {offset.sizes(), offset.rank()});
     if (mask) compute::check_mask(args, {mask->sizes(), mask->rank()});
     if (bias) compute::check_bias(args, {bias->sizes(), bias->rank()});

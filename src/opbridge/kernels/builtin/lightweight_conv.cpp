@@ -21,7 +21,7 @@ void lightweight_conv(Input<T> x, Input<T> weight, int64_t padding_l, Output<T> 
 
 template <class T>
 void lightweight_conv_backward(Input<T> grad, Input<T> x, Input<T> weight, int64_t padding_l, Output<T> x_grad, Output<T> weight_grad,
-                           Context& context) {
+                               Context& context) {
     const auto args = arguments(x, weight, padding_l);
     compute::check_gradient(args, {grad.sizes(), grad.rank()});
     compute::dynamic_conv_backward_x(args, grad.data(), weight.data(), x_grad.data(), compute::on(context));

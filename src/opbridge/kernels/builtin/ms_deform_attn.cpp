@@ -15,9 +15,9 @@ template <class T>
 void ms_deform_attn(Input<T> value, Input<int64_t> spatial_shapes, Input<int64_t> level_start_index, Input<T> sampling_locations,
                     Input<T> attention_weights, Output<T> output, Context& context) {
     const auto args = compute::ms_deform_attn_arguments(
-        {value.sizes(), value.rank()}, {spatial_shapes.sizes(), spatial_shapes.rank()}, {level_start_index.sizes(), level_start_index.rank()},
-        {sampling_locations.sizes(), sampling_locations.rank()}, {attention_weights.sizes(), attention_weights.rank()}, spatial_shapes.data(),
-        level_start_index.data());
+        {value.sizes(), value.rank()}, {spatial_shapes.sizes(), spatial_shapes.rank()},
+        {level_start_index.sizes(), level_start_index.rank()}, {sampling_locations.sizes(), sampling_locations.rank()},
+        {attention_weights.sizes(), attention_weights.rank()}, spatial_shapes.data(), level_start_index.data());
     auto* scratch = context.scratch<accumulate_t<T>>(compute::ms_deform_attn_scratch<T>(args));
     compute::ms_deform_attn(args, value.data(), sampling_locations.data(), attention_weights.data(), output.data(), scratch,
                             compute::on(context));

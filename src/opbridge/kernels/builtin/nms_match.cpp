@@ -43,6 +43,5 @@ Shape nms_match_batched_shape(Shape, Shape, double, double) { return {Dim::compu
 }  // namespace
 
 OPBRIDGE_KERNEL("opbridge_ops::nms_match(Tensor dets, float iou_threshold) -> (Tensor, Tensor)", nms_match, nms_match_shapes, floating);
-OPBRIDGE_KERNEL(
-    "opbridge_ops::nms_match_batched(Tensor boxes, Tensor scores, float iou_threshold, float score_threshold) -> Tensor",
-    nms_match_batched, nms_match_batched_shape, floating);
+OPBRIDGE_KERNEL("opbridge_ops::nms_match_batched(Tensor boxes, Tensor scores, float iou_threshold, float score_threshold) -> Tensor",
+                nms_match_batched, nms_match_batched_shape, floating);

@@ -25,8 +25,8 @@ void nms_rotated(Input<T> boxes, Input<T> scores, std::optional<Input<int64_t>> 
 }
 
 template <class T>
-void nms_rotated_batched(Input<T> boxes, Input<T> scores, double iou_threshold, double score_threshold, bool clockwise, Output<int64_t> keep,
-                         Context& context) {
+void nms_rotated_batched(Input<T> boxes, Input<T> scores, double iou_threshold, double score_threshold, bool clockwise,
+                         Output<int64_t> keep, Context& context) {
     const auto args = compute::nms_rotated_batched_arguments({boxes.sizes(), boxes.rank()}, {scores.sizes(), scores.rank()}, iou_threshold,
                                                              score_threshold, clockwise);
     const auto rows = compute::nms_rotated_batched(args, boxes.data(), scores.data(), compute::on(context));

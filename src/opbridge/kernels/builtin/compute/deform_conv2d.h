@@ -328,9 +328,18 @@ class Convolution {
   public:
     Convolution(const DeformConv2dArguments& args, const Blocks& blocks, const std::vector<Segment>& parts, const T* offset, const T* mask,
                 const T* bias, T* y)
-        : args_(args), blocks_(blocks), parts_(parts), offset_(offset), mask_(mask), bias_(bias), y_(y), rows_(5 * blocks.pixels),
-          pixel_(blocks.samples_of(args, args.offset_groups, 0)), share_(blocks.samples_of(args, args.offset_groups, 0)),
-          matrix_(blocks.pixels * blocks.stride), outputs_(blocks.pixels * blocks.output_stride()) {}
+        : args_(args),
+          blocks_(blocks),
+          parts_(parts),
+          offset_(offset),
+          mask_(mask),
+          bias_(bias),
+          y_(y),
+          rows_(5 * blocks.pixels),
+          pixel_(blocks.samples_of(args, args.offset_groups, 0)),
+          share_(blocks.samples_of(args, args.offset_groups, 0)),
+          matrix_(blocks.pixels * blocks.stride),
+          outputs_(blocks.pixels * blocks.output_stride()) {}
 
     void run(int64_t begin, int64_t end, const A* images, const A* panels) const {
         for (int64_t item = begin; item < end; ++item) {

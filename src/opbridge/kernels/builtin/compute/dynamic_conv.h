@@ -202,9 +202,7 @@ struct Place {
     }
 
     // Where the sequence of a channel begins in x.
-    int64_t row(const DynamicConvArguments& args, int64_t index) const {
-        return (batch * args.channels + channel + index) * args.time;
-    }
+    int64_t row(const DynamicConvArguments& args, int64_t index) const { return (batch * args.channels + channel + index) * args.time; }
 };
 
 // The weights of a tile. Backwards, dx[s] = sum over k of w[k, s - k + padding_l] * dy[s - k + padding_l] is the same convolution, of dy
@@ -287,9 +285,8 @@ void correlate(const DynamicConvArguments& args, bool backward, const T* x, cons
     const int64_t chunks = ceil_divide(args.head_size(), chunk);
     const int64_t items = args.batch * args.heads * ceil_divide(args.time, tile) * chunks;
     const int64_t sums = std::min(chunk, args.head_size()) * std::min(tile, args.time);
-    parallel(items, grain_for(sums * (args.taps + 1)), [&](int64_t begin, int64_t end) {
-        correlate_tiles(args, backward, begin, end, chunks, x, weight, y);
-    });
+    parallel(items, grain_for(sums * (args.taps + 1)),
+             [&](int64_t begin, int64_t end) { correlate_tiles(args, backward, begin, end, chunks, x, weight, y); });
 }
 
 }  // namespace dynamic_conv_detail
@@ -315,9 +312,8 @@ void dynamic_conv_backward_weight(const DynamicConvArguments& args, const T* x, 
     const int64_t items = args.channels == 0 ? 0 : args.batch * args.heads * tiles;
     const int64_t sums = args.head_size() * std::min(tile, args.time);
     const Buffer<A> partial(args.dynamic ? 0 : items * args.taps);
-    parallel(items, grain_for(sums * (args.taps + 1)), [&](int64_t begin, int64_t end) {
-        weight_gradient_tiles(args, begin, end, x, grad, w_grad, partial.data());
-    });
+    parallel(items, grain_for(sums * (args.taps + 1)),
+             [&](int64_t begin, int64_t end) { weight_gradient_tiles(args, begin, end, x, grad, w_grad, partial.data()); });
     if (args.dynamic) {
         if (items == 0) fill(w_grad, args.batch * args.heads * args.taps * args.time, T(A(0)));
         return;

@@ -55,8 +55,9 @@ inline GridSampleArguments grid_sample_arguments(Shape input, Shape grid, int64_
     }
     require_between(mode, 0, 2, "interpolation_mode");
     require_between(padding_mode, 0, 2, "padding_mode");
-    GridSampleArguments args{dims, input[0], input[1], {1, 1, 1}, {1, 1, 1}, static_cast<Interpolation>(mode),
-                             static_cast<Padding>(padding_mode), align_corners};
+    GridSampleArguments args{
+        dims,         input[0], input[1], {1, 1, 1}, {1, 1, 1}, static_cast<Interpolation>(mode), static_cast<Padding>(padding_mode),
+        align_corners};
     if (args.mode == Interpolation::cubic && dims == 3) {
         refuse("interpolation_mode 2 (bicubic) needs a 4-D input, but input has 5 dimensions");
     }
@@ -147,7 +148,9 @@ struct AxisOf {
 };
 
 template <Interpolation Mode>
-constexpr int axis_taps = Mode == Interpolation::nearest ? 1 : Mode == Interpolation::linear ? 2 : 4;
+constexpr int axis_taps = Mode == Interpolation::nearest  ? 1
+                          : Mode == Interpolation::linear ? 2
+                                                          : 4;
 
 // The places and weights along one axis of some points.
 template <class A, int64_t Points = tile>

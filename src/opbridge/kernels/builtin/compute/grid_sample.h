@@ -356,7 +356,8 @@ void sample_blocks_apart(const GridSampleArguments& args, const T* input, const 
 }
 
 template <int Dims, Interpolation Mode, int L, class T, class Parallel>
-void sample_blocks(const GridSampleArguments& args, const T* input, const T* grid, T* output, accumulate_t<T>* scratch, Parallel&& parallel) {
+void sample_blocks(const GridSampleArguments& args, const T* input, const T* grid, T* output, accumulate_t<T>* scratch,
+                   Parallel&& parallel) {
     using A = accumulate_t<T>;
     const PixelSizes sizes = pixel_sizes<A>(args);
     if (by_blocks_apart<A>(args)) return sample_blocks_apart<Dims, Mode, L>(args, input, grid, output, parallel);

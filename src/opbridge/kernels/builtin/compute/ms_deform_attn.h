@@ -153,9 +153,8 @@ void ms_deform_attn(const MsDeformAttnArguments& args, const T* value, const T* 
     using namespace ms_deform_attn_detail;
     if (args.batch == 0 || args.queries == 0 || args.heads == 0 || args.dim == 0) return;
     const auto* wide = widen(value, args.batch * args.keys * args.key_size(), scratch, parallel);
-    parallel(args.batch * args.queries * args.heads, 16, [&](int64_t begin, int64_t end) {
-        at_full_width(Attend<T>{args, begin, end, wide, locations, weights, output});
-    });
+    parallel(args.batch * args.queries * args.heads, 16,
+             [&](int64_t begin, int64_t end) { at_full_width(Attend<T>{args, begin, end, wide, locations, weights, output}); });
 }
 
 }  // namespace opbridge::compute

@@ -133,9 +133,9 @@ std::vector<int64_t> nms_match_batched(const NmsMatchArguments& args, const T* b
     for (int64_t b = 0; b < args.batch; ++b) {
         for (int64_t c = 0; c < args.classes; ++c) {
             const T* of_class = scores + (b * args.classes + c) * args.boxes;
-            const Matches matches = nms_match_detail::match(
-                by_falling_score(of_class, args.boxes),
-                nms_match_detail::Overlaps<T>(boxes + b * args.boxes * 4, 4, args.iou_threshold, 1e-10), parallel);
+            const Matches matches =
+                nms_match_detail::match(by_falling_score(of_class, args.boxes),
+                                        nms_match_detail::Overlaps<T>(boxes + b * args.boxes * 4, 4, args.iou_threshold, 1e-10), parallel);
             const int64_t* group = matches.boxes.data();
             for (int64_t size : matches.sizes) {
                 if (static_cast<A>(of_class[group[0]]) > static_cast<A>(args.score_threshold)) {

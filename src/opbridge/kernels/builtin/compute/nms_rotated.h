@@ -50,7 +50,10 @@ class Overlaps {
 
     template <class T, class Parallel>
     Overlaps(const T* boxes, int64_t count, const int64_t* labels, float threshold, bool clockwise, Parallel&& parallel)
-        : labels_(labels), threshold_(threshold), fields_(static_cast<size_t>(count * rotated_fields)), frames_(static_cast<size_t>(count)) {
+        : labels_(labels),
+          threshold_(threshold),
+          fields_(static_cast<size_t>(count * rotated_fields)),
+          frames_(static_cast<size_t>(count)) {
         parallel(count, grain, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) {
                 frames_[static_cast<size_t>(i)] = RotatedFrame<A>(boxes + i * 5, clockwise);
@@ -62,7 +65,8 @@ class Overlaps {
     void clear() { count_ = 0; }
 
     OPBRIDGE_INLINE void add(int64_t box) {
-        for (int64_t f = 0; f < rotated_fields; ++f) kept_[f * suppression_block + count_] = fields_[static_cast<size_t>(box * rotated_fields + f)];
+        for (int64_t f = 0; f < rotated_fields; ++f)
+            kept_[f * suppression_block + count_] = fields_[static_cast<size_t>(box * rotated_fields + f)];
         kept_labels_[count_] = labels_ == nullptr ? 0 : labels_[box];
         ++count_;
     }
@@ -104,7 +108,8 @@ std::vector<int64_t> keep(int64_t count, bool clockwise, float threshold, const 
     Overlaps<accumulate_t<T>> overlaps(boxes, count, labels, threshold, clockwise, parallel);
     std::vector<int64_t> order = by_falling_score(scores, count);
     const std::vector<int64_t> suppressor = suppress(order, overlaps, parallel);
-    order.erase(std::remove_if(order.begin(), order.end(), [&](int64_t i) { return suppressor[static_cast<size_t>(i)] != i; }), order.end());
+    order.erase(std::remove_if(order.begin(), order.end(), [&](int64_t i) { return suppressor[static_cast<size_t>(i)] != i; }),
+                order.end());
     return order;
 }
 
@@ -127,8 +132,8 @@ std::vector<int64_t> nms_rotated_batched(const NmsRotatedArguments& args, const 
         for (int64_t c = 0; c < args.classes; ++c) {
             const T* of_class = scores + (b * args.classes + c) * args.boxes;
             const int64_t* no_labels = nullptr;
-            for (int64_t box : nms_rotated_detail::keep(args.boxes, args.clockwise, args.iou_threshold, boxes + b * args.boxes * 5, of_class,
-                                                        no_labels, parallel)) {
+            for (int64_t box : nms_rotated_detail::keep(args.boxes, args.clockwise, args.iou_threshold, boxes + b * args.boxes * 5,
+                                                        of_class, no_labels, parallel)) {
                 if (static_cast<A>(of_class[box]) > static_cast<A>(args.score_threshold)) rows.insert(rows.end(), {b, c, box});
             }
         }

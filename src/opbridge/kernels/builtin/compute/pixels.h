@@ -86,8 +86,8 @@ OPBRIDGE_INLINE void interleave(const VectorOf<A, Bytes>& a, const VectorOf<A, B
         to = __builtin_shufflevector(a, b, first, first + 8, first + 1, first + 9, first + 2, first + 10, first + 3, first + 11);
     }
     if constexpr (lanes == 16) {
-        to = __builtin_shufflevector(a, b, first, first + 16, first + 1, first + 17, first + 2, first + 18, first + 3, first + 19, first + 4,
-                                     first + 20, first + 5, first + 21, first + 6, first + 22, first + 7, first + 23);
+        to = __builtin_shufflevector(a, b, first, first + 16, first + 1, first + 17, first + 2, first + 18, first + 3, first + 19,
+                                     first + 4, first + 20, first + 5, first + 21, first + 6, first + 22, first + 7, first + 23);
     }
     (void)sizeof(I);
 #else
@@ -215,9 +215,8 @@ struct GatherPixels {
 // The blocks of a wave, image by image, from all images.
 template <int L, class T, class Parallel>
 void gather_wave(const PixelSizes& sizes, const Wave& wave, const T* images, accumulate_t<T>* rows, Parallel&& parallel) {
-    parallel(wave.images * wave.blocks * GatherPixels<L, T>::pieces(sizes), 4, [&](int64_t begin, int64_t end) {
-        at_full_width(GatherPixels<L, T>{sizes, wave, begin, end, images, rows});
-    });
+    parallel(wave.images * wave.blocks * GatherPixels<L, T>::pieces(sizes), 4,
+             [&](int64_t begin, int64_t end) { at_full_width(GatherPixels<L, T>{sizes, wave, begin, end, images, rows}); });
 }
 
 }  // namespace opbridge::compute

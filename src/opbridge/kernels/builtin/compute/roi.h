@@ -27,8 +27,8 @@ struct RoiArguments {
 constexpr int64_t most_samples = int64_t{1} << 16;
 
 // The arguments for tensors of these shapes; throws where they do not belong together.
-inline RoiArguments roi_arguments(Shape input, Shape rois, int64_t fields, int64_t pooled_height, int64_t pooled_width, double spatial_scale,
-                                  int64_t sampling_ratio, bool aligned, bool clockwise) {
+inline RoiArguments roi_arguments(Shape input, Shape rois, int64_t fields, int64_t pooled_height, int64_t pooled_width,
+                                  double spatial_scale, int64_t sampling_ratio, bool aligned, bool clockwise) {
     require_rank(input, 4, "input", "(batch, channels, height, width)");
     const char* axes = fields == 5 ? "(rois, 5): image, x1, y1, x2, y2" : "(rois, 6): image, x, y, width, height, angle";
     require_rank(rois, 2, "rois", axes);
@@ -39,7 +39,7 @@ inline RoiArguments roi_arguments(Shape input, Shape rois, int64_t fields, int64
     product({rois[0], input[1], pooled_height, pooled_width}, "the output");
     if (input[2] * input[3] == 0 && rois[0] > 0) refuse("input has no pixels: " + text(input.begin(), input.end()));
     if (!std::isfinite(spatial_scale)) refuse("spatial_scale has to be finite");
-    return {input[0],     input[1],    input[2],      input[3],       rois[0], fields,
+    return {input[0],      input[1],     input[2],      input[3],       rois[0], fields,
             pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned, clockwise};
 }
 
@@ -56,7 +56,8 @@ void check_roi(const RoiArguments& args, int64_t index, A image, A height, A wid
         refuse("roi " + std::to_string(index) + " is of image " + std::to_string(image) + ", but input has " + std::to_string(args.images));
     }
     const A most = static_cast<A>(most_samples);
-    if (samples_of(height, args.pooled_height, args.sampling_ratio) > most || samples_of(width, args.pooled_width, args.sampling_ratio) > most) {
+    if (samples_of(height, args.pooled_height, args.sampling_ratio) > most ||
+        samples_of(width, args.pooled_width, args.sampling_ratio) > most) {
         refuse("roi " + std::to_string(index) + " is too large: " + std::to_string(height) + " by " + std::to_string(width) + " pixels");
     }
 }

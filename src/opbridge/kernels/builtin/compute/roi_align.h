@@ -219,8 +219,8 @@ struct AlignBlocks {
             for (int64_t block = 0; block < wave.blocks; ++block) {
                 const A* from = pixels + (image * wave.blocks + block) * sizes.block_size() + L;
                 pool<Bytes>(rows, columns, from, line.data(), sums.data());
-                const ScatterPixels<L, T> scatter{sums,        args.bins(), std::min<int64_t>(L, channels - block * L),
-                                                  to + block * L * args.bins(), args.bins(), turned};
+                const ScatterPixels<L, T> scatter{
+                    sums, args.bins(), std::min<int64_t>(L, channels - block * L), to + block * L * args.bins(), args.bins(), turned};
                 scatter.template run<Bytes>();
             }
         }
@@ -308,9 +308,8 @@ void roi_align(const RoiArguments& args, const T* input, const T* rois, T* outpu
         });
     }
     const A* wide = widen(input, args.images * args.channels * args.points(), scratch, parallel);
-    parallel(args.rois * ceil_divide(args.channels, chunk), 1, [&](int64_t begin, int64_t end) {
-        at_full_width(Align<T>{args, begin, end, wide, rois, output});
-    });
+    parallel(args.rois * ceil_divide(args.channels, chunk), 1,
+             [&](int64_t begin, int64_t end) { at_full_width(Align<T>{args, begin, end, wide, rois, output}); });
 }
 
 }  // namespace opbridge::compute

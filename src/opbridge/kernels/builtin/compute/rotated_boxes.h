@@ -28,7 +28,13 @@ struct RotatedBoxes {
 
 template <class A>
 RotatedBoxes<A> rotated_boxes_at(const A* fields, int64_t stride) {
-    return {fields, fields + stride, fields + 2 * stride, fields + 3 * stride, fields + 4 * stride, fields + 5 * stride, fields + 6 * stride,
+    return {fields,
+            fields + stride,
+            fields + 2 * stride,
+            fields + 3 * stride,
+            fields + 4 * stride,
+            fields + 5 * stride,
+            fields + 6 * stride,
             fields + 7 * stride};
 }
 
@@ -37,14 +43,8 @@ void prepare_rotated_box(const T* box, bool clockwise, A* fields, int64_t stride
     const A x = static_cast<A>(box[0]), y = static_cast<A>(box[1]), w = static_cast<A>(box[2]), h = static_cast<A>(box[3]);
     const double angle = clockwise ? static_cast<double>(box[4]) : -static_cast<double>(box[4]);
     const A cosine = static_cast<A>(std::cos(angle)), sine = static_cast<A>(std::sin(angle));
-    const A values[rotated_fields] = {x,
-                                      y,
-                                      cosine * w / 2,
-                                      sine * w / 2,
-                                      -sine * h / 2,
-                                      cosine * h / 2,
-                                      w * h,
-                                      (x - x) + (y - y) + (w - w) + (h - h) + (sine - sine)};
+    const A values[rotated_fields] = {
+        x, y, cosine * w / 2, sine * w / 2, -sine * h / 2, cosine * h / 2, w * h, (x - x) + (y - y) + (w - w) + (h - h) + (sine - sine)};
     for (int64_t f = 0; f < rotated_fields; ++f) fields[f * stride] = values[f];
 }
 

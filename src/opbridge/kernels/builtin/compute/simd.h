@@ -17,8 +17,8 @@
 #define OPBRIDGE_RESTRICT
 #endif
 
-// Keeps a function out of those that are compiled for a wider processor, which would fuse its multiplications and additions: where a rounding
-// decides on something, such as how many samples there are, it has to be everyone's.
+// Keeps a function out of those that are compiled for a wider processor, which would fuse its multiplications and additions: where a
+// rounding decides on something, such as how many samples there are, it has to be everyone's.
 #if defined(__GNUC__)
 #define OPBRIDGE_UNFUSED __attribute__((noinline))
 #else
@@ -48,9 +48,15 @@ template <class T, int Bytes>
 struct Vector {
     struct type {
         T lanes[Bytes / sizeof(T)];
-        type operator+(const type& other) const { return each(other, [](T a, T b) { return a + b; }); }
-        type operator*(const type& other) const { return each(other, [](T a, T b) { return a * b; }); }
-        type operator*(T factor) const { return each(*this, [factor](T a, T) { return a * factor; }); }
+        type operator+(const type& other) const {
+            return each(other, [](T a, T b) { return a + b; });
+        }
+        type operator*(const type& other) const {
+            return each(other, [](T a, T b) { return a * b; });
+        }
+        type operator*(T factor) const {
+            return each(*this, [factor](T a, T) { return a * factor; });
+        }
         type& operator+=(const type& other) { return *this = *this + other; }
 
         template <class Function>
@@ -82,12 +88,13 @@ template <int Count, class T>
 OPBRIDGE_INLINE void load_alternate(T* to, const T* from, int first) {
 #if defined(__GNUC__) && !defined(__clang__)
     if constexpr (Count > 1) {
-        using V = VectorOf<T, Count * static_cast<int>(sizeof(T))>;
+        constexpr int bytes = Count * static_cast<int>(sizeof(T));
+        using V = VectorOf<T, bytes>;
         using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
         V low, high;
         load(low, from);
         load(high, from + Count);
-        VectorOf<Number, Count * static_cast<int>(sizeof(T))> places;
+        VectorOf<Number, bytes> places;
         OPBRIDGE_UNROLL
         for (int i = 0; i < Count; ++i) places[i] = 2 * i + first;
         store(__builtin_shuffle(low, high, places), to);
@@ -116,8 +123,8 @@ inline int vector_bytes() {
     static const int bytes = [] {
         __builtin_cpu_init();
         const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-        const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+        const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                            __builtin_cpu_supports("avx512vl");
         const int widest = avx2 && avx512 ? 64 : avx2 ? 32 : 16;
         return widest < OPBRIDGE_VECTOR_BYTES ? widest : OPBRIDGE_VECTOR_BYTES;
     }();

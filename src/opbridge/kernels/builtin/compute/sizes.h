@@ -48,9 +48,7 @@ inline int64_t product(const int64_t* begin, const int64_t* end, const char* wha
     return empty ? 0 : result;
 }
 
-inline int64_t product(std::initializer_list<int64_t> sizes, const char* what) {
-    return product(sizes.begin(), sizes.end(), what);
-}
+inline int64_t product(std::initializer_list<int64_t> sizes, const char* what) { return product(sizes.begin(), sizes.end(), what); }
 
 inline void require_rank(Shape shape, int64_t rank, const char* what, const char* axes) {
     if (shape.rank != rank) {

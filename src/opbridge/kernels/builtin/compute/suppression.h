@@ -34,7 +34,8 @@ constexpr int64_t suppression_step = 16;  // kept boxes that a box is compared w
 // Which box suppressed each: suppressor[i] is i for a kept box. `order` names boxes by falling score.
 //
 // Overlaps is a struct with the kept boxes of a block in it: clear(), add(box), and first(Bytes, box), which gives the position of the
-// first of them that suppresses `box`, or -1. Overlaps::grain is how many boxes are worth a thread: there is a parallel loop for each block.
+// first of them that suppresses `box`, or -1. Overlaps::grain is how many boxes are worth a thread: there is a parallel loop for each
+// block.
 template <class Overlaps>
 struct SuppressRest {
     const Overlaps& kept;

@@ -28,7 +28,8 @@ struct UpsampleBicubicArguments {
 inline int64_t scaled_size(int64_t size, double scale) {
     if (!(scale > 0) || !std::isfinite(scale)) refuse("scales have to be positive and finite, but one is " + std::to_string(scale));
     const double scaled = static_cast<double>(size) * scale;
-    if (!(scaled < 0x1p62)) refuse("scales make the output larger than memory can be: " + std::to_string(size) + " * " + std::to_string(scale));
+    if (!(scaled < 0x1p62))
+        refuse("scales make the output larger than memory can be: " + std::to_string(size) + " * " + std::to_string(scale));
     return static_cast<int64_t>(scaled);
 }
 
@@ -149,9 +150,11 @@ struct Upsample {
             pixels = wide;
         }
         const int64_t width = args.out[1];
-        const A *w0 = columns.weight[0].data(), *w1 = columns.weight[1].data(), *w2 = columns.weight[2].data(), *w3 = columns.weight[3].data();
+        const A *w0 = columns.weight[0].data(), *w1 = columns.weight[1].data(), *w2 = columns.weight[2].data(),
+                *w3 = columns.weight[3].data();
         const int32_t *i0 = column_index, *i1 = i0 + width, *i2 = i1 + width, *i3 = i2 + width;
-        for (int64_t x = 0; x < width; ++x) to[x] = w0[x] * pixels[i0[x]] + w1[x] * pixels[i1[x]] + w2[x] * pixels[i2[x]] + w3[x] * pixels[i3[x]];
+        for (int64_t x = 0; x < width; ++x)
+            to[x] = w0[x] * pixels[i0[x]] + w1[x] * pixels[i1[x]] + w2[x] * pixels[i2[x]] + w3[x] * pixels[i3[x]];
     }
 };
 

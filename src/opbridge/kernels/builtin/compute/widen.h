@@ -39,9 +39,8 @@ const accumulate_t<T>* widen(const T* tensor, int64_t count, accumulate_t<T>* sc
         (void)count, (void)scratch, (void)parallel;
         return tensor;
     } else {
-        parallel(count, int64_t{1} << 14, [&](int64_t begin, int64_t end) {
-            at_full_width(widen_detail::Widen<T>{tensor, scratch, begin, end});
-        });
+        parallel(count, int64_t{1} << 14,
+                 [&](int64_t begin, int64_t end) { at_full_width(widen_detail::Widen<T>{tensor, scratch, begin, end}); });
         return scratch;
     }
 }

@@ -82,9 +82,7 @@ struct Take<Input<T, Rank>> {
 template <class T, int Rank>
 struct Take<Inputs<T, Rank>> {
     static constexpr Parameter parameter{Kind::tensors, false, type_of<T>(), Rank};
-    static Inputs<T, Rank> from(const Argument& argument) {
-        return Inputs<T, Rank>(argument.tensors.data(), argument.tensors.size());
-    }
+    static Inputs<T, Rank> from(const Argument& argument) { return Inputs<T, Rank>(argument.tensors.data(), argument.tensors.size()); }
 };
 
 template <class T, int Rank>
@@ -120,9 +118,7 @@ struct Take<Floats> {
 
 // What shape functions take.
 
-inline Shape shape_of(const Tensor& tensor) {
-    return tensor.dims ? Shape(tensor.dims, tensor.rank) : Shape(tensor.sizes, tensor.rank);
-}
+inline Shape shape_of(const Tensor& tensor) { return tensor.dims ? Shape(tensor.dims, tensor.rank) : Shape(tensor.sizes, tensor.rank); }
 
 template <>
 struct Take<Shape> {

@@ -19,8 +19,20 @@ namespace opbridge OPBRIDGE_HIDDEN {
 
 // Element types, by ONNX's numbers.
 enum class Type : int32_t {
-    any = 0, float32 = 1, uint8 = 2, int8 = 3, uint16 = 4, int16 = 5, int32 = 6, int64 = 7,
-    boolean = 9, float16 = 10, float64 = 11, uint32 = 12, uint64 = 13, bfloat16 = 16,
+    any = 0,
+    float32 = 1,
+    uint8 = 2,
+    int8 = 3,
+    uint16 = 4,
+    int16 = 5,
+    int32 = 6,
+    int64 = 7,
+    boolean = 9,
+    float16 = 10,
+    float64 = 11,
+    uint32 = 12,
+    uint64 = 13,
+    bfloat16 = 16,
 };
 
 OPBRIDGE_HOST const char* name_of(Type type);

@@ -44,8 +44,9 @@ inline std::string quoted(const std::string& text) {
 inline std::string description() {
     std::string text = "[";
     for (const Operator* op = Operator::first(); op; op = op->next) {
-        text += std::string(text.size() > 1 ? ", " : "") + "{\"schema\": " + quoted(op->schema.text) + ", \"domain\": " +
-                quoted(op->schema.domain) + ", \"op_type\": " + quoted(op->schema.op_type()) + ", \"problem\": " + quoted(op->problem) + "}";
+        text += std::string(text.size() > 1 ? ", " : "") + "{\"schema\": " + quoted(op->schema.text) +
+                ", \"domain\": " + quoted(op->schema.domain) + ", \"op_type\": " + quoted(op->schema.op_type()) +
+                ", \"problem\": " + quoted(op->problem) + "}";
     }
     return text + "]";
 }
@@ -71,7 +72,8 @@ class Inference {
             argument.attribute = &attributes[i];
             if (!argument.given) continue;
             if (declared.kind == Kind::tensor) argument.tensor = tensor(given[i]);
-            else if (declared.kind == Kind::tensors) for (int64_t j = 0; j < given[i].count; ++j) argument.tensors.push_back(tensor(given[i].items[j]));
+            else if (declared.kind == Kind::tensors)
+                for (int64_t j = 0; j < given[i].count; ++j) argument.tensors.push_back(tensor(given[i].items[j]));
             else attributes[i] = attribute(given[i], declared.kind, symbols);
         }
         const Instance& kernel = op.choose(call);

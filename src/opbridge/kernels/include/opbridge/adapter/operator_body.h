@@ -161,8 +161,8 @@ OPBRIDGE_HOST const Instance& Operator::choose(const Call& call) const {
 OPBRIDGE_HOST Shapes Operator::shapes(Call& call) const {
     Shapes found = shape.run(call);
     if (found.size() == schema.returns) return found;
-    throw std::logic_error("the shape function returns " + std::to_string(found.size()) + " shapes for " +
-                           std::to_string(schema.returns) + " outputs");
+    throw std::logic_error("the shape function returns " + std::to_string(found.size()) + " shapes for " + std::to_string(schema.returns) +
+                           " outputs");
 }
 
 OPBRIDGE_HOST void Operator::run(Call& call, Host& host) const {
@@ -196,7 +196,8 @@ OPBRIDGE_HOST void Operator::run(Call& call, Host& host) const {
 }
 
 // Never destroyed: whoever has registered it may call it until the process ends.
-OPBRIDGE_HOST Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count, TorchEntry entry) {
+OPBRIDGE_HOST Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
+                                          TorchEntry entry) {
     return new Operator(schema, shape, instances, count, entry);
 }
 

@@ -185,9 +185,8 @@ struct Kernel {
         for (const Declared& declared : op->schema.arguments) {
             attributes.push_back(is_tensor(declared.kind) ? Attribute() : completed(read_attribute(api, info, declared), declared));
         }
-        layout = Layout::read(op->schema, [&](const char* name, int64_t* length) {
-            return succeeds(api, KernelInfoGetAttribute_int64, info, name, length);
-        });
+        layout = Layout::read(
+            op->schema, [&](const char* name, int64_t* length) { return succeeds(api, KernelInfoGetAttribute_int64, info, name, length); });
     }
 
     void compute(OrtKernelContext* context) const {
@@ -223,7 +222,8 @@ struct Kernel {
             argument.given = true;
             argument.tensors.resize(length);
             for (size_t i = 0; i < length; ++i) {
-                if (!read(input + i, argument.tensors[i])) throw std::invalid_argument("a tensor of the list '" + declared.name + "' is left out");
+                if (!read(input + i, argument.tensors[i]))
+                    throw std::invalid_argument("a tensor of the list '" + declared.name + "' is left out");
             }
         });
         for (size_t i = 0; i < call.arguments.size(); ++i) {

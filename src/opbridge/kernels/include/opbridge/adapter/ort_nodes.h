@@ -17,7 +17,8 @@ using namespace detail;
 inline Attribute completed(Attribute value, const Declared& declared) {
     if (value.given) return value;
     if (declared.has_default) return declared.standard;
-    if (!declared.optional) throw std::invalid_argument("the node has no attribute '" + declared.name + "' of the type " + name_of(declared.kind));
+    if (!declared.optional)
+        throw std::invalid_argument("the node has no attribute '" + declared.name + "' of the type " + name_of(declared.kind));
     return value;
 }
 
@@ -37,7 +38,8 @@ struct Layout {
                 length = -1;
                 ++unknown;
             } else if (length < 0 || length > most) {
-                throw std::invalid_argument("the node says that its list '" + declared.name + "' has " + std::to_string(length) + " tensors");
+                throw std::invalid_argument("the node says that its list '" + declared.name + "' has " + std::to_string(length) +
+                                            " tensors");
             }
             layout.lengths.push_back(length);
         }

@@ -25,9 +25,8 @@ class ShapeInference {
         std::vector<Attribute> attributes(schema.arguments.size());
         size_t given = 0;
         ort::call(api_, ShapeInferContext_GetInputCount, context_, &given);
-        const Layout layout = Layout::read(schema, [&](const char* name, int64_t* length) {
-            return read(name, attribute_int, length, sizeof *length);
-        });
+        const Layout layout =
+            Layout::read(schema, [&](const char* name, int64_t* length) { return read(name, attribute_int, length, sizeof *length); });
         layout.each(schema, given, [&](size_t index, size_t input, size_t length) {
             Argument& argument = call.arguments[index];
             if (schema.arguments[index].kind == Kind::tensors) {

@@ -319,7 +319,8 @@ inline void run(const Operator& op, StableValue* stack) {
         }
         argument.given = true;
         if (declared.kind == Kind::tensor) argument.tensor = taker.tensor(value);
-        else if (declared.kind == Kind::tensors) taker.each(value, [&](StableValue item) { argument.tensors.push_back(taker.tensor(item)); });
+        else if (declared.kind == Kind::tensors)
+            taker.each(value, [&](StableValue item) { argument.tensors.push_back(taker.tensor(item)); });
         else taker.attribute(value, declared.kind, attributes[i]);
     }
     KernelHost host;

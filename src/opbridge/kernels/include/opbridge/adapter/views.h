@@ -31,9 +31,16 @@ OPBRIDGE_HOST const char* name_of(Type type) {
 
 OPBRIDGE_HOST size_t size_of(Type type) {
     switch (type) {
-        case Type::uint8: case Type::int8: case Type::boolean: return 1;
-        case Type::uint16: case Type::int16: case Type::float16: case Type::bfloat16: return 2;
-        case Type::int32: case Type::uint32: case Type::float32: return 4;
+        case Type::uint8:
+        case Type::int8:
+        case Type::boolean: return 1;
+        case Type::uint16:
+        case Type::int16:
+        case Type::float16:
+        case Type::bfloat16: return 2;
+        case Type::int32:
+        case Type::uint32:
+        case Type::float32: return 4;
         default: return 8;
     }
 }
