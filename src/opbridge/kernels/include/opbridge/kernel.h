@@ -41,9 +41,9 @@ struct Operator;
 using StableValue = uint64_t;  // how libtorch's stable interface passes any value
 using TorchEntry = void (*)(StableValue*, uint64_t, uint64_t);
 
-OPBRIDGE_HOST Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
-                                          TorchEntry entry);
-OPBRIDGE_HOST void enter_from_torch(const Operator& op, StableValue* stack);
+OPBRIDGE_ADAPTER Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
+                                             TorchEntry entry);
+OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, StableValue* stack);
 
 template <class Family, class List>
 struct Made;
@@ -73,7 +73,7 @@ struct Registration {
 }  // namespace detail
 }  // namespace opbridge
 
-#ifndef OPBRIDGE_SEPARATE_HOST
+#ifndef OPBRIDGE_SEPARATE_ADAPTER
 #include "adapter/adapter.h"
 #endif
 

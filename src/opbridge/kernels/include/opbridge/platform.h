@@ -10,12 +10,12 @@
 #define OPBRIDGE_ENTRY __declspec(dllexport) inline
 #endif
 
-// What does not depend on the kernel: `opbridge build` compiles it once, as adapter.cpp, and defines OPBRIDGE_SEPARATE_HOST; a file that is
-// compiled by itself has it all.
-#ifdef OPBRIDGE_SEPARATE_HOST
-#define OPBRIDGE_HOST
+// Marks the functions of the adapters, which stand between kernels and runtimes and depend on no kernel: `opbridge build` compiles them
+// once, as adapter.cpp, and defines OPBRIDGE_SEPARATE_ADAPTER; a file that is compiled by itself contains them.
+#ifdef OPBRIDGE_SEPARATE_ADAPTER
+#define OPBRIDGE_ADAPTER
 #else
-#define OPBRIDGE_HOST inline
+#define OPBRIDGE_ADAPTER inline
 #endif
 
 // A kernel, with all that it calls inlined, is compiled for the oldest x86-64, for AVX2 with FMA, and for AVX-512; the library takes the

@@ -44,7 +44,7 @@ struct Parameter {
     int rank;
 };
 
-[[noreturn]] OPBRIDGE_HOST void out_of_range(int64_t value);
+[[noreturn]] OPBRIDGE_ADAPTER void out_of_range(int64_t value);
 
 template <class N>
 N narrow(const Dim& dim) {

@@ -35,8 +35,8 @@ enum class Type : int32_t {
     bfloat16 = 16,
 };
 
-OPBRIDGE_HOST const char* name_of(Type type);
-OPBRIDGE_HOST size_t size_of(Type type);
+OPBRIDGE_ADAPTER const char* name_of(Type type);
+OPBRIDGE_ADAPTER size_t size_of(Type type);
 
 template <class T>
 constexpr Type type_of() {
@@ -75,7 +75,7 @@ struct Tensor {
 };
 
 // What a runtime does for a kernel.
-class Host {
+class Runtime {
   public:
     virtual void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) = 0;
     virtual void* allocate_scratch(size_t bytes) = 0;  // aligned to 64 bytes, freed when the call is over
@@ -84,14 +84,14 @@ class Host {
     virtual void* stream() { return nullptr; }
 
   protected:
-    ~Host() = default;
+    ~Runtime() = default;
 };
 
-OPBRIDGE_HOST void* allocate_scratch(Host& host, int64_t count, size_t size);
+OPBRIDGE_ADAPTER void* allocate_scratch(Runtime& runtime, int64_t count, size_t size);
 
 // One output of a call.
 struct Result {
-    Host* host = nullptr;
+    Runtime* runtime = nullptr;
     int index = 0;
     Type type = Type::any;
     int rank = any_rank;            // as the kernel declares it
@@ -107,7 +107,7 @@ struct Result {
     Shape shape() const;
 };
 
-[[noreturn]] OPBRIDGE_HOST void outside(int64_t index, int64_t size);
+[[noreturn]] OPBRIDGE_ADAPTER void outside(int64_t index, int64_t size);
 
 // -DOPBRIDGE_CHECK_BOUNDS, which `opbridge build -g` sets: an element outside of a tensor throws.
 inline void check_bounds([[maybe_unused]] int64_t index, [[maybe_unused]] int64_t size) {
@@ -223,7 +223,7 @@ class Output : public detail::View<T> {
 // Where a kernel runs: a parameter `Context& context`, anywhere among the others.
 class Context {
   public:
-    explicit Context(detail::Host& host) : host_(host) {}
+    explicit Context(detail::Runtime& runtime) : runtime_(runtime) {}
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
@@ -231,7 +231,7 @@ class Context {
     template <class T>
     T* scratch(int64_t count) {
         static_assert(std::is_trivially_destructible_v<T>);
-        return static_cast<T*>(detail::allocate_scratch(host_, count, sizeof(T)));
+        return static_cast<T*>(detail::allocate_scratch(runtime_, count, sizeof(T)));
     }
 
     // Calls body(begin, end) over [0, count) in pieces of at least `grain`, on the threads of whoever runs the kernel; body(begin, end,
@@ -243,7 +243,7 @@ class Context {
         if (pieces <= 0) return;
         if (pieces == 1) return detail::in_best_version([&] { call(body, 0, count, 0); });
         Work<std::remove_reference_t<Body>> work{&body, count, pieces};
-        host_.run(pieces, &Work<std::remove_reference_t<Body>>::run, &work);
+        runtime_.run(pieces, &Work<std::remove_reference_t<Body>>::run, &work);
         if (work.thrown) std::rethrow_exception(work.thrown);
     }
 
@@ -252,15 +252,15 @@ class Context {
         if (count <= 0) return 0;
         grain = grain < 1 ? 1 : grain;
         const int64_t most = count / grain < 1 ? 1 : count / grain;
-        const int64_t useful = most > 1 ? 4 * host_.threads() : 1;
+        const int64_t useful = most > 1 ? 4 * runtime_.threads() : 1;
         return most < useful ? most : useful;
     }
 
     // How many threads work on a `parallel_for` at most.
-    int64_t threads() { return host_.threads(); }
+    int64_t threads() { return runtime_.threads(); }
 
     // The stream of the device that the tensors are on; null on the CPU.
-    void* stream() { return host_.stream(); }
+    void* stream() { return runtime_.stream(); }
 
   private:
     template <class Body>
@@ -276,7 +276,7 @@ class Context {
         std::atomic_flag failed = ATOMIC_FLAG_INIT;
         std::exception_ptr thrown;
 
-        // Nothing may be thrown through the host's threads.
+        // Nothing may be thrown through the runtime's threads.
         static void run(void* data, int64_t piece) {
             Work& work = *static_cast<Work*>(data);
             try {
@@ -292,7 +292,7 @@ class Context {
         Work(Body* body, int64_t count, int64_t pieces) : body(body), count(count), pieces(pieces) {}
     };
 
-    detail::Host& host_;
+    detail::Runtime& runtime_;
 };
 
 }  // namespace opbridge

@@ -27,7 +27,7 @@ struct Operator {
     const Instance& choose(const Call& call) const;
 
     // Runs a call whose arguments are set; `results` are made here.
-    void run(Call& call, Host& host) const;
+    void run(Call& call, Runtime& runtime) const;
 
     // The shapes of the outputs, one for each that the schema returns.
     Shapes shapes(Call& call) const;

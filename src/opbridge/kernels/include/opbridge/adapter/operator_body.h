@@ -14,7 +14,7 @@
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
-OPBRIDGE_HOST void out_of_range(int64_t value) {
+OPBRIDGE_ADAPTER void out_of_range(int64_t value) {
     throw std::out_of_range("the number " + std::to_string(value) + " is out of the range of the kernel's parameter");
 }
 
@@ -125,7 +125,7 @@ inline std::string types(const Schema& schema, const Call& call) {
     return text;
 }
 
-OPBRIDGE_HOST Operator::Operator(const char* text, ShapeFunction shape, const Instance* first_instance, size_t count, TorchEntry entry)
+OPBRIDGE_ADAPTER Operator::Operator(const char* text, ShapeFunction shape, const Instance* first_instance, size_t count, TorchEntry entry)
     : instances(first_instance, first_instance + count), shape(shape), torch_entry(entry) {
     schema.text = text;
     try {
@@ -139,14 +139,14 @@ OPBRIDGE_HOST Operator::Operator(const char* text, ShapeFunction shape, const In
     *place = this;
 }
 
-OPBRIDGE_HOST Operator*& Operator::first() {
+OPBRIDGE_ADAPTER Operator*& Operator::first() {
     static Operator* head = nullptr;
     return head;
 }
 
-OPBRIDGE_HOST std::string Operator::told(const std::string& words) const { return schema.operator_name() + ": " + words; }
+OPBRIDGE_ADAPTER std::string Operator::told(const std::string& words) const { return schema.operator_name() + ": " + words; }
 
-OPBRIDGE_HOST const Instance& Operator::choose(const Call& call) const {
+OPBRIDGE_ADAPTER const Instance& Operator::choose(const Call& call) const {
     for (const Instance& each : instances) {
         if (fits(each, call)) {
             check_ranks(schema, each, call);
@@ -158,14 +158,14 @@ OPBRIDGE_HOST const Instance& Operator::choose(const Call& call) const {
     throw std::invalid_argument("no kernel takes (" + types(schema, call) + "); there are kernels for " + known);
 }
 
-OPBRIDGE_HOST Shapes Operator::shapes(Call& call) const {
+OPBRIDGE_ADAPTER Shapes Operator::shapes(Call& call) const {
     Shapes found = shape.run(call);
     if (found.size() == schema.returns) return found;
     throw std::logic_error("the shape function returns " + std::to_string(found.size()) + " shapes for " + std::to_string(schema.returns) +
                            " outputs");
 }
 
-OPBRIDGE_HOST void Operator::run(Call& call, Host& host) const {
+OPBRIDGE_ADAPTER void Operator::run(Call& call, Runtime& runtime) const {
     const Instance& kernel = choose(call);
     const Shapes shapes = this->shapes(call);
     call.results.resize(schema.returns);
@@ -173,7 +173,7 @@ OPBRIDGE_HOST void Operator::run(Call& call, Host& host) const {
     for (size_t i = 0; i < kernel.count; ++i) {
         if (kernel.parameters[i].kind != Kind::output) continue;
         Result& result = call.results[index];
-        result.host = &host;
+        result.runtime = &runtime;
         result.index = static_cast<int>(index);
         result.type = kernel.parameters[i].type;
         result.rank = kernel.parameters[i].rank;
@@ -187,7 +187,7 @@ OPBRIDGE_HOST void Operator::run(Call& call, Host& host) const {
             result.expected = expected;
         }
     }
-    Context context(host);
+    Context context(runtime);
     call.context = &context;
     kernel.run(call);
     for (const Result& result : call.results) {
@@ -196,8 +196,8 @@ OPBRIDGE_HOST void Operator::run(Call& call, Host& host) const {
 }
 
 // Never destroyed: whoever has registered it may call it until the process ends.
-OPBRIDGE_HOST Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
-                                          TorchEntry entry) {
+OPBRIDGE_ADAPTER Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
+                                             TorchEntry entry) {
     return new Operator(schema, shape, instances, count, entry);
 }
 

@@ -33,10 +33,10 @@ OrtStatus* guarded(const OrtApi* api, const Operator& op, Body&& body) {
     }
 }
 
-class KernelHost final : public Host {
+class OrtRuntime final : public Runtime {
   public:
-    KernelHost(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
-    ~KernelHost() {
+    OrtRuntime(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
+    ~OrtRuntime() {
         for (void* memory : scratch_) succeeds(api_, AllocatorFree, allocator_, memory);
         if (allocator_) function(api_, ReleaseAllocator)(allocator_);
         if (memory_) function(api_, ReleaseMemoryInfo)(memory_);
@@ -231,8 +231,8 @@ struct Kernel {
             call.arguments[i].given = attributes[i].given;
             call.arguments[i].attribute = &attributes[i];
         }
-        KernelHost host(api, context);
-        op->run(call, host);
+        OrtRuntime runtime(api, context);
+        op->run(call, runtime);
     }
 };
 

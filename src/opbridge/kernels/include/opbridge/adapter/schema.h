@@ -10,7 +10,7 @@
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
-OPBRIDGE_HOST const char* name_of(Kind kind);
+OPBRIDGE_ADAPTER const char* name_of(Kind kind);
 
 struct Declared {
     std::string name;

@@ -12,7 +12,7 @@
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
-OPBRIDGE_HOST const char* name_of(Kind kind) {
+OPBRIDGE_ADAPTER const char* name_of(Kind kind) {
     switch (kind) {
         case Kind::tensor: return "Tensor";
         case Kind::tensors: return "Tensor[]";

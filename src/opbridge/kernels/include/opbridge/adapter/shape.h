@@ -11,13 +11,13 @@
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
-OPBRIDGE_HOST Dim computed() {
+OPBRIDGE_ADAPTER Dim computed() {
     Dim result;
     result.symbol = --computed_so_far();
     return result;
 }
 
-OPBRIDGE_HOST void no_such_axis(int64_t axis, int64_t rank) {
+OPBRIDGE_ADAPTER void no_such_axis(int64_t axis, int64_t rank) {
     throw std::out_of_range("axis " + std::to_string(axis) + " of a tensor with " + std::to_string(rank) + " dimensions");
 }
 
@@ -47,7 +47,7 @@ inline int64_t divide(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-OPBRIDGE_HOST Dim apply(Operation operation, const Dim& left, const Dim& right) {
+OPBRIDGE_ADAPTER Dim apply(Operation operation, const Dim& left, const Dim& right) {
     if (left.symbol == 0 && right.symbol == 0) {
         const int64_t a = left.known, b = right.known;
         switch (operation) {
@@ -75,7 +75,7 @@ OPBRIDGE_HOST Dim apply(Operation operation, const Dim& left, const Dim& right) 
 
 }  // namespace detail
 
-OPBRIDGE_HOST std::string to_string(const Shape& shape) {
+OPBRIDGE_ADAPTER std::string to_string(const Shape& shape) {
     std::string text = "(";
     for (int64_t axis = 0; axis < shape.rank(); ++axis) {
         const Dim& dim = shape[axis];

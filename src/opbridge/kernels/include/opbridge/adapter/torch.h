@@ -179,11 +179,11 @@ inline Owned empty(const int64_t* sizes, int64_t rank, int32_t type) {
     return Owned(made);
 }
 
-class KernelHost final : public Host {
+class TorchRuntime final : public Runtime {
   public:
     std::vector<Owned> results;
 
-    ~KernelHost() {
+    ~TorchRuntime() {
         for (void* memory : scratch_) std::free(memory);
     }
 
@@ -323,9 +323,9 @@ inline void run(const Operator& op, StableValue* stack) {
             taker.each(value, [&](StableValue item) { argument.tensors.push_back(taker.tensor(item)); });
         else taker.attribute(value, declared.kind, attributes[i]);
     }
-    KernelHost host;
-    op.run(call, host);
-    for (size_t i = 0; i < schema.returns; ++i) stack[i] = reinterpret_cast<StableValue>(host.results[i].release());
+    TorchRuntime runtime;
+    op.run(call, runtime);
+    for (size_t i = 0; i < schema.returns; ++i) stack[i] = reinterpret_cast<StableValue>(runtime.results[i].release());
 }
 
 }  // namespace torch
@@ -333,7 +333,7 @@ inline void run(const Operator& op, StableValue* stack) {
 namespace detail {
 
 // What libtorch calls. Its caller turns an exception into Python's, by the kernel's words.
-OPBRIDGE_HOST void enter_from_torch(const Operator& op, StableValue* stack) {
+OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, StableValue* stack) {
     std::string words;
     try {
         return torch::run(op, stack);

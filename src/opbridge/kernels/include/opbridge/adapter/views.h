@@ -1,4 +1,4 @@
-// What views and outputs need of the host.
+// What views and outputs need of the runtime.
 #pragma once
 
 #include <limits>
@@ -10,7 +10,7 @@
 
 namespace opbridge OPBRIDGE_HIDDEN {
 
-OPBRIDGE_HOST const char* name_of(Type type) {
+OPBRIDGE_ADAPTER const char* name_of(Type type) {
     switch (type) {
         case Type::float32: return "float32";
         case Type::uint8: return "uint8";
@@ -29,7 +29,7 @@ OPBRIDGE_HOST const char* name_of(Type type) {
     }
 }
 
-OPBRIDGE_HOST size_t size_of(Type type) {
+OPBRIDGE_ADAPTER size_t size_of(Type type) {
     switch (type) {
         case Type::uint8:
         case Type::int8:
@@ -47,22 +47,22 @@ OPBRIDGE_HOST size_t size_of(Type type) {
 
 namespace detail {
 
-OPBRIDGE_HOST void outside(int64_t index, int64_t size) {
+OPBRIDGE_ADAPTER void outside(int64_t index, int64_t size) {
     throw std::out_of_range("element " + std::to_string(index) + " of a tensor with " + std::to_string(size) + " elements");
 }
 
-OPBRIDGE_HOST void* allocate_scratch(Host& host, int64_t count, size_t size) {
+OPBRIDGE_ADAPTER void* allocate_scratch(Runtime& runtime, int64_t count, size_t size) {
     if (count < 0 || count > std::numeric_limits<int64_t>::max() / 2 / static_cast<int64_t>(size)) {
         throw std::invalid_argument("scratch memory for " + std::to_string(count) + " elements");
     }
-    return count == 0 ? nullptr : host.allocate_scratch(static_cast<size_t>(count) * size);
+    return count == 0 ? nullptr : runtime.allocate_scratch(static_cast<size_t>(count) * size);
 }
 
-OPBRIDGE_HOST std::string Result::words() const { return "output " + std::to_string(index); }
+OPBRIDGE_ADAPTER std::string Result::words() const { return "output " + std::to_string(index); }
 
-OPBRIDGE_HOST Shape Result::shape() const { return Shape(sizes.data(), static_cast<int64_t>(sizes.size())); }
+OPBRIDGE_ADAPTER Shape Result::shape() const { return Shape(sizes.data(), static_cast<int64_t>(sizes.size())); }
 
-OPBRIDGE_HOST void Result::allocate() {
+OPBRIDGE_ADAPTER void Result::allocate() {
     int64_t product = 1;
     bool empty = false;
     for (int64_t size : sizes) {
@@ -77,11 +77,11 @@ OPBRIDGE_HOST void Result::allocate() {
                                std::to_string(sizes.size()) + ": " + to_string(shape()));
     }
     count = empty ? 0 : product;
-    data = host->allocate_output(index, type, sizes.data(), static_cast<int64_t>(sizes.size()));
+    data = runtime->allocate_output(index, type, sizes.data(), static_cast<int64_t>(sizes.size()));
     allocated = true;
 }
 
-OPBRIDGE_HOST void Result::allocate(const int64_t* begin, const int64_t* end) {
+OPBRIDGE_ADAPTER void Result::allocate(const int64_t* begin, const int64_t* end) {
     if (allocated) throw std::logic_error(words() + " has its memory already");
     sizes.assign(begin, end);
     bool fits = expected.rank() == static_cast<int64_t>(sizes.size());
