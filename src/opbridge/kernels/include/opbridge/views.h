@@ -108,6 +108,7 @@ struct Result {
 };
 
 [[noreturn]] OPBRIDGE_ADAPTER void outside(int64_t index, int64_t size);
+[[noreturn]] OPBRIDGE_ADAPTER void wrong_number_of_indices(size_t indices, int64_t rank);
 
 // -DOPBRIDGE_CHECK_BOUNDS, which `opbridge build -g` sets: an element outside of a tensor throws.
 inline void check_bounds([[maybe_unused]] int64_t index, [[maybe_unused]] int64_t size) {
@@ -116,8 +117,8 @@ inline void check_bounds([[maybe_unused]] int64_t index, [[maybe_unused]] int64_
 #endif
 }
 
-// What inputs and outputs have in common.
-template <class T>
+// What inputs and outputs have in common. `Rank` is the number of dimensions, or any_rank where it is known only when the kernel runs.
+template <class T, int Rank>
 class View {
   public:
     int64_t rank() const { return rank_; }
@@ -145,12 +146,19 @@ class View {
         return data_[index];
     }
 
-    // By its index along each axis: x(i, j).
+    // By its index along each axis: x(i, j). Another number of indices than the tensor has dimensions does not compile where the rank is
+    // declared, and throws std::logic_error where it is not, which may keep a loop from being vectorised.
     template <class... Index>
     T& operator()(Index... index) const {
-        const int64_t indices[] = {static_cast<int64_t>(index)...};
+        constexpr size_t count = sizeof...(Index);
+        static_assert(Rank == any_rank || count == static_cast<size_t>(Rank),
+                      "x(i, j, ...) takes one index for each dimension of the tensor, as Input<T, rank> and Output<T, rank> declare them");
+        if constexpr (Rank == any_rank) {
+            if (rank_ != static_cast<int64_t>(count)) wrong_number_of_indices(count, rank_);
+        }
+        const int64_t indices[count + 1] = {static_cast<int64_t>(index)...};
         int64_t place = 0;
-        for (size_t axis = 0; axis < sizeof...(Index); ++axis) {
+        for (size_t axis = 0; axis < count; ++axis) {
             check_bounds(indices[axis], sizes_[axis]);
             place = place * sizes_[axis] + indices[axis];
         }
@@ -170,10 +178,10 @@ class View {
 
 // A tensor to read. With a rank, as in Input<float, 4>, tensors of another one are refused before the kernel runs.
 template <class T, int Rank = any_rank>
-class Input : public detail::View<const T> {
+class Input : public detail::View<const T, Rank> {
   public:
     explicit Input(const detail::Tensor& tensor)
-        : detail::View<const T>(static_cast<const T*>(tensor.data), tensor.sizes, tensor.rank, tensor.count) {}
+        : detail::View<const T, Rank>(static_cast<const T*>(tensor.data), tensor.sizes, tensor.rank, tensor.count) {}
 };
 
 // The tensors of an argument `Tensor[]`.
@@ -199,10 +207,10 @@ class Inputs {
 // A tensor to write. Its memory is there when the kernel begins, unless the shape function says that a size is computed: the kernel then
 // calls `allocate` with the sizes before it writes.
 template <class T, int Rank = any_rank>
-class Output : public detail::View<T> {
+class Output : public detail::View<T, Rank> {
   public:
     explicit Output(detail::Result& result)
-        : detail::View<T>(static_cast<T*>(result.data), result.sizes.data(), static_cast<int64_t>(result.sizes.size()), result.count),
+        : detail::View<T, Rank>(static_cast<T*>(result.data), result.sizes.data(), static_cast<int64_t>(result.sizes.size()), result.count),
           result_(&result) {}
 
     void allocate(std::initializer_list<int64_t> sizes) { allocate(sizes.begin(), sizes.end()); }

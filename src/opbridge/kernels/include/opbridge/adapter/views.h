@@ -51,6 +51,11 @@ OPBRIDGE_ADAPTER void outside(int64_t index, int64_t size) {
     throw std::out_of_range("element " + std::to_string(index) + " of a tensor with " + std::to_string(size) + " elements");
 }
 
+OPBRIDGE_ADAPTER void wrong_number_of_indices(size_t indices, int64_t rank) {
+    throw std::logic_error(std::to_string(indices) + (indices == 1 ? " index" : " indices") + " into a tensor with " +
+                           std::to_string(rank) + (rank == 1 ? " dimension" : " dimensions"));
+}
+
 OPBRIDGE_ADAPTER void* allocate_scratch(Runtime& runtime, int64_t count, size_t size) {
     if (count < 0 || count > std::numeric_limits<int64_t>::max() / 2 / static_cast<int64_t>(size)) {
         throw std::invalid_argument("scratch memory for " + std::to_string(count) + " elements");
