@@ -58,7 +58,7 @@ class Reader {
   public:
     Reader(const Attributes& attributes, size_t inputs) : attributes_(attributes), inputs_(inputs) {}
 
-    Value argument(const Declared& declared, const std::string& kind) {
+    Value argument(const SchemaItem& declared, const std::string& kind) {
         static const std::set<std::string> reserved{"operator",  "overload_name", "schema",      "torch_version",
                                                     "arguments", "results",       "output_types"};
         where_ = declared.name;
@@ -259,7 +259,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
                                     ", and torch " + libtorch().version() + " is here, whose schema is " + found.schema +
                                     ". Export the model again, or install that torch");
     }
-    const Schema schema = parse_schema(found.schema);
+    const FunctionSchema schema = detail::parse_schema(found.schema);
     allowed.check(schema);
 
     const auto arguments = pairs(attributes.text("arguments"));
@@ -269,7 +269,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
     }
     Reader reader(attributes, inputs);
     for (size_t i = 0; i < arguments.size(); ++i) {
-        const Declared& declared = schema.arguments[i];
+        const SchemaItem& declared = schema.arguments[i];
         if (arguments[i].first != declared.name + ":" + declared.type) {
             throw malformed("its argument " + std::to_string(i) + " is " + arguments[i].first + ", and not " + declared.name + ":" +
                             declared.type);

@@ -7,10 +7,13 @@
 #include "allowed.h"
 #include "libtorch.h"
 #include "ort.h"
-#include "schema.h"
 
 namespace opbridge {
 namespace aten {
+
+using detail::is_list;
+using detail::SchemaItem;
+using detail::without_optional;
 
 enum class Kind { tensor, complex_tensor, input_int, input_float, input_bool, none, integer, boolean, number, complex, text, code, list };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "guarded.h"
 #include "operator.h"
 #include "symbols.h"
 #include "torch.h"
@@ -66,7 +67,7 @@ class Inference {
         Call call;
         call.arguments.resize(op.schema.arguments.size());
         for (size_t i = 0; i < call.arguments.size(); ++i) {
-            const Declared& declared = op.schema.arguments[i];
+            const ArgumentSchema& declared = op.schema.arguments[i];
             Argument& argument = call.arguments[i];
             argument.given = given[i].given != 0;
             argument.attribute = &attributes[i];
@@ -128,19 +129,10 @@ inline std::string& last_error() {
     return words;
 }
 
+// Runs `body` for a caller in C: 0, or 1 with the message of what it has thrown in `last_error`.
 template <class Body>
 int32_t reported(Body&& body) {
-    try {
-        body();
-        return 0;
-    } catch (const Undecided&) {
-        return 2;  // whoever is asked about symbols knows why
-    } catch (const std::exception& error) {
-        last_error() = error.what();
-    } catch (...) {
-        last_error() = "something that is no std::exception was thrown";
-    }
-    return 1;
+    return guarded(body, [](Thrown, const char* message) { last_error() = message; }) ? 0 : 1;
 }
 
 }  // namespace detail
@@ -180,11 +172,16 @@ OPBRIDGE_ENTRY int32_t opbridge_infer(int32_t index, const opbridge::detail::Giv
     inference = Inference();
     opbridge::detail::symbols() = symbols;
     computed_so_far() = 0;
+    bool undecided = false;
     const int32_t failure = reported([&] {
-        inference.run(index, given, symbols);
-        *result = inference.result();
+        try {
+            inference.run(index, given, symbols);
+            *result = inference.result();
+        } catch (const Undecided&) {
+            undecided = true;  // whoever is asked about symbols knows why
+        }
     });
     opbridge::detail::symbols() = nullptr;
-    return failure;
+    return undecided ? 2 : failure;
 }
 }

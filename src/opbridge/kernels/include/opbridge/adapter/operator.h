@@ -32,8 +32,8 @@ struct Operator {
     // The shapes of the outputs, one for each that the schema returns.
     Shapes shapes(Call& call) const;
 
-    // An error's words, with the operator that they are about.
-    std::string told(const std::string& words) const;
+    // An error's message, with the operator that it is about.
+    std::string error_message(const std::string& message) const;
 };
 
 }  // namespace detail

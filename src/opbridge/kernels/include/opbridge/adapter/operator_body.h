@@ -29,21 +29,21 @@ inline void check_parameters(const Operator& op, const Parameter* parameters, si
             continue;
         }
         if (argument == schema.arguments.size()) {
-            throw std::invalid_argument(op.told(what + " has more parameters than the schema has arguments: " + schema.text));
+            throw std::invalid_argument(op.error_message(what + " has more parameters than the schema has arguments: " + schema.text));
         }
-        const Declared& declared = schema.arguments[argument++];
+        const ArgumentSchema& declared = schema.arguments[argument++];
         if (parameter.kind != declared.kind || parameter.optional != declared.optional) {
-            throw std::invalid_argument(op.told(what + "'s parameter for '" + declared.name + "' takes " + name_of(parameter.kind) +
-                                                (parameter.optional ? "?" : "") + ", and the schema says " + name_of(declared.kind) +
-                                                (declared.optional ? "?" : "") + "."));
+            throw std::invalid_argument(op.error_message(
+                what + "'s parameter for '" + declared.name + "' takes " + name_of(parameter.kind) + (parameter.optional ? "?" : "") +
+                ", and the schema says " + name_of(declared.kind) + (declared.optional ? "?" : "") + "."));
         }
     }
     if (argument != schema.arguments.size()) {
-        throw std::invalid_argument(op.told(what + " has no parameter for '" + schema.arguments[argument].name + "'."));
+        throw std::invalid_argument(op.error_message(what + " has no parameter for '" + schema.arguments[argument].name + "'."));
     }
     if (is_kernel && outputs != schema.returns) {
-        throw std::invalid_argument(op.told(what + " has " + std::to_string(outputs) + " outputs, and the schema returns " +
-                                            std::to_string(schema.returns) + " tensors."));
+        throw std::invalid_argument(op.error_message(what + " has " + std::to_string(outputs) + " outputs, and the schema returns " +
+                                                     std::to_string(schema.returns) + " tensors."));
     }
 }
 
@@ -52,16 +52,17 @@ inline void check(const Operator& op) {
     for (const Instance& each : op.instances) check_parameters(op, each.parameters, each.count, "the kernel", true);
     check_parameters(op, op.shape.parameters, op.shape.count, "the shape function", false);
     bool has_tensor = false, in_list = false;
-    for (const Declared& declared : schema.arguments) {
+    for (const ArgumentSchema& declared : schema.arguments) {
         has_tensor = has_tensor || is_tensor(declared.kind);
         if (in_list && declared.kind == Kind::tensor && declared.optional) {
-            throw std::invalid_argument(op.told("put the optional tensor '" + declared.name +
-                                                "' before the list of tensors: ONNX has no empty input behind a variadic one."));
+            throw std::invalid_argument(op.error_message("put the optional tensor '" + declared.name +
+                                                         "' before the list of tensors: ONNX has no empty input behind a variadic one."));
         }
         in_list = in_list || declared.kind == Kind::tensors;
     }
-    if (!has_tensor) throw std::invalid_argument(op.told("the schema has no tensor among its arguments, which decides where it runs."));
-    if (schema.returns == 0) throw std::invalid_argument(op.told("the schema returns nothing."));
+    if (!has_tensor)
+        throw std::invalid_argument(op.error_message("the schema has no tensor among its arguments, which decides where it runs."));
+    if (schema.returns == 0) throw std::invalid_argument(op.error_message("the schema returns nothing."));
 }
 
 template <class Body>
@@ -129,7 +130,7 @@ OPBRIDGE_ADAPTER Operator::Operator(const char* text, ShapeFunction shape, const
     : instances(first_instance, first_instance + count), shape(shape), torch_entry(entry) {
     schema.text = text;
     try {
-        schema = SchemaReader(text).read();
+        schema = read_schema(text);
         check(*this);
     } catch (const std::exception& error) {
         problem = error.what();
@@ -144,7 +145,7 @@ OPBRIDGE_ADAPTER Operator*& Operator::first() {
     return head;
 }
 
-OPBRIDGE_ADAPTER std::string Operator::told(const std::string& words) const { return schema.operator_name() + ": " + words; }
+OPBRIDGE_ADAPTER std::string Operator::error_message(const std::string& message) const { return schema.operator_name() + ": " + message; }
 
 OPBRIDGE_ADAPTER const Instance& Operator::choose(const Call& call) const {
     for (const Instance& each : instances) {

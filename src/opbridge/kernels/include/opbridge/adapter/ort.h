@@ -18,21 +18,6 @@ namespace ort {
 
 using namespace detail;
 
-// Runs `body`; what it throws becomes a status.
-template <class Body>
-OrtStatus* guarded(const OrtApi* api, const Operator& op, Body&& body) {
-    try {
-        body();
-        return nullptr;
-    } catch (const std::invalid_argument& error) {
-        return function(api, CreateStatus)(invalid_argument, op.told(error.what()).c_str());
-    } catch (const std::exception& error) {
-        return function(api, CreateStatus)(failed, op.told(error.what()).c_str());
-    } catch (...) {
-        return function(api, CreateStatus)(failed, op.told("the kernel has thrown something that is no std::exception").c_str());
-    }
-}
-
 class OrtRuntime final : public Runtime {
   public:
     OrtRuntime(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
@@ -127,7 +112,7 @@ inline bool read_doubles(const OrtApi* api, const OrtKernelInfo* info, const cha
     return found;
 }
 
-inline Attribute read_attribute(const OrtApi* api, const OrtKernelInfo* info, const Declared& declared) {
+inline Attribute read_attribute(const OrtApi* api, const OrtKernelInfo* info, const ArgumentSchema& declared) {
     const char* name = declared.name.c_str();
     Attribute value;
     switch (declared.kind) {
@@ -182,7 +167,7 @@ struct Kernel {
     Layout layout;
 
     Kernel(const OrtApi* api, const Operator* op, const OrtKernelInfo* info) : api(api), op(op) {
-        for (const Declared& declared : op->schema.arguments) {
+        for (const ArgumentSchema& declared : op->schema.arguments) {
             attributes.push_back(is_tensor(declared.kind) ? Attribute() : completed(read_attribute(api, info, declared), declared));
         }
         layout = Layout::read(
@@ -213,7 +198,7 @@ struct Kernel {
         };
         layout.each(schema, given, [&](size_t index, size_t input, size_t length) {
             Argument& argument = call.arguments[index];
-            const Declared& declared = schema.arguments[index];
+            const ArgumentSchema& declared = schema.arguments[index];
             if (declared.kind == Kind::tensor) {
                 argument.given = read(input, argument.tensor);
                 if (!argument.given && !declared.optional) throw std::invalid_argument("the input '" + declared.name + "' is left out");
@@ -248,7 +233,7 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), 
             outputs.push_back(static_cast<int32_t>(parameter.type));
             continue;
         }
-        const Declared& declared = op->schema.arguments[argument++];
+        const ArgumentSchema& declared = op->schema.arguments[argument++];
         if (!is_tensor(declared.kind)) continue;
         if (!presence.empty() && presence.back() == variadic) {
             // What follows a list is part of the same variadic input, which then takes any types.
@@ -274,11 +259,13 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), 
     GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 1; };
     GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 1; };
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
-        return guarded(api, *self(op).op, [&] { *kernel = new Kernel(api, self(op).op, info); });
+        const Operator* found = self(op).op;
+        return guarded(
+            api, [&] { *kernel = new Kernel(api, found, info); }, [&](const char* message) { return found->error_message(message); });
     };
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
         const Kernel& found = *static_cast<const Kernel*>(kernel);
-        return guarded(found.api, *found.op, [&] { found.compute(context); });
+        return guarded(found.api, [&] { found.compute(context); }, [&](const char* message) { return found.op->error_message(message); });
     };
     InferOutputShapeFn = [](const OrtCustomOp* op, OrtShapeInferContext* context) {
         const OrtApi* api = current_api();
@@ -288,7 +275,7 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), 
         }
         return static_cast<OrtStatus*>(nullptr);
     };
-    for (const Declared& declared : op->schema.arguments) {
+    for (const ArgumentSchema& declared : op->schema.arguments) {
         // For an input that is left out, ONNX Runtime itself reads through a null pointer before it calls the function.
         if (declared.kind == Kind::tensor && declared.optional) InferOutputShapeFn = nullptr;
     }
@@ -381,13 +368,13 @@ extern "C" OPBRIDGE_ENTRY OrtStatus* RegisterCustomOps(OrtSessionOptions* option
     using namespace opbridge;
     const OrtApi* api = ort::connect(base);
     if (!api) return nullptr;  // there is nothing to report it with
-    try {
-        std::vector<ort::Offer> offers{&opbridge_offer};
-        offers.insert(offers.end(), ort::companions().begin(), ort::companions().end());
-        ort::companions().clear();
-        for (const auto& domain : ort::Domains::of(api, offers).domains) ort::call(api, ort::AddCustomOpDomain, options, domain.second);
-        return nullptr;
-    } catch (const std::exception& error) {
-        return ort::function(api, ort::CreateStatus)(ort::failed, error.what());
-    }
+    return ort::guarded(
+        api,
+        [&] {
+            std::vector<ort::Offer> offers{&opbridge_offer};
+            offers.insert(offers.end(), ort::companions().begin(), ort::companions().end());
+            ort::companions().clear();
+            for (const auto& domain : ort::Domains::of(api, offers).domains) ort::call(api, ort::AddCustomOpDomain, options, domain.second);
+        },
+        [](const char* message) { return std::string(message); });
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../platform.h"
+#include "guarded.h"
 #include "ort_api.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
@@ -29,6 +30,17 @@ bool succeeds(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) 
     OrtStatus* status = function(api, entry)(arguments...);
     if (status) function(api, ReleaseStatus)(status);
     return status == nullptr;
+}
+
+// Runs `body`. What it throws becomes a status, whose message message_for(const char*) makes of the exception's.
+template <class Body, class MessageFor>
+OrtStatus* guarded(const OrtApi* api, Body&& body, MessageFor&& message_for) {
+    OrtStatus* status = nullptr;
+    detail::guarded(body, [&](detail::Thrown thrown, const char* message) {
+        const int32_t code = thrown == detail::Thrown::invalid_argument ? invalid_argument : failed;
+        status = function(api, CreateStatus)(code, message_for(message).c_str());
+    });
+    return status;
 }
 
 // Whether this ONNX Runtime shows a tensor's sizes where it keeps them: each copy costs some memory that is allocated and freed again.

@@ -14,9 +14,9 @@ namespace ort {
 using namespace detail;
 
 // The attribute that a node without it has.
-inline Attribute completed(Attribute value, const Declared& declared) {
+inline Attribute completed(Attribute value, const ArgumentSchema& declared) {
     if (value.given) return value;
-    if (declared.has_default) return declared.standard;
+    if (declared.has_default) return declared.default_value;
     if (!declared.optional)
         throw std::invalid_argument("the node has no attribute '" + declared.name + "' of the type " + name_of(declared.kind));
     return value;
@@ -32,7 +32,7 @@ struct Layout {
     static Layout read(const Schema& schema, Count&& count) {
         Layout layout;
         size_t unknown = 0;
-        for (const Declared& declared : schema.arguments) {
+        for (const ArgumentSchema& declared : schema.arguments) {
             int64_t length = 1;
             if (declared.kind == Kind::tensors && !count(declared.name.c_str(), &length)) {
                 length = -1;

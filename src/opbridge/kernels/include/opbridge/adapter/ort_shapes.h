@@ -38,7 +38,7 @@ class ShapeInference {
             }
         });
         for (size_t i = 0; i < call.arguments.size(); ++i) {
-            const Declared& declared = schema.arguments[i];
+            const ArgumentSchema& declared = schema.arguments[i];
             if (is_tensor(declared.kind)) {
                 if (declared.kind == Kind::tensor && !call.arguments[i].given) return;
                 continue;
@@ -99,7 +99,7 @@ class ShapeInference {
         return bytes == 0 || succeeds(api_, ReadOpAttr, found, type, static_cast<void*>(values.data()), bytes, &bytes);
     }
 
-    Attribute attribute(const Declared& declared) {
+    Attribute attribute(const ArgumentSchema& declared) {
         const char* name = declared.name.c_str();
         Attribute value;
         switch (declared.kind) {

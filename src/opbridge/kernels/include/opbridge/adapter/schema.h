@@ -12,18 +12,17 @@ namespace detail {
 
 OPBRIDGE_ADAPTER const char* name_of(Kind kind);
 
-struct Declared {
+struct ArgumentSchema {
     std::string name;
     Kind kind = Kind::tensor;
     bool optional = false;     // "Tensor?", "int?"
     bool has_default = false;
-    int64_t length = 0;        // of "int[2]", for which one number stands for two
-    Attribute standard;        // the default
+    Attribute default_value;
 };
 
 struct Schema {
     std::string text, domain, name, overload;
-    std::vector<Declared> arguments;
+    std::vector<ArgumentSchema> arguments;
     size_t returns = 0;
 
     std::string operator_name() const { return domain + "::" + name + (overload.empty() ? "" : "." + overload); }

@@ -1,12 +1,11 @@
-// Reads a schema.
+// Reads the schema of a kernel, which has some of the types that PyTorch's language has.
 #pragma once
 
-#include <cctype>
 #include <cstdint>
 #include <cstdlib>
-#include <stdexcept>
 #include <string>
 
+#include "function_schema.h"
 #include "schema.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
@@ -27,184 +26,137 @@ OPBRIDGE_ADAPTER const char* name_of(Kind kind) {
     }
 }
 
-class SchemaReader {
+// Reads the default value of an argument.
+class DefaultReader {
   public:
-    explicit SchemaReader(const char* text) : text_(text), next_(text) {}
+    DefaultReader(const std::string& text, const SchemaItem& item) : item_(item), next_(text, item.default_at) {}
 
-    Schema read() {
-        Schema schema;
-        schema.text = text_;
-        schema.domain = word("a namespace");
-        expect("::");
-        schema.name = word("a name");
-        if (take(".")) schema.overload = word("an overload's name");
-        expect("(");
-        if (!take(")")) {
-            do {
-                if (take("*")) continue;
-                schema.arguments.push_back(argument());
-            } while (take(","));
-            expect(")");
-        }
-        expect("->");
-        if (take("(")) {
-            if (!take(")")) {
-                do returned(schema);
-                while (take(","));
-                expect(")");
-            }
-        } else {
-            returned(schema);
-        }
-        skip();
-        if (*next_ != 0) fail("its end");
-        return schema;
-    }
-
-  private:
-    void skip() {
-        while (std::isspace(static_cast<unsigned char>(*next_))) ++next_;
-    }
-
-    bool take(const char* token) {
-        skip();
-        const char* here = next_;
-        for (; *token; ++token, ++here) {
-            if (*here != *token) return false;
-        }
-        next_ = here;
-        return true;
-    }
-
-    void expect(const char* token) {
-        if (!take(token)) fail(std::string("'") + token + "'");
-    }
-
-    [[noreturn]] void fail(const std::string& expected) const {
-        throw std::invalid_argument("The schema \"" + std::string(text_) + "\" has to go on with " + expected + " where it says \"" +
-                                    next_ + "\".");
-    }
-
-    static bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
-    std::string word(const char* what) {
-        skip();
-        const char* begin = next_;
-        while (in_word(*next_)) ++next_;
-        if (begin == next_) fail(what);
-        return std::string(begin, next_);
-    }
-
-    void returned(Schema& schema) {
-        skip();
-        if (!take("Tensor") || *next_ == '[' || *next_ == '(' || *next_ == '?') fail("Tensor, which is what kernels return");
-        skip();
-        if (in_word(*next_)) word("a name");
-        ++schema.returns;
-    }
-
-    Declared argument() {
-        Declared declared;
-        skip();
-        const char* begin = next_;
-        const std::string type = word("a type");
-        declared.kind = type == "Tensor"                    ? Kind::tensor
-                        : type == "int" || type == "SymInt" ? Kind::integer
-                        : type == "float"                   ? Kind::number
-                        : type == "bool"                    ? Kind::boolean
-                        : type == "str"                     ? Kind::text
-                                                            : Kind::context;
-        if (declared.kind == Kind::context) {
-            next_ = begin;
-            fail("one of the types Tensor, int, SymInt, float, bool, str, which may be followed by ? or, but for bool and str, by []");
-        }
-        if (*next_ == '(') fail("a type without annotations: a kernel writes to no input");
-        if (take("[")) {
-            skip();
-            while (std::isdigit(static_cast<unsigned char>(*next_))) declared.length = declared.length * 10 + (*next_++ - '0');
-            declared.kind = declared.kind == Kind::tensor    ? Kind::tensors
-                            : declared.kind == Kind::integer ? Kind::integers
-                            : declared.kind == Kind::number  ? Kind::numbers
-                                                             : Kind::context;
-            if (declared.kind == Kind::context) fail("no list: an ONNX attribute cannot hold one of this type");
-            expect("]");
-        }
-        declared.optional = take("?");
-        if (declared.optional && declared.kind == Kind::tensors) fail("a list that may be empty, in place of one that may be left out");
-        declared.name = word("an argument's name");
-        if (take("=")) {
-            declared.has_default = true;
-            declared.standard = standard(declared);
-        }
-        return declared;
-    }
-
-    Attribute standard(const Declared& declared) {
+    Attribute read(Kind kind) {
         Attribute value;
-        if (take("None")) return value;
-        value.given = true;
-        switch (declared.kind) {
-            case Kind::integer: value.integer = integer(); break;
-            case Kind::number: value.number = number(); break;
-            case Kind::boolean:
-                value.integer = take("True") ? 1 : 0;
-                if (value.integer == 0) expect("False");
-                break;
-            case Kind::text: value.text = text(); break;
-            case Kind::integers:
-                if (take("[")) {
-                    while (!take("]")) value.integers.push_back(integer()), take(",");
-                } else {
-                    value.integers.assign(static_cast<size_t>(declared.length ? declared.length : 1), integer());
-                }
-                break;
-            case Kind::numbers:
-                if (take("[")) {
-                    while (!take("]")) value.numbers.push_back(number()), take(",");
-                } else {
-                    value.numbers.assign(static_cast<size_t>(declared.length ? declared.length : 1), number());
-                }
-                break;
-            default: fail("None, the only default that a tensor can have");
+        if (!next_.accept("None")) {
+            value.given = true;
+            read(kind, value);
         }
+        next_.skip_spaces();
+        if (next_.at() != item_.default_end) next_.fail("')'");
         return value;
     }
 
+  private:
+    void read(Kind kind, Attribute& value) {
+        switch (kind) {
+            case Kind::integer: value.integer = integer(); break;
+            case Kind::number: value.number = number(); break;
+            case Kind::boolean:
+                value.integer = next_.accept("True") ? 1 : 0;
+                if (value.integer == 0) next_.expect("False");
+                break;
+            case Kind::text: value.text = text(); break;
+            case Kind::integers: value.integers = list<int64_t>([this] { return integer(); }); break;
+            case Kind::numbers: value.numbers = list<double>([this] { return number(); }); break;
+            default: next_.fail("None, the only default that a tensor can have");
+        }
+    }
+
+    // "[1, 2]", or one number for all of a list with a length.
+    template <class Number, class Read>
+    std::vector<Number> list(Read&& read) {
+        if (!next_.accept("[")) return std::vector<Number>(static_cast<size_t>(item_.length ? item_.length : 1), read());
+        std::vector<Number> values;
+        while (!next_.accept("]")) values.push_back(read()), next_.accept(",");
+        return values;
+    }
+
     int64_t integer() {
-        skip();
+        next_.skip_spaces();
         char* end = nullptr;
-        const long long value = std::strtoll(next_, &end, 10);
-        if (end == next_) fail("an integer");
-        next_ = end;
+        const long long value = std::strtoll(next_.rest(), &end, 10);
+        if (end == next_.rest()) next_.fail("an integer");
+        next_.advance(static_cast<size_t>(end - next_.rest()));
         return value;
     }
 
     double number() {
-        skip();
+        next_.skip_spaces();
         char* end = nullptr;
-        const double value = std::strtod(next_, &end);
-        if (end == next_) fail("a number");
-        next_ = end;
+        const double value = std::strtod(next_.rest(), &end);
+        if (end == next_.rest()) next_.fail("a number");
+        next_.advance(static_cast<size_t>(end - next_.rest()));
         return value;
     }
 
     std::string text() {
-        skip();
-        const char quote = *next_;
-        if (quote != '"' && quote != '\'') fail("a text in quotes");
+        next_.skip_spaces();
+        const char quote = next_.peek();
+        if (quote != '"' && quote != '\'') next_.fail("a text in quotes");
         std::string value;
-        for (++next_; *next_ && *next_ != quote; ++next_) {
-            if (*next_ == '\\' && next_[1]) ++next_;
-            value += *next_;
+        for (next_.advance(); next_.peek() != '\0' && next_.peek() != quote; next_.advance()) {
+            if (next_.peek() == '\\' && next_.rest()[1]) next_.advance();
+            value += next_.peek();
         }
-        if (*next_ != quote) fail("the closing quote");
-        ++next_;
+        if (next_.peek() != quote) next_.fail("the closing quote");
+        next_.advance();
         return value;
     }
 
-    const char* text_;
-    const char* next_;
+    const SchemaItem& item_;
+    SchemaCursor next_;
 };
+
+inline Kind single_kind(const std::string& type) {
+    if (type == "Tensor") return Kind::tensor;
+    if (type == "int" || type == "SymInt") return Kind::integer;
+    if (type == "float") return Kind::number;
+    if (type == "bool") return Kind::boolean;
+    if (type == "str") return Kind::text;
+    return Kind::context;  // none of an argument
+}
+
+inline ArgumentSchema read_argument(const std::string& text, const SchemaItem& item) {
+    const auto fail = [&](size_t at, const char* expected) { SchemaCursor(text, at).fail(expected); };
+    ArgumentSchema argument;
+    const std::string type = without_optional(item.type);
+    std::string element = type;
+    const bool list = is_list(type, &element);
+    argument.kind = single_kind(element);
+    if (argument.kind == Kind::context) {
+        fail(item.type_at,
+             "one of the types Tensor, int, SymInt, float, bool, str, which may be followed by ? or, but for bool and str, by []");
+    }
+    if (item.aliases) fail(item.alias_at, "a type without annotations: a kernel writes to no input");
+    if (list) {
+        argument.kind = argument.kind == Kind::tensor    ? Kind::tensors
+                        : argument.kind == Kind::integer ? Kind::integers
+                        : argument.kind == Kind::number  ? Kind::numbers
+                                                         : Kind::context;
+        if (argument.kind == Kind::context) fail(item.type_at, "no list: an ONNX attribute cannot hold one of this type");
+    }
+    argument.optional = type != item.type;
+    if (argument.optional && argument.kind == Kind::tensors) {
+        fail(item.type_end, "a list that may be empty, in place of one that may be left out");
+    }
+    if (item.name.empty()) fail(item.type_end, "an argument's name");
+    argument.name = item.name;
+    argument.has_default = item.has_default;
+    if (item.has_default) argument.default_value = DefaultReader(text, item).read(argument.kind);
+    return argument;
+}
+
+// Throws std::invalid_argument for what is no schema, or has types that kernels do not take.
+inline Schema read_schema(const std::string& text) {
+    const FunctionSchema parsed = parse_schema(text);
+    Schema schema;
+    schema.text = text;
+    schema.domain = parsed.name_space;
+    schema.name = parsed.name;
+    schema.overload = parsed.overload;
+    schema.returns = parsed.results.size();
+    for (const SchemaItem& item : parsed.arguments) schema.arguments.push_back(read_argument(text, item));
+    for (const SchemaItem& item : parsed.results) {
+        if (item.type != "Tensor" || item.aliases) SchemaCursor(text, item.type_at).fail("Tensor, which is what kernels return");
+    }
+    return schema;
+}
 
 }  // namespace detail
 }  // namespace opbridge

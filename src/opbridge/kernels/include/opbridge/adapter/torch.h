@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #endif
 
+#include "guarded.h"
 #include "operator.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
@@ -307,7 +308,7 @@ inline void run(const Operator& op, StableValue* stack) {
     call.arguments.resize(schema.arguments.size());
     std::vector<Attribute> attributes(schema.arguments.size());
     for (size_t i = 0; i < schema.arguments.size(); ++i) {
-        const Declared& declared = schema.arguments[i];
+        const ArgumentSchema& declared = schema.arguments[i];
         Argument& argument = call.arguments[i];
         argument.attribute = &attributes[i];
         StableValue value = stack[i];
@@ -332,17 +333,11 @@ inline void run(const Operator& op, StableValue* stack) {
 
 namespace detail {
 
-// What libtorch calls. Its caller turns an exception into Python's, by the kernel's words.
+// What libtorch calls. Its caller turns an exception into Python's, by its message.
 OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, StableValue* stack) {
-    std::string words;
-    try {
-        return torch::run(op, stack);
-    } catch (const std::exception& error) {
-        words = op.told(error.what());
-    } catch (...) {
-        words = op.told("the kernel has thrown something that is no std::exception");
-    }
-    throw std::runtime_error(words);
+    std::string error;
+    const auto report = [&](Thrown, const char* message) { error = op.error_message(message); };
+    if (!guarded([&] { torch::run(op, stack); }, report)) throw std::runtime_error(error);
 }
 
 }  // namespace detail
