@@ -2,12 +2,14 @@
 //
 // A computation is a struct with a member `template <int Bytes> void run() const`, marked OPBRIDGE_INLINE like all that it calls.
 // `at_full_width(computation)` calls `run<64>` on a processor with AVX-512, `run<32>` with AVX2 and FMA, and `run<16>` anywhere else;
-// being inlined into a function for that processor, it is compiled for it. -DOPBRIDGE_VECTOR_BYTES=16 (or 32) leaves the wider ones out.
+// being inlined into a function for that processor, it is compiled for it (see opbridge/dispatch.h).
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+
+#include <opbridge/dispatch.h>
 
 #if defined(__GNUC__)
 #define OPBRIDGE_INLINE inline __attribute__((always_inline))
@@ -104,48 +106,21 @@ OPBRIDGE_INLINE void load_alternate(T* to, const T* from, int first) {
     for (int i = 0; i < Count; ++i) to[i] = from[2 * i + first];
 }
 
-#ifndef OPBRIDGE_VECTOR_BYTES
-#define OPBRIDGE_VECTOR_BYTES 64
-#endif
-
-#if defined(__GNUC__) && defined(__x86_64__)
-template <class Computation>
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))) void run_with_avx512(const Computation& computation) {
-    computation.template run<64>();
-}
+using detail::vector_bytes;
 
 template <class Computation>
-__attribute__((target("avx2,fma,f16c"))) void run_with_avx2(const Computation& computation) {
-    computation.template run<32>();
-}
+struct RunAtWidth {
+    const Computation& computation;
 
-inline int vector_bytes() {
-    static const int bytes = [] {
-        __builtin_cpu_init();
-        const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-        const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                            __builtin_cpu_supports("avx512vl");
-        const int widest = avx2 && avx512 ? 64 : avx2 ? 32 : 16;
-        return widest < OPBRIDGE_VECTOR_BYTES ? widest : OPBRIDGE_VECTOR_BYTES;
-    }();
-    return bytes;
-}
-
-template <class Computation>
-void at_full_width(const Computation& computation) {
-    switch (vector_bytes()) {
-        case 64: return run_with_avx512(computation);
-        case 32: return run_with_avx2(computation);
-        default: return computation.template run<16>();
+    template <int Bytes>
+    OPBRIDGE_INLINE void operator()(detail::VectorBytes<Bytes>) const {
+        computation.template run<Bytes>();
     }
-}
-#else
-inline int vector_bytes() { return 16; }
+};
 
 template <class Computation>
 void at_full_width(const Computation& computation) {
-    computation.template run<16>();
+    detail::dispatch<detail::Versions>(RunAtWidth<Computation>{computation});
 }
-#endif
 
 }  // namespace opbridge::compute

@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "platform.h"
 #include "attribute.h"
+#include "dispatch.h"
+#include "platform.h"
 #include "views.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
@@ -188,7 +189,7 @@ struct Signature {
 
     template <R (*function)(P...), size_t... index>
     static void run_each(Call& call, std::index_sequence<index...>) {
-        in_best_version([&] { function(take<index, Plain<P>>(call)...); });
+        run_kernel([&] { function(take<index, Plain<P>>(call)...); });
     }
 
     template <R (*function)(P...)>

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dispatch.h"
 #include "platform.h"
 #include "shape.h"
 #include "types.h"
@@ -249,7 +250,7 @@ class Context {
     void parallel_for(int64_t count, int64_t grain, Body&& body) {
         const int64_t pieces = this->pieces(count, grain);
         if (pieces <= 0) return;
-        if (pieces == 1) return detail::in_best_version([&] { call(body, 0, count, 0); });
+        if (pieces == 1) return detail::run_kernel([&] { call(body, 0, count, 0); });
         Work<std::remove_reference_t<Body>> work{&body, count, pieces};
         runtime_.run(pieces, &Work<std::remove_reference_t<Body>>::run, &work);
         if (work.thrown) std::rethrow_exception(work.thrown);
@@ -291,7 +292,7 @@ class Context {
                 const int64_t share = work.count / work.pieces, rest = work.count % work.pieces;
                 const int64_t begin = piece * share + (piece < rest ? piece : rest);
                 const int64_t end = begin + share + (piece < rest ? 1 : 0);
-                detail::in_best_version([&] { call(*work.body, begin, end, piece); });
+                detail::run_kernel([&] { call(*work.body, begin, end, piece); });
             } catch (...) {
                 if (!work.failed.test_and_set()) work.thrown = std::current_exception();
             }
