@@ -6,7 +6,7 @@
 
 #include <opbridge/adapter/function_schema.h>
 
-namespace opbridge {
+namespace opbridge OPBRIDGE_HIDDEN {
 namespace aten {
 
 using detail::FunctionSchema;

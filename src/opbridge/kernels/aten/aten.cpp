@@ -27,7 +27,7 @@ struct Kernel {
     const OrtApi* api;
     Node node;
     std::string name;
-    Cores cores;
+    CoreScheduler cores;
 };
 
 // A node's name in errors: "aten::topk".

@@ -6,7 +6,7 @@
 
 #include <opbridge/adapter/ort_calls.h>
 
-namespace opbridge {
+namespace opbridge OPBRIDGE_HIDDEN {
 namespace aten {
 
 using namespace opbridge::ort;

@@ -38,12 +38,11 @@ namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
 struct Operator;
-using StableValue = uint64_t;  // how libtorch's stable interface passes any value
-using TorchEntry = void (*)(StableValue*, uint64_t, uint64_t);
+using TorchEntry = void (*)(uint64_t* stack, uint64_t arguments, uint64_t results);  // what libtorch's stable interface calls
 
 OPBRIDGE_ADAPTER Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
                                              TorchEntry entry);
-OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, StableValue* stack);
+OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, uint64_t* stack);
 
 template <class Family, class List>
 struct Made;
@@ -62,7 +61,7 @@ struct Listed {
 template <class Tag>
 struct Registration {
     inline static Operator* op = nullptr;
-    static void enter(StableValue* stack, uint64_t, uint64_t) { enter_from_torch(*op, stack); }
+    static void enter(uint64_t* stack, uint64_t, uint64_t) { enter_from_torch(*op, stack); }
 
     template <size_t count>
     Registration(const char* schema, ShapeFunction shape, const Instance (&instances)[count]) {

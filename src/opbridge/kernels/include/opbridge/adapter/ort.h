@@ -2,15 +2,14 @@
 #pragma once
 
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "operator.h"
-#include "ort_nodes.h"
+#include "ort_kernel.h"
 #include "ort_shapes.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
@@ -18,136 +17,9 @@ namespace ort {
 
 using namespace detail;
 
-class OrtRuntime final : public Runtime {
-  public:
-    OrtRuntime(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
-    ~OrtRuntime() {
-        for (void* memory : scratch_) succeeds(api_, AllocatorFree, allocator_, memory);
-        if (allocator_) function(api_, ReleaseAllocator)(allocator_);
-        if (memory_) function(api_, ReleaseMemoryInfo)(memory_);
-    }
-
-    void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) override {
-        OrtValue* value = nullptr;
-        call(api_, KernelContext_GetOutput, context_, static_cast<size_t>(index), sizes, static_cast<size_t>(rank), &value);
-        if (value) return data_of(api_, value);
-        // Nobody reads this output, so ONNX Runtime has no memory for it; the kernel writes it all the same.
-        size_t bytes = size_of(type);
-        for (int64_t axis = 0; axis < rank; ++axis) bytes *= static_cast<size_t>(sizes[axis]);
-        return allocate_scratch(bytes);
-    }
-
-    void* allocate_scratch(size_t bytes) override {
-        if (!allocator_) {
-            call(api_, CreateCpuMemoryInfo, 1, 0, &memory_);
-            call(api_, KernelContext_GetAllocator, context_, memory_, &allocator_);
-        }
-        void* found = nullptr;
-        call(api_, AllocatorAlloc, allocator_, bytes + 63, &found);
-        scratch_.push_back(found);
-        return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(found) + 63) & ~uintptr_t{63});
-    }
-
-    void run(int64_t pieces, void (*piece)(void*, int64_t), void* data) override {
-        struct Work {
-            void (*piece)(void*, int64_t);
-            void* data;
-        } work{piece, data};
-        const auto one = [](void* given, size_t index) {
-            const Work& work = *static_cast<Work*>(given);
-            work.piece(work.data, static_cast<int64_t>(index));
-        };
-        call(api_, KernelContext_ParallelFor, context_, one, static_cast<size_t>(pieces), size_t{0}, static_cast<void*>(&work));
-    }
-
-    // ONNX Runtime does not tell how many threads its pool has; no more than this work at once.
-    int64_t threads() override {
-        static const int64_t count = std::thread::hardware_concurrency();
-        return count > 0 ? count : 1;
-    }
-
-    void* stream() override {
-        void* stream = nullptr;
-        return succeeds(api_, KernelContext_GetGPUComputeStream, context_, &stream) ? stream : nullptr;
-    }
-
-  private:
-    const OrtApi* api_;
-    OrtKernelContext* context_;
-    OrtMemoryInfo* memory_ = nullptr;
-    OrtAllocator* allocator_ = nullptr;
-    std::vector<void*> scratch_;
-};
-
 inline const OrtApi*& current_api() {
     static const OrtApi* api = nullptr;
     return api;
-}
-
-// Reads an attribute of a node; false where it has none of that name.
-template <class Number, class Source, class Place>
-bool read_array(const OrtApi* api, const Source* source, Place place, const char* name, std::vector<Number>& values) {
-    size_t size = 0;
-    if (!succeeds(api, place, source, name, static_cast<Number*>(nullptr), &size)) return false;
-    values.resize(size);
-    return size == 0 || succeeds(api, place, source, name, values.data(), &size);
-}
-
-// Doubles that a float does not hold are kept in an attribute that is a tensor.
-inline bool read_doubles(const OrtApi* api, const OrtKernelInfo* info, const char* name, std::vector<double>& values) {
-    OrtAllocator* allocator = nullptr;
-    OrtValue* value = nullptr;
-    call(api, GetAllocatorWithDefaultOptions, &allocator);
-    if (!succeeds(api, KernelInfoGetAttribute_tensor, info, name, allocator, &value)) return false;
-    OrtTensorTypeAndShapeInfo* described = nullptr;
-    int32_t type = 0;
-    size_t count = 0;
-    void* data = nullptr;
-    bool found = succeeds(api, GetTensorTypeAndShape, value, &described) && succeeds(api, GetTensorElementType, described, &type) &&
-                 succeeds(api, GetTensorShapeElementCount, described, &count) && succeeds(api, GetTensorMutableData, value, &data) &&
-                 type == static_cast<int32_t>(Type::float64);
-    if (found) values.assign(static_cast<const double*>(data), static_cast<const double*>(data) + count);
-    if (described) function(api, ReleaseTensorTypeAndShapeInfo)(described);
-    function(api, ReleaseValue)(value);
-    return found;
-}
-
-inline Attribute read_attribute(const OrtApi* api, const OrtKernelInfo* info, const ArgumentSchema& declared) {
-    const char* name = declared.name.c_str();
-    Attribute value;
-    switch (declared.kind) {
-        case Kind::integer:
-        case Kind::boolean: value.given = succeeds(api, KernelInfoGetAttribute_int64, info, name, &value.integer.known); break;
-        case Kind::number: {
-            float number = 0;
-            std::vector<double> numbers;
-            value.given = succeeds(api, KernelInfoGetAttribute_float, info, name, &number);
-            value.number = number;
-            if (!value.given && read_doubles(api, info, name, numbers) && numbers.size() == 1) {
-                value.given = true;
-                value.number = numbers[0];
-            }
-            break;
-        }
-        case Kind::text: {
-            size_t size = 0;
-            if (!succeeds(api, KernelInfoGetAttribute_string, info, name, static_cast<char*>(nullptr), &size)) break;
-            value.text.resize(size);
-            value.given = succeeds(api, KernelInfoGetAttribute_string, info, name, &value.text[0], &size);
-            value.text.resize(size > 0 ? size - 1 : 0);  // it counts the zero at the end
-            break;
-        }
-        case Kind::integers: value.given = read_array(api, info, KernelInfoGetAttributeArray_int64, name, value.integers); break;
-        default: {
-            // In this order: ONNX Runtime reads a tensor as an empty list.
-            std::vector<float> numbers;
-            value.given = read_doubles(api, info, name, value.numbers);
-            if (value.given) break;
-            value.given = read_array(api, info, KernelInfoGetAttributeArray_float, name, numbers);
-            value.numbers.assign(numbers.begin(), numbers.end());
-        }
-    }
-    return value;
 }
 
 // An operator with one of its kernels, as ONNX Runtime sees it. It merges those of one name, and picks by the inputs' types.
@@ -158,67 +30,6 @@ struct CustomOp : OrtCustomOp {
     std::vector<int32_t> inputs, presence, outputs;
 
     CustomOp(const Operator* op, size_t instance);
-};
-
-struct Kernel {
-    const OrtApi* api;
-    const Operator* op;
-    std::vector<Attribute> attributes;
-    Layout layout;
-
-    Kernel(const OrtApi* api, const Operator* op, const OrtKernelInfo* info) : api(api), op(op) {
-        for (const ArgumentSchema& declared : op->schema.arguments) {
-            attributes.push_back(is_tensor(declared.kind) ? Attribute() : completed(read_attribute(api, info, declared), declared));
-        }
-        layout = Layout::read(
-            op->schema, [&](const char* name, int64_t* length) { return succeeds(api, KernelInfoGetAttribute_int64, info, name, length); });
-    }
-
-    void compute(OrtKernelContext* context) const {
-        const Schema& schema = op->schema;
-        Call call;
-        call.arguments.resize(schema.arguments.size());
-        size_t given = 0;
-        ort::call(api, KernelContext_GetInputCount, context, &given);
-        std::vector<std::vector<int64_t>> copies;
-        const auto read = [&](size_t input, Tensor& tensor) {
-            const OrtValue* value = nullptr;
-            if (input < given) ort::call(api, KernelContext_GetInput, context, input, &value);
-            if (!value) return false;
-            std::vector<int64_t> copy;
-            const Described found = described(api, value, copy);
-            if (!copy.empty()) copies.push_back(std::move(copy));
-            tensor.type = static_cast<Type>(found.type);
-            tensor.rank = static_cast<int64_t>(found.rank);
-            tensor.sizes = found.sizes;
-            tensor.count = 1;
-            for (size_t axis = 0; axis < found.rank; ++axis) tensor.count *= found.sizes[axis];
-            tensor.data = data_of(api, value);
-            return true;
-        };
-        layout.each(schema, given, [&](size_t index, size_t input, size_t length) {
-            Argument& argument = call.arguments[index];
-            const ArgumentSchema& declared = schema.arguments[index];
-            if (declared.kind == Kind::tensor) {
-                argument.given = read(input, argument.tensor);
-                if (!argument.given && !declared.optional) throw std::invalid_argument("the input '" + declared.name + "' is left out");
-                return;
-            }
-            argument.given = true;
-            argument.tensors.resize(length);
-            for (size_t i = 0; i < length; ++i) {
-                if (!read(input + i, argument.tensors[i]))
-                    throw std::invalid_argument("a tensor of the list '" + declared.name + "' is left out");
-            }
-        });
-        for (size_t i = 0; i < call.arguments.size(); ++i) {
-            if (is_tensor(schema.arguments[i].kind)) continue;
-            call.arguments[i].given = attributes[i].given;
-            call.arguments[i].attribute = &attributes[i];
-        }
-        OrtRuntime runtime(api, context);
-        op->run(call, runtime);
-    }
 };
 
 inline const CustomOp& self(const OrtCustomOp* op) { return *static_cast<const CustomOp*>(op); }

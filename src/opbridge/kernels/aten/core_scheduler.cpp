@@ -1,4 +1,4 @@
-#include "cores.h"
+#include "core_scheduler.h"
 
 #include <atomic>
 #include <chrono>
@@ -17,19 +17,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds worth_it(200);
+// Calls that take longer are worth putting threads to sleep for.
+constexpr std::chrono::microseconds long_call(200);
 
-void let_go() {
-    const Libtorch& torch = libtorch();
-    if (!torch.omp_pause_resource_all || !torch.omp_get_max_threads || torch.omp_get_max_threads() < 2) return;
+// Ends the threads that libtorch's OpenMP library keeps for this one.
+void release_open_mp_threads() {
+    const OpenMp& found = open_mp();
+    if (!found.pause_resource_all || !found.get_max_threads || found.get_max_threads() < 2) return;
     constexpr int32_t soft = 1;
-    torch.omp_pause_resource_all(soft);
+    found.pause_resource_all(soft);
 }
 
 // One call during which ONNX Runtime's threads sleep.
-struct Loan {
+struct ExclusiveCall {
     const std::function<void()>& work;
-    std::chrono::microseconds patience;  // how long to wait for a thread of ONNX Runtime to fall asleep
+    std::chrono::microseconds longest_wait;  // for a thread of ONNX Runtime to fall asleep
     std::thread::id caller = std::this_thread::get_id();
     std::exception_ptr thrown;
     std::mutex mutex;
@@ -37,24 +39,24 @@ struct Loan {
     std::atomic<int> asleep{0};  // threads of ONNX Runtime
     bool has_begun = false, is_over = false;
 
-    Loan(const std::function<void()>& work, std::chrono::microseconds patience) : work(work), patience(patience) {}
+    ExclusiveCall(const std::function<void()>& work, std::chrono::microseconds longest_wait) : work(work), longest_wait(longest_wait) {}
 
     // One piece of a parallel loop. The caller's is the work; every other thread that takes one sleeps in it. It does not do so for long
     // where the caller takes none.
     static void piece(void* data, size_t) {
-        Loan& loan = *static_cast<Loan*>(data);
-        if (std::this_thread::get_id() == loan.caller) return loan.run();
-        std::unique_lock<std::mutex> lock(loan.mutex);
-        loan.asleep.fetch_add(1);
-        loan.changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return loan.has_begun; });
-        if (loan.has_begun) loan.changed.wait(lock, [&] { return loan.is_over; });
+        ExclusiveCall& self = *static_cast<ExclusiveCall*>(data);
+        if (std::this_thread::get_id() == self.caller) return self.run();
+        std::unique_lock<std::mutex> lock(self.mutex);
+        self.asleep.fetch_add(1);
+        self.changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return self.has_begun; });
+        if (self.has_begun) self.changed.wait(lock, [&] { return self.is_over; });
     }
 
     // OpenMP keeps threads for each thread that calls it, so the work is always the caller's.
     void run() {
         if (is_over) return;
         // Threads that libtorch makes are put on the cores that are free then.
-        const Clock::time_point until = Clock::now() + patience;
+        const Clock::time_point until = Clock::now() + longest_wait;
         while (asleep.load() == 0 && Clock::now() < until) {
         }
         set(has_begun);
@@ -63,13 +65,13 @@ struct Loan {
         } catch (...) {
             thrown = std::current_exception();
         }
-        let_go();  // first: a thread that wakes would wait for the core that one of them has
+        release_open_mp_threads();  // first: a thread that wakes would wait for the core that one of them has
         set(is_over);
     }
 
-    void set(bool& what) {
+    void set(bool& state) {
         const std::lock_guard<std::mutex> lock(mutex);
-        what = true;
+        state = true;
         changed.notify_all();
     }
 };
@@ -79,22 +81,22 @@ constexpr size_t pieces = 1024;
 
 }  // namespace
 
-void Cores::lend(const OrtApi* api, OrtKernelContext* context, const std::function<void()>& work) const {
-    const bool was_long = is_long_.load(std::memory_order_relaxed);
+void CoreScheduler::run(const OrtApi* api, OrtKernelContext* context, const std::function<void()>& work) const {
+    const bool was_long = last_was_long_.load(std::memory_order_relaxed);
     const Clock::time_point began = Clock::now();
     if (was_long) {
-        Loan loan(work, std::chrono::microseconds(has_company_.load(std::memory_order_relaxed) ? 20 : 0));
-        call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &Loan::piece, pieces, size_t{0},
-             static_cast<void*>(&loan));
-        loan.run();  // where it has not been yet
-        has_company_.store(loan.asleep.load() > 0, std::memory_order_relaxed);
-        if (loan.thrown) std::rethrow_exception(loan.thrown);
+        ExclusiveCall exclusive(work, std::chrono::microseconds(threads_slept_.load(std::memory_order_relaxed) ? 20 : 0));
+        call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &ExclusiveCall::piece, pieces, size_t{0},
+             static_cast<void*>(&exclusive));
+        exclusive.run();  // where it has not been yet
+        threads_slept_.store(exclusive.asleep.load() > 0, std::memory_order_relaxed);
+        if (exclusive.thrown) std::rethrow_exception(exclusive.thrown);
     } else {
         work();
     }
-    const bool is_long = Clock::now() - began > worth_it;
-    if (is_long != was_long) is_long_.store(is_long, std::memory_order_relaxed);
-    if (is_long && !was_long) let_go();
+    const bool is_long = Clock::now() - began > long_call;
+    if (is_long != was_long) last_was_long_.store(is_long, std::memory_order_relaxed);
+    if (is_long && !was_long) release_open_mp_threads();
 }
 
 void copy(const OrtApi* api, OrtKernelContext* context, void* to, const void* from, size_t bytes) {
