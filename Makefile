@@ -24,6 +24,9 @@ READY := $(VENV)/.ready
 SPEC := examples/deform_net.py:build
 MODEL := build/deform.onnx
 
+CPP_FILES := git ls-files '*.cpp' '*.h'
+CXX_WARNINGS := -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -Isrc/opbridge/kernels/include
+
 .PHONY: demo test quick lint format types layers package bench clean
 
 demo: $(READY)
@@ -44,10 +47,13 @@ quick: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(CPP_FILES) | xargs $(BIN)/clang-format --dry-run --Werror
+	git ls-files 'src/*.cpp' 'tests/*.cpp' 'examples/*.cpp' | xargs -P 2 -n 1 $(CXX) $(CXX_WARNINGS)
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(CPP_FILES) | xargs $(BIN)/clang-format -i
 
 types: $(READY)
 	$(BIN)/mypy
