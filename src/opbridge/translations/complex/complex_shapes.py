@@ -27,7 +27,7 @@ from opbridge.translations.complex.pairs import (
     rank,
     shaped,
 )
-from opbridge.translations.lib.common import FLOATS, const
+from opbridge.translations.lib.dtypes import FLOATS, const
 from opbridge.translations.registry import builtin
 
 # Operators of one tensor, and what their further arguments are: a dimension or several (with what torch takes where it

@@ -17,9 +17,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 from onnxscript import opset22 as op22
 
-from opbridge.translations.elementwise.conversion import converted
-from opbridge.translations.lib.common import const
-from opbridge.translations.lib.pointwise import cast, is_tensor, promoted
+from opbridge.translations.lib.dtypes import cast, const, convert, is_tensor
+from opbridge.translations.lib.promotion import promote
 from opbridge.translations.registry import builtin
 
 _INT64, _FLOAT, _DOUBLE = ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DOUBLE
@@ -145,7 +144,7 @@ def _integers(shape: Any, low: Any, high: Any, dtype: ir.DataType, source: _Sour
     """Integers from `low` on and below `high`."""
     low, high = (cast(each, _DOUBLE) if is_tensor(each) else const(each, _DOUBLE) for each in (low, high))
     steps = op.Floor(op.Mul(source.uniform(shape, _DOUBLE), op.Sub(high, low)))
-    return converted(op.Add(steps, low), dtype)
+    return convert(op.Add(steps, low), dtype)
 
 
 @_random("aten::randint")
@@ -221,7 +220,7 @@ def normal_numbers(mean, std, size, dtype=None, *, source):
 def normal_tensors(mean, std=1.0, *, source):
     """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
     given = next(each for each in (mean, std) if is_tensor(each))
-    mean, std = promoted(mean, std, dtype=given.dtype)
+    mean, std = promote(mean, std, dtype=given.dtype)
     return _scaled(_normal(op.Shape(op.Add(mean, std)), given.dtype, source), mean, std)
 
 
@@ -277,7 +276,7 @@ def _exponential(shape: Any, source: _Source) -> Any:
 def geometric(self, p, *, source):
     """geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
     trials = op.Ceil(op.Div(_exponential(op.Shape(self), source), -math.log1p(-p)))
-    return converted(op.Max(trials, 1.0), self.dtype)
+    return convert(op.Max(trials, 1.0), self.dtype)
 
 
 @_random("aten::cauchy", "aten::cauchy_")
