@@ -156,8 +156,8 @@ def _register(options: onnxruntime.SessionOptions, libraries: Sequence[Library])
         return
     ours = [each for each in libraries if each.is_ours]
     if ours:
-        # ONNX Runtime takes a domain from one library only, so the first one brings the others along.
-        ours[0].bring(ours[1:])
+        # ONNX Runtime takes a domain from one library only, so the first one registers those of the others as well.
+        ours[0].register_with(ours[1:])
     for each in [*ours[:1], *(other for other in libraries if not other.is_ours)]:
         try:
             options.register_custom_ops_library(str(each.path))
