@@ -86,13 +86,12 @@ class Builder:
 
     def value(self, name: str, dtype: ir.DataType | None, shape: Sequence[int | str | None] | None) -> Tensor:
         """A value of the graph that no node has made yet."""
-        tensor = Tensor(
+        return Tensor(
+            self,
             name=name,
             shape=None if shape is None else ir.Shape(shape),
             type=None if dtype is None else ir.TensorType(dtype),
         )
-        tensor.builder = self
-        return tensor
 
     def initializer(self, name: str, data: ir.TensorProtocol) -> Tensor:
         """A constant of the model with a name of its own, such as a parameter."""
