@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 
 import opbridge
-from opbridge.cli import commands
+from opbridge import cli
 
 
 @torch.library.custom_op("folding::fold", mutates_args=())
@@ -85,7 +85,7 @@ def main() -> None:
         print(f"  {name:<14} {attribute.value}")
 
     print("\nthe raw graph: opbridge export examples/export_modes.py:build --raw")
-    commands.main(["export", f"{__file__}:build", "--raw"])
+    cli.main(["export", f"{__file__}:build", "--raw"])
 
 
 if __name__ == "__main__":

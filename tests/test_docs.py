@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import pathlib
 import re
-import subprocess
-import sys
-import tempfile
 
-import docs_blocks
 import pytest
+from helpers import docs_blocks
+from helpers.scripts import run_script
 
 ROOT = pathlib.Path(__file__).parents[1]
 RUN = [ROOT / "docs" / "migration.md", ROOT / "docs" / "kernels.md"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-@functools.cache
-def ran(page: pathlib.Path) -> dict[int, str | None]:
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, docs_blocks.__file__, str(page)],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            cwd=folder,
-        )
-    assert done.returncode == 0, done.stderr
-    return {int(line): error for line, error in json.loads(done.stdout).items()}
 
 
 @pytest.mark.slow
@@ -39,21 +20,36 @@ def ran(page: pathlib.Path) -> dict[int, str | None]:
     [
         pytest.param(page, line, id=f"{page.stem}-{line}")
         for page in RUN
-        for line in sorted(docs_blocks.blocks(page))[1:]
+        for line in sorted(docs_blocks.blocks(page))
+        if line != docs_blocks.first_block(page)
     ],
 )
-def test_block_runs(page, line):
-    assert ran(page)[line] is None, ran(page)[line]
+def test_block_runs(page, line, tmp_path):
+    done = run_script(docs_blocks.__file__, page, line, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_a_block_that_fails_is_seen(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```python\nx = 1\n```\n\n```python\nassert x == 1\n```\n\n```python\nassert x == 2\n```\n")
-    done = subprocess.run([sys.executable, docs_blocks.__file__, page], capture_output=True, text=True, check=True)
-    errors = json.loads(done.stdout)
-    assert errors["6"] is None
-    assert f'"{page}", line 10' in errors["10"] and "AssertionError" in errors["10"]
+    assert run_script(docs_blocks.__file__, page, 6).returncode == 0
+    failed = run_script(docs_blocks.__file__, page, 10)
+    assert failed.returncode == 1
+    assert f'"{page}", line 10' in failed.stderr and "AssertionError" in failed.stderr
+
+
+@pytest.mark.slow
+def test_a_block_that_prints_something_else_is_seen(tmp_path):
+    page = tmp_path / "page.md"
+    output = '```text title="Output"\n1 ... 3\n```\n'
+    page.write_text(
+        f"```python\nx = 1\n```\n\n```python\nprint(x, 2, 3)\n```\n\n{output}\n```python\nprint(x)\n```\n{output}"
+    )
+    first, second = sorted(docs_blocks.blocks(page))[1:]
+    assert run_script(docs_blocks.__file__, page, first).returncode == 0
+    failed = run_script(docs_blocks.__file__, page, second)
+    assert failed.returncode == 1 and "it prints something else" in failed.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -115,12 +115,13 @@ def test_session_without_torch(tmp_path):
 @pytest.mark.parametrize("command", [["check", "net.py:build"], ["ops"]])
 def test_the_command_line_without_torch_says_what_to_install(tmp_path, command):
     (tmp_path / "net.py").write_text("def build():\n    return abs, (1,)\n")
-    code = f"import opbridge.cli.commands\nassert opbridge.cli.commands.main({command}) == 2"
+    code = f"import opbridge.cli\nassert opbridge.cli.main({command}) == 2"
     said = run_python(BLOCK_TORCH + code, tmp_path, COLUMNS="1000").stderr
     assert "Traceback" not in said
     assert "pip install 'opbridge[torch]'" in said
 
 
+@pytest.mark.slow
 def test_the_declared_dependencies_are_enough_to_run_a_model(tmp_path):
     """In an environment that holds what pyproject.toml asks for and nothing else."""
     venv.create(tmp_path / "venv", with_pip=False)

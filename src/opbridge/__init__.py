@@ -28,13 +28,15 @@ if TYPE_CHECKING:
         OpbridgeError,
         SaveError,
         TranslationError,
+        TranslationFault,
         UsageError,
         VerificationError,
     )
     from opbridge.kernels.build import build
     from opbridge.kernels.load import load
     from opbridge.pipeline import check, export
-    from opbridge.plan.data import Plan, PlanRow
+    from opbridge.plan.data import Plan
+    from opbridge.plan.rows import PlanRow
     from opbridge.program import Program, session
     from opbridge.symbolics.autograd_functions import shape_of
     from opbridge.symbolics.registered import override, symbolic
@@ -53,10 +55,11 @@ _HOMES = {
     "ModelFileError": "errors",
     "OpbridgeError": "errors",
     "Plan": "plan.data",
-    "PlanRow": "plan.data",
+    "PlanRow": "plan.rows",
     "Program": "program",
     "SaveError": "errors",
     "TranslationError": "errors",
+    "TranslationFault": "errors",
     "UsageError": "errors",
     "Verification": "verification",
     "VerificationError": "errors",
@@ -86,6 +89,7 @@ __all__ = [
     "Program",
     "SaveError",
     "TranslationError",
+    "TranslationFault",
     "UsageError",
     "Verification",
     "VerificationError",

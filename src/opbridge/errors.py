@@ -17,6 +17,7 @@ __all__ = [
     "OpbridgeError",
     "SaveError",
     "TranslationError",
+    "TranslationFault",
     "UsageError",
     "VerificationError",
 ]
@@ -26,7 +27,8 @@ class OpbridgeError(Exception):
     """The base of every error that opbridge raises on purpose.
 
     Attributes:
-        exit_status: What the command line exits with: 1 when the answer is no, 2 when the question was wrong.
+        exit_status: What the command line exits with: 1 when the answer is no, 2 when the question was wrong, 3 for a
+            fault of opbridge's own.
     """
 
     exit_status = 2
@@ -79,6 +81,13 @@ class _Plan(Protocol):
     def describe_missing(self) -> str: ...
 
 
+class _PlanWithFaults(_Plan, Protocol):
+    @property
+    def faults(self) -> Any: ...
+
+    def describe_faults(self) -> str: ...
+
+
 class _Verification(Protocol):
     """As much of `opbridge.Verification` as its error needs."""
 
@@ -97,6 +106,22 @@ class MissingOperators(OpbridgeError):
     def __init__(self, plan: _Plan) -> None:
         self.plan = plan
         super().__init__(plan.describe_missing())
+
+
+class TranslationFault(OpbridgeError):
+    """Translations of opbridge's own, or of torchlib, raised something that they may not: a bug.
+
+    The first exception is the cause of this one.
+
+    Attributes:
+        plan: The whole plan; `plan.faults` are the translations, with the exceptions.
+    """
+
+    exit_status = 3
+
+    def __init__(self, plan: _PlanWithFaults) -> None:
+        self.plan = plan
+        super().__init__(plan.describe_faults())
 
 
 class VerificationError(OpbridgeError):

@@ -1,8 +1,14 @@
-"""`check` and `export`: the steps, one after the other.
+"""`check` and `export`: the stages, one after the other.
 
-    capture -> plan -> translate -> save -> verify
+    capture     model, example inputs     -> Capture      a functional graph, each operator with its source line
+    plan        Capture, registry         -> Plan         a route for every operator, or a reason and a remedy
+    translate   Capture, Plan             -> ir.Model     and the Plan as it turned out: what fails is tried by its next
+      and fit   ir.Model, Plan, Target                    route, until nothing changes (`opbridge.translate.reroute`)
+    save        Program                   -> files        whole or not at all
+    verify      Program                   -> Verification
 
-Each step's input and output is a value; nothing reaches back into an earlier step.
+Each stage's input and output is a value that can be printed; nothing reaches back into an earlier stage. With
+`capture="trace"`, the first three are one (`opbridge.trace`).
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.version import __version__
 from opbridge.capture.model_inputs import as_module, example_inputs
-from opbridge.errors import MissingOperators, SaveError, UsageError, VerificationError
+from opbridge.errors import MissingOperators, SaveError, TranslationFault, UsageError, VerificationError
 from opbridge.fit.targets import Target, find_target
 from opbridge.plan.data import Plan
 from opbridge.program import Program
@@ -42,7 +48,7 @@ class Stage(Protocol):
 
 
 class Progress(Protocol):
-    """Who is told of the stages as they run."""
+    """Receives the stages of an export as they run."""
 
     def stage(self, name: str) -> contextlib.AbstractContextManager[Stage]:
         """Enters the stage `name`, one of capture, plan, translate, save, verify."""
@@ -151,7 +157,7 @@ def export(
         target: The runtime that the model is fitted to; by default onnxruntime.
         capture: How the model is captured: "export" by torch.export, "trace" by torch's TorchScript exporter, which
             follows Python through the example and freezes what it decides there, or "auto", which tries them in turn.
-        progress: Who is told of the stages; by default nobody.
+        progress: Receives the stages as they run, to show them; by default nothing is shown.
         dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
@@ -161,6 +167,7 @@ def export(
     Raises:
         CaptureError: the model cannot be captured.
         MissingOperators: operators without a route, all of them, with the plan.
+        TranslationFault: translations of opbridge's own that failed unexpectedly, all of them, with the plan.
         SaveError: the file cannot be written; what stood there before still does.
         VerificationError: the model does not give what PyTorch gives. The file is left for inspection.
         UsageError: arguments that cannot be used.
@@ -187,33 +194,35 @@ def export(
         output_names,
         dict(custom_opsets or {}),
     )
-    told: Progress = progress or _Silent()
+    reporter: Progress = progress or _Silent()
     timings: dict[str, float] = {}
 
-    with _timed("capture", told, timings) as stage:
+    with _timed("capture", reporter, timings) as stage:
         captured = capture_model(capture, request)
         stage.detail(captured.describe())
-    with _timed("plan", told, timings) as stage:
+    with _timed("plan", reporter, timings) as stage:
         plan = captured.plan()
         stage.detail(plan.summary())
-    with _timed("translate", told, timings) as stage:
+    with _timed("translate", reporter, timings) as stage:
         built, plan = captured.build(plan)
+        if plan.faults:
+            raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
         stage.detail(f"{len(built.graph)} ONNX nodes, {len(built.graph.initializers)} constants")
     program = Program(built, plan, captured.capture, timings=timings, kernels=list(plan.kernels))
     program.model.metadata_props.update(_metadata(captured.target, plan))
     if path is not None:
-        with _timed("save", told, timings) as stage:
+        with _timed("save", reporter, timings) as stage:
             program.save(path, external_data=external_data)
             stage.detail(f"{sum(file.stat().st_size for file in program.files):,} bytes")
     elif f is not None:
-        with _timed("save", told, timings) as stage:
+        with _timed("save", reporter, timings) as stage:
             stage.detail(f"{f.write(program.to_bytes()):,} bytes")  # type: ignore[union-attr]
     if verify and plan.unverified:
         program.unverified = plan.unverified
     elif verify:
-        with _timed("verify", told, timings) as stage:
+        with _timed("verify", reporter, timings) as stage:
             verification = program.verification = _verify(program)
             stage.detail(verification.summary())
         if not verification.ok:

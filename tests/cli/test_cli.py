@@ -16,7 +16,8 @@ import pytest
 
 import opbridge
 from opbridge import errors
-from opbridge.cli import commands, console
+from opbridge.cli import main
+from opbridge.cli.stages import Stages
 from opbridge.translations import catalogue as all_translations
 from opbridge.translations import registry
 
@@ -25,6 +26,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 @dataclass
 class FakePlan:
+    faults = ()
     ok: bool = True
     notes: tuple[str, ...] = ()
 
@@ -134,7 +136,7 @@ def calls(tmp_path, monkeypatch):
 
 
 def test_check(calls, capsys):
-    assert commands.main(["check", "net.py:build"]) == 0
+    assert main(["check", "net.py:build"]) == 0
     assert capsys.readouterr().out == "building\nthe plan as text\n"
     name, args, keywords = calls.made[0]
     assert (name, args) == ("check", (abs, (1,)))
@@ -143,13 +145,13 @@ def test_check(calls, capsys):
 
 def test_check_with_something_missing_ends_with_one(calls, capsys):
     calls.plan.ok = False
-    assert commands.main(["check", "net.py:build"]) == 1
+    assert main(["check", "net.py:build"]) == 1
     assert "the plan as text" in capsys.readouterr().out
 
 
 def test_options_go_over_the_factorys_keywords(calls):
     options = ["--opset", "20", "--target", "onnxruntime", "--dynamic-shapes", "auto"]
-    assert commands.main(["check", "net.py:build", *options]) == 0
+    assert main(["check", "net.py:build", *options]) == 0
     assert calls.keywords["opset_version"] == 20
     assert calls.keywords["target"] == "onnxruntime"
     assert calls.keywords["dynamic_shapes"] == "auto"
@@ -168,12 +170,12 @@ def test_options_go_over_the_factorys_keywords(calls):
 )
 def test_routes(calls, options, allowed):
     for command in (["check", "net.py:plain"], ["export", "net.py:plain", "-o", "net.onnx"]):
-        assert commands.main([*command, *options]) == 0
+        assert main([*command, *options]) == 0
         assert calls.keywords.get("allow") == allowed
 
 
 def test_export(calls, capsys):
-    assert commands.main(["export", "net.py:build", "-o", "net.onnx"]) == 0
+    assert main(["export", "net.py:build", "-o", "net.onnx"]) == 0
     _, args, keywords = calls.made[0]
     assert args == (abs, (1,), Path("net.onnx"))
     assert keywords.pop("progress") is None
@@ -195,34 +197,34 @@ def test_export(calls, capsys):
     ],
 )
 def test_export_options(calls, options, keywords):
-    assert commands.main(["export", "net.py:plain", "-o", "net.onnx", *options]) == 0
+    assert main(["export", "net.py:plain", "-o", "net.onnx", *options]) == 0
     assert {**calls.keywords, "progress": None} == {**keywords, "progress": None}
 
 
 def test_an_export_on_a_terminal_shows_its_stages(calls, capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
-    assert commands.main(["export", "net.py:plain", "-o", "net.onnx"]) == 0
-    assert isinstance(calls.keywords["progress"], console.Stages)
+    assert main(["export", "net.py:plain", "-o", "net.onnx"]) == 0
+    assert isinstance(calls.keywords["progress"], Stages)
     assert "load" in capsys.readouterr().out
-    assert commands.main(["export", "net.py:plain", "-o", "net.onnx", "--json"]) == 0
+    assert main(["export", "net.py:plain", "-o", "net.onnx", "--json"]) == 0
     assert calls.keywords["progress"] is None
     assert json.loads(capsys.readouterr().out)["ok"] is True
 
 
 def test_an_unverified_export_says_how_to_verify(calls, capsys):
-    assert commands.main(["export", "net.py:plain", "-o", "net.onnx", "--no-verify"]) == 0
+    assert main(["export", "net.py:plain", "-o", "net.onnx", "--no-verify"]) == 0
     assert "opbridge verify net.onnx net.py:plain" in capsys.readouterr().out
 
 
 def test_an_export_that_needs_kernels_is_fine_and_says_so(calls, capsys):
     calls.kernels = ("mylib::foo",)
-    assert commands.main(["export", "net.py:plain", "-o", "net.onnx"]) == 0
+    assert main(["export", "net.py:plain", "-o", "net.onnx"]) == 0
     out = capsys.readouterr().out
     assert "not verified: no kernel for mylib::foo" in out
     assert "register a library with kernels for mylib::foo" in out
     assert "opbridge verify" not in out
-    assert commands.main(["export", "net.py:plain", "-o", "net.onnx", "--json"]) == 0
+    assert main(["export", "net.py:plain", "-o", "net.onnx", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["kernels"] == ["mylib::foo"]
     assert document["unverified"] == "no kernel for mylib::foo"
@@ -231,7 +233,7 @@ def test_an_export_that_needs_kernels_is_fine_and_says_so(calls, capsys):
 
 def test_a_mode_is_passed_on(calls):
     for command in (["check", "net.py:plain"], ["export", "net.py:plain", "-o", "net.onnx"]):
-        assert commands.main([*command, "--operator-export-type", "ONNX_ATEN"]) == 0
+        assert main([*command, "--operator-export-type", "ONNX_ATEN"]) == 0
         assert calls.keywords["operator_export_type"] == "ONNX_ATEN"
 
 
@@ -245,12 +247,12 @@ def build():
 def test_raw_prints_the_capture_and_writes_no_file(calls, capsys):
     Path("linear.py").write_text(LINEAR)
     before = set(Path().iterdir())
-    assert commands.main(["export", "linear.py:build", "--raw"]) == 0
+    assert main(["export", "linear.py:build", "--raw"]) == 0
     out = capsys.readouterr().out
     assert "linear = aten::linear(input, p_weight, p_bias)  float32[batch, 2]" in out
     assert "weight p_weight = weight" in out
     assert "1 operators, 1 nodes, captured as they are" in out
-    assert commands.main(["export", "linear.py:build", "--raw", "--json"]) == 0
+    assert main(["export", "linear.py:build", "--raw", "--json"]) == 0
     nodes = json.loads(capsys.readouterr().out)["nodes"]
     assert [node["operator"] for node in nodes if node["kind"] == "operator"] == ["aten::linear"]
     assert {path for path in Path().iterdir() if path.suffix == ".onnx"} <= before
@@ -259,19 +261,19 @@ def test_raw_prints_the_capture_and_writes_no_file(calls, capsys):
 
 @pytest.mark.parametrize("option", [["-o", "net.onnx"], ["--allow", "aten"], ["--no-verify"]])
 def test_raw_takes_no_options_of_a_file(calls, capsys, option):
-    assert commands.main(["export", "net.py:plain", "--raw", *option]) == 2
+    assert main(["export", "net.py:plain", "--raw", *option]) == 2
     assert "has no part in it" in capsys.readouterr().err
 
 
 def test_verify(calls, capsys):
-    assert commands.main(["verify", "net.onnx", "net.py:build"]) == 0
+    assert main(["verify", "net.onnx", "net.py:build"]) == 0
     _, args, keywords = calls.made[0]
     assert args == (Path("net.onnx"), abs, (1,))
     assert keywords == {"kwargs": {"k": 2}, "dynamic_shapes": [3]}
-    assert commands.main(["verify", "net.onnx", "net.py:plain", "--rtol", "0.01", "--atol", "1e-3"]) == 0
+    assert main(["verify", "net.onnx", "net.py:plain", "--rtol", "0.01", "--atol", "1e-3"]) == 0
     assert calls.keywords == {"rtol": 0.01, "atol": 0.001}
     calls.verification.ok = False
-    assert commands.main(["verify", "net.onnx", "net.py:build"]) == 1
+    assert main(["verify", "net.onnx", "net.py:build"]) == 1
     assert capsys.readouterr().out.count("the verification as text") == 3
 
 
@@ -289,7 +291,7 @@ def catalogue(monkeypatch):
 
 
 def test_ops(catalogue, capsys):
-    assert commands.main(["ops", "cum*"]) == 0
+    assert main(["ops", "cum*"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "operator      route     opset  origin    inputs",
         "aten::cummax  standard     18  opbridge  real",
@@ -297,7 +299,7 @@ def test_ops(catalogue, capsys):
         "aten::cumsum  standard     18  torchlib  complex",
         "2 operators, 3 translations",
     ]
-    assert commands.main(["ops", "--json"]) == 0
+    assert main(["ops", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["operators"][0] == {
         "operator": "aten::cummax",
@@ -309,9 +311,9 @@ def test_ops(catalogue, capsys):
 
 
 def test_ops_without_a_match_names_what_is_near(catalogue, capsys):
-    assert commands.main(["ops", "aten::cumax"]) == 1
+    assert main(["ops", "aten::cumax"]) == 1
     assert "'aten::cumax'. Near: aten::cummax" in capsys.readouterr().out
-    assert commands.main(["ops", "zzz", "--json"]) == 1
+    assert main(["ops", "zzz", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document == {"ok": False, "pattern": "zzz", "operators": [], "near": []}
 
@@ -326,7 +328,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 def test_json_is_exactly_one_document(calls, capfd, command):
     calls.verification.worst = float("inf")
-    assert commands.main([*command, "--json"]) == 0
+    assert main([*command, "--json"]) == 0
     captured = capfd.readouterr()
     document = json.loads(captured.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert document["ok"] is True
@@ -337,13 +339,14 @@ def test_json_is_exactly_one_document(calls, capfd, command):
         assert document["verification"] == {"ok": True, "worst": "inf"}
 
 
+@pytest.mark.slow
 def test_json_holds_when_native_code_prints(calls, tmp_path):
     Path("net.py").write_text("import os\ndef build():\n    os.write(1, b'from native code')\n    return 1, 2\n")
     done = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import sys, opbridge.cli.commands; sys.exit(opbridge.cli.commands.main())",
+            "import sys, opbridge.cli; sys.exit(opbridge.cli.main())",
             "check",
             "net.py:build",
             "--json",
@@ -375,7 +378,7 @@ def test_json_holds_when_native_code_prints(calls, tmp_path):
 )
 def test_errors(calls, capsys, command, error, status):
     calls.raises = error
-    assert commands.main(command) == status
+    assert main(command) == status
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
     assert captured.out == "building\n"
@@ -385,7 +388,7 @@ def test_errors(calls, capsys, command, error, status):
 
 def test_errors_as_json(calls, capsys):
     calls.raises = errors.MissingOperators(FakePlan(ok=False))
-    assert commands.main(["export", "net.py:build", "-o", "net.onnx", "--json"]) == 1
+    assert main(["export", "net.py:build", "-o", "net.onnx", "--json"]) == 1
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert document == {
@@ -403,7 +406,7 @@ def test_a_fault_of_opbridge_shows_a_traceback_only_when_asked(calls, capsys, mo
         monkeypatch.setenv("OPBRIDGE_DEBUG", "1")
     command = ["check", "net.py:build"]
     command = {"before": ["--debug", *command], "after": [*command, "--debug"]}.get(debug, command)
-    assert commands.main(command) == 3
+    assert main(command) == 3
     said = capsys.readouterr().err
     assert "opbridge failed unexpectedly (this is a bug) with KeyError: 'a fault', in called at test_cli.py:" in said
     assert ("Traceback" in said) == bool(debug)
@@ -424,7 +427,7 @@ def test_a_fault_of_opbridge_shows_a_traceback_only_when_asked(calls, capsys, mo
 )
 @pytest.mark.parametrize("as_json", [False, True])
 def test_wrong_use(calls, capsys, command, said, as_json):
-    assert commands.main([*command, *(["--json"] if as_json else [])]) == 2
+    assert main([*command, *(["--json"] if as_json else [])]) == 2
     captured = capsys.readouterr()
     assert said in captured.err
     assert captured.err.startswith("error: ")
@@ -433,17 +436,18 @@ def test_wrong_use(calls, capsys, command, said, as_json):
 
 
 def test_help_and_version(capsys):
-    assert commands.main(["--version"]) == 0
+    assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"opbridge {opbridge.__version__}\n"
-    assert commands.main(["--help"]) == 0
+    assert main(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(command in out for command in ("check", "export", "verify", "ops"))
-    assert commands.main(["export", "--help"]) == 0
+    assert main(["export", "--help"]) == 0
     assert "--allow" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
-    code = "import sys, opbridge.cli.commands; sys.exit(opbridge.cli.commands.main(['ops', '--json']))"
+    code = "import sys, opbridge.cli; sys.exit(opbridge.cli.main(['ops', '--json']))"
     child = subprocess.Popen(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},

@@ -8,8 +8,10 @@ import pytest
 from rich.console import Console
 
 from opbridge.base.sources import Source
-from opbridge.cli import console
-from opbridge.plan.data import Plan, PlanRow
+from opbridge.cli import console, export_view, operator_view, plan_view
+from opbridge.cli.stages import Stages
+from opbridge.plan.data import Plan
+from opbridge.plan.rows import PlanRow
 from opbridge.translations.registry import Translation
 from opbridge.verification import Run, Verification
 from opbridge.verification.compare import Comparison, Tolerance
@@ -108,7 +110,7 @@ def test_an_error_is_shown_as_it_is():
 
 def test_a_plan_outside_a_terminal_is_its_text(plan):
     target = screen(terminal=False, width=40)
-    console.print_plan(target, plan)
+    plan_view.print_plan(target, plan)
     assert [line.rstrip() for line in text_of(target).splitlines()] == [
         line.rstrip() for line in str(plan).splitlines()
     ]
@@ -116,7 +118,7 @@ def test_a_plan_outside_a_terminal_is_its_text(plan):
 
 def test_a_plan_on_a_terminal(plan):
     target = screen(terminal=True)
-    console.print_plan(target, plan)
+    plan_view.print_plan(target, plan)
     lines = text_of(target).splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert lines[0].split() == ["operator", "count", "route", "source"]
@@ -137,7 +139,7 @@ def test_a_plan_on_a_terminal(plan):
 
 def test_a_wide_terminal_also_says_how(plan):
     target = screen(terminal=True, width=140)
-    console.print_plan(target, plan)
+    plan_view.print_plan(target, plan)
     assert "torchlib translation, opset 18" in text_of(target)
     assert "see below" in text_of(target)
 
@@ -145,14 +147,14 @@ def test_a_wide_terminal_also_says_how(plan):
 def test_a_plan_without_anything_missing(plan):
     plan.rows.pop(0)
     target = screen(terminal=True)
-    console.print_plan(target, plan)
+    plan_view.print_plan(target, plan)
     assert "missing" not in text_of(target)
     assert "why" not in text_of(target)
 
 
 def test_an_export_outside_a_terminal(program):
     target = screen(terminal=False, width=40)
-    console.print_export(target, program, "net.py:build")
+    export_view.print_export(target, program, "net.py:build")
     assert text_of(target).splitlines() == [
         "file       net.onnx (1.5 kB)",
         "file       net.onnx.data (2.5 MB)",
@@ -172,18 +174,18 @@ def test_the_worst_output_is_the_one_nearest_to_what_is_allowed(program):
         comparison("drawn", random=True, excess=7.0),
     )
     target = screen(terminal=False)
-    console.print_export(target, program, "net.py:build")
+    export_view.print_export(target, program, "net.py:build")
     assert "worst error 1.0e-05 absolute, 3.0e-07 relative, in 'near'" in text_of(target)
 
 
 def test_the_next_step_depends_on_the_kernels(program):
     program.plan.rows.pop()
     target = screen(terminal=False)
-    console.print_export(target, program, "net.py:build")
+    export_view.print_export(target, program, "net.py:build")
     assert "so does any ONNX runtime" in text_of(target)
     program.kernels, program.unverified, program.verification = ["mylib::foo"], "no kernel for mylib::foo", None
     target = screen(terminal=False)
-    console.print_export(target, program, "net.py:build")
+    export_view.print_export(target, program, "net.py:build")
     assert "verified   not verified: no kernel for mylib::foo" in text_of(target)
     assert "with kernels for mylib::foo in onnxruntime.SessionOptions" in text_of(target)
 
@@ -191,7 +193,7 @@ def test_the_next_step_depends_on_the_kernels(program):
 def test_an_export_that_was_not_verified(program):
     program.verification = None
     target = screen(terminal=False)
-    console.print_export(target, program, "net.py:build")
+    export_view.print_export(target, program, "net.py:build")
     assert "verified   no, as asked" in text_of(target)
     assert "opbridge verify net.onnx net.py:build" in text_of(target)
 
@@ -199,7 +201,7 @@ def test_an_export_that_was_not_verified(program):
 def test_stages_and_summary_fit_on_one_screen(program):
     program.plan.notes = tuple(f"{number}: {NOTE * 2}" for number in range(9))
     target = screen(terminal=True)
-    console.print_export(target, program, "net.py:build")
+    export_view.print_export(target, program, "net.py:build")
     lines = text_of(target).splitlines()
     stages = ["load", *program.timings]
     assert len(stages) + len(lines) <= 24 - 1  # the prompt takes one
@@ -209,7 +211,7 @@ def test_stages_and_summary_fit_on_one_screen(program):
 
 def test_stages_are_drawn_while_they_run_and_stay():
     target = screen(terminal=True)
-    with console.Stages(target) as stages:
+    with Stages(target) as stages:
         with stages.stage("capture") as stage:
             stage.detail("non-strict, [92] nodes")
             time.sleep(0.25)
@@ -227,7 +229,7 @@ def test_stages_are_drawn_while_they_run_and_stay():
 
 def test_a_stage_that_fails_is_marked_and_the_error_goes_on():
     target = screen(terminal=True)
-    with pytest.raises(KeyError), console.Stages(target) as stages, stages.stage("capture"):
+    with pytest.raises(KeyError), Stages(target) as stages, stages.stage("capture"):
         raise KeyError("x")
     assert "✗ capture" in words_of(target)
     assert "✓" not in text_of(target)
@@ -235,7 +237,7 @@ def test_a_stage_that_fails_is_marked_and_the_error_goes_on():
 
 def test_without_a_stage_nothing_is_drawn():
     target = screen(terminal=True)
-    with console.Stages(target):
+    with Stages(target):
         pass
     assert text_of(target) == ""
 
@@ -244,7 +246,7 @@ def test_stages_on_a_terminal_without_unicode():
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, "ascii", write_through=True)
     target = Console(file=file, force_terminal=True, width=80, color_system=None)
-    with console.Stages(target) as stages:
+    with Stages(target) as stages:
         with stages.stage("capture"):
             time.sleep(0.15)
         with pytest.raises(KeyError), stages.stage("plan"):
@@ -257,7 +259,7 @@ def test_stages_on_a_terminal_without_unicode():
 def test_a_verification_on_a_terminal():
     target = screen(terminal=True)
     good = verification(comparison(), kept=("position_ids",), notes=("sizes above 8 were not tried",))
-    console.print_verification(target, good)
+    export_view.print_verification(target, good)
     shown = words_of(target)
     assert shown.startswith("verified net.onnx, onnxruntime 1.31.1: 1 output")
     assert "logits float32 4x1000 1.2e-06 3.0e-07 0 example" in shown
@@ -270,7 +272,7 @@ def test_a_mismatch_on_a_terminal():
     target = screen(terminal=True)
     outputs = [comparison(f"y{number}") for number in range(20)]
     bad = verification(*outputs, comparison("bad", outside=17), comparison("odd", reason="its shape is [1] where ..."))
-    console.print_verification(target, bad)
+    export_view.print_verification(target, bad)
     lines = text_of(target).splitlines()
     table = next(i for i, line in enumerate(lines) if line.startswith("output"))
     assert lines[table + 1].split()[0] == "bad"  # those that differ come first
@@ -283,7 +285,7 @@ def test_a_mismatch_on_a_terminal():
 
 def test_a_verification_outside_a_terminal_is_its_text():
     target = screen(terminal=False, width=40)
-    console.print_verification(target, verification(comparison()))
+    export_view.print_verification(target, verification(comparison()))
     assert text_of(target) == f"{verification(comparison())}\n"
 
 
@@ -294,7 +296,7 @@ def test_the_catalogue(terminal):
         Translation("aten::cummax", abs, 18, "opbridge"),
         Translation("aten::exp", abs, 18, "torchlib", complex=True),
     ]
-    console.print_catalogue(target, rows)
+    operator_view.print_catalogue(target, rows)
     lines = text_of(target).splitlines()
     assert [line.split() for line in lines] == [
         ["operator", "route", "opset", "origin", "inputs"],
@@ -303,5 +305,5 @@ def test_the_catalogue(terminal):
         ["2", "operators,", "2", "translations"],
     ]
     one = screen(terminal=terminal)
-    console.print_catalogue(one, rows[:1])
+    operator_view.print_catalogue(one, rows[:1])
     assert text_of(one).splitlines()[-1] == "1 operator, 1 translation"

@@ -55,3 +55,27 @@ def test_sizes_stay_symbolic():
     program = opbridge.export(model, (torch.randn(3, 4),), dynamic_shapes=({0: "rows"},))
     assert {run.label for run in program.verification.runs} >= {"example"}
     assert any(run.kind == "sizes" for run in program.verification.runs)
+
+
+def test_what_is_registered_later_is_used_too():
+    torch_operators.decomposition_table()
+    with torch.library._scoped_library("decomposetest", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: 2 * x, "CPU")
+        library.impl("twice", torch.empty_like, "Meta")
+        twice = torch.ops.decomposetest.twice.default
+        torch._decomp.register_decomposition(twice)(lambda x: x + x)
+        try:
+            plan = opbridge.check(lambda x: twice(x), (torch.randn(3),))
+        finally:
+            del torch._decomp.decomposition_table[twice]
+    assert plan.rows[0].how == "decomposed into aten::add.Tensor"
+
+
+def test_a_composite_implementation_is_traced():
+    """CompositeImplicitAutograd: torch.export sees through such an operator."""
+    with torch.library._scoped_library("decomposetest", "FRAGMENT") as library:
+        library.define("thrice(Tensor x) -> Tensor")
+        library.impl("thrice", lambda x: x + x + x, "CompositeImplicitAutograd")
+        program = opbridge.export(lambda x: torch.ops.decomposetest.thrice(x), (torch.randn(3),))
+    assert [node.op_type for node in program.model.graph] == ["Add", "Add"]

@@ -17,7 +17,7 @@ import torch
 from aten_calls import node_model, run, session_of
 
 import opbridge
-from opbridge.cli import commands
+from opbridge.cli import main
 from opbridge.kernels import aten as aten_kernel
 from opbridge.kernels.shipped import shipped
 from opbridge.onnx import serialize
@@ -121,10 +121,10 @@ def test_the_command_line_names_them_too(tmp_path, capsys):
     spec = tmp_path / "atenspec_model.py"
     spec.write_text(textwrap.dedent(SPEC))
     named, path = f"{spec}:build", str(tmp_path / "model.onnx")
-    assert commands.main(["export", named, "-o", path, "--allow", "standard,aten", "--json"]) == 0
+    assert main(["export", named, "-o", path, "--allow", "standard,aten", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verification"]["ok"]
-    assert commands.main(["verify", path, named, "--aten", "atenspec::*"]) == 0
-    assert commands.main(["verify", path, named]) == 2
+    assert main(["verify", path, named, "--aten", "atenspec::*"]) == 0
+    assert main(["verify", path, named]) == 2
     assert "aten=('atenspec::double',)" in " ".join(capsys.readouterr().err.split())
 
 
@@ -235,6 +235,7 @@ def test_a_machine_without_torch_is_told_what_to_install(tmp_path):
     assert "torch cannot be imported here" in done.stdout and "OPBRIDGE_LIBTORCH" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_mutated_nodes_end_in_errors_and_not_in_crashes(tmp_path):
     pytest.importorskip("expecttest", reason="PyTorch's test database needs it")
     import fuzz_aten

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opbridge.cli import commands
+from opbridge.cli import main
 
 SPEC = """
 import torch
@@ -36,7 +36,7 @@ def spec(tmp_path, monkeypatch):
 
 
 def answer(capsys, *arguments):
-    status = commands.main([*arguments, "--json"])
+    status = main([*arguments, "--json"])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -58,6 +58,7 @@ def test_export_and_verify(spec, capsys):
     assert status == 0 and found["ok"]
 
 
+@pytest.mark.slow
 def test_a_factory_can_ask_for_it(spec, capsys):
     status, _ = answer(capsys, "export", "gate.py:traced", "-o", "gate.onnx")
     assert status == 0
@@ -68,7 +69,7 @@ def test_a_factory_can_ask_for_it(spec, capsys):
 
 
 def test_what_a_person_sees(spec, capsys):
-    assert commands.main(["export", spec, "-o", "gate.onnx", "--capture", "trace"]) == 0
+    assert main(["export", spec, "-o", "gate.onnx", "--capture", "trace"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "frozen by the trace at gate.py:7" in printed
 

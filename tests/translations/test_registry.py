@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from onnxscript import opset18 as op
@@ -144,3 +147,16 @@ def test_the_decorator_wants_an_operators_name():
         opbridge.translation()
     with pytest.raises(UsageError, match="namespace::name"):
         opbridge.translation("foo")
+
+
+def test_what_is_loaded_in_a_scope_outlasts_it():
+    """Our translations register when they are first needed, which may be in the scope."""
+    code = (
+        "import torch, opbridge\n"
+        "x = torch.randn(3)\n"
+        "with opbridge.override():\n"
+        "    opbridge.check(torch.relu, (x,))\n"
+        "print(opbridge.check(torch.relu, (x,)).rows[0].how)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.startswith("opbridge translation")

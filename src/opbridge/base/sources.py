@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PACKAGE_FOLDER", "Source", "innermost", "of_function", "raised_at"]
+__all__ = ["PACKAGE_FOLDER", "Source", "innermost", "of_function", "raised_at", "raised_in"]
 
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]*)'
@@ -99,6 +99,24 @@ def of_function(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
     code = getattr(function, "__code__", None)
     return f"{name} ({_readable(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
+
+
+def raised_in(error: BaseException, *places: str) -> Source:
+    """The innermost line that an exception passed through in some files or folders.
+
+    Args:
+        error: The exception, which was raised and caught.
+        *places: Files, and folders with all that is in them. Where the exception passed through none of them, its
+            innermost line is given, wherever that is.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [
+        frame
+        for frame in frames
+        if any(frame.filename == place or frame.filename.startswith(os.path.join(place, "")) for place in places)
+    ]
+    last = (inside or frames)[-1]
+    return Source(_readable(last.filename), last.lineno or 0, last.name, last.line or "")
 
 
 def raised_at(error: BaseException) -> Source | None:

@@ -6,6 +6,6 @@ May import everything; nothing imports it.
 
 from __future__ import annotations
 
-from opbridge.cli.commands import main
+from opbridge.cli.running import main
 
 __all__ = ["main"]

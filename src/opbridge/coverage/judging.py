@@ -16,7 +16,7 @@ from opbridge.coverage.entries import Entry
 from opbridge.coverage.exporting import Exported, export
 from opbridge.coverage.tasks import Settings, Task, Verdict
 from opbridge.coverage.ties import picks_the_same
-from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError
+from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError, TranslationFault
 from opbridge.graph.interface import as_tensor
 from opbridge.graph.precision import coarsest
 from opbridge.verification import exchange, verify_program
@@ -96,7 +96,7 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
 
 
 def _expected(eager: Eager, args: tuple[torch.Tensor, ...]) -> list[Any]:
-    """The leaves of what PyTorch gives, None aside."""
+    """The leaves of what PyTorch returns, without None."""
     for tensor in args:
         _refuse_layout(tensor, "takes")
     try:
@@ -140,6 +140,8 @@ def _export(settings: Settings, model: Call, args: tuple[torch.Tensor, ...], ver
     except MissingOperators as error:
         verdict.missing = [row.operator for row in error.plan.missing]
         raise _Stop("refused", str(error)) from None
+    except TranslationFault as error:
+        raise _Stop("fault", "; ".join(f"{fault.operator}: {fault.reason}" for fault in error.plan.faults)) from None
     except Exception as error:
         # A stock exporter refuses with whatever it happens to raise; opbridge, with errors of its own alone.
         own = settings.exporter == "opbridge" and not isinstance(error, OpbridgeError)

@@ -8,7 +8,8 @@ import onnx_ir as ir
 
 from opbridge.fit import kernels_needed, widening
 from opbridge.fit.targets import Target
-from opbridge.plan.data import Plan, Problem
+from opbridge.plan.data import Plan
+from opbridge.plan.rows import Problem
 
 __all__ = ["fit"]
 

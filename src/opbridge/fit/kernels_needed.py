@@ -21,7 +21,9 @@ import onnx_ir as ir
 from opbridge.base.wording import listed
 from opbridge.kernels import aten, library, shipped
 from opbridge.nodes.aten_node import DOMAIN as ATEN
-from opbridge.plan.data import Plan, Problem
+from opbridge.plan.data import Plan
+from opbridge.plan.revise import with_kernels
+from opbridge.plan.rows import Problem
 
 if TYPE_CHECKING:
     from opbridge.fit.targets import Target
@@ -132,7 +134,7 @@ def settle(
     absent = [str(need) for need in found if not need.at_hand]
     unverified = f"{runtime} has no kernel for {listed(absent, _MOST_NAMED)}" if absent else ""
     names_by_operator = {operator: [need.name for need in built] for operator, built in called.items()}
-    return plan.with_kernels(names_by_operator, tuple(need.name for need in found), unverified), problems
+    return with_kernels(plan, names_by_operator, tuple(need.name for need in found), unverified), problems
 
 
 def _remedy(lacking: Collection[Need]) -> str:

@@ -19,6 +19,7 @@ from opbridge.base.locks import process_state
 from opbridge.onnx import downgrade
 
 __all__ = [
+    "call_signature",
     "evaluating_with",
     "function_definitions",
     "is_torchlib",
@@ -77,7 +78,8 @@ def split_arguments(
     return inputs, attributes
 
 
-def _signature(function: Any) -> inspect.Signature:
+def call_signature(function: Any) -> inspect.Signature:
+    """The parameters of a translation, whatever onnxscript has made of it."""
     plain = inspect.unwrap(getattr(function, "func", None) or getattr(function, "function", None) or function)
     return inspect.signature(plain)
 
@@ -86,7 +88,7 @@ def required_parameters(function: Any) -> tuple[str, ...]:
     """The names of a translation's parameters that have no default."""
     return tuple(
         parameter.name
-        for parameter in _signature(function).parameters.values()
+        for parameter in call_signature(function).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     )
@@ -96,7 +98,7 @@ def required_parameters(function: Any) -> tuple[str, ...]:
 def parameters(function: Any) -> tuple[tuple[str, ...], bool, bool]:
     """A translation's parameters: their names, and whether it takes *args and **kwargs beside them."""
     names, more, named = [], False, False
-    for parameter in _signature(function).parameters.values():
+    for parameter in call_signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             more = True
         elif parameter.kind is parameter.VAR_KEYWORD:

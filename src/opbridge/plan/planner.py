@@ -20,7 +20,8 @@ from opbridge.graph.operators import calls_in, functional_name, operator_of
 from opbridge.graph.promotion import computation_dtype
 from opbridge.graph.values import is_complex
 from opbridge.nodes import operator_nodes
-from opbridge.plan.data import Plan, PlanRow, Step, row_of
+from opbridge.plan.data import Plan
+from opbridge.plan.rows import PlanRow, Step, row_of
 from opbridge.symbolics.equivalents import name_in_trace
 from opbridge.translations.registry import Registry, Translation
 from opbridge.translations.signature import mismatch, symbolic_mismatch
@@ -110,11 +111,11 @@ class _Planner:
         if pinned in operator_nodes.ROUTES:
             problem = operator_nodes.obstacle(node, pinned)
             if problem is None:
-                return Step(pinned, settled=True)
+                return Step(pinned, final=True)
             reason = f"It is pinned to the route '{pinned}', which cannot carry it. {problem}"
-            return Step(None, reason=reason, remedy="Pin it to another route, or to none.", settled=True)
+            return Step(None, reason=reason, remedy="Pin it to another route, or to none.", final=True)
         step = self.built(node, operator, pinned)
-        if step.route is None and not step.settled and carry:
+        if step.route is None and not step.final and carry:
             route = operator_nodes.carrying(node, self.allow)
             return step if route is None else Step(route, reason=step.reason)
         return step
@@ -143,21 +144,21 @@ class _Planner:
     def built(self, node: Node, operator: str, pinned: str | None) -> Step:
         """The route by which a node becomes what translations build."""
         found = self.lookup(node, operator)
-        settled = pinned is not None
+        final = pinned is not None
         if found is not None and (found.route in self.allow and pinned in (None, "kernel", found.route)):
             wrong = _mismatch(found, node) if found.origin == "user" else None
             if wrong:
-                return Step(None, reason=wrong, remedy="", settled=True)
-            return Step("kernel" if pinned == "kernel" else found.route, translation=found, settled=settled)
+                return Step(None, reason=wrong, remedy="", final=True)
+            return Step("kernel" if pinned == "kernel" else found.route, translation=found, final=final)
         if found is not None:
             reason = f"Its translation takes the route '{found.route}', which is not allowed."
-            return Step(None, reason=reason, settled=settled)
+            return Step(None, reason=reason, final=final)
         if pinned == "kernel":
-            return Step(None, reason="It is pinned to the route 'kernel', and has no translation.", settled=True)
+            return Step(None, reason="It is pinned to the route 'kernel', and has no translation.", final=True)
         if "standard" in self.allow:
             step = self.decomposed(node, operator)
-            return dataclasses.replace(step, settled=settled)
-        return Step(None, reason="The route 'standard' is not allowed.", settled=settled)
+            return dataclasses.replace(step, final=final)
+        return Step(None, reason="The route 'standard' is not allowed.", final=final)
 
     def lookup(self, node: Node, operator: str) -> Translation | None:
         """The translation of the operator, or of its functional form where it writes in place; a function's own."""
@@ -183,8 +184,8 @@ class _Planner:
         # An operator that was kept whole would read memory that is not there.
         graph = decompose(node, self._is_translated) if operator not in self.whole else None
         if graph is None:
-            said = self.registry.near_misses(operator, self.opset, complex=_has_complex(node))
-            near = f" Near: {'; '.join(said)}." if said else ""
+            misses = self.registry.near_misses(operator, self.opset, complex=_has_complex(node))
+            near = f" Near: {'; '.join(misses)}." if misses else ""
             return Step(None, reason=f"No translation, and torch has no decomposition of it.{near}")
         missing = []
         for inner, name in calls_in(graph):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from opbridge.base.sources import of_function
 from opbridge.errors import UsageError
 from opbridge.translations import registry as translations
+from opbridge.translations.catalogue import default_registry
 from opbridge.translations.registry import Registry, Translation, operator_called
 
 __all__ = ["PYTHON_OPERATOR", "functions", "override", "symbolic", "with_registered"]
@@ -74,6 +75,8 @@ def override() -> Iterator[Registry]:
         ...     opbridge.translation("aten::relu")(my_relu)
         ...     opbridge.export(model, args, "model.onnx")
     """
+    # opbridge's own translations register when they are first imported: in the scope, they would end with it.
+    default_registry()
     before = dict(_functions)
     try:
         with translations.override() as registry:

@@ -21,7 +21,7 @@ from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_operators, torchscript_export, torchscript_registry
 from opbridge.nodes.operator_nodes import ROUTES as NODE_ROUTES
 from opbridge.nodes.operator_nodes import permitting
-from opbridge.plan.data import PlanRow
+from opbridge.plan.rows import PlanRow
 from opbridge.symbolics.bridging import TranslationOutcome, as_symbolic, translations_by_base_name
 from opbridge.symbolics.single_nodes import as_node
 from opbridge.translations.registry import Registry

@@ -19,6 +19,7 @@ from opbridge.fit.fitting import fit
 from opbridge.fit.targets import Target
 from opbridge.plan.data import Plan
 from opbridge.plan.planner import make_plan
+from opbridge.plan.revise import with_problems
 from opbridge.symbolics.registered import PYTHON_OPERATOR
 from opbridge.translate.reroute import translate_with_reroutes
 from opbridge.translations.registry import Registry
@@ -167,7 +168,7 @@ class _TracedModel:
     def build(self, plan: Plan) -> tuple[ir.Model, Plan]:
         # The nodes of a trace have no alternative route, so that there is no reroute.
         plan, problems = fit(self.traced.model, plan, target=self.target, custom_opsets=self.request.custom_opsets)
-        return self.traced.model, plan.with_problems(problems)
+        return self.traced.model, with_problems(plan, problems)
 
 
 def _capture_by_export(request: ExportRequest, *, try_strict: bool) -> CapturedModel:

@@ -4,7 +4,8 @@
 
 A node whose translation fails, or builds what the target cannot run, takes the next route that is allowed, and the
 model is built again: rarely more than once, and never more often than there are routes. What has no such route is
-missing; everything missing is told together.
+missing, and everything missing is reported together. A translation of opbridge's own that fails unexpectedly is a
+fault, for which no other route is taken: it would hide the fault.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opbridge.plan.data import Plan, Problem
+from opbridge.plan import revise
+from opbridge.plan.data import Plan
+from opbridge.plan.rows import Problem
 from opbridge.translate.translator import translate
 
 if TYPE_CHECKING:
@@ -55,10 +58,12 @@ def translate_with_reroutes(
         built = translate(
             capture, plan, input_names=input_names, output_names=output_names, custom_opsets=custom_opsets
         )
-        fitted, problems = fit(built.model, plan, complete=not built.failures)
-        rerouted = plan.rerouted(_reasons(plan, built.failures, problems))
+        fitted, problems = fit(built.model, plan, complete=not (built.failures or built.faults))
+        rerouted = revise.rerouted(plan, _reasons(plan, built.failures, problems))
         if rerouted is None:
-            return built.model, fitted.with_problems(problems).with_failures(built.failures)
+            plan = revise.with_problems(fitted, problems)
+            plan = revise.with_failures(plan, built.failures)
+            return built.model, revise.with_faults(plan, built.faults)
         plan = rerouted
 
 

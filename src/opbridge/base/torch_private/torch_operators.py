@@ -64,9 +64,13 @@ def exporter_translations() -> list[Any]:
     return list(get_torchlib_ops())
 
 
-@functools.cache
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions: those of torch.export's default table, and every other one that torch has."""
+    """torch's decompositions: those that torch.export uses, then every other one that is registered now."""
+    return _decomposition_table(len(torch._decomp.decomposition_table))
+
+
+@functools.lru_cache(maxsize=1)
+def _decomposition_table(registered: int) -> dict[Any, Callable[..., Any]]:
     table = dict(torch._decomp.decomposition_table)
     table.update(torch.export.default_decompositions().items())
     return {target: function for target, function in table.items() if isinstance(target, torch._ops.OpOverload)}

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import const
+from opbridge.errors import TranslationError
+from opbridge.translations.catalogue import default_registry
+from opbridge.translations.lib.dtypes import const
 
 __all__ = [
     "COMPLEX",
+    "axes",
+    "axis",
     "conjugate",
     "divide",
+    "each_part",
     "is_number",
     "join",
     "magnitude",
@@ -22,9 +27,10 @@ __all__ = [
     "number",
     "parts",
     "rank",
+    "real_translation",
     "scaled",
     "shaped",
-    "turned",
+    "times_i",
     "unjoined",
 ]
 
@@ -34,6 +40,16 @@ COMPLEX = frozenset({ir.DataType.COMPLEX64, ir.DataType.COMPLEX128})
 def rank(x: Any) -> int:
     """The number of dimensions that torch counts."""
     return len(x.shape) - 1
+
+
+def axis(x: Any, dim: int) -> int:
+    """A dimension counted from the front, so that the last one, of the parts, is not counted."""
+    return dim % max(rank(x), 1)
+
+
+def axes(x: Any, dims: Sequence[int]) -> list[int]:
+    """Dimensions counted from the front."""
+    return [axis(x, dim) for dim in dims]
 
 
 def is_number(x: Any) -> bool:
@@ -70,7 +86,24 @@ def join(real: Any, imaginary: Any) -> Any:
     return op.Concat(op.Unsqueeze(real, [-1]), op.Unsqueeze(imaginary, [-1]), axis=-1)
 
 
-def turned(x: Any) -> Any:
+def each_part(function: Callable[..., Any], *tensors: Any) -> Any:
+    """A function of real tensors, called with the real parts of complex ones and with their imaginary parts."""
+    return join(*(function(*each) for each in zip(*map(parts, tensors), strict=True)))
+
+
+def real_translation(operator: str) -> Callable[..., Any]:
+    """The translation of an operator for real tensors.
+
+    Raises:
+        TranslationError: there is none.
+    """
+    found = default_registry().find(operator, 18)
+    if found is None:
+        raise TranslationError(f"{operator} has no translation for real tensors to build on.")
+    return found.function
+
+
+def times_i(x: Any) -> Any:
     """x times i."""
     return op.Gather(x, const([1, 0]), axis=-1) * const([-1, 1], x.dtype)
 
@@ -86,8 +119,8 @@ def scaled(x: Any, factor: Any) -> Any:
         if factor.imag == 0:
             return scaled(x, factor.real)
         if factor.real == 0:
-            return turned(x) * const(factor.imag, x.dtype)
-        return x * const(factor.real, x.dtype) + turned(x) * const(factor.imag, x.dtype)
+            return times_i(x) * const(factor.imag, x.dtype)
+        return x * const(factor.real, x.dtype) + times_i(x) * const(factor.imag, x.dtype)
     if isinstance(factor, (bool, int, float)):
         return x if factor == 1 else x * const(factor, x.dtype)
     return x * factor
@@ -100,7 +133,7 @@ def multiply(x: Any, y: Any) -> Any:
     if is_number(x):
         return scaled(y, x)
     real, imaginary = unjoined(x)
-    return real * y + imaginary * turned(y)
+    return real * y + imaginary * times_i(y)
 
 
 def divide(x: Any, y: Any) -> Any:
@@ -118,8 +151,8 @@ def divide(x: Any, y: Any) -> Any:
     is_real = sizes[0] >= sizes[1]
     larger, smaller = op.Where(is_real, real, imaginary), op.Where(is_real, imaginary, real)
     ratio, one = smaller / larger, const(1, x.dtype)
-    top = op.Where(is_real, one, ratio) * x - op.Where(is_real, ratio, one) * turned(x)
-    return op.Where(op.Max(*sizes) == 0.0, x / sizes[0], top / (larger + smaller * ratio))
+    top = op.Where(is_real, one, ratio) * x - op.Where(is_real, ratio, one) * times_i(x)
+    return op.Where(op.Equal(op.Max(*sizes), 0.0), x / sizes[0], top / (larger + smaller * ratio))
 
 
 def magnitude(x: Any) -> Any:

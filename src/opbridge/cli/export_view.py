@@ -1,0 +1,154 @@
+"""What a person sees of a verification, and at the end of an export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from opbridge.base.wording import listed
+from opbridge.cli.console import aligned, plain_table, print_plain, size
+from opbridge.kernels import aten, library
+
+if TYPE_CHECKING:
+    from opbridge.program import Program
+    from opbridge.verification import OutputReport, Verification
+
+__all__ = ["print_export", "print_verification"]
+
+# So that the summary fits on a screen of 80 by 24 below the stages.
+_MOST_NOTES = 3
+
+
+_LONGEST_NOTE = 130
+
+
+_MOST_OUTPUTS = 12
+
+
+_MOST_KERNELS = 3
+
+
+def print_verification(console: Console, verification: Verification) -> None:
+    """Each output at its worst, with what was allowed; on a mismatch the first operator that differs."""
+    if not console.is_terminal:
+        print_plain(console, str(verification))
+        return
+    verdict = ("verified", "bold green") if verification.ok else ("mismatch", "bold red")
+    console.print(Text.assemble(verdict, f"  {verification.subject}, {verification.runtime}: {verification.summary()}"))
+    outputs = sorted(verification.outputs, key=lambda output: output.ok)  # those that differ first
+    if outputs:
+        console.print(_outputs_table(outputs[:_MOST_OUTPUTS]))
+        if len(outputs) > _MOST_OUTPUTS:
+            console.print(Text(f"and {len(outputs) - _MOST_OUTPUTS} more outputs", "dim"))
+        for origin in dict.fromkeys(str(output.worst.tolerance) for output in outputs):
+            console.print(Text(f"allowed  {origin}", "dim"))
+    if not verification.ok:
+        console.print(Text(f"\n{verification.describe_mismatch()}\n", "red"))
+    for run in verification.left_out:
+        console.print(Text(f"left out: {run.label}: {run.left_out}", "yellow"))
+    if verification.kept:
+        console.print(Text(f"as in the example throughout: {', '.join(verification.kept)}", "dim"))
+    for note in verification.notes if verification.ok else ():
+        console.print(Text.assemble(("note: ", "yellow"), note))
+
+
+def _outputs_table(outputs: Sequence[OutputReport]) -> Table:
+    table = plain_table()
+    table.add_column("output", overflow="fold")
+    table.add_column("type", overflow="fold")
+    for name in ("absolute", "relative", "outside"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("worst on", overflow="fold")
+    for output in outputs:
+        worst = output.worst
+        kind = f"{worst.dtype} {'x'.join(map(str, worst.shape)) or 'scalar'}"
+        errors = (f"{worst.absolute:.1e}", f"{worst.relative:.1e}", str(worst.outside))
+        if worst.random or worst.reason is not None:
+            errors = ("-", "-", "-")
+        table.add_row(Text(output.name, "" if output.ok else "bold red"), kind, *errors, worst.reason or output.run)
+    return table
+
+
+def print_export(console: Console, program: Program, spec: str) -> None:
+    """What was written and how it compares, on one screen together with the stages.
+
+    Args:
+        console: Where to.
+        program: What `opbridge.export` returned, saved to a file.
+        spec: What named the model, for the next step.
+    """
+    rows = list(_export_rows(program, spec))
+    if not console.is_terminal:
+        print_plain(console, aligned([(label, text) for label, text, _ in rows]))
+        return
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text, style in rows:
+        grid.add_row(label, Text(text, style))
+    console.print(Padding(grid, (1, 0, 0, 0)))
+
+
+def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
+    """Label, text and style of each line."""
+    for path in program.files:
+        yield "file", f"{path} ({size(path.stat().st_size)})", "bold"
+    yield "operators", program.plan.summary(), ""
+    if program.unverified:
+        yield "verified", f"not verified: {program.unverified}", "yellow"
+    elif program.verification is None:
+        yield "verified", "no, as asked", "yellow"
+    else:
+        said = _shortened(program.verification.summary(), _LONGEST_NOTE)
+        yield "verified", said, "green" if program.verification.ok else "red"
+        yield from _worst_rows(program.verification)
+    stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in program.timings.items())
+    yield "time", f"{sum(program.timings.values()):.2f} s: {stages}", ""
+    notes = program.plan.notes
+    shown = notes if len(notes) <= _MOST_NOTES else notes[: _MOST_NOTES - 1]
+    for note in shown:
+        yield "note", _shortened(note, _LONGEST_NOTE), "yellow"
+    if len(notes) > len(shown):
+        how = " --capture trace" if program.capture.strategy == "trace" else ""
+        yield "note", f"{len(notes) - len(shown)} more; 'opbridge check {spec}{how}' lists them", "yellow"
+    yield from _next_steps(program, spec)
+
+
+def _worst_rows(verification: Verification) -> Iterator[tuple[str, str, str]]:
+    compared = [output for output in verification.outputs if not output.worst.random]
+    if compared:
+        worst = max(compared, key=lambda output: output.worst.excess).worst
+        errors = f"worst error {worst.absolute:.1e} absolute, {worst.relative:.1e} relative, in '{worst.name}'"
+        yield "", _shortened(f"{errors}; allowed for {worst.tolerance}", 2 * _LONGEST_NOTE), ""
+
+
+def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
+    path = program.path
+    needed = [name for name in program.kernels if name != aten.NAME]
+    at_hand = [each for each in map(library.find, needed) if each is not None]
+    if len(at_hand) < len(needed):
+        names = listed(program.kernels, _MOST_KERNELS)
+        yield "next", f"register a library with kernels for {names} in onnxruntime.SessionOptions, then", ""
+        yield "", f"opbridge.session('{path}', options=options)", ""
+    elif len(needed) < len(program.kernels):
+        named = [f"'{name}'" for name in program.aten_operators() if aten.is_refused(name)]
+        more = f", aten=[{', '.join(named)}]" if named else ""
+        yield "next", f"opbridge.session('{path}'{more}) runs it where torch is", ""
+    elif any(each in library.loaded() for each in at_hand):
+        paths = ", ".join(dict.fromkeys(f"'{each.path}'" for each in at_hand if each in library.loaded()))
+        yield "next", f"opbridge.session('{path}', kernels=[{paths}]) runs it, also without torch", ""
+    elif program.plan.routes().keys() & {"kernel", "aten", "fallthrough"}:
+        yield "next", f"opbridge.session('{path}') runs it with its kernels loaded", ""
+    else:
+        yield "next", f"opbridge.session('{path}') runs it; so does any ONNX runtime", ""
+    if program.verification is None and not program.unverified:
+        yield "", f"opbridge verify {path} {spec}", ""
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 4].rstrip()} ..."

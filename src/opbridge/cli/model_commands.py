@@ -1,0 +1,168 @@
+"""The commands for a model: check, export, verify."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import opbridge
+from opbridge.cli.answers import Answer
+from opbridge.cli.app import app
+from opbridge.cli.export_view import print_export, print_verification
+from opbridge.cli.options import (
+    AllowOption,
+    CaptureOption,
+    DynamicOption,
+    JsonOption,
+    ModeOption,
+    OnlyOption,
+    OpsetOption,
+    SpecArgument,
+    TargetOption,
+    accepted,
+    given_options,
+    keywords_for,
+    load_subject,
+)
+from opbridge.cli.plan_view import print_plan, print_raw
+from opbridge.cli.stages import Stages
+from opbridge.errors import UsageError
+
+__all__ = ["check", "export", "verify"]
+
+
+@app.command()
+def check(
+    spec: SpecArgument,
+    opset: OpsetOption = None,
+    allow: AllowOption = None,
+    only: OnlyOption = None,
+    operator_export_type: ModeOption = None,
+    target: TargetOption = None,
+    dynamic_shapes: DynamicOption = None,
+    capture: CaptureOption = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """List every operator of a model with its route, and what is missing: where, why and what to do."""
+    subject = load_subject(spec)
+    keywords = keywords_for(opbridge.check, subject, opset, allow, only, operator_export_type, target, dynamic_shapes)
+    keywords.update(given_options(capture=capture))
+    plan = opbridge.check(subject.model, subject.args, **keywords)
+    faults = [fault.error for fault in plan.faults]
+    return Answer(plan.to_json(), lambda screen: print_plan(screen, plan), plan.ok, faults)
+
+
+@app.command()
+def export(
+    spec: SpecArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default=False)
+    ] = None,
+    opset: OpsetOption = None,
+    allow: AllowOption = None,
+    only: OnlyOption = None,
+    operator_export_type: ModeOption = None,
+    target: TargetOption = None,
+    dynamic_shapes: DynamicOption = None,
+    capture: CaptureOption = None,
+    verify: Annotated[
+        bool | None, typer.Option("--verify/--no-verify", help="Compare the file with PyTorch.", show_default="verify")
+    ] = None,
+    external_data: Annotated[
+        bool | None,
+        typer.Option(
+            "--external-data/--no-external-data",
+            help="Put the weights beside the file, or all in one file.",
+            show_default="beside it from 2 GB on",
+        ),
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Export a model to a file and compare the file with PyTorch."""
+    if raw:
+        shaping = given_options(
+            output=output,
+            allow=allow,
+            only=only,
+            operator_export_type=operator_export_type,
+            target=target,
+            verify=verify,
+            external_data=external_data,
+            capture=capture,
+        )
+        return _raw(spec, opset, dynamic_shapes, shaping)
+    if output is None:
+        raise UsageError("Missing option '--output' / '-o', the file to write; only --raw, which prints, needs none.")
+    screen = Console()
+    drawn = Stages(screen) if screen.is_terminal and not as_json else None
+    with drawn or contextlib.nullcontext():
+        with drawn.stage("load") if drawn else contextlib.nullcontext():
+            subject = load_subject(spec)
+            keywords = keywords_for(
+                opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic_shapes
+            )
+        keywords.update(given_options(verify=verify, external_data=external_data, capture=capture))
+        program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
+    document = {
+        "ok": True,
+        "files": [{"path": str(path), "bytes": path.stat().st_size} for path in program.files],
+        "timings": program.timings,
+        "plan": program.plan.to_json(),
+        "verification": program.verification.to_json() if program.verification else None,
+        "kernels": program.kernels,
+        "unverified": program.unverified,
+    }
+    return Answer(document, lambda screen: print_export(screen, program, spec))
+
+
+@app.command()
+def verify(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The exported file.", show_default=False)],
+    spec: SpecArgument,
+    dynamic_shapes: DynamicOption = None,
+    rtol: Annotated[
+        float | None, typer.Option(help="The relative difference allowed.", show_default="by dtype")
+    ] = None,
+    atol: Annotated[
+        float | None, typer.Option(help="The absolute difference allowed.", show_default="by dtype")
+    ] = None,
+    aten: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Operators that PyTorch may run for the file, beside aten's functional ones: 'torchvision::*'.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Compare an exported file with the PyTorch model that it was made from."""
+    subject = load_subject(spec)
+    options = given_options(dynamic_shapes=dynamic_shapes, rtol=rtol, atol=atol, aten=aten)
+    keywords = accepted(opbridge.verify, {**subject.keywords, **options})
+    verification = opbridge.verify(model, subject.model, subject.args, **keywords)
+    return Answer(verification.to_json(), lambda screen: print_verification(screen, verification), verification.ok)
+
+
+def _raw(spec: str, opset: int | None, dynamic_shapes: str | None, shaping: Mapping[str, Any]) -> Answer:
+    """The answer of `export --raw`; `shaping` are the options given that shape a file."""
+    if shaping:
+        option = f"--{next(iter(shaping)).replace('_', '-')}"
+        raise UsageError(
+            f"--raw prints the capture, of which nothing is translated or written, so {option} has no part in it. "
+            "Leave one of them out; --operator-export-type RAW writes a file in which every operator stands as it is."
+        )
+    from opbridge import pipeline
+
+    subject = load_subject(spec)
+    options = {**subject.keywords, **given_options(opset_version=opset, dynamic_shapes=dynamic_shapes)}
+    found = pipeline.raw(subject.model, subject.args, **accepted(pipeline.raw, options))
+    return Answer(found.to_json(), lambda screen: print_raw(screen, found))

@@ -1,0 +1,61 @@
+"""What a person sees of the catalogue of translations, and of kernels that were built or begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from opbridge.cli.console import ROUTE_STYLES, aligned, plain_table, print_plain, size
+
+if TYPE_CHECKING:
+    from opbridge.translations.registry import Translation
+
+__all__ = ["print_build", "print_catalogue", "print_new", "print_not_covered"]
+
+
+def print_catalogue(console: Console, rows: Sequence[Translation]) -> None:
+    """The translations that `opbridge ops` found."""
+    header = ("operator", "route", "opset", "origin", "inputs")
+    cells = [
+        (row.operator, row.route, str(row.opset), row.origin, "complex" if row.complex else "real") for row in rows
+    ]
+    operators = len({row.operator for row in rows})
+    summary = f"{operators} operator{'s' * (operators != 1)}, {len(rows)} translation{'s' * (len(rows) != 1)}"
+    if not console.is_terminal:
+        print_plain(console, aligned([header, *cells], right=[2]) + f"\n{summary}")
+        return
+    table = plain_table()
+    for name in header:
+        table.add_column(name, justify="right" if name == "opset" else "left", overflow="fold")
+    for operator, route, *rest in cells:
+        table.add_row(operator, Text(route, ROUTE_STYLES.get(route, "")), *rest)
+    console.print(table)
+    console.print(Text(summary, "bold"))
+
+
+def print_build(console: Console, path: Path, operators: Sequence[str], preload: str | None) -> None:
+    """The library that `opbridge build` wrote, and what it has."""
+    rows = [("library", f"{path} ({size(path.stat().st_size)})"), *(("operator", schema) for schema in operators)]
+    rows.append(("next", f"opbridge.load('{path}'), or opbridge.session(model, kernels=['{path}'])"))
+    if preload is not None:
+        rows.append(("", f"with LD_PRELOAD='{preload}' ASAN_OPTIONS=detect_leaks=0 in the environment"))
+    print_plain(console, aligned(rows))
+
+
+def print_new(console: Console, files: Sequence[Path]) -> None:
+    """What `opbridge new` wrote, and what to do with it."""
+    kernel, test, model = files
+    rows = [("kernel", str(kernel)), ("test", str(test)), ("model", str(model)), ("next", f"pytest {test}")]
+    rows.append(("", f"opbridge export {model}:build -o {model.with_suffix('.onnx').name}"))
+    print_plain(console, aligned(rows))
+
+
+def print_not_covered(console: Console, pattern: str, near: Sequence[str]) -> None:
+    """That nothing fits a pattern, and what looks like it."""
+    hint = f" Near: {', '.join(near)}." if near else ""
+    advice = "What torch can decompose into other operators needs none: 'opbridge check SPEC' tells for a model."
+    print_plain(console, f"No translation is registered for '{pattern}'.{hint} {advice}")

@@ -1,0 +1,139 @@
+"""The options that several commands share, and the keywords of opbridge's functions that they stand for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+import opbridge
+from opbridge.base import specs
+
+__all__ = [
+    "AllowOption",
+    "CaptureOption",
+    "DynamicOption",
+    "JsonOption",
+    "ModeOption",
+    "OnlyOption",
+    "OpsetOption",
+    "SpecArgument",
+    "TargetOption",
+    "accepted",
+    "given_options",
+    "items",
+    "keywords_for",
+    "load_subject",
+]
+
+_NOT_KEYWORDS = {"model", "args", "f", "progress", "legacy"}
+
+
+SpecArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC",
+        help="FILE.py:FACTORY or package.module:FACTORY; FACTORY() returns (model, args) or (model, args, keywords).",
+        show_default=False,
+    ),
+]
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document to stdout.")]
+
+
+OpsetOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="The ONNX opset, from 9; the newest that ONNX Runtime runs well if not given."),
+]
+
+
+AllowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ROUTE",
+        help="Permit a route besides standard, function and kernel. Repeat it, or separate several with commas.",
+    ),
+]
+
+
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ROUTE", help="Permit these routes and no others. Repeat it, or separate them with commas."),
+]
+
+
+ModeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="A mode of torch.onnx.export in the place of --allow: ONNX, ONNX_ATEN, ONNX_ATEN_FALLBACK, "
+        "ONNX_FALLTHROUGH or RAW.",
+    ),
+]
+
+
+TargetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The runtime to fit the model to.")]
+
+
+DynamicOption = Annotated[
+    str | None,
+    typer.Option(metavar="auto", help="auto: every dimension that the model leaves free becomes dynamic."),
+]
+
+
+CaptureOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="export|trace|auto",
+        help="How to capture the model: torch.export, a trace of the example (which freezes what Python decides), or "
+        "one after the other.",
+        show_default="export",
+    ),
+]
+
+
+def load_subject(spec: str) -> specs.Subject:
+    """The model that a SPEC names, with its example inputs and keywords."""
+    return specs.load(spec, known=inspect.signature(opbridge.export).parameters.keys() - _NOT_KEYWORDS)
+
+
+def keywords_for(
+    function: Callable[..., Any],
+    subject: specs.Subject,
+    opset: int | None,
+    allow: list[str] | None,
+    only: list[str] | None,
+    operator_export_type: str | None,
+    target: str | None,
+    dynamic_shapes: str | None,
+) -> dict[str, Any]:
+    """The factory's keywords that a function of opbridge takes, with the command line's options put over them."""
+    options = given_options(
+        opset_version=opset, operator_export_type=operator_export_type, target=target, dynamic_shapes=dynamic_shapes
+    )
+    keywords = {**subject.keywords, **options}
+    if only:
+        keywords["allow"] = items(only)
+    if allow:
+        default = inspect.signature(function).parameters["allow"].default
+        keywords["allow"] = tuple(dict.fromkeys((*keywords.get("allow", default), *items(allow))))
+    return accepted(function, keywords)
+
+
+def items(given: list[str]) -> tuple[str, ...]:
+    """The items of an option that may be repeated and may list several: `--allow kernel,aten`."""
+    return tuple(item for text in given for item in text.replace(",", " ").split())
+
+
+def given_options(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def accepted(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a function takes."""
+    names = inspect.signature(function).parameters
+    return {name: value for name, value in keywords.items() if name in names}
