@@ -81,7 +81,7 @@ def inputs_of_program(
     """
     if dynamic_shapes is not None:
         raise UsageError(
-            "dynamic_shapes is given with an ExportedProgram, whose dimensions are settled. Pass dynamic_shapes to "
+            "dynamic_shapes is given with an ExportedProgram, which has its own already. Pass dynamic_shapes to "
             "torch.export.export instead, or the model itself to opbridge."
         )
     if not args and not kwargs:
