@@ -4,7 +4,7 @@
 | --- | --- |
 | `python` | runs; where a block `text title="Output"` follows, that is what it prints |
 | `console` | each line that begins with `$ opbridge` runs, and prints the lines below it |
-| `python` that begins with `# name.py`, `cpp` that begins with `// name.cpp` | is written to the folder that this runs in |
+| `python` that begins with `# name.py`, `cpp` that begins with `// name.cpp` | is written to the current folder |
 
 In what is printed, `...` stands for any text.
 
@@ -26,7 +26,7 @@ import traceback
 import types
 from dataclasses import dataclass
 
-__all__ = ["Block", "blocks"]
+__all__ = ["Block", "blocks", "following"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,12 @@ def blocks(page: pathlib.Path) -> dict[int, Block]:
 def first_block(found: dict[int, Block]) -> int:
     """The line of the page's first Python block, which runs before every other one."""
     return min(line for line, block in found.items() if block.kind == "python")
+
+
+def following(page: pathlib.Path) -> list[int]:
+    """The lines of the blocks that run after the first one."""
+    found = blocks(page)
+    return sorted(found.keys() - {first_block(found)})
 
 
 def write_sources(page: pathlib.Path) -> None:
