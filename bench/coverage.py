@@ -52,7 +52,7 @@ def main() -> None:
         head = head_of(exporter=exporter, **options)
         if known is None or any(known.document[name] != value for name, value in head.items()):
             with Bar(Console(stderr=True)) as bar:
-                known = sweep(exporter=exporter, jobs=given.jobs, output=path, told=bar, **options)
+                known = sweep(exporter=exporter, jobs=given.jobs, output=path, progress=bar, **options)
         print(f"{exporter}: {known.summary()}", file=sys.stderr)
         found.append(known)
     table = comparison(found)

@@ -2,108 +2,104 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
-import json
 import pathlib
 import re
-import subprocess
-import sys
-import tempfile
 import types
 
-import docs_blocks
 import pytest
+from helpers import docs_blocks
+from helpers.scripts import run_script
+
+import opbridge
 
 ROOT = pathlib.Path(__file__).parents[1]
-RUN = [ROOT / "docs" / f"{name}.md" for name in ("architecture", "kernels", "migration", "translations")]
-PAGES = [
-    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
+DOCS = ROOT / "docs"
+RUN = [DOCS / f"{name}.md" for name in ("architecture", "kernels", "migration", "translations")]
+PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(DOCS.glob("*.md"))]
 
 
-def load(file: pathlib.Path) -> types.ModuleType:
+def _load(file: pathlib.Path) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-draw = load(ROOT / "docs" / "pictures" / "draw.py")
-
-
-@functools.cache
-def ran(page: pathlib.Path) -> dict[int, str | None]:
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, docs_blocks.__file__, str(page)],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            cwd=folder,
-        )
-    assert done.returncode == 0, done.stderr
-    return {int(line): error for line, error in json.loads(done.stdout).items()}
+draw = _load(DOCS / "pictures" / "draw.py")
+site = _load(DOCS / "pages_of_the_root.py")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "line"),
-    [pytest.param(page, line, id=f"{page.stem}-{line}") for page in RUN for line in docs_blocks.following(page)],
+    [
+        pytest.param(page, line, id=f"{page.stem}-{line}")
+        for page in RUN
+        for line in sorted(docs_blocks.blocks(page))
+        if line != docs_blocks.first_block(page)
+    ],
 )
-def test_block_runs(page, line):
-    assert ran(page)[line] is None, ran(page)[line]
+def test_block_runs(page, line, tmp_path):
+    done = run_script(docs_blocks.__file__, page, line, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_a_block_that_fails_is_seen(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```python\nx = 1\n```\n\n```python\nassert x == 1\n```\n\n```python\nassert x == 2\n```\n")
-    done = subprocess.run([sys.executable, docs_blocks.__file__, page], capture_output=True, text=True, check=True)
-    errors = json.loads(done.stdout)
-    assert errors["6"] is None
-    assert f'"{page}", line 10' in errors["10"] and "AssertionError" in errors["10"]
+    assert run_script(docs_blocks.__file__, page, 6).returncode == 0
+    failed = run_script(docs_blocks.__file__, page, 10)
+    assert failed.returncode == 1
+    assert f'"{page}", line 10' in failed.stderr and "AssertionError" in failed.stderr
 
 
 @pytest.mark.slow
-def test_what_a_block_prints_is_compared(tmp_path):
+def test_a_block_that_prints_something_else_is_seen(tmp_path):
     page = tmp_path / "page.md"
-    output = '```text title="Output"\n{}\n```\n\n'
-    prints = '```python\nprint("x is", x)\n```\n\n'
-    page.write_text("```python\nx = 1\n```\n\n" + prints + output.format("x is ...") + prints + output.format("x is 2"))
-    done = subprocess.run([sys.executable, docs_blocks.__file__, page], capture_output=True, text=True, check=True)
-    right, wrong = json.loads(done.stdout).values()
-    assert right is None
-    assert "-x is 2" in wrong and "+x is 1" in wrong
+    output = '```text title="Output"\n1 ... 3\n```\n'
+    page.write_text(
+        f"```python\nx = 1\n```\n\n```python\nprint(x, 2, 3)\n```\n\n{output}\n```python\nprint(x)\n```\n{output}"
+    )
+    first, second = sorted(docs_blocks.blocks(page))[1:]
+    assert run_script(docs_blocks.__file__, page, first).returncode == 0
+    failed = run_script(docs_blocks.__file__, page, second)
+    assert failed.returncode == 1 and "it prints something else" in failed.stderr
 
 
 @pytest.mark.slow
 def test_commands_run_beside_the_files_of_the_page(tmp_path):
     page = tmp_path / "page.md"
-    net = "```python\n# net.py\ndef build():\n    return abs, (1,)\n```\n\n"
-    page.write_text(
-        net + "```python\nimport net\n```\n\n```console\n$ opbridge ops aten::re?u\n...1 operator,...\n```\n"
-    )
-    done = subprocess.run(
-        [sys.executable, docs_blocks.__file__, page], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    assert list(json.loads(done.stdout).values()) == [None]
+    net = "```python\n# net.py\ndef build():\n    return abs, (1,)\n```\n\n```python\nimport net\n```\n\n"
+    page.write_text(f"{net}```console\n$ opbridge ops aten::re?u\n...1 operator,...\n```\n")
+    last = max(docs_blocks.blocks(page))
+    done = run_script(docs_blocks.__file__, page, last, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", sorted(draw.PICTURES))
 def test_pictures_are_up_to_date(name):
-    picture = (ROOT / "docs" / "pictures" / name).read_text()
+    picture = (DOCS / "pictures" / name).read_text()
     assert picture == draw.PICTURES[name](), "python docs/pictures/draw.py draws it again"
 
 
 def test_the_architecture_names_every_folder():
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    folders = {file.parent.name for file in (ROOT / "src" / "opbridge").glob("*/__init__.py")}
-    assert folders <= {name for layer in draw.layers() for name in layer}
-    for folder in folders:
-        assert f"| `{folder}/` |" in text
+    text = (DOCS / "architecture.md").read_text()
+    for file in sorted((ROOT / "src" / "opbridge").glob("*/__init__.py")):
+        assert f"| `{file.parent.name}/` |" in text
+
+
+def test_the_reference_has_every_public_name():
+    """`make docs` makes an entry of each line from its docstring."""
+    named = re.findall(r"^::: opbridge\.(\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(opbridge.__all__)
+
+
+def test_every_page_is_in_the_sidebar():
+    listed = re.findall(r"^ +- .*?([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted([*(page.name for page in DOCS.glob("*.md")), *site.PAGES.values()])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 
 import pytest
+from helpers.scripts import run_script
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 
@@ -70,9 +69,7 @@ NEEDS_TORCHVISION = {"deform_net", "symbolic_deform_conv2d"}
     [pytest.param(name, marks=pytest.mark.torchvision) if name in NEEDS_TORCHVISION else name for name in SEEN],
 )
 def test_example(name):
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_script(EXAMPLES / f"{name}.py")
     assert done.returncode == 0, done.stderr
     for text in SEEN[name]:
         assert text in done.stdout

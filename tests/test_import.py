@@ -121,6 +121,7 @@ def test_the_command_line_without_torch_says_what_to_install(tmp_path, command):
     assert "pip install 'opbridge[torch]'" in said
 
 
+@pytest.mark.slow
 def test_the_declared_dependencies_are_enough_to_run_a_model(tmp_path):
     """In an environment that holds what pyproject.toml asks for and nothing else."""
     venv.create(tmp_path / "venv", with_pip=False)

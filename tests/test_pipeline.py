@@ -7,6 +7,8 @@ import contextlib
 import onnx
 import pytest
 import torch
+from helpers.matching import assert_same_results
+from helpers.running import run, run_session
 from onnxscript import opset18 as op
 
 import opbridge
@@ -38,8 +40,7 @@ def test_export_writes_a_verified_file_that_runs(tmp_path):
     onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
     session = opbridge.session(tmp_path / "model.onnx")
     other = torch.randn(7, 4)
-    (got,) = session.run(None, {session.get_inputs()[0].name: other.numpy()})
-    torch.testing.assert_close(torch.from_numpy(got), model(other).detach())
+    assert_same_results(run_session(session, (other,)), model, (other,), equal_nan=False)
     assert opbridge.verify(tmp_path / "model.onnx", model, (x,)).ok
 
 
@@ -114,10 +115,11 @@ def test_functions_of_onnx_are_called_and_defined():
     assert [node.domain for node in program.model.graph] == ["test.functions"]
     assert [identifier[:2] for identifier in program.model.functions] == [("test.functions", "Twice")]
     assert program.model.opset_imports["test.functions"] == 3
-    (got,) = program.session().run(None, {program.model.graph.inputs[0].name: torch.ones(3).numpy()})
+    (got,) = run(program, (torch.ones(3),))
     assert got.tolist() == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_our_translations_serve_the_stock_exporter(tmp_path):
     """What opbridge corrects is corrected there too: a variance over one element is nan, and the stock file says 0."""
     import onnxruntime
@@ -131,10 +133,11 @@ def test_our_translations_serve_the_stock_exporter(tmp_path):
         Model(), (x,), dynamo=True, custom_translation_table=opbridge.translation_table(), verbose=False
     )
     session = onnxruntime.InferenceSession(stock.model_proto.SerializeToString())
-    (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    (got,) = run_session(session, (x,))
     assert all(value != value for value in got.tolist())
 
 
+@pytest.mark.slow
 def test_our_translations_pass_over_devices_in_the_stock_exporter():
     class Model(torch.nn.Module):
         def forward(self, x):

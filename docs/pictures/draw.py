@@ -8,6 +8,7 @@ A test compares the files with what this draws.
 
 from __future__ import annotations
 
+import textwrap
 import tomllib
 from html import escape
 from pathlib import Path
@@ -43,7 +44,7 @@ WORDS = {
     "program": "what export returns: the model, its plan, its verification",
     "verification": "the last stage",
     "save": "the fifth stage",
-    "trace": "the other way to capture: torch's TorchScript exporter, which captures, plans and translates at once",
+    "trace": "the other way to capture: torch's TorchScript exporter",
     "fit": "the fourth stage",
     "translate": "the third stage",
     "plan": "the second stage",
@@ -54,7 +55,7 @@ WORDS = {
     "nodes": "operators that stay one node",
     "translations": "the registry, and the families",
     "onnx": "building ONNX: nodes, values, constants, schemas by opset",
-    "graph": "questions about a captured graph",
+    "graph": "questions about a captured graph: operators, promotion, decompositions",
     "base": "dtypes, routes, source lines, and torch's private interfaces",
     "errors": "the errors that opbridge raises on purpose",
 }
@@ -62,7 +63,7 @@ WORDS = {
 STAGES = {"verification", "save", "fit", "translate", "plan", "capture", "trace"}
 ABOVE = {"cli", "coverage", "pipeline", "program", "pages"}
 COLOURS = {"above": "#ede7f6", "stage": "#e3f2fd", "below": "#f1f1f1", "value": "#ffffff"}
-WIDTH = 880
+WIDTH = 680
 
 
 def layers() -> list[list[str]]:
@@ -80,7 +81,7 @@ def box(x: float, y: float, width: float, height: float, colour: str, *, round_:
 
 
 def text(x: float, y: float, words: str, *, bold: bool = False, small: bool = False, middle: bool = False) -> str:
-    style = f' font-size="{12 if small else 14}"'
+    style = f' font-size="{13 if small else 14}"'
     style += ' font-weight="bold"' if bold else ""
     style += ' text-anchor="middle"' if middle else ""
     return f'<text x="{x:g}" y="{y:g}"{style}>{escape(words)}</text>'
@@ -117,7 +118,10 @@ def pipeline_picture() -> str:
             shapes += [
                 box(30, y, 200, height, COLOURS["stage"]),
                 text(middle, y + 23, f"{stage}/", bold=True, middle=True),
-                text(270, y + 22, what, small=True),
+                *(
+                    text(270, y + 15 + 17 * number, line, small=True)
+                    for number, line in enumerate(textwrap.wrap(what, 62))
+                ),
             ]
         y += height
     return picture("The pipeline: stages, and the values between them", y + 10, shapes)

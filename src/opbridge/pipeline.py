@@ -48,7 +48,7 @@ class Stage(Protocol):
 
 
 class Progress(Protocol):
-    """Who is told of the stages as they run."""
+    """Receives the stages of an export as they run."""
 
     def stage(self, name: str) -> contextlib.AbstractContextManager[Stage]:
         """Enters the stage `name`, one of capture, plan, translate, save, verify."""
@@ -157,7 +157,7 @@ def export(
         target: The runtime that the model is fitted to; by default onnxruntime.
         capture: How the model is captured: "export" by torch.export, "trace" by torch's TorchScript exporter, which
             follows Python through the example and freezes what it decides there, or "auto", which tries them in turn.
-        progress: Who is told of the stages; by default nobody.
+        progress: Receives the stages as they run, to show them; by default nothing is shown.
         dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
@@ -194,16 +194,16 @@ def export(
         output_names,
         dict(custom_opsets or {}),
     )
-    told: Progress = progress or _Silent()
+    reporter: Progress = progress or _Silent()
     timings: dict[str, float] = {}
 
-    with _timed("capture", told, timings) as stage:
+    with _timed("capture", reporter, timings) as stage:
         taken = take(capture, request)
         stage.detail(taken.describe())
-    with _timed("plan", told, timings) as stage:
+    with _timed("plan", reporter, timings) as stage:
         plan = taken.plan()
         stage.detail(plan.summary())
-    with _timed("translate", told, timings) as stage:
+    with _timed("translate", reporter, timings) as stage:
         built, plan = taken.build(plan)
         if plan.faults:
             raise TranslationFault(plan) from plan.faults[0].error
@@ -213,16 +213,16 @@ def export(
     program = Program(built, plan, taken.capture, timings=timings, kernels=list(plan.kernels))
     program.model.metadata_props.update(_metadata(taken.target, plan))
     if path is not None:
-        with _timed("save", told, timings) as stage:
+        with _timed("save", reporter, timings) as stage:
             program.save(path, external_data=external_data)
             stage.detail(f"{sum(file.stat().st_size for file in program.files):,} bytes")
     elif f is not None:
-        with _timed("save", told, timings) as stage:
+        with _timed("save", reporter, timings) as stage:
             stage.detail(f"{f.write(program.to_bytes()):,} bytes")  # type: ignore[union-attr]
     if verify and plan.unverified:
         program.unverified = plan.unverified
     elif verify:
-        with _timed("verify", told, timings) as stage:
+        with _timed("verify", reporter, timings) as stage:
             verification = program.verification = _verify(program)
             stage.detail(verification.summary())
         if not verification.ok:

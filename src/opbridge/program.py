@@ -93,9 +93,9 @@ class Program:
 
     def aten_operators(self) -> tuple[str, ...]:
         """The operators that the model hands to PyTorch, as "aten::topk"."""
-        from opbridge.nodes.aten_node import operators
+        from opbridge.nodes.aten_node import called_operators
 
-        return operators(self.model)
+        return called_operators(self.model)
 
 
 def session(
@@ -113,7 +113,7 @@ def session(
             without. A model names no library, so that none is loaded that you do not name.
         aten: For a model with nodes that PyTorch runs (the route `aten`; this needs torch): operators that may run
             beside those that may in any case, by name or pattern, such as "torchvision::*" or "aten::empty*". A model
-            is data from somebody else: only the operators of `aten` that read and write nothing but their arguments
+            is untrusted data: only the operators of `aten` that read and write nothing but their arguments
             run unless you name others.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool).

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from capture.checking import LAYER, SMALL, X, assert_same, line_of, operators, shapes
+from helpers.captures import LAYER, SMALL, X, assert_same, line_of, operators, shapes
 from torch import nn
 from torch.export import Dim
 
@@ -111,6 +111,7 @@ def test_a_function_keeps_the_names_of_its_parameters():
     assert shapes(taken) == [("rows", "4"), ("rows", "4")]
 
 
+@pytest.mark.slow
 def test_what_torch_compile_was_put_around_is_taken():
     taken = capture(torch.compile(SCALED), (X, torch.ones(1)))
     assert taken.model is SCALED
@@ -162,6 +163,7 @@ IDS = torch.arange(14).reshape(2, 7)
 TOKENS = {"input_ids": IDS, "attention_mask": torch.ones_like(IDS)}
 
 
+@pytest.mark.slow
 def test_bert_with_a_dynamic_batch_and_length():
     model = transformers.BertModel(transformers.BertConfig(**SMALL, max_position_embeddings=32)).eval()
     dims = {0: "batch", 1: "length"}
@@ -174,6 +176,7 @@ def test_bert_with_a_dynamic_batch_and_length():
     assert_same(taken, input_ids=other, attention_mask=torch.ones_like(other))
 
 
+@pytest.mark.slow
 def test_a_cache_in_the_output_is_tensors():
     config = transformers.GPT2Config(
         vocab_size=60, n_embd=16, n_layer=2, n_head=2, n_positions=32, bos_token_id=0, eos_token_id=0
@@ -182,6 +185,7 @@ def test_a_cache_in_the_output_is_tensors():
     assert len(taken.exported_program.graph_signature.user_outputs) == 1 + 2 * 2
 
 
+@pytest.mark.slow
 def test_a_cache_that_torch_does_not_know_is_refused():
     config = transformers.T5Config(vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
     with pytest.raises(CaptureError, match=r"EncoderDecoderCache.*use_cache=False"):
@@ -230,6 +234,7 @@ def test_an_exported_program_with_what_does_not_fit():
 # --- what is captured otherwise than it looks ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_value_that_python_takes_from_a_tensor_is_not_frozen():
     def model(x):
         return torch.arange(int(x.max()))  # fails: strict

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from capture.checking import LAYER, X, assert_same, line_of, shapes
+from helpers.captures import LAYER, X, assert_same, line_of, shapes
 from torch import nn
 from torch.export import AdditionalInputs, Dim, ShapesCollection
 

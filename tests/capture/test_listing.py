@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import torch
 
 from opbridge import pipeline
@@ -26,6 +27,7 @@ def listed():
     )
 
 
+@pytest.mark.slow
 def test_every_node_with_what_it_gives_and_its_line():
     raw = listed()
     lines = {line.name: line for line in raw.lines}

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from helpers.matching import assert_matches
 from onnxscript import opset18 as op
 from torch import nn
 
@@ -15,7 +16,6 @@ from opbridge.base.torch_private import torch_library
 from opbridge.capture import capture
 from opbridge.capture.opaque_operators import Operators
 from opbridge.errors import CaptureError, MissingOperators, UsageError
-from tests.support import assert_matches
 
 X = torch.arange(12, dtype=torch.float32).reshape(3, 4) - 5
 SCALE = torch.tensor([2.0, 3.0, 4.0, 5.0])
@@ -236,12 +236,14 @@ def test_a_missing_one_is_told_like_any_other():
     assert row.permissions[:1] == ("aten",) and "test_opaque_operators.py" in str(row.sources[0])
 
 
+@pytest.mark.slow
 def test_the_aten_route_takes_it(tmp_path):
     path = tmp_path / "model.onnx"
     program = opbridge.export(lambda x: ops.whole(x) + 1, (X,), path, allow=("standard", "aten"))
     assert path.exists() and program.plan.routes() == {"standard": 1, "aten": 1}
 
 
+@pytest.mark.slow
 def test_a_write_that_has_the_graph_rewritten_keeps_it_whole():
     def model(x):
         y = ops.double(x)

@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 import transformers
-from capture.checking import SMALL, X, line_of
+from helpers.captures import SMALL, X, line_of
 from torch import nn
 
 from opbridge.capture import capture
@@ -113,6 +113,7 @@ def test_the_innermost_line_of_the_model_is_named():
         capture(nested_branch, X)
 
 
+@pytest.mark.slow
 def test_the_line_of_the_user_stands_beside_that_of_a_library():
     class Model(nn.Module):
         def __init__(self) -> None:

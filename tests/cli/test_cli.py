@@ -339,6 +339,7 @@ def test_json_is_exactly_one_document(calls, capfd, command):
         assert document["verification"] == {"ok": True, "worst": "inf"}
 
 
+@pytest.mark.slow
 def test_json_holds_when_native_code_prints(calls, tmp_path):
     Path("net.py").write_text("import os\ndef build():\n    os.write(1, b'from native code')\n    return 1, 2\n")
     done = subprocess.run(
@@ -444,6 +445,7 @@ def test_help_and_version(capsys):
     assert "--allow" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
     code = "import sys, opbridge.cli; sys.exit(opbridge.cli.main(['ops', '--json']))"
     child = subprocess.Popen(

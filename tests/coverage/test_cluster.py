@@ -39,7 +39,7 @@ def main(db, breaking, output):
 
     options = {"allow": ("standard", "function", "kernel"), "timeout": 5, "ray": cluster.address}
     broken = sweep(db=breaking, **options)
-    found = sweep(db=db, told=told, **options)
+    found = sweep(db=db, progress=told, **options)
     deadline = time.monotonic() + 60
     while (nodes := sum(node["Alive"] for node in ray.nodes())) > 1 and time.monotonic() < deadline:
         time.sleep(0.2)

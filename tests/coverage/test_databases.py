@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 OWN = f"{HERE / 'samples_to_sweep.py'}"
 
 
+@pytest.mark.slow
 def test_the_whole_of_op_db_is_there():
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -35,6 +36,7 @@ def test_patterns():
         pick("torch", ["nope"])
 
 
+@pytest.mark.slow
 def test_samples_are_the_same_in_every_process():
     code = (
         "import hashlib, io, sys, torch\n"

@@ -51,6 +51,7 @@ def test_a_wrong_translation_is_found_and_named():
     assert "sweeptest::half" in verdict.message
 
 
+@pytest.mark.slow
 def test_a_wrong_distribution_is_found():
     verdict = tried("biased", 2)
     assert (verdict.outcome, verdict.kind) == ("wrong", "random")

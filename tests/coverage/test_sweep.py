@@ -102,13 +102,13 @@ class Interrupted:
 def test_an_interrupted_sweep_goes_on(tmp_path):
     path = tmp_path / "results.json"
     with pytest.raises(KeyboardInterrupt):
-        swept("MANY", output=path, told=Interrupted(25))
+        swept("MANY", output=path, progress=Interrupted(25))
     journal = tmp_path / "results.json.partial"
     assert list(tmp_path.iterdir()) == [journal]
     with journal.open("a") as file:
         file.write('{"task": {"database": "cut o')
     told = Interrupted(1000)
-    found = swept("MANY", output=path, told=told, jobs=1)
+    found = swept("MANY", output=path, progress=told, jobs=1)
     assert found.document["run"]["resumed_samples"] == told.first == 25
     assert list(tmp_path.iterdir()) == [path]
     assert without_times(found) == without_times(swept("MANY")) and found.ok
@@ -117,18 +117,18 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
 def test_other_settings_start_anew(tmp_path):
     path = tmp_path / "results.json"
     with pytest.raises(KeyboardInterrupt):
-        swept("MANY", output=path, told=Interrupted(10))
+        swept("MANY", output=path, progress=Interrupted(10))
     found = swept("MANY", output=path, samples=1)
     assert found.document["run"]["resumed_samples"] == 0
     assert len(found.samples) == 20
 
 
-@pytest.mark.slow
 def _hears_ctrl_c():
     # A shell starts what runs in its background deaf to Ctrl-C, and a test of that would inherit it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_the_command_line(tmp_path):
     path = tmp_path / "results.json"
     command = [*COMMAND, "--db", f"{FILE}:MANY", "--samples", "3", "--jobs", "2", "-o", str(path)]
@@ -208,5 +208,5 @@ def test_the_table_of_exporters():
     from opbridge.cli.coverage_report import comparison
 
     table = comparison([swept("ALL", samples=1)]).splitlines()
-    assert table[0].startswith("| exporter | pass | refused | wrong without a word |")
+    assert table[0].startswith("| exporter | pass | refused | silently wrong |")
     assert "| 5 of 7 (71.4 %) | 1 | 1 | 0 | 0 |" in table[2]

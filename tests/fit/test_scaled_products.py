@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import assert_matches
+from helpers.matching import assert_matches
 from torch.export import Dim
 
 EXACT = {"rtol": 1e-14, "atol": 1e-14}

@@ -235,6 +235,7 @@ def test_a_machine_without_torch_is_told_what_to_install(tmp_path):
     assert "torch cannot be imported here" in done.stdout and "OPBRIDGE_LIBTORCH" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_mutated_nodes_end_in_errors_and_not_in_crashes(tmp_path):
     pytest.importorskip("expecttest", reason="PyTorch's test database needs it")
     import fuzz_aten

@@ -205,6 +205,7 @@ def test_many_threads_run_one_session():
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_calls_that_take_long(threads):
     """Once one has, ONNX Runtime's threads sleep while the next ones run; results and errors are the same."""
@@ -313,6 +314,7 @@ def test_one_set_of_session_options_serves_several_sessions(tmp_path):
         opbridge.session(content, options=options, aten=("atenkernel::*",))
 
 
+@pytest.mark.slow
 def test_a_server_without_python(tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):

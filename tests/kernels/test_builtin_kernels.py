@@ -156,6 +156,7 @@ def test_interpolation_equals_pytorch() -> None:
             torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_pytorch_agrees_with_the_operators() -> None:
     sampled, weight, offset = torch.randn(2, 4, 8, 8), torch.randn(6, 2, 3, 3), torch.randn(2, 36, 6, 6)
     opcheck(OPS.deform_conv2d.default, (sampled, weight, offset, None, None), {"groups": 2, "offset_groups": 2})
@@ -194,6 +195,7 @@ def test_gradients_of_convolutions_over_time(name: str) -> None:
     assert torch.autograd.gradcheck(lambda x, weight: operator(x, weight, 3), (x, weight))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OVER_TIME)
 def test_pytorch_agrees_with_convolutions_over_time(name: str) -> None:
     operator = getattr(OPS, name).default

@@ -27,6 +27,7 @@ def away_from_pixels(value: torch.Tensor) -> torch.Tensor:
         return (value.floor() + 0.1 + 0.8 * (value - value.floor())).requires_grad_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("groups", "offset_groups", "masked", "biased", "settings"),
     [
@@ -152,6 +153,7 @@ def test_half_precision_and_nothing() -> None:
         assert image.grad is not None and not image.grad.any()
 
 
+@pytest.mark.slow
 def test_pytorch_agrees_with_the_operators() -> None:
     x = torch.randn(1, 4, 6, 6, requires_grad=True)
     weight, offset = torch.randn(2, 4, 3, 3, requires_grad=True), torch.randn(1, 18, 4, 4, requires_grad=True)

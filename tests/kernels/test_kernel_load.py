@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import torch
+from helpers.threads import at_once
 from kernels_loaded import MY_ADD, everything
 
 import opbridge
@@ -109,19 +108,12 @@ def test_pieces_cover_everything_once(ops):
 def test_many_threads_call_at_once(ops):
     x = torch.randn(64, 100)
     expected = x.unfold(1, 10, 3).sum(-1)
-    wrong = []
 
     def calling():
         for _ in range(50):
-            if not torch.allclose(ops.windows(x, 10, 3), expected, atol=1e-4):
-                wrong.append(1)
+            assert torch.allclose(ops.windows(x, 10, 3), expected, atol=1e-4)
 
-    threads = [threading.Thread(target=calling) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*[calling] * 4)
 
 
 def test_inputs_that_are_not_contiguous(ops):
@@ -240,6 +232,7 @@ def test_conditions_of_the_shape_function_hold_in_the_capture(ops):
         torch.export.export(Model(), (torch.randn(4, 5), torch.randn(3, 5)))
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_replaces_its_operators(tmp_path):
     source = tmp_path / "changing.cpp"
     text = MY_ADD.read_text().replace("mylib", "changing")
@@ -276,6 +269,7 @@ def test_the_operators_object(ops):
         opbridge.load(ops.path, debug=True)
 
 
+@pytest.mark.slow
 def test_a_replaced_operator_leaves_nothing_of_its_gradient(tmp_path):
     """torch lists an operator with a gradient and no schema, and stops at it when it decomposes any graph."""
     source = tmp_path / "replaced.cpp"

@@ -222,6 +222,7 @@ def test_a_missing_kernel_is_said_at_export_and_at_session(ops, tmp_path):
     assert opbridge.session(path, kernels=ops.path).run(None, {"args_0": X.numpy()})[0].shape == (4, 6)
 
 
+@pytest.mark.slow
 def test_several_libraries_of_one_domain_and_options_used_twice(tmp_path):
     libraries = []
     for name in ("one", "two"):

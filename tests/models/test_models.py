@@ -9,6 +9,23 @@ from models.zoo import TRANSFORMERS, VISION
 import opbridge
 
 pytestmark = pytest.mark.slow
+QUICK = {("resnet50", False), ("mobilenet_v3_small", True), ("BERT", True), ("Llama", True), ("ViT", True)}
+"""The models that `make quick` takes too, and whether with dynamic sizes."""
+
+
+def _rows(names):
+    return [
+        pytest.param(
+            name,
+            dynamic,
+            id=f"{name}-{'dynamic' if dynamic else 'static'}",
+            marks=[pytest.mark.quick] if (name, dynamic) in QUICK else [],
+        )
+        for name in names
+        for dynamic in (False, True)
+        # raft_small's own code splits the images by their batch, which torch.export then refuses to leave open.
+        if not (dynamic and name == "raft_small")
+    ]
 
 
 def _export(make, tmp_path, dynamic):
@@ -24,17 +41,12 @@ def _export(make, tmp_path, dynamic):
 
 
 @pytest.mark.torchvision
-@pytest.mark.parametrize(
-    ("name", "dynamic"),
-    # raft_small asks for one batch: its own code splits the images by it, and torch.export refuses to leave it open.
-    [(name, dynamic) for name in VISION for dynamic in (False, True) if not (dynamic and name == "raft_small")],
-)
+@pytest.mark.parametrize(("name", "dynamic"), _rows(VISION))
 def test_torchvision(name, dynamic, tmp_path):
     _export(VISION[name], tmp_path, dynamic)
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize(("name", "dynamic"), _rows(TRANSFORMERS))
 def test_transformers(name, dynamic, tmp_path):
     pytest.importorskip("transformers", reason="transformers is not installed")
     _export(TRANSFORMERS[name], tmp_path, dynamic)

@@ -59,20 +59,37 @@ def test_python_operators(builder):
     x, mask = _x(builder), _x(builder, ir.DataType.BOOL)
     with builder.translating():
         made = [x + 1, 1 + x, x - 1, 1 - x, x * 2, x / 2, x @ x, x**2, x % 2, -x, x < 1, x <= 1, x > 1, x >= 1]
-        made += [mask & mask, mask | mask, mask ^ mask, ~mask, x == 1, x != 1]
+        made += [mask & mask, mask | mask, mask ^ mask, ~mask]
     types = [value.producer().op_type for value in made]
     assert types == [
         *("Add", "Add", "Sub", "Sub", "Mul", "Div", "MatMul", "Pow", "Mod", "Neg"),
-        *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "Equal", "Not"),
+        *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not"),
     ]
     assert made[8].producer().attributes["fmod"].value == 1
 
 
-def test_comparing_outside_translations_is_identity(builder):
+def test_equality_is_identity_inside_translations_and_outside(builder):
     x, y = _x(builder), _x(builder)
-    assert x == x
-    assert x != y
+
+    def check():
+        assert x == x
+        assert x != y
+        assert (x == y) is False
+        assert (x != x) is False
+        assert x not in [None, "x", y]
+        assert [x, y].index(y) == 1
+        assert {x: 1, y: 2}[y] == 2
+
+    check()
+    with builder.translating():
+        check()
     assert not builder.nodes
+
+
+@pytest.mark.parametrize("compare", [lambda x: x == 0, lambda x: x != 0.5, lambda x: 2 in [x]])
+def test_a_value_is_not_compared_with_a_number_by_equality(builder, compare):
+    with pytest.raises(TranslationError, match="op.Equal"):
+        compare(_x(builder))
 
 
 def test_a_value_has_no_truth(builder):

@@ -11,7 +11,8 @@ import onnx_ir as ir
 import pytest
 import torch
 import torch.nn.functional as F
-from support import assert_matches
+from helpers.matching import assert_matches, assert_same_results
+from helpers.running import run
 from torch import nn
 
 import opbridge
@@ -212,6 +213,7 @@ def test_matches_or_names_the_opset(name, opset):
     onnx.checker.check_model(ir.to_proto(program.model), full_check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [9, 10, 13])
 def test_sizes_known_only_when_the_model_runs(opset):
     names = (
@@ -237,6 +239,7 @@ def test_the_file_format_is_that_of_the_opset(opset, ir_version):
     assert opbridge.export(nn.ReLU(), (X,), opset_version=opset).model.ir_version == ir_version
 
 
+@pytest.mark.slow
 @pytest.mark.torchvision
 @pytest.mark.parametrize("opset", [9, 11, 13, 17])
 def test_resnet18(opset, tmp_path):
@@ -260,6 +263,4 @@ def test_resnet18(opset, tmp_path):
         "MatMul",
     }
     batch = torch.randn(3, 3, 64, 64)
-    (result,) = program.session().run(None, {program.model.graph.inputs[0].name: batch.numpy()})
-    with torch.no_grad():
-        torch.testing.assert_close(torch.from_numpy(result), model(batch), rtol=1e-4, atol=1e-4)
+    assert_same_results(run(program, (batch,)), model, (batch,), rtol=1e-4, atol=1e-4)

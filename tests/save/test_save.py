@@ -284,7 +284,7 @@ def test_a_loaded_model_can_be_saved_over_itself(tmp_path):
 
 def test_more_than_protobuf_can_hold_goes_beside_the_file(tmp_path, monkeypatch):
     for module in (serialize, writer):
-        monkeypatch.setattr(module, "ONE_FILE_BYTES", 10_000, raising=False)
+        monkeypatch.setattr(module, "MAX_FILE_BYTES", 10_000, raising=False)
     assert len(save(torch_model(w=torch.randn(2400)), tmp_path / "small.onnx")) == 1
     assert len(save(torch_model(w=torch.randn(2500)), tmp_path / "large.onnx")) == 2
     small = tmp_path / "small.onnx"
@@ -302,7 +302,7 @@ def test_more_than_protobuf_can_hold_in_one_file_is_refused(tmp_path):
 
 def test_too_much_outside_the_main_graphs_initializers_is_refused(tmp_path, monkeypatch):
     for module in (serialize, writer):
-        monkeypatch.setattr(module, "ONE_FILE_BYTES", 10_000, raising=False)
+        monkeypatch.setattr(module, "MAX_FILE_BYTES", 10_000, raising=False)
     model = rich_model(tmp_path)
     [constant] = (node for node in model.graph.all_nodes() if node.op_type == "Constant")
     constant.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.zeros(3000, np.float32)))
@@ -389,7 +389,7 @@ def test_a_full_disk(tmp_path, monkeypatch, external, size, direct):
             return file
 
     monkeypatch.setattr(writer, "Replacement", FullDisk)
-    monkeypatch.setattr(replacing, "_LARGE_BYTES", 0 if direct else 1 << 40)
+    monkeypatch.setattr(replacing, "_DIRECT_FROM_BYTES", 0 if direct else 1 << 40)
     with pytest.raises(SaveError, match=r"m\.onnx.* was not written: the disk is full.*still there\. Free some space"):
         save(torch_model(w=torch.zeros(size)), path, external_data=external)
     assert listing(tmp_path) == there
@@ -408,6 +408,7 @@ def run_python(code: str, *args: object) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_limits_on_size_and_memory(tmp_path):
     """In a process of its own: a limit on file sizes, and what saving adds to the peak of memory."""
     save(torch_model(w=torch.ones(1000)), tmp_path / "m.onnx")

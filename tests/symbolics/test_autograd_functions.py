@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import torch
+from helpers.threads import at_once
 from torch.utils.checkpoint import checkpoint
 
 import opbridge
@@ -252,7 +251,8 @@ class Kernel(torch.autograd.Function):
 
 def test_dynamic_sizes_that_nobody_knows():
     with pytest.raises(
-        CaptureError, match=r"what Kernel returns cannot be found out.*shape_of\(Kernel\).*test_functions\.py:\d+"
+        CaptureError,
+        match=r"what Kernel returns cannot be found out.*shape_of\(Kernel\).*test_autograd_functions\.py:\d+",
     ):
         opbridge.check(lambda x: Kernel.apply(x) + 1, (torch.randn(2, 3),), dynamic_shapes={"x": {0: "n"}})
 
@@ -305,9 +305,7 @@ def test_forward_is_as_before_and_other_threads_run_it():
     class Model(torch.nn.Module):
         def forward(self, a, b):
             if torch.onnx.is_in_onnx_export():
-                thread = threading.Thread(target=lambda: results.append(twice(x, y)))
-                thread.start()
-                thread.join()
+                results.extend(at_once(lambda: twice(x, y)))
             return twice(a, b)
 
     opbridge.export(Model(), (x, y))
@@ -319,21 +317,11 @@ def test_forward_is_as_before_and_other_threads_run_it():
 
 
 def test_several_threads_export_at_once():
-    failures = []
+    def export():
+        program = opbridge.export(lambda x, y: twice(x, y), (torch.randn(2, 3), torch.randn(2, 3)))
+        assert operators(program) == ["Mul", "Add"]
 
-    def run():
-        try:
-            program = opbridge.export(lambda x, y: twice(x, y), (torch.randn(2, 3), torch.randn(2, 3)))
-            assert operators(program) == ["Mul", "Add"]
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(*[export] * 4)
 
 
 def test_a_class_defined_while_the_model_runs():
@@ -373,7 +361,9 @@ def test_symbolic_of_another_type_than_forward():
         def symbolic(g, x):
             return g.op("Relu", x)
 
-    with pytest.raises(MissingOperators, match=r"Wrong\.symbolic \(.*test_functions\.py:\d+\).*float32.*bool.*Cast"):
+    with pytest.raises(
+        MissingOperators, match=r"Wrong\.symbolic \(.*test_autograd_functions\.py:\d+\).*float32.*bool.*Cast"
+    ):
         opbridge.export(lambda x: Wrong.apply(x), (torch.randn(2),))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import sys
 import threading
@@ -15,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from cases.declare import define, floats
 from exporting import torch_registry
+from helpers.threads import at_once
 from onnxscript import opset18 as op
 from torch.autograd import Function
 from torch.onnx import symbolic_helper
@@ -314,6 +316,7 @@ def test_a_value_kept_from_an_earlier_call_is_refused():
     assert "another graph" in text
 
 
+@pytest.mark.slow
 def test_the_line_that_raised_is_named():
     with _registered(("opcases::bad_one", raises)):
         text = _refused(_One(), opset_version=18)
@@ -444,6 +447,7 @@ def often_switching() -> Iterator[None]:
     sys.setswitchinterval(kept)
 
 
+@pytest.mark.slow
 def test_threads_that_export_at_once_leave_the_registries_as_they_were(often_switching):
     class Elu(Function):
         @staticmethod
@@ -476,11 +480,7 @@ def test_threads_that_export_at_once_leave_the_registries_as_they_were(often_swi
 
     with _registered(("opcases::bad_one", by_opset)):
         before = _registries()
-        threads = [threading.Thread(target=export, args=(thread,)) for thread in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(*(functools.partial(export, thread) for thread in range(6)))
         assert _registries() == before
     # Gelu came with opset 20: those that asked for 19 were refused, and no others.
     refused = {index: text for index, text in said.items() if text != "exported"}
@@ -516,9 +516,5 @@ def test_two_exports_at_once_do_not_build_into_each_others_model():
         in_first.wait(20)
         export("second", lambda x: torch.neg(x), {"aten::neg": second})
 
-    threads = [threading.Thread(target=export_first), threading.Thread(target=export_second)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(export_first, export_second)
     assert made == {"first": ["Abs"], "second": ["Neg"]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 import warnings
 
 import numpy as np
@@ -11,6 +10,9 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from helpers.matching import assert_same_results
+from helpers.running import run_session
+from helpers.threads import at_once
 from onnxscript import opset18 as op
 from torch.onnx._internal.torchscript_exporter import registration
 
@@ -59,18 +61,14 @@ def check(function, *args, others=(), opset=20, dynamic=True):
     model = function if isinstance(function, torch.nn.Module) else module(function)
     names = [f"x{index}" for index in range(len(args))]
     axes = {name: {dim: f"{name}_{dim}" for dim in range(arg.dim())} for name, arg in zip(names, args, strict=True)}
-    with opbridge.register_symbolics():
+    # For this opset alone: registering for all of them takes longer than the export.
+    with opbridge.register_symbolics(opset):
         exported = stock_export(
             model, args, opset_version=opset, input_names=names, dynamic_axes=axes if dynamic else None
         )
     session = onnxruntime.InferenceSession(exported.SerializeToString())
     for inputs in (args, *others):
-        with torch.no_grad():
-            expected = model(*(each.clone() for each in inputs))
-        expected = expected if isinstance(expected, tuple | list) else (expected,)
-        given = {name: each.numpy() for name, each in zip(names, inputs, strict=True)}
-        for actual, wanted in zip(session.run(None, given), expected, strict=True):
-            torch.testing.assert_close(torch.from_numpy(np.asarray(actual)), wanted, equal_nan=True)
+        assert_same_results(run_session(session, inputs), model, inputs)
     return exported
 
 
@@ -151,6 +149,7 @@ def test_layers(opset):
     check(layers.eval(), torch.randn(2, 3, 8, 8), others=[(torch.randn(1, 3, 10, 6),)], opset=opset)
 
 
+@pytest.mark.slow
 def test_stock_exporter_gets_an_operator_that_it_lacks():
     model = module(lambda x: x.cummax(1)[1])
     with pytest.raises(torch.onnx.errors.UnsupportedOperatorError):
@@ -249,6 +248,7 @@ def test_graphs_inside_nodes_become_blocks():
 # What is registered, and that nothing is left behind
 
 
+@pytest.mark.slow
 def test_a_users_registration_wins():
     def theirs(g, x):
         return g.op("theirs::Softsign", x)
@@ -284,6 +284,7 @@ def test_two_handles_at_once_in_any_order():
         stock_export(module(lambda x: x.cummax(1)[0]), (X,), opset_version=20)
 
 
+@pytest.mark.slow
 def test_taken_back_after_a_failure():
     with pytest.raises(ZeroDivisionError), opbridge.register_symbolics():
         raise ZeroDivisionError
@@ -304,24 +305,15 @@ def test_a_registration_that_fails_half_way_leaves_nothing(monkeypatch):
         opbridge.register_symbolics()
 
 
+@pytest.mark.slow
 def test_several_threads():
-    failures = []
-
     def work():
-        try:
-            for _ in range(3):
-                with opbridge.register_symbolics(19) as handle:
-                    assert "aten::cummax" in handle.names
-                    assert registration.registry.is_registered_op("aten::cummax", 19)
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(3):
+            with opbridge.register_symbolics(19) as handle:
+                assert "aten::cummax" in handle.names
+                assert registration.registry.is_registered_op("aten::cummax", 19)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(*[work] * 4)
     assert not registration.registry.is_registered_op("aten::cummax", 19)
 
 

@@ -58,6 +58,7 @@ def test_export_and_verify(spec, capsys):
     assert status == 0 and found["ok"]
 
 
+@pytest.mark.slow
 def test_a_factory_can_ask_for_it(spec, capsys):
     status, _ = answer(capsys, "export", "gate.py:traced", "-o", "gate.onnx")
     assert status == 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import warnings
 
 import onnxscript
 import pytest
 import torch
+from helpers.matching import assert_matches
+from helpers.running import run
+from helpers.threads import at_once
 from onnxscript import opset18 as op
-from support import assert_matches, run
 from torch.onnx._internal.torchscript_exporter import registration, utils
 from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
 
@@ -381,6 +382,7 @@ def test_an_exported_program():
         opbridge.export(exported, (X,), capture="trace")
 
 
+@pytest.mark.slow
 def test_an_int_that_is_to_be_an_input():
     with pytest.raises(opbridge.UsageError, match="the int 'n' an input, and a trace freezes"):
         opbridge.export(
@@ -422,23 +424,13 @@ def test_auto_that_fails_both_ways_says_both():
 
 
 def test_two_threads():
-    failures = []
-
     def work():
-        try:
-            program = opbridge.export(Deciding().eval(), (X,), capture="trace", verify=False)
-            assert len(program.plan.rows) == 3
-            with opbridge.register_symbolics(20), pytest.raises(opbridge.MissingOperators):
-                opbridge.export(Lacking(), (X,), capture="trace")
-        except BaseException as error:
-            failures.append(error)
+        program = opbridge.export(Deciding().eval(), (X,), capture="trace", verify=False)
+        assert len(program.plan.rows) == 3
+        with opbridge.register_symbolics(20), pytest.raises(opbridge.MissingOperators):
+            opbridge.export(Lacking(), (X,), capture="trace")
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(work, work)
 
 
 # Routes that need no translation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from support import assert_matches
+from helpers.matching import assert_matches
 from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 

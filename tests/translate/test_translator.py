@@ -6,7 +6,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 import torch
-from support import assert_matches, run
+from helpers.matching import assert_matches
+from helpers.running import run
 from torch.export import Dim
 
 import opbridge

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from handmade import onnx_model
+from helpers.handmade import onnx_model
 
 from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session

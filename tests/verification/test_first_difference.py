@@ -6,7 +6,7 @@ from typing import Any
 import onnxruntime
 import pytest
 import torch
-from handmade import onnx_model
+from helpers.handmade import onnx_model
 
 from opbridge.capture import Capture, capture
 from opbridge.verification import intermediate
@@ -134,6 +134,7 @@ def test_what_was_read_before_a_write_means_the_new_value_after_it(wrong: str, e
     assert named == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "expected"), [("Sub", "add"), ("Add", None)])
 def test_a_write_through_a_view_is_compared_in_its_functional_form(wrong: str, expected: str | None) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 import torch
-from handmade import onnx_model
+from helpers.handmade import onnx_model
 
 from opbridge.capture import capture
 from opbridge.errors import ModelFileError

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 import pytest
 import torch
-from handmade import onnx_model
+from helpers.handmade import onnx_model
 
 import opbridge
 from opbridge.capture import capture

@@ -7,6 +7,7 @@ May import: symbolics, and what it stands on; no later stage.
 
 from __future__ import annotations
 
-from opbridge.capture.torch_export import Capture, capture
+from opbridge.capture.data import Capture
+from opbridge.capture.torch_export import capture
 
 __all__ = ["Capture", "capture"]

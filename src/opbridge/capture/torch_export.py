@@ -1,4 +1,4 @@
-"""A model and example inputs -> Capture: its graph of operators, each with its source line."""
+"""Captures a model with torch.export: the attempts that are made, and what is known after them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -28,8 +27,9 @@ from opbridge.capture.advice import (
     reason,
 )
 from opbridge.capture.autograd_functions import Functions
+from opbridge.capture.data import Capture
 from opbridge.capture.dynamic_shapes import Shapes, resolve
-from opbridge.capture.functionalize import FunctionalProgram, functionalize
+from opbridge.capture.functionalize import functionalize
 from opbridge.capture.model_inputs import (
     Watch,
     as_module,
@@ -45,49 +45,11 @@ from opbridge.capture.model_inputs import (
 from opbridge.capture.opaque_operators import Operators
 from opbridge.capture.size_constraints import dim_names, settle_sizes
 from opbridge.errors import CaptureError, UsageError
-from opbridge.graph.function_calls import FunctionCall
 from opbridge.onnx import opsets
 
-__all__ = ["Capture", "capture"]
+__all__ = ["capture"]
 
 _MOST_CONDITIONS = 5
-
-
-@dataclass
-class Capture:
-    """A model as a graph of operators.
-
-    Attributes:
-        exported_program: As torch.export gave it: not functional, in the training form. Its ranges leave out sizes that
-            it does not cover.
-        functional: The same graph with in-place operators as values: what is planned, translated and verified.
-        model: The user's module (without what torch.compile put around it) or function, for comparison; None where an
-            ExportedProgram was given.
-        args: The positional example inputs.
-        kwargs: The keyword example inputs.
-        strategy: "non-strict", "strict", "given" for an ExportedProgram, or "trace": then the graph is that of a
-            stand-in with the model's inputs and outputs (see `opbridge.trace.interface`).
-        dim_names: torch's symbols ("s77") and what their dimensions are called in the ONNX file ("batch").
-        notes: What a person should know: a fallback that was needed, values that were frozen, sizes that are excluded.
-        seconds: How long it took.
-        functions: The calls of torch.autograd.Function that are operators of the graph.
-        read_inputs: The inputs, by their number among the leaves of `(args, kwargs)`, whose values such a function
-            turns into Python numbers.
-        whole: The operators of other libraries that were kept whole as they tell no shapes (`capture.operators`).
-    """
-
-    exported_program: ExportedProgram
-    functional: FunctionalProgram
-    model: Callable[..., Any] | None
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    strategy: str
-    dim_names: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    seconds: float = 0.0
-    functions: tuple[FunctionCall, ...] = ()
-    read_inputs: tuple[int, ...] = ()
-    whole: frozenset[str] = frozenset()
 
 
 def capture(
@@ -139,7 +101,7 @@ def capture(
     fit_signature(module, args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
     named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
-    run = _Run(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
+    run = _Attempts(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
     with run.keeping_functions():
         program = run.program()
     leaves = pytree.tree_leaves((args, kwargs))
@@ -158,8 +120,17 @@ def capture(
     )
 
 
-class _Run:
-    """The attempts at one capture, and what is known after them."""
+class _Attempts:
+    """The attempts at one capture, and what is known after them.
+
+    Attributes:
+        dynamic: Whether some dimensions may vary.
+        general: Whether sizes 0 and 1 are treated like other sizes; torch makes them special by default.
+        unchecked: Whether torch's checks of its own fake implementations are off.
+        grad: Whether gradients are on.
+        strategy: The mode of torch.export: "non-strict" or "strict".
+        notes: What a person should know.
+    """
 
     def __init__(
         self,
@@ -243,7 +214,7 @@ class _Run:
                 "and was traced through. Define it at the top of its module."
             )
 
-    def _record(self) -> None:
+    def _run_eagerly(self) -> None:
         """Runs the model itself, to see what such classes and operators return.
 
         Raises:
@@ -263,59 +234,59 @@ class _Run:
     def _default(self) -> ExportedProgram:
         with Watch(self.module) as watch:
             try:
-                program = self._recorded()
+                program = self._after_eager_run_if_needed()
             except Exception:  # torch.export raises what the model does
                 if not (self.functions.inference.unknown or self.operators.unknown):
                     raise
                 # The model does not do with sizes that are known only at run time.
                 self.functions.fix_sizes()
                 self.operators.fix_sizes()
-                program = self._twice()
+                program = self._with_special_sizes_if_needed()
         self.notes += watch.notes()
         return program
 
     @property
-    def unrecorded(self) -> bool:
+    def needs_eager_run(self) -> bool:
         """Whether the capture needs to know first what the model's own run does."""
         return self.functions.unrecorded or self.operators.unrecorded
 
-    def _recorded(self) -> ExportedProgram:
+    def _after_eager_run_if_needed(self) -> ExportedProgram:
         """The capture; before it the model itself is run, where it calls classes or operators that stay whole."""
         if self.functions.likely(self.model) and not self.functions.records:
-            self._record()
+            self._run_eagerly()
         try:
-            return self._after_record()
+            return self._retried_after_eager_run()
         except UsageError:
             raise
         except Exception:
             if not self.operators.may_take_more():
                 raise
             if self.operators.calls is None:
-                self._record()
+                self._run_eagerly()
             if not self.operators.may_take_more():
                 raise
         self.operators.take_all()
-        return self._after_record()
+        return self._retried_after_eager_run()
 
-    def _after_record(self) -> ExportedProgram:
+    def _retried_after_eager_run(self) -> ExportedProgram:
         try:
-            return self._twice()
+            return self._with_special_sizes_if_needed()
         except Exception:
-            if not self.unrecorded:
+            if not self.needs_eager_run:
                 raise
-        self._record()
-        return self._twice()
+        self._run_eagerly()
+        return self._with_special_sizes_if_needed()
 
-    def _twice(self) -> ExportedProgram:
+    def _with_special_sizes_if_needed(self) -> ExportedProgram:
         try:
             return self._export()
         except Exception as error:
             first = error
-        if self.unrecorded:
+        if self.needs_eager_run:
             raise first
         if fake_implementations.checks(first) and not self.unchecked:
             self.unchecked = True
-            return self._twice()
+            return self._with_special_sizes_if_needed()
         if "does not require grad" in str(first):
             self.grad = True
             self.notes.append("the model computes gradients, so it was captured with gradients on")

@@ -26,7 +26,7 @@ _STYLES = {"pass": "green", "refused": "yellow", "left out": "dim"}
 
 
 class Bar:
-    """The `told=` of a sweep that draws a bar with the running tally; a context manager."""
+    """The `progress=` of a sweep, which draws a bar with the running tally; a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(
@@ -117,7 +117,7 @@ def failures(results: Results) -> list[tuple[str, ...]]:
 def comparison(found: Sequence[Results]) -> str:
     """A table in Markdown: one line for each exporter, over the deterministic operators."""
     lines = [
-        "| exporter | pass | refused | wrong without a word | does not load or run | crash or hang |",
+        "| exporter | pass | refused | silently wrong | does not load or run | crash or hang |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for results in found:

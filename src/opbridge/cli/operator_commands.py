@@ -96,7 +96,7 @@ def coverage(
     screen = Console(stderr=True)
     try:
         with coverage_report.Bar(screen) if screen.is_terminal else contextlib.nullcontext() as bar:
-            found = coverage.sweep(tuple(ops or ("*",)), **given, output=output, told=bar)
+            found = coverage.sweep(tuple(ops or ("*",)), **given, output=output, progress=bar)
     except KeyboardInterrupt:
         coverage_report.print_interrupted(screen, output)
         raise

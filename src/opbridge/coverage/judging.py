@@ -96,7 +96,7 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
 
 
 def _expected(eager: Eager, args: tuple[torch.Tensor, ...]) -> list[Any]:
-    """The leaves of what PyTorch gives, None aside."""
+    """The leaves of what PyTorch returns, without None."""
     for tensor in args:
         _refuse_layout(tensor, "takes")
     try:

@@ -26,12 +26,12 @@ from opbridge.coverage.results import Results
 from opbridge.coverage.tasks import Settings, Task, Verdict, to_try
 from opbridge.errors import UsageError
 
-__all__ = ["ALLOWED", "Told", "head_of", "sweep"]
+__all__ = ["ALLOWED", "Progress", "head_of", "sweep"]
 
 ALLOWED = tuple(route for route in ROUTES if route != "fallthrough")
 
-Told = Callable[[int, int, Mapping[str, int]], None]
-"""Who is told of a sweep as it runs: samples done, samples in all, and how many have each outcome."""
+Progress = Callable[[int, int, Mapping[str, int]], None]
+"""Receives the state of a sweep as it runs: samples done, samples in all, and how many have each outcome."""
 
 
 def sweep(
@@ -47,7 +47,7 @@ def sweep(
     jobs: int | None = None,
     ray: str | None = None,
     output: str | os.PathLike[str] | None = None,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> Results:
     """Exports samples of operators, runs them in ONNX Runtime, and compares them with eager PyTorch.
 
@@ -74,7 +74,7 @@ def sweep(
         jobs: How many worker processes; None: one for each core.
         ray: The address of a Ray cluster to use instead.
         output: The file to write; None keeps the results in memory.
-        told: Who is told of each sample.
+        progress: Called after each sample.
 
     Raises:
         UsageError: an argument that cannot be used, or no operator fits.
@@ -93,8 +93,8 @@ def sweep(
         resumed = len(verdicts)
         tally = Counter(verdict.outcome for verdict in verdicts.values() if verdict is not None)
         rest = [task for task in tasks if task not in verdicts]
-        if told is not None:
-            told(len(verdicts), len(tasks), tally)
+        if progress is not None:
+            progress(len(verdicts), len(tasks), tally)
         workers = jobs or len(os.sched_getaffinity(0))
         for task, verdict in _tried(rest, settings, workers, ray):
             verdicts[task] = verdict
@@ -102,8 +102,8 @@ def sweep(
                 journal.add(task, verdict)
             if verdict is not None:
                 tally[verdict.outcome] += 1
-            if told is not None:
-                told(len(verdicts), len(tasks), tally)
+            if progress is not None:
+                progress(len(verdicts), len(tasks), tally)
         rows = [results.row(task, Verdict("left out", reason)) for task, reason in left_out]
         rows += [results.row(task, verdict) for task in tasks if (verdict := verdicts[task]) is not None]
         run = {

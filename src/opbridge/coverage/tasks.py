@@ -1,4 +1,4 @@
-"""Which samples a sweep tries, what holds for all of them, and what comes of one. Plain values: they travel."""
+"""The samples of a sweep, its settings, and the verdict on a sample: plain values that can be pickled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OUTCOMES = (
     "pass",
     "left out",
 )
-"""What can come of a sample, the worst first; docs/coverage.md says what each means."""
+"""The outcomes of a sample, the worst first; docs/coverage.md says what each means."""
 
 KINDS = ("deterministic", "random", "undefined")
 """What the values of a sample's result are."""

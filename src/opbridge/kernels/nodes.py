@@ -31,7 +31,7 @@ def node_builder(target: Any, domain: str, op_type: str) -> Callable[..., Any]:
     declared, returns = torch_operators.declared(target)
 
     def build(*args: Any, **kwargs: Any) -> Any:
-        values = aten_node.bound(target, args, kwargs)
+        values = aten_node.bind_arguments(target, args, kwargs)
         inputs: list[Tensor | None] = []
         settings: list[tuple[str, str, Any]] = []
         for argument, value in zip(declared, values, strict=True):

@@ -1,7 +1,7 @@
-"""The routes `aten` and `fallthrough`: an operator becomes one node that stands for it, instead of being translated.
+"""The routes `aten` and `fallthrough`: an operator is not translated, but becomes one node that names it.
 
-aten            the node of `aten_node`, which a kernel hands to libtorch
-fallthrough     the node of `fallthrough_node`, for a kernel that the user brings
+aten            the node of `opbridge.nodes.aten_node`, whose kernel calls libtorch
+fallthrough     the node of `opbridge.nodes.fallthrough_node`, for a kernel that the user provides
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = ["ROUTES", "Values", "build", "carrying", "gives_tensors", "obstacle",
 
 ROUTES = ("aten", "fallthrough")
 
-_MEANS = {"aten": "which needs libtorch beside the runtime", "fallthrough": "for which you bring the kernel"}
-"""What taking a route that is not allowed by default means for the file."""
+_CONSEQUENCES = {"aten": "which needs libtorch beside the runtime", "fallthrough": "for which you bring the kernel"}
+"""What a route that is not allowed by default requires of the runtime."""
 
-_NUMBERS: dict[type, str] = {torch.SymInt: "input_int", torch.SymFloat: "input_float", torch.SymBool: "input_bool"}
+_KIND_BY_TYPE: dict[type, str] = {torch.SymInt: "input_int", torch.SymFloat: "input_float", torch.SymBool: "input_bool"}
 
 
 @dataclass(frozen=True)
 class Values:
-    """What the nodes of the captured graph stand for in the ONNX graph.
+    """The translated values of the captured graph's nodes.
 
     Attributes:
-        resolve: A node's value: a value of the graph, a torch tensor, a number, or a list of these.
-        as_tensor: Such a tensor or number as a value of the graph.
-        described: The ONNX type and shape of what torch says of a value.
+        resolve: The value of a node: a value of the ONNX graph, a torch tensor, a number, or a list of these.
+        as_tensor: Converts such a tensor or number into a value of the ONNX graph.
+        described: The ONNX element type and the shape of a fake tensor or number (`node.meta["val"]`).
     """
 
     resolve: Callable[[Node], Any]
@@ -53,14 +53,14 @@ class Values:
 
 
 def gives_tensors(node: Node) -> bool:
-    """Whether a node is a call of torch's dispatcher that returns tensors, and nothing but tensors."""
+    """Whether a node calls an operator of torch's dispatcher, all of whose results are tensors."""
     found = aten_node.leaves(node.meta.get("val"))
     is_operator = isinstance(node.target, torch._ops.OpOverload)
     return is_operator and bool(found) and all(isinstance(leaf, torch.Tensor) for leaf in found)
 
 
 def obstacle(node: Node, route: str) -> str | None:
-    """Why a node cannot take a route of this module, in a sentence; None where it can."""
+    """Why a node cannot take one of the routes `aten` and `fallthrough`, as a sentence; None where it can."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return "It is no operator of torch's dispatcher, which could be named in a node."
@@ -71,14 +71,20 @@ def obstacle(node: Node, route: str) -> str | None:
     if not gives_tensors(node):
         return "It does not return tensors, which is all that a node's outputs can be."
     try:
-        _encoded(node, route, _itself, lambda number: None)
+        _encoded(node, route, _untranslated, lambda number: None)
     except OpbridgeError as error:
         return str(error)
     return None
 
 
 def carrying(node: Node, allow: Sequence[str], after: str | None = None) -> str | None:
-    """The first allowed route, after one that was tried, that needs nothing but the operator itself."""
+    """The first allowed route of `ROUTES` that a node can take.
+
+    Args:
+        node: The node of the captured graph.
+        allow: The routes that are allowed.
+        after: A route that was tried already; only later ones are considered.
+    """
     first = ROUTES.index(after) + 1 if after in ROUTES else 0
     return next(
         (each for each in ROUTES[first:] if each in allow and not obstacle(node, each)),
@@ -87,26 +93,32 @@ def carrying(node: Node, allow: Sequence[str], after: str | None = None) -> str 
 
 
 def permissions(nodes: Sequence[Node], allow: Sequence[str]) -> tuple[str, ...]:
-    """The routes that are not allowed and would carry these nodes."""
+    """The routes of `ROUTES` that are not allowed and that all of the nodes could take; none without nodes."""
     return tuple(
         route for route in ROUTES if nodes and route not in allow and not any(obstacle(node, route) for node in nodes)
     )
 
 
 def permitting(permissions: Sequence[str]) -> str:
-    """The sentence that says which routes would do, were they allowed."""
-    routes = ", or ".join(f"{route}, {_MEANS[route]}" for route in permissions)
+    """The sentence that proposes to allow routes; "" without any."""
+    routes = ", or ".join(f"{route}, {_CONSEQUENCES[route]}" for route in permissions)
     return f" Or allow the route {routes}." if routes else ""
 
 
 def build(node: Node, route: str, builder: Builder, values: Values) -> Any:
-    """Builds the node.
+    """Builds the ONNX node of an operator.
+
+    Args:
+        node: The node of the captured graph.
+        route: "aten" or "fallthrough".
+        builder: The builder of the ONNX graph.
+        values: The translated values of the captured graph's nodes.
 
     Returns:
-        Its outputs, in the structure in which the operator returns them.
+        The outputs of the ONNX node, in the structure of the operator's result.
 
     Raises:
-        TranslationError: an argument or result that a node cannot hold.
+        TranslationError: The node format cannot represent an argument or a result.
     """
 
     def number(value: Any) -> Tensor:
@@ -117,7 +129,7 @@ def build(node: Node, route: str, builder: Builder, values: Values) -> Any:
 
     encoded = _encoded(node, route, values.resolve, number)
     inputs = [_as_input(builder, values, value) for value in encoded.inputs]
-    result = _read(node) if route == "aten" else node.meta["val"]
+    result = _used_results(node) if route == "aten" else node.meta["val"]
     described = [values.described(leaf) for leaf in aten_node.leaves(result)]
     if isinstance(encoded, aten_node.Encoded):
         domain, op_type, version = aten_node.DOMAIN, aten_node.OP_TYPE, aten_node.VERSION
@@ -132,38 +144,39 @@ def build(node: Node, route: str, builder: Builder, values: Values) -> Any:
         [None if shape is None else ir.Shape(shape) for _, shape in described],
         domain=domain,
     )
-    # What the plan calls its route, for those who read the file.
+    # The route in the plan, for readers of the file.
     builder.nodes[-1].metadata_props["opbridge.route"] = route
-    return _structured(result, iter(outputs))
+    return _restructured(result, iter(outputs))
 
 
 def _encoded(
     node: Node, route: str, resolve: Callable[[Node], Any], number: Callable[[Any], Any]
 ) -> aten_node.Encoded | fallthrough_node.Encoded:
-    """What the node holds.
+    """The contents of the ONNX node.
 
     Args:
         node: The node of the captured graph.
-        route: The route.
-        resolve: What an argument stands for.
-        number: A number that stands in the place of a tensor, as one.
+        route: "aten" or "fallthrough".
+        resolve: The value of an argument that is a node.
+        number: Converts a number that is passed for a tensor argument into a tensor.
     """
-    target = _functional(node.target)
+    target = _functional_form(node.target)
     declared, _ = torch_operators.declared(target)
     types = {each.name: each.type.rstrip("?") for each in declared}
     names = [each.name for each in declared[: len(node.args)]]
     args = [
-        _given(value, types[name], resolve, number) for name, value in zip(names, node.args[: len(names)], strict=True)
+        _argument(value, types[name], resolve, number)
+        for name, value in zip(names, node.args[: len(names)], strict=True)
     ]
     args += node.args[len(names) :]
-    kwargs = {name: _given(value, types.get(name, ""), resolve, number) for name, value in node.kwargs.items()}
+    kwargs = {name: _argument(value, types.get(name, ""), resolve, number) for name, value in node.kwargs.items()}
     if route == "aten":
-        return aten_node.encode(target, args, kwargs, _read(node))
+        return aten_node.encode(target, args, kwargs, _used_results(node))
     return fallthrough_node.encode(target, args, kwargs)
 
 
-def _read(node: Node) -> Any:
-    """What the node returns, with None for results that nothing reads: those need no output, and are not copied."""
+def _used_results(node: Node) -> Any:
+    """The node's result, with None in the place of tensors that no node reads: these need no output."""
     result = node.meta["val"]
     readers = [user for user in node.users if user.users or user.target is not operator.getitem]
     picked = [user.args[1] if user.target is operator.getitem else None for user in readers]
@@ -172,18 +185,18 @@ def _read(node: Node) -> Any:
     return [each if place in picked else None for place, each in enumerate(result)]
 
 
-def _functional(target: Any) -> torch._ops.OpOverload:
-    """An operator that writes in place, in its functional form where there is one."""
+def _functional_form(target: Any) -> torch._ops.OpOverload:
+    """The functional form of an in-place operator where there is one with the same arguments; else the operator."""
     name = functional_name(torch_operators.operator_name(target) or "")
     found = None if name is None else torch_operators.operator_object(name)
     if found is None:
         return target
-    alike = [each.name for each in found._schema.arguments] == [each.name for each in target._schema.arguments]
-    return found if alike else target
+    names, functional_names = ([each.name for each in form._schema.arguments] for form in (target, found))
+    return found if functional_names == names else target
 
 
-def _itself(node: Node) -> Any:
-    """What stands for a node before translation: the node, or the tensor that is kept in the graph."""
+def _untranslated(node: Node) -> Any:
+    """The value of a node before translation: the node itself, or the tensor that a get_attr node reads."""
     if node.op != "get_attr":
         return node
     value: Any = node.graph.owning_module
@@ -192,31 +205,38 @@ def _itself(node: Node) -> Any:
     return value
 
 
-def _given(value: Any, type_: str, resolve: Callable[[Node], Any], number: Callable[[Any], Any]) -> Any:
-    """An argument in the form that the encoders take."""
+def _argument(value: Any, type_: str, resolve: Callable[[Node], Any], number: Callable[[Any], Any]) -> Any:
+    """An argument in the form that the encoders take: each node is replaced by an `Input`."""
     if isinstance(value, (list, tuple)):
-        return [_given(item, type_.removesuffix("[]").rstrip("?"), resolve, number) for item in value]
+        return [_argument(item, type_.removesuffix("[]").rstrip("?"), resolve, number) for item in value]
     if isinstance(value, Node):
         resolved = resolve(value)
         described = value.meta.get("val", resolved if isinstance(resolved, torch.Tensor) else None)
-        return _placed(resolved, described, type_, number)
+        return _node_argument(resolved, described, type_, number)
     if type_ == "Tensor" and isinstance(value, (int, float, complex)):
         return Input("complex_tensor" if isinstance(value, complex) else "tensor", number(value))
     return value
 
 
-def _placed(value: Any, described: Any, type_: str, number: Callable[[Any], Any]) -> Any:
-    """What a node of the graph stands for, as an argument."""
+def _node_argument(value: Any, described: Any, type_: str, number: Callable[[Any], Any]) -> Any:
+    """The value of a node as an argument.
+
+    Args:
+        value: The node's value, or the node itself before translation.
+        described: What torch knows of it: a fake tensor, a symbolic number, or a list of these.
+        type_: The argument's type in the schema.
+        number: As for `_encoded`.
+    """
     if isinstance(value, (list, tuple)) and isinstance(described, (list, tuple)):
         item_type = type_.removesuffix("[]").rstrip("?")
-        return [_placed(item, each, item_type, number) for item, each in zip(value, described, strict=True)]
+        return [_node_argument(item, each, item_type, number) for item, each in zip(value, described, strict=True)]
     if isinstance(described, (list, tuple)):
-        # Before translation a node stands for itself.
+        # Before translation the value of a list is its node.
         item_type = type_.removesuffix("[]").rstrip("?")
-        return [_placed(value, each, item_type, number) for each in described]
+        return [_node_argument(value, each, item_type, number) for each in described]
     if isinstance(described, torch.Tensor):
         return Input("complex_tensor" if described.is_complex() else "tensor", value)
-    kind = _NUMBERS.get(type(described))
+    kind = _KIND_BY_TYPE.get(type(described))
     if kind is None or isinstance(value, (int, float)):
         is_number = type_ == "Tensor" and isinstance(value, (int, float))
         return Input("tensor", number(value)) if is_number else value
@@ -224,30 +244,30 @@ def _placed(value: Any, described: Any, type_: str, number: Callable[[Any], Any]
 
 
 def _number_dtype(node: Node, number: Any) -> torch.dtype:
-    """The dtype in which a number in the place of a tensor takes the part that it has in torch.
+    """The dtype of the tensor of rank 0 that replaces a number, such that type promotion gives the same result.
 
-    1. Beside a tensor that has dimensions and is of its kind (integer, floating, complex) or a higher one, the number
-       does not decide the type of the result, and nor does a tensor without dimensions: it keeps all its digits.
-    2. Elsewhere it is given the type that torch computes in, which it then cannot change.
+    1. Beside a tensor of rank 1 or more whose category (bool, integer, floating, complex) is the number's or a higher
+       one, neither a number nor a tensor of rank 0 affects the result's dtype: the number keeps its own, widest dtype.
+    2. Otherwise the tensor has the dtype that torch computes in, which type promotion cannot change.
     """
     given = [each.meta.get("val") if isinstance(each, Node) else each for each in (*node.args, *node.kwargs.values())]
     given = [{torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}.get(type(each), each) for each in given]
-    beside = [each for each in given if isinstance(each, torch.Tensor)]
+    tensors = [each for each in given if isinstance(each, torch.Tensor)]
     symbolic = isinstance(number, ir.Value)
     own = torch.float64 if symbolic and number.dtype != ir.DataType.INT64 else torch.int64
     if not symbolic:
         own = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}[type(number)]
-    if any(each.dim() > 0 and _rank(each.dtype) >= _rank(own) for each in beside):
+    if any(each.dim() > 0 and _category(each.dtype) >= _category(own) for each in tensors):
         return own
     common = torch_operators.computation_dtype(
         [each for each in given if isinstance(each, (torch.Tensor, int, float, complex))]
     )
-    if common is None or _rank(common) < _rank(own):
+    if common is None or _category(common) < _category(own):
         return own
     return common.to_real() if common.is_complex and not own.is_complex else common
 
 
-def _rank(dtype: torch.dtype) -> int:
+def _category(dtype: torch.dtype) -> int:
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 0 if dtype == torch.bool else 1
 
 
@@ -262,7 +282,7 @@ def _as_input(builder: Builder, values: Values, value: Any) -> Tensor | None:
     return builder.emit("Concat", parts, {"axis": 0})
 
 
-def _structured(result: Any, outputs: Any) -> Any:
+def _restructured(result: Any, outputs: Any) -> Any:
     if isinstance(result, (list, tuple)):
-        return [_structured(item, outputs) for item in result]
+        return [_restructured(item, outputs) for item in result]
     return None if result is None else next(outputs)

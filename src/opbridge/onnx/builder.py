@@ -31,14 +31,12 @@ class Builder:
         opset: The version of the standard operator set that nodes are built for.
         prefix: What the nodes being built are named after.
         nodes: The nodes of the scope being built, in order.
-        active: Whether translations are running, so that comparing two tensors builds a node.
         functions: ONNX functions that have been called, by their identifier.
         domains: The domains used beside the standard one, with their versions.
     """
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
-        self.active = False
         self.nodes: list[ir.Node] = []
         self.constants: dict[str, Tensor] = {}
         self.functions: dict[ir.OperatorIdentifier, ir.Function] = {}
@@ -53,12 +51,8 @@ class Builder:
     @contextlib.contextmanager
     def translating(self) -> Iterator[None]:
         """onnxscript's operator calls build nodes here while this is in force."""
-        self.active = True
-        try:
-            with onnxscript_private.evaluating_with(self):
-                yield
-        finally:
-            self.active = False
+        with onnxscript_private.evaluating_with(self):
+            yield
 
     @contextlib.contextmanager
     def subgraph(self) -> Iterator[list[ir.Node]]:

@@ -1,77 +1,53 @@
-"""An onnx_ir model -> the content of an ONNX file, written without a copy of its weights."""
+"""An onnx_ir model -> the content of an ONNX file, without a copy of its weights."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import onnx_ir as ir
 
 from opbridge.errors import SaveError
+from opbridge.onnx.embedding import nested_initializers, with_embedded_tensors
+from opbridge.onnx.sink import Sink, readable_size
 from opbridge.onnx.torch_tensor import TorchTensor
-from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, lead
+from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, field_header
 
 if TYPE_CHECKING:
     import onnx
 
-__all__ = [
-    "ONE_FILE_BYTES",
-    "Content",
-    "Sink",
-    "WritableFile",
-    "readable_size",
-    "serialize",
-    "to_bytes",
-    "write_failure",
-    "write_model",
-]
+__all__ = ["MAX_FILE_BYTES", "TOO_LARGE_WITHOUT_WEIGHTS", "Content", "serialize", "to_bytes", "write_model"]
 
-# Offsets in the weights file: ONNX recommends pages, for mapping them into memory, which is worth the gap for large
-# weights only; a cache line suits any kernel's loads.
-_PAGE_BYTES, _PAGE_FROM_BYTES, _CACHE_LINE_BYTES = 4096, 1 << 20, 64
+MAX_FILE_BYTES = 2**31 - 1 - 2**20
+"""Protobuf refuses a message of 2**31 bytes. The margin is for tools that add a little to a file and write it again."""
 
+# The alignment of offsets in the file of external data. ONNX recommends pages, so that they can be mapped into memory;
+# for small weights the gaps would be too large, and a cache line suffices for aligned loads.
+_PAGE_BYTES, _LARGE_WEIGHT_BYTES, _CACHE_LINE_BYTES = 4096, 1 << 20, 64
 
-TOO_MUCH_INSIDE = (
+# Smaller weights stay in the model file, where shape inference and other tools look for them.
+_MIN_EXTERNAL_BYTES = 1024
+
+TOO_LARGE_WITHOUT_WEIGHTS = (
     "The model was not written: even without the weights of its main graph it is larger than 2 GB, protobuf's limit. "
     "Large tensors inside Constant nodes, subgraphs or functions have to become initializers of the main graph, which "
     "can go to a file of their own."
 )
 
 
-class WritableFile(Protocol):
-    """What is asked of an open file."""
-
-    def write(self, data: memoryview, /) -> object: ...
-    def close(self) -> None: ...
-    def fileno(self) -> int: ...
-
-
-_T = TypeVar("_T")
-
-
-# Protobuf refuses a message of 2**31 bytes. The margin is for tools that add a little to a file and write it again.
-ONE_FILE_BYTES = 2**31 - 1 - 2**20
-
-
-# Smaller weights stay in the model file, where shape inference and other tools look for them.
-_EXTERNAL_BYTES = 1024
-
-
 def to_bytes(model: ir.Model) -> bytes:
-    """A model as the content of an ONNX file, with its weights inside.
+    """The content of an ONNX file with a model and all its weights.
 
     Raises:
-        SaveError: It is larger than the 2 GB that one file can hold.
-        UsageError: A weight has no data.
+        SaveError: The model is larger than the 2 GB that one file can hold, or an initializer has no data.
+        UsageError: A weight is a PyTorch tensor on the meta device or a fake tensor.
     """
     content = serialize(model)
-    if (size := content.size()) > ONE_FILE_BYTES:
+    if (size := content.size()) > MAX_FILE_BYTES:
         raise SaveError(
             f"The model is {readable_size(size)} large, and a model in memory can have at most 2 GB, a limit of "
             "protobuf's. Save it to a file, which keeps the weights in a second one, and use that."
@@ -86,55 +62,67 @@ class _Weight:
     """An initializer of the main graph.
 
     Attributes:
-        proto: Its TensorProto without the data, unless the data are strings.
-        tensor: Where the data come from; None when they are in `proto` or in another file.
+        proto: Its TensorProto, without the data unless they are strings.
+        tensor: The tensor with the data; None if they are in `proto` or in the file of external data.
     """
 
     proto: onnx.TensorProto
     tensor: ir.TensorProtocol | None
 
-    def lead(self) -> bytes:
-        """Everything that stands before the raw data, from the initializer's own tag on."""
+    def header(self) -> bytes:
+        """The bytes of the initializer that precede its raw data, from its tag in the GraphProto on."""
         head: bytes = self.proto.SerializeToString()
-        raw = b"" if self.tensor is None else lead(RAW_DATA, self.tensor.nbytes)
-        return lead(INITIALIZER, len(head) + len(raw) + self.nbytes) + head + raw
+        raw = b"" if self.tensor is None else field_header(RAW_DATA, self.tensor.nbytes)
+        return field_header(INITIALIZER, len(head) + len(raw) + self.nbytes) + head + raw
 
     @property
     def nbytes(self) -> int:
+        """The number of bytes of raw data in the model file."""
         return 0 if self.tensor is None else self.tensor.nbytes
 
 
 @dataclass
 class Content:
-    """A model, serialized all but the initializers of its main graph."""
+    """A serialized model, in the order of the file.
+
+    Attributes:
+        model: The ModelProto without its graph.
+        graph: The GraphProto without its initializers.
+        weights: The initializers of the main graph.
+    """
 
     model: bytes
     graph: bytes
     weights: list[_Weight] = field(default_factory=list)
 
     def graph_size(self) -> int:
-        return len(self.graph) + sum(len(weight.lead()) + weight.nbytes for weight in self.weights)
+        """The number of bytes of the GraphProto in the model file."""
+        return len(self.graph) + sum(len(weight.header()) + weight.nbytes for weight in self.weights)
 
     def size(self) -> int:
+        """The number of bytes of the model file."""
         graph = self.graph_size()
-        return len(self.model) + len(lead(GRAPH, graph)) + graph
+        return len(self.model) + len(field_header(GRAPH, graph)) + graph
 
-    def move_out(self, location: str) -> list[tuple[int, str, ir.TensorProtocol]]:
-        """Takes all but the smallest weights out of the file.
+    def move_weights_out(self, location: str) -> list[tuple[int, str, ir.TensorProtocol]]:
+        """Turns all but the smallest weights into external data. Weights that share memory are stored once.
+
+        Args:
+            location: The name of the file of external data, relative to the model file.
 
         Returns:
-            What the weights file is to hold: offsets, ascending, with names and tensors.
+            The contents of that file: the offset, the name and the tensor of each weight, by ascending offset.
         """
         stored: list[tuple[int, str, ir.TensorProtocol]] = []
         offsets: dict[Hashable, int] = {}
         end = 0
         for weight in self.weights:
             tensor = weight.tensor
-            if tensor is None or tensor.nbytes < _EXTERNAL_BYTES:
+            if tensor is None or tensor.nbytes < _MIN_EXTERNAL_BYTES:
                 continue
             identity = _identity(tensor)
             if identity not in offsets:
-                step = _PAGE_BYTES if tensor.nbytes >= _PAGE_FROM_BYTES else _CACHE_LINE_BYTES
+                step = _PAGE_BYTES if tensor.nbytes >= _LARGE_WEIGHT_BYTES else _CACHE_LINE_BYTES
                 offset = -(-end // step) * step
                 stored.append((offset, weight.proto.name, tensor))
                 offsets[identity] = offset
@@ -146,8 +134,8 @@ class Content:
         return stored
 
 
-def _outline(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """A tensor's description, with no data to serialize."""
+def _without_data(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """A tensor with the same description and no data."""
     return ir.LazyTensor(
         lambda: ir.Tensor(np.empty(0, np.uint8)),
         dtype=tensor.dtype,
@@ -158,16 +146,19 @@ def _outline(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 
 
 def serialize(model: ir.Model) -> Content:
-    """Serializes a model without the data of its main graph's initializers.
+    """Serializes a model, all but the data of its main graph's initializers.
 
-    onnx_ir does it, on a view of the graph whose initializers are stand-ins, so that the file holds exactly what
-    onnx_ir would write.
+    onnx_ir serializes a view of the graph whose initializers have no data, so that the file is the same as onnx_ir
+    would write. The model is not changed.
+
+    Raises:
+        SaveError: An initializer has no data, or the model without weights is larger than 2 GB.
     """
     from google.protobuf.message import EncodeError
 
-    model = _with_nested_data_inside(model)
+    model = with_embedded_tensors(model)
     graph = model.graph
-    stand_ins = []
+    initializers = []
     for value in graph.initializers.values():
         if value.const_value is None:
             raise SaveError(
@@ -175,27 +166,27 @@ def serialize(model: ir.Model) -> Content:
                 "or make it an input of the graph."
             )
         tensor = value.const_value
-        stand_in = ir.Value(
+        initializer = ir.Value(
             name=value.name,
             shape=value.shape,
             type=value.type,
             doc_string=value.doc_string,
-            const_value=tensor if tensor.dtype == ir.DataType.STRING else _outline(tensor),
+            const_value=tensor if tensor.dtype == ir.DataType.STRING else _without_data(tensor),
             metadata_props=value.metadata_props,
         )
-        stand_in.meta.update(value.meta)
-        stand_ins.append(stand_in)
+        initializer.meta.update(value.meta)
+        initializers.append(initializer)
     view = ir.GraphView(
         graph.inputs,
         graph.outputs,
         nodes=graph,
-        initializers=stand_ins,
+        initializers=initializers,
         doc_string=graph.doc_string,
         opset_imports=graph.opset_imports,
         name=graph.name,
         metadata_props=graph.metadata_props,
     )
-    outline = ir.Model(
+    model_without_data = ir.Model(
         cast(ir.Graph, view),
         ir_version=model.ir_version,
         producer_name=model.producer_name,
@@ -207,8 +198,8 @@ def serialize(model: ir.Model) -> Content:
         metadata_props=model.metadata_props,
         device_configurations=model.device_configurations,
     )
-    with _names_kept(model):
-        proto = ir.to_proto(outline)
+    with _restoring_tensor_names(model):
+        proto = ir.to_proto(model_without_data)
 
     weights = []
     for tensor_proto, value in zip(proto.graph.initializer, graph.initializers.values(), strict=True):
@@ -219,73 +210,15 @@ def serialize(model: ir.Model) -> Content:
     try:
         graph_bytes = proto.graph.SerializeToString()
     except EncodeError as error:
-        raise SaveError(TOO_MUCH_INSIDE) from error
+        raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS) from error
     proto.ClearField("graph")
     return Content(proto.SerializeToString(), graph_bytes, weights)
 
 
-def _with_nested_data_inside(model: ir.Model) -> ir.Model:
-    """The model, or a copy of it in which tensors of nodes and subgraphs lie in no other file.
-
-    onnx_ir writes an `ir.ExternalTensor` as the reference that it is, which would be to a file of another folder.
-    """
-    if not any(isinstance(tensor, ir.ExternalTensor) for tensor in _nested_tensors(model)):
-        return model
-    model = model.clone()
-    for value in _nested_initializers(model):
-        value.const_value = _inside(value.const_value)
-    for node in _nodes(model):
-        for name, attribute in node.attributes.items():
-            if attribute.is_ref():
-                continue
-            if attribute.type == ir.AttributeType.TENSOR:
-                node.attributes[name] = ir.AttrTensor(name, _inside(attribute.value))
-            elif attribute.type == ir.AttributeType.TENSORS:
-                node.attributes[name] = ir.AttrTensors(name, [_inside(tensor) for tensor in attribute.value])
-    return model
-
-
-def _inside(tensor: Any) -> Any:
-    if not isinstance(tensor, ir.ExternalTensor):
-        return tensor
-    return ir.LazyTensor(
-        lambda: ir.Tensor(_read(tensor.numpy, tensor.name, tensor), dtype=tensor.dtype),
-        dtype=tensor.dtype,
-        shape=tensor.shape,
-        name=tensor.name,
-        doc_string=tensor.doc_string,
-        metadata_props=tensor.metadata_props,
-    )
-
-
-def _nodes(model: ir.Model) -> Iterator[ir.Node]:
-    yield from model.graph.all_nodes()
-    for function in model.functions.values():
-        yield from function.all_nodes()
-
-
-def _nested_initializers(model: ir.Model) -> Iterator[ir.Value]:
-    owners: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for owner in owners:
-        for graph in owner.subgraphs():
-            yield from graph.initializers.values()
-
-
-def _nested_tensors(model: ir.Model) -> Iterator[Any]:
-    for value in _nested_initializers(model):
-        yield value.const_value
-    for node in _nodes(model):
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.TENSOR:
-                yield attribute.value
-            elif attribute.type == ir.AttributeType.TENSORS:
-                yield from attribute.value or ()
-
-
 @contextlib.contextmanager
-def _names_kept(model: ir.Model) -> Iterator[None]:
-    """Undoes what serializing does to a model: onnx_ir names an initializer's tensor after the initializer."""
-    values = (*model.graph.initializers.values(), *_nested_initializers(model))
+def _restoring_tensor_names(model: ir.Model) -> Iterator[None]:
+    """Restores the names of tensors afterwards: onnx_ir names an initializer's tensor after the initializer."""
+    values = (*model.graph.initializers.values(), *nested_initializers(model))
     names = [(value.const_value, value.const_value.name) for value in values if value.const_value is not None]
     try:
         yield
@@ -294,100 +227,25 @@ def _names_kept(model: ir.Model) -> Iterator[None]:
             tensor.name = name
 
 
+def write_model(sink: Sink, content: Content) -> None:
+    """Writes the model file.
+
+    Raises:
+        SaveError: The file cannot be written, or a weight cannot be read.
+    """
+    sink.write(content.model)
+    sink.write(field_header(GRAPH, content.graph_size()))
+    sink.write(content.graph)
+    for weight in content.weights:
+        sink.write(weight.header())
+        if weight.tensor is not None:
+            sink.write_tensor(weight.proto.name, weight.tensor)
+
+
 def _identity(tensor: ir.TensorProtocol) -> Hashable:
-    """Equal for tensors that are known to hold the same bytes."""
+    """A key that is equal for tensors that are known to have the same bytes."""
     if isinstance(tensor, TorchTensor):
         return tensor.identity() or id(tensor)
     if isinstance(tensor, ir.ExternalTensor):
         return (tensor.path, tensor.offset, tensor.nbytes)
     return id(tensor)
-
-
-class Sink:
-    """A file that is written to. It has no `fileno`, which onnx_ir would use to write behind this class's back."""
-
-    def __init__(self, file: WritableFile, target: Path | str) -> None:
-        self._file = file
-        self._target = target
-        self.position = 0
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        try:
-            self._file.write(view)
-        except OSError as error:
-            raise write_failure(self._target, error) from error
-        self.position += view.nbytes
-        return view.nbytes
-
-    def write_tensor(self, name: str, tensor: ir.TensorProtocol) -> None:
-        """Writes a tensor's bytes.
-
-        Raises:
-            SaveError: They cannot be read, or are not as many as the tensor says.
-        """
-        start = self.position
-        _read(lambda: self._copy(tensor), name, tensor)
-        if (count := self.position - start) != tensor.nbytes:
-            raise SaveError(
-                f"{self._target} was not written: the weight {name!r} should have {tensor.nbytes} bytes by its "
-                f"shape {tensor.shape} and type {tensor.dtype.name}, and gave {count}. Give it a tensor that is what "
-                "it says."
-            )
-
-    def _copy(self, tensor: ir.TensorProtocol) -> None:
-        if type(tensor) is ir.Tensor and isinstance(tensor.raw, np.ndarray):
-            array = tensor.raw
-            if array.flags.c_contiguous and array.nbytes == tensor.nbytes:
-                self.write(array.reshape(-1).view(np.uint8))  # without the copy that tobytes() makes
-                return
-        to_file = getattr(tensor, "tofile", None)  # in onnx_ir's tensors, not in its protocol
-        if to_file is None:
-            self.write(tensor.tobytes())
-        else:
-            to_file(self)
-
-
-def _read(read: Callable[[], _T], name: str | None, tensor: ir.TensorProtocol) -> _T:
-    try:
-        return read()
-    except OSError as error:
-        source = f" from {tensor.path}" if isinstance(tensor, ir.ExternalTensor) else ""
-        raise SaveError(
-            f"The model was not written: its weight {name!r} cannot be read{source} ({error}). Put its file back, or "
-            "load the model again, and save it then."
-        ) from error
-
-
-def write_model(sink: Sink, content: Content) -> None:
-    sink.write(content.model)
-    sink.write(lead(GRAPH, content.graph_size()))
-    sink.write(content.graph)
-    for weight in content.weights:
-        sink.write(weight.lead())
-        if weight.tensor is not None:
-            sink.write_tensor(weight.proto.name, weight.tensor)
-
-
-_CAUSES = {
-    errno.ENOSPC: ("the disk is full", "Free some space, or save to another disk"),
-    errno.EDQUOT: ("your quota on that disk is used up", "Free some space, or save to another disk"),
-    errno.EFBIG: (
-        "the file is larger than the disk's format or a limit of this process (ulimit -f) allows",
-        "Raise the limit, or save to another disk",
-    ),
-    errno.EROFS: ("the disk is mounted read-only", "Save to another folder"),
-    errno.EACCES: ("the folder does not permit it", "Choose a folder that you may write to, or change its permissions"),
-    errno.EPERM: ("the folder does not permit it", "Choose a folder that you may write to, or change its permissions"),
-    errno.ENAMETOOLONG: ("the name is too long for the disk", "Choose a shorter one"),
-    errno.ENOTDIR: ("what its path names as a folder is a file", "Choose another path"),
-}
-
-
-def write_failure(target: Path | str, error: OSError) -> SaveError:
-    cause, remedy = _CAUSES.get(error.errno or 0, (str(error), "Look into that, or save to another folder"))
-    return SaveError(f"{target} was not written: {cause}. What stood there before is still there. {remedy}.")
-
-
-def readable_size(size: int) -> str:
-    return f"{size / 1e9:.2f} GB"

@@ -17,12 +17,10 @@ class NodeBuilder(Protocol):
 
     Attributes:
         opset: The version of the standard operator set that nodes are built for.
-        active: Whether translations are running, so that comparing two tensors builds a node.
         domains: The domains used beside the standard one, with their versions.
     """
 
     opset: int
-    active: bool
     domains: dict[str, int]
 
     def emit(self, op_type: str, inputs: Sequence[Any], attributes: Mapping[str, Any] | None = None) -> Tensor:
@@ -54,6 +52,10 @@ FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, 
 
 class Tensor(ir.Value):
     """A value of the graph that Python operators can be applied to, as translations do.
+
+    `==` and `!=` are the exception: they say whether two values are the same one, here as for every `ir.Value`, which
+    onnx_ir keeps in sets and looks for in lists. Elements are compared by `op.Equal`. Comparing a value with a number,
+    which could only be meant for its elements, is refused.
 
     `dtype` is always known; `shape` is known for the values that stand for a value of the capture.
     """
@@ -116,16 +118,13 @@ class Tensor(ir.Value):
     def __ge__(self, other: Any) -> Tensor:
         return self._binary("GreaterOrEqual", self, other)
 
-    def __eq__(self, other: object) -> Any:
-        # Outside translations values are compared too, by onnx_ir for one: a question of identity.
-        if other is None or not self.builder.active:
-            return self is other
-        return self._binary("Equal", self, other)
+    def __eq__(self, other: object) -> bool:
+        _refuse_number(self, other)
+        return self is other
 
-    def __ne__(self, other: object) -> Any:
-        if other is None or not self.builder.active:
-            return self is not other
-        return self.builder.emit("Not", (self._binary("Equal", self, other),))
+    def __ne__(self, other: object) -> bool:
+        _refuse_number(self, other)
+        return self is not other
 
     def __and__(self, other: Any) -> Tensor:
         return self._binary("And" if self.dtype == ir.DataType.BOOL else "BitwiseAnd", self, other)
@@ -146,3 +145,12 @@ class Tensor(ir.Value):
         )
 
     __hash__ = object.__hash__
+
+
+def _refuse_number(value: Tensor, other: object) -> None:
+    """Raises TranslationError where `other` is a Python number."""
+    if isinstance(other, (int, float, complex)):
+        raise TranslationError(
+            f"The tensor '{value.name}' is compared with {other} by == or !=, which do not compare elements. "
+            f"Use op.Equal(value, {other})."
+        )

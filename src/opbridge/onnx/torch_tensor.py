@@ -1,4 +1,4 @@
-"""Weights where they are: PyTorch tensors as onnx_ir tensors, without copying them."""
+"""PyTorch tensors as onnx_ir tensors, without a copy."""
 
 from __future__ import annotations
 
@@ -18,40 +18,43 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchTensor"]
 
-# What is not contiguous, or not in the host's memory, is copied through a buffer of this size while it is written.
+# Tensors that are not contiguous or not in host memory are written through a buffer of this size.
 _BUFFER_BYTES = 16 << 20
 
 
 class SupportsWrite(Protocol):
-    """A file, as far as it is needed here."""
+    """An open binary file, or anything else with its `write`."""
 
     def write(self, data: memoryview, /) -> object:
-        """Takes the bytes."""
+        """Writes the bytes."""
 
 
 class TorchTensor(ir.TensorProtocol):
-    """An ONNX tensor over a PyTorch tensor's own memory.
+    """An ONNX tensor that shares the memory of a PyTorch tensor.
 
-    Nothing is read or copied until the bytes are asked for, so changes made to the PyTorch tensor until then are seen.
-    A complex tensor appears as a real one with a trailing dimension of 2, as `torch.view_as_real` gives it.
+    The data are read when they are requested, so that later changes of the PyTorch tensor are included. A complex
+    tensor is a real one with a trailing dimension of 2, as by `torch.view_as_real`.
 
     Attributes:
-        tensor: The PyTorch tensor, as it was given.
+        tensor: The PyTorch tensor.
         name: The name in the ONNX file.
-        dtype: The ONNX data type; that of the parts for a complex tensor.
+        dtype: The ONNX data type; for a complex tensor that of its real and imaginary parts.
         shape: The shape in the ONNX file.
+        doc_string: The description in the ONNX file.
+        metadata_props: The metadata in the ONNX file.
+        meta: What passes attach to the tensor; it is not written.
     """
 
     def __init__(self, tensor: torch.Tensor, name: str | None = None, doc_string: str | None = None) -> None:
-        """Wraps a tensor.
+        """Wraps a PyTorch tensor without copying it.
 
         Args:
-            tensor: A strided tensor of any shape and device.
+            tensor: A strided tensor of any shape, device and dtype that ONNX has.
             name: The name in the ONNX file.
-            doc_string: A text to go with it.
+            doc_string: The description in the ONNX file.
 
         Raises:
-            UsageError: The tensor is sparse, nested or quantized, or of a dtype that ONNX has not.
+            UsageError: The tensor is sparse, nested or quantized, or of a dtype that ONNX does not have.
         """
         import torch
 
@@ -81,39 +84,42 @@ class TorchTensor(ir.TensorProtocol):
         return int(self.tensor.numel() * self.tensor.element_size())
 
     def raw(self) -> memoryview:
-        """The bytes, in order; a view of the tensor's memory if it is contiguous and on the host, else of one copy."""
+        """The raw data in row-major order: a view of the memory of a contiguous tensor on the host, else of a copy."""
         return _view(_on_host(self._detached()))
 
     def tobytes(self) -> bytes:
-        """A copy of the bytes, as ONNX stores them."""
+        """A copy of the raw data, as ONNX stores them."""
         return bytes(self.raw())
 
     def tofile(self, file: SupportsWrite) -> None:
-        """Writes the bytes to a file, or to anything with `write`, which must not keep what it is given.
+        """Writes the raw data to a file.
 
-        What is contiguous and on the host is written from where it is, anything else by way of a small buffer.
+        Contiguous memory on the host is written directly, other tensors through a small buffer.
+
+        Args:
+            file: An object with `write`, which must not keep a reference to its argument.
         """
         import torch
 
         buffer: torch.Tensor | None = None
         for part in _split(self._detached(), _BUFFER_BYTES):
-            if _in_place(part):
+            if _is_raw(part):
                 file.write(_view(part))
                 continue
             if buffer is None:
-                # From the system and not from the heap, where buffers for tensor after tensor would leave gaps.
+                # Mapped anonymous memory: buffers from the heap, one for each tensor, would fragment it.
                 buffer = torch.frombuffer(mmap.mmap(-1, min(self.nbytes, _BUFFER_BYTES)), dtype=torch.uint8)
             copy = buffer[: part.numel() * part.element_size()].view(part.dtype).view(part.shape)
             file.write(_view(copy.copy_(part)))
 
     def numpy(self) -> np.ndarray:
-        """The numbers, sharing memory where they can; bfloat16 and float8 in the dtypes of ml_dtypes."""
+        """A NumPy array that shares memory where possible; bfloat16 and float8 have the dtypes of ml_dtypes."""
         import torch
 
         tensor = _on_host(self._detached())
         if self.dtype.numpy().isbuiltin == 1:
             return tensor.numpy()
-        # A NumPy dtype of ml_dtypes: numpy() does not know it, an integer of the same width carries its bits.
+        # torch does not convert to the dtypes of ml_dtypes; the bits are converted as integers of the same width.
         bits = torch.uint8 if tensor.element_size() == 1 else torch.int16
         return tensor.view(bits).numpy().view(self.dtype.numpy())
 
@@ -133,9 +139,9 @@ class TorchTensor(ir.TensorProtocol):
         return f"TorchTensor<{self.dtype},{self.shape}>(name={self.name!r})"
 
     def identity(self) -> Hashable | None:
-        """Equal for two tensors that show the same bytes of the same memory in the same order; None if that is unknown.
+        """A key that is equal for tensors with the same raw data in the same memory; None if that is not known.
 
-        Tied parameters are found by it. It holds as long as both tensors live.
+        It identifies tied parameters, and is valid as long as both tensors exist.
         """
         tensor = self._detached()
         if tensor.is_conj() or tensor.is_neg() or not tensor.numel():
@@ -148,7 +154,7 @@ class TorchTensor(ir.TensorProtocol):
     def _detached(self) -> torch.Tensor:
         tensor = self.tensor.detach()
         storage = tensor.untyped_storage()
-        # Fake tensors claim a real device, but their storage does not; tensor subclasses that wrap others have none.
+        # The storage of a fake tensor is on the meta device, whatever its device is; wrapper subclasses have no storage.
         if storage.device.type == "meta" or (tensor.numel() and not storage.data_ptr()):
             raise UsageError(
                 f"The weight {self.name!r} has no numbers in memory: it is a {type(self.tensor).__name__} on a meta or "
@@ -158,15 +164,15 @@ class TorchTensor(ir.TensorProtocol):
         return tensor
 
 
-def _in_place(tensor: torch.Tensor) -> bool:
-    """Whether the memory holds the tensor's bytes as they are to be written."""
+def _is_raw(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's memory is its raw data in row-major order."""
     return tensor.is_contiguous() and tensor.device.type == "cpu" and not tensor.is_conj() and not tensor.is_neg()
 
 
 def _split(tensor: torch.Tensor, limit: int) -> Iterator[torch.Tensor]:
-    """Parts of a tensor that follow one another in row-major order, each in place or of at most `limit` bytes."""
+    """Parts of a tensor in row-major order, each of which is raw data as it is or of at most `limit` bytes."""
     size = tensor.numel() * tensor.element_size()
-    if size <= limit or _in_place(tensor):
+    if size <= limit or _is_raw(tensor):
         yield tensor
     elif rows := limit // (size // tensor.shape[0]):
         yield from tensor.split(rows)
@@ -176,7 +182,7 @@ def _split(tensor: torch.Tensor, limit: int) -> Iterator[torch.Tensor]:
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """The numbers as they are, on the host: conjugation and negation carried out, complex ones as pairs."""
+    """The tensor on the host, with lazy conjugation and negation resolved, and a complex one as pairs of reals."""
     import torch
 
     tensor = tensor.cpu().resolve_conj().resolve_neg()
@@ -184,8 +190,9 @@ def _on_host(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _view(tensor: torch.Tensor) -> memoryview:
+    """The bytes of a tensor in row-major order."""
     import torch
 
-    # as_strided, because a tensor with one element may be contiguous with any stride.
+    # as_strided, because a tensor of one element is contiguous with any stride.
     row = tensor.contiguous().as_strided((tensor.numel(),), (1,))
     return memoryview(row.view(torch.uint8).numpy())

@@ -1,7 +1,7 @@
-"""The little of protobuf's wire format that opbridge writes and reads by hand.
+"""The part of protobuf's wire format that opbridge writes and reads without protobuf.
 
-Weights do not go through protobuf: its serializer copies them several times. Reading goes by hand where only the
-outline of a file matters, which may be far larger than what is to be read of it.
+Weights are not serialized by protobuf, which copies them several times. Files are read without it where only a few
+fields of a large file are needed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 
-__all__ = ["GRAPH", "INITIALIZER", "METADATA", "OPSET", "RAW_DATA", "fields", "lead", "varint"]
+__all__ = ["GRAPH", "INITIALIZER", "METADATA", "OPSET", "RAW_DATA", "field_header", "fields", "varint"]
 
 # Field numbers of onnx.proto: ModelProto.graph, opset_import and metadata_props, GraphProto.initializer,
 # TensorProto.raw_data.
@@ -23,7 +23,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def varint(number: int) -> bytes:
-    """A non-negative integer in base 128, the lowest digits first."""
+    """A non-negative integer in base 128, the least significant digits first."""
     digits = bytearray()
     while number > 0x7F:
         digits.append(number & 0x7F | 0x80)
@@ -32,8 +32,8 @@ def varint(number: int) -> bytes:
     return bytes(digits)
 
 
-def lead(field: int, length: int) -> bytes:
-    """What stands before the `length` bytes of a message, string or bytes field."""
+def field_header(field: int, length: int) -> bytes:
+    """The tag and the length that precede the content of a message, string or bytes field of `length` bytes."""
     return varint(field << 3 | _LENGTH) + varint(length)
 
 
@@ -51,12 +51,14 @@ def _read_varint(buffer: bytes | mmap.mmap, position: int, end: int) -> tuple[in
 
 
 def fields(buffer: bytes | mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The fields of the message at `buffer[start:end]`: number, and where the content starts and ends.
+    """The fields of the message at `buffer[start:end]`.
 
-    The content's end may lie beyond `end` in the last field, which tells that the message was cut off.
+    Yields:
+        The number of the field, and the offsets at which its content starts and ends. The end of the last field lies
+        beyond `end` if the message is truncated.
 
     Raises:
-        ValueError: This is no protobuf message.
+        ValueError: The bytes are no protobuf message.
     """
     while start < end:
         tag, start = _read_varint(buffer, start, end)

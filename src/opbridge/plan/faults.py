@@ -29,10 +29,10 @@ class Fault:
     @property
     def reason(self) -> str:
         """In a sentence."""
-        said = " ".join(f"{type(self.error).__name__}: {self.error}".split()).rstrip(":.")
-        return f"Its {self.what} fails unexpectedly at {self.place}, in {self.place.function}: {said}."
+        message = " ".join(f"{type(self.error).__name__}: {self.error}".split()).rstrip(":.")
+        return f"Its {self.what} fails unexpectedly at {self.place}, in {self.place.function}: {message}."
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        said = " ".join(f"{type(self.error).__name__}: {self.error}".split())
-        return {"operator": self.operator, "what": self.what, "place": str(self.place), "error": said}
+        message = " ".join(f"{type(self.error).__name__}: {self.error}".split())
+        return {"operator": self.operator, "what": self.what, "place": str(self.place), "error": message}

@@ -184,8 +184,8 @@ class _Planner:
         # An operator that was kept whole would read memory that is not there.
         graph = decompose(node, self._is_translated) if operator not in self.whole else None
         if graph is None:
-            said = self.registry.near_misses(operator, self.opset, complex=_has_complex(node))
-            near = f" Near: {'; '.join(said)}." if said else ""
+            misses = self.registry.near_misses(operator, self.opset, complex=_has_complex(node))
+            near = f" Near: {'; '.join(misses)}." if misses else ""
             return Step(None, reason=f"No translation, and torch has no decomposition of it.{near}")
         missing = []
         for inner, name in calls_in(graph):

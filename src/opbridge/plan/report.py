@@ -64,11 +64,11 @@ class PlanReport:
         nodes = sum(row.count for row in self.rows)
         routes = ", ".join(f"{count} {route}" for route, count in self.routes().items())
         carried = "".join(f"; {text}" for text in self._carried(nodes))
-        said = f"{routes or 'nothing to translate'}{carried}"
-        return f"{len(self.rows)} operators, {nodes} nodes, opset {self.opset}: {said}"
+        routes_text = f"{routes or 'nothing to translate'}{carried}"
+        return f"{len(self.rows)} operators, {nodes} nodes, opset {self.opset}: {routes_text}"
 
     def _carried(self, nodes: int) -> Iterator[str]:
-        """What permissions would bring, in words; routes that would carry the same together."""
+        """Which operators a route would carry across if it were allowed; routes that carry the same ones together."""
         by_rows: dict[tuple[str, ...], list[str]] = {}
         for route, rows in self._permitted().items():
             by_rows.setdefault(tuple(row.operator for row in rows), []).append(route)

@@ -1,4 +1,4 @@
-"""One operator of a plan: what becomes of its nodes, and what a person is told of it."""
+"""One operator of a plan: the steps of its nodes, and the row that describes it."""
 
 from __future__ import annotations
 
@@ -136,5 +136,5 @@ def remedy_for(operator: str, schema: str, permissions: Sequence[str]) -> str:
     if not schema:
         return "Write the model without it, or around it."
     arguments = schema.partition("(")[2].rpartition(" -> ")[0].removesuffix(")")
-    said = f'Write a translation: @opbridge.translation("{operator}") over a function of ({arguments}).'
-    return f"{said}{operator_nodes.permitting(permissions)}"
+    advice = f'Write a translation: @opbridge.translation("{operator}") over a function of ({arguments}).'
+    return f"{advice}{operator_nodes.permitting(permissions)}"

@@ -1,4 +1,4 @@
-"""The fifth stage: an ONNX model becomes a file, whole or not at all, without a copy of its weights.
+"""The fifth stage: an ONNX model is written to a file, atomically and without a copy of its weights.
 
 In: an onnx_ir.Model.
 Out: files.

@@ -1,8 +1,8 @@
-"""A large new file, written past the page cache.
+"""A large new file, written past the page cache with O_DIRECT.
 
-Through the cache, writing costs what the kernel takes to find a page of memory for every page of the file: 0.15 s for
-340 MB when it has pages at hand, and 0.9 to 1.4 s when it has to get them first, as it often has beside a process that
-holds a model. Direct writes from one buffer take 0.25 to 0.3 s always, and leave the memory to the model.
+A write through the page cache needs a free page of memory for each page of the file: 340 MB take 0.15 s where there are
+free pages, and 0.9 to 1.4 s where they have to be reclaimed first, as is common beside a process that holds a model.
+Direct writes from one buffer always take 0.25 to 0.3 s, and need no further memory.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ except ImportError:  # Windows
 
 __all__ = ["DirectFile"]
 
-# Direct writes start and end at multiples of the disk's block, in the file and in memory. Blocks are of 512 or 4096
-# bytes; a mapped buffer starts at a page.
+# Direct writes have to start and end at multiples of the disk's block size (512 or 4096 bytes), in the file and in
+# memory. A buffer from mmap starts at a page.
 _BLOCK_BYTES = 4096
 _BUFFER_BYTES = 4 << 20
 
@@ -30,15 +30,18 @@ _DIRECT = getattr(os, "O_DIRECT", 0)  # Linux and some BSDs
 class DirectFile:
     """A new file, opened for writing.
 
-    1. What is written is collected in a buffer of 4 MB, which goes to the disk when it is full.
+    1. Data are collected in a buffer of 4 MB, which is written to the disk when it is full.
     2. The last, incomplete block is written through the page cache.
-    3. Where the system or the file system has no direct writes, everything is written through the cache.
+    3. Where the operating system or the file system has no direct writes, the page cache is used for all.
+
+    Attributes:
+        closed: Whether the file is closed.
 
     Args:
-        path: Where to. Nothing may stand there.
+        path: The path of the new file.
 
     Raises:
-        FileExistsError: Something does.
+        FileExistsError: The path exists.
         OSError: The file cannot be created.
     """
 
@@ -49,8 +52,8 @@ class DirectFile:
         except OSError as error:
             if not _DIRECT or error.errno != errno.EINVAL:
                 raise
-            with_no_flag = flags & ~os.O_EXCL  # Linux creates the file before it refuses the flag
-            self._descriptor = os.open(path, with_no_flag, 0o666)
+            # Linux creates the file before it refuses O_DIRECT, so that it exists by now.
+            self._descriptor = os.open(path, flags & ~os.O_EXCL, 0o666)
         self._buffer = mmap.mmap(-1, _BUFFER_BYTES)
         self._filled = 0
         self.closed = False
@@ -59,10 +62,10 @@ class DirectFile:
         return self._descriptor
 
     def write(self, data: Any) -> int:
-        """Writes all of a contiguous buffer.
+        """Writes all bytes of a contiguous buffer, and returns their number.
 
         Raises:
-            OSError: The disk refuses it.
+            OSError: The disk refuses the write.
         """
         view = memoryview(data).cast("B")
         start = 0
@@ -72,28 +75,32 @@ class DirectFile:
             self._filled += stop - start
             start = stop
             if self._filled == _BUFFER_BYTES:
-                self._drain(_BUFFER_BYTES)
+                self._write_buffer(_BUFFER_BYTES)
         return view.nbytes
 
     def close(self) -> None:
-        """Writes what is left, and closes the file whether or not that succeeds."""
+        """Writes the rest of the buffer, and closes the file whether or not that succeeds.
+
+        Raises:
+            OSError: The disk refuses the write.
+        """
         if self.closed:
             return
         try:
             whole = self._filled - self._filled % _BLOCK_BYTES
             rest = self._buffer[whole : self._filled]
-            self._drain(whole)
+            self._write_buffer(whole)
             if rest:
-                self._no_longer_direct()
+                self._use_page_cache()
                 self._buffer[: len(rest)] = rest
-                self._drain(len(rest))
+                self._write_buffer(len(rest))
         finally:
             self.closed = True
             del self._buffer
             os.close(self._descriptor)
 
-    def _drain(self, count: int) -> None:
-        """Writes the first `count` bytes of the buffer, which is empty afterwards."""
+    def _write_buffer(self, count: int) -> None:
+        """Writes the first `count` bytes of the buffer, and empties it."""
         self._filled = 0
         with memoryview(self._buffer) as content:
             done = 0
@@ -101,11 +108,12 @@ class DirectFile:
                 try:
                     done += os.write(self._descriptor, content[done:count])
                 except OSError as error:
-                    if error.errno != errno.EINVAL or not self._no_longer_direct():
-                        raise  # or else: the file system takes the flag and not the write, or wrote half a block
+                    if error.errno != errno.EINVAL or not self._use_page_cache():
+                        raise
+                    # The file system accepts the flag but not the write, or has written part of a block.
 
-    def _no_longer_direct(self) -> bool:
-        """Goes over to the page cache; whether that is a change."""
+    def _use_page_cache(self) -> bool:
+        """Switches the file to the page cache. Returns whether it was written directly before."""
         if not _DIRECT or fcntl is None:
             return False
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)

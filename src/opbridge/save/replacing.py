@@ -1,4 +1,4 @@
-"""Files that appear together, or not at all."""
+"""Files that are replaced together or not at all."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ import secrets
 from pathlib import Path
 from types import TracebackType
 
-from opbridge.onnx.serialize import WritableFile
+from opbridge.onnx.sink import WritableFile
 from opbridge.save.direct import DirectFile
 
 __all__ = ["Replacement"]
 
 
-# From here on a file may cost more memory than the page cache has at hand.
-_LARGE_BYTES = 64 << 20
+# Larger files are written past the page cache, see `DirectFile`.
+_DIRECT_FROM_BYTES = 64 << 20
 
 
 class Replacement:
-    """New content for one or more files of one folder.
+    """Replaces one or more files of one folder.
 
-    1. `open` gives a new file under a temporary name in the same folder, so that a rename can put it in its place.
-    2. `commit` closes the files and renames them, in the order in which they were opened. With more than one, what
-       stands at their paths is set aside first: should this process be killed in between, the paths are empty, and
-       never half old and half new.
-    3. Whatever fails before the last rename, an interrupt included, leaves the paths as they were before.
+    1. `open` creates a file under a temporary name in the same folder, so that it can be renamed to its path.
+    2. `commit` closes the files and renames them, in the order in which they were opened. If there are several, the
+       files that exist at their paths are renamed to backups first: if the process is killed in between, the paths are
+       empty, and old and new files are never mixed.
+    3. If anything fails before the last rename, an interrupt included, the paths are as they were before.
 
-    There is no fsync. It would guard the new file against a power cut in the seconds after, and costs the full trip to
-    the disk, several times what writing takes; an export can be run again. (Where one file replaces another, ext4 sends
-    it to the disk by itself.) A write that the disk refuses is reported without it, by write or close.
+    There is no fsync. It would protect the new file from a power failure within the next seconds, and takes several
+    times as long as writing; an export can be repeated. (Where one file replaces another, ext4 flushes it by itself.)
+    An error of the disk is reported without fsync too, by write or close.
 
-    A symbolic link at a path is replaced; the file that it points to is left alone.
+    A symbolic link at a path is replaced; the file that it points to is not changed.
+
+    Args:
+        folder: The folder of all the files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,27 +42,39 @@ class Replacement:
         self._files: list[tuple[WritableFile, Path, Path]] = []
 
     def open(self, target: Path, size: int) -> WritableFile:
-        """A new file of about `size` bytes, which `commit` will put at `target`; that lies in the folder."""
+        """A new file for writing, which `commit` will rename.
+
+        Args:
+            target: The path that the file gets, in the folder.
+            size: The approximate number of bytes that will be written.
+
+        Raises:
+            OSError: The file cannot be created.
+        """
         temporary = self._temporary()
-        # The umask decides about permissions, as for any file that is opened for writing; tempfile would not let it.
+        # Unlike tempfile, this gives the file the permissions of the umask.
         file: WritableFile
         # Closed by commit or __exit__.
-        file = DirectFile(temporary) if size >= _LARGE_BYTES else open(temporary, "xb")  # noqa: SIM115
+        file = DirectFile(temporary) if size >= _DIRECT_FROM_BYTES else open(temporary, "xb")  # noqa: SIM115
         self._files.append((file, temporary, target))
         return file
 
     def commit(self) -> None:
-        """Puts the files in their places."""
+        """Renames the files to their paths.
+
+        Raises:
+            OSError: A file cannot be written or renamed; the paths are as they were before.
+        """
         for file, _, _ in self._files:
             file.close()
         targets = [target for _, _, target in self._files]
-        aside: list[tuple[Path, Path]] = []
+        backups: list[tuple[Path, Path]] = []
         placed: list[Path] = []
         try:
             if len(targets) > 1:
                 for target in filter(os.path.lexists, targets):
-                    aside.append((self._temporary(), target))
-                    os.replace(target, aside[-1][0])
+                    backups.append((self._temporary(), target))
+                    os.replace(target, backups[-1][0])
             for _, temporary, target in self._files:
                 placed.append(target)
                 os.replace(temporary, target)
@@ -68,11 +83,11 @@ class Replacement:
                 for target, (_, temporary, _) in zip(placed, self._files, strict=False):
                     if not os.path.lexists(temporary):
                         os.unlink(target)
-            for old, target in aside:
+            for old, target in backups:
                 if os.path.lexists(old):
                     os.replace(old, target)
             raise
-        for old, _ in aside:
+        for old, _ in backups:
             with contextlib.suppress(OSError):
                 os.unlink(old)
 
@@ -84,9 +99,9 @@ class Replacement:
     ) -> None:
         for file, temporary, _ in self._files:
             with contextlib.suppress(OSError):
-                file.close()  # a full disk makes this fail once more
+                file.close()  # fails again on a full disk
             with contextlib.suppress(OSError):
-                os.unlink(temporary)  # already gone once it was renamed
+                os.unlink(temporary)  # it was renamed
 
     def _temporary(self) -> Path:
         return self._folder / f".opbridge-{secrets.token_hex(8)}.tmp"

@@ -1,4 +1,4 @@
-"""An onnx_ir model -> a file, whole or not at all, at about the disk's speed."""
+"""An onnx_ir model -> an ONNX file, replaced atomically, and the file of its external data."""
 
 from __future__ import annotations
 
@@ -7,25 +7,14 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from opbridge.errors import SaveError, UsageError
-from opbridge.onnx.serialize import (
-    ONE_FILE_BYTES,
-    TOO_MUCH_INSIDE,
-    Sink,
-    readable_size,
-    serialize,
-    write_failure,
-    write_model,
-)
+from opbridge.onnx.serialize import MAX_FILE_BYTES, TOO_LARGE_WITHOUT_WEIGHTS, serialize, write_model
+from opbridge.onnx.sink import Sink, readable_size, write_failure
 from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, fields
 from opbridge.save.replacing import Replacement
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["save"]
 
@@ -33,48 +22,47 @@ __all__ = ["save"]
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
     """Writes a model as an ONNX file.
 
-    1. The files are written under temporary names and put in place by renaming: either all of them are new, or what
-       stood there before is still there.
-    2. Weights go to the file straight from their own memory. What is not contiguous is copied in small pieces.
-    3. With external data they lie in `<path>.data` beside the file, all but the smallest; initializers that share
-       memory (tied parameters) lie there once.
-    4. A weights file that the replaced model used, and that is no longer used, is removed. One that another ONNX file
-       of the folder uses is neither removed nor replaced.
+    1. The files are written under temporary names and then renamed: either all of them are replaced, or none is.
+    2. Weights are written from their own memory. Tensors that are not contiguous are copied through a small buffer.
+    3. External data are stored in `<path>.data` beside the model: all weights but the smallest, and those that share
+       memory (tied parameters) once.
+    4. The file of external data of the replaced model is removed if it is no longer used. If another ONNX file of the
+       folder uses it, it is neither removed nor replaced.
 
-    The model is not changed. Weights that lie in the very file that is replaced (`ir.load` of the same path) are read
-    before that; such a model has to be loaded again afterwards.
+    The model is not changed. Weights that are external data of the replaced file (`ir.load` of the same path) are read
+    before it is replaced; such a model has to be loaded again afterwards.
 
     Args:
         model: The model. Its initializers may be any onnx_ir tensors.
-        path: Where to. A symbolic link there is replaced.
-        external_data: Whether the weights go to a file of their own; None: only if they do not fit into one file.
+        path: The path of the ONNX file. A symbolic link is replaced.
+        external_data: Whether weights are stored as external data; None: only if they do not fit into one file.
 
     Returns:
         The files that were written, the model first.
 
     Raises:
         SaveError: The files could not be written; nothing has changed on the disk.
-        UsageError: The path is no path, or a weight has no data to write.
+        UsageError: The path is no path, or a weight is a PyTorch tensor without data.
     """
     target = _checked_path(path)
     weights_target = target.with_name(target.name + ".data")
     content = serialize(model)
     size = content.size()
     if external_data is None:
-        external_data = size > ONE_FILE_BYTES
-    elif not external_data and size > ONE_FILE_BYTES:
+        external_data = size > MAX_FILE_BYTES
+    elif not external_data and size > MAX_FILE_BYTES:
         raise SaveError(
             f"{target} was not written: it would be {readable_size(size)}, and one ONNX file holds at most 2 GB, a "
             "limit of protobuf's. Leave external_data out, or set it to True, to have the weights in a file beside it."
         )
-    stored = content.move_out(weights_target.name) if external_data else []
-    if content.size() > ONE_FILE_BYTES:
-        raise SaveError(TOO_MUCH_INSIDE)
+    stored = content.move_weights_out(weights_target.name) if external_data else []
+    if content.size() > MAX_FILE_BYTES:
+        raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS)
 
-    superseded = _superseded(target, weights_target, replaced=bool(stored))
+    is_obsolete = _is_obsolete(target, weights_target, is_replaced=bool(stored))
     try:
         if stored:
-            _check_place(weights_target)
+            _check_is_file(weights_target)
         with Replacement(target.parent) as files:
             if stored:
                 offset, _, last = stored[-1]
@@ -86,22 +74,23 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
             files.commit()
     except OSError as error:
         raise write_failure(target, error) from error
-    if superseded:
+    if is_obsolete:
         with contextlib.suppress(OSError):
             weights_target.unlink()
     return [target, weights_target] if stored else [target]
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if a file can be put there.
+    """The path of the model file.
 
     Raises:
-        SaveError: It cannot; what is in the way is named.
+        SaveError: A file cannot be written there.
+        UsageError: The argument is no path.
     """
     try:
         target = Path(path)
-        target.name.encode()  # goes into the file, as the location of the weights
-        _check_place(target)
+        target.name.encode()  # it is stored in the model as the location of external data
+        _check_is_file(target)
         if not target.parent.is_dir():
             raise SaveError(
                 f"{target} was not written: there is no folder {target.parent}. Create it, or choose another path."
@@ -115,7 +104,12 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _check_place(target: Path) -> None:
+def _check_is_file(target: Path) -> None:
+    """Checks that a path does not exist or is a regular file.
+
+    Raises:
+        SaveError: It is a folder, a device or a pipe.
+    """
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -125,27 +119,32 @@ def _check_place(target: Path) -> None:
         raise SaveError(f"Nothing was written: {kind} stands at {target}. Name a file to write.")
 
 
-def _superseded(target: Path, weights: Path, *, replaced: bool) -> bool:
-    """Whether a weights file, of a model that is about to be replaced, is to be removed afterwards.
+def _is_obsolete(target: Path, weights: Path, *, is_replaced: bool) -> bool:
+    """Whether the file of external data is no longer used once the model file is replaced.
+
+    Args:
+        target: The model file.
+        weights: The file of its external data.
+        is_replaced: Whether that is written anew.
 
     Raises:
-        SaveError: The weights file is to be replaced, and a model beside this one uses it.
+        SaveError: It is written anew, and another model in the folder uses it.
     """
     if not os.path.isfile(weights):
         return False
     users = [file for file in target.parent.glob("*.onnx") if file != target and _mentions(file, weights.name)]
-    if replaced and users:
+    if is_replaced and users:
         raise SaveError(
             f"{target} was not written: its weights would replace {weights.name}, which {users[0].name} beside it "
             "uses too. Save under another name, or move or delete the other model first."
         )
-    return not replaced and not users and target.exists() and _mentions(target, weights.name)
+    return not is_replaced and not users and target.exists() and _mentions(target, weights.name)
 
 
 def _mentions(model: Path, name: str) -> bool:
-    """Whether an ONNX file names another file, anywhere but in the numbers of its weights.
+    """Whether the bytes of an ONNX file, without the raw data of its weights, contain the name of another file.
 
-    A file that cannot be opened may; one that is no ONNX file does not.
+    True for a file that cannot be opened; false for one that is no ONNX file.
     """
     try:
         with open(model, "rb") as file:
@@ -161,6 +160,15 @@ def _mentions(model: Path, name: str) -> bool:
 
 
 def _finds(content: mmap.mmap, needle: bytes, start: int, end: int, inner: tuple[int, ...]) -> bool:
+    """Whether the message at `content[start:end]` contains some bytes.
+
+    Args:
+        content: The file.
+        needle: The bytes.
+        start: The offset of the message.
+        end: The offset of its end.
+        inner: The fields that lead to a TensorProto, whose raw data are left out: outermost first; empty for itself.
+    """
     for number, first, last in fields(content, start, end):
         if inner and number == inner[0]:
             if _finds(content, needle, first, last, inner[1:]):

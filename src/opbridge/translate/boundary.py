@@ -41,7 +41,7 @@ def make_inputs(program: ExportedProgram, values: Values, names: Sequence[str] |
 
     Args:
         program: The captured graph.
-        values: Makes the values; is told the names of the weights.
+        values: Makes the values, and is given the names of the weights.
         names: Names for the inputs, in order; fewer than there are leave the rest as they are.
 
     Raises:

@@ -4,8 +4,8 @@
 
 A node whose translation fails, or builds what the target cannot run, takes the next route that is allowed, and the
 model is built again: rarely more than once, and never more often than there are routes. What has no such route is
-missing; everything missing is told together. A translation of opbridge's own that fails unexpectedly is a fault, for
-which no other route is taken: it would hide the fault.
+missing, and everything missing is reported together. A translation of opbridge's own that fails unexpectedly is a
+fault, for which no other route is taken: it would hide the fault.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def translate(
     """Builds the ONNX model that a plan describes.
 
     A translation that raises does not end the walk: its node is noted and the rest is built, so that all failures are
-    told together. TranslationError and NotImplementedError mean that the operator cannot be translated. Anything else
-    is a fault of the translation, unless that is the user's.
+    reported together. TranslationError and NotImplementedError mean that the operator cannot be translated. Anything
+    else is a fault of the translation, unless that is the user's.
 
     Args:
         capture: The capture that was planned.

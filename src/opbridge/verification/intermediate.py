@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from opbridge.errors import SaveError
 from opbridge.graph.interface import as_tensor, is_frozen, user_inputs
 from opbridge.graph.operators import operator_of
-from opbridge.nodes.aten_node import operators as aten_operators
+from opbridge.nodes.aten_node import called_operators
 from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session
 from opbridge.save import writer
@@ -154,12 +154,13 @@ class RuntimeValues:
             raise Unusable(f"ONNX Runtime does not run the model without its optimiser: {error}") from error
 
     def _run(self, model: ir.Model, options: Any, names: Sequence[str]) -> list[torch.Tensor]:
-        given = {"options": options, "loaded": True, "aten": aten_operators(model)}  # the model has been loaded before
+        # The user allowed the model's operators when it was loaded for the comparison.
+        arguments = {"options": options, "loaded": True, "aten": called_operators(model)}
         try:
             content = serialize.to_bytes(model)
         except SaveError:  # more than one file can hold
             with tempfile.TemporaryDirectory(prefix="opbridge") as folder:
                 path = Path(folder) / "model.onnx"
                 writer.save(model, path, external_data=True)
-                return exchange.run(session(path, **given), self._feeds, names)
-        return exchange.run(session(content, **given), self._feeds, names)
+                return exchange.run(session(path, **arguments), self._feeds, names)
+        return exchange.run(session(content, **arguments), self._feeds, names)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 
@@ -109,6 +109,44 @@ SHAPES = {
     "put": lambda x, y, r: x.index_put((torch.tensor([0]), torch.tensor([1])), y[0, 0]),
 }
 
+PIECES = {
+    "split by tensors": lambda x, y, r: (
+        *x.tensor_split(3, 1),
+        *x.tensor_split((1, 3), dim=-1),
+        *x.unsafe_chunk(2, -1),
+    ),
+    "unfolded": lambda x, y, r: (x.unfold(-1, 2, 2), torch.as_strided(x, (2, 2), (1, 2), 1)),
+    "repeated": lambda x, y, r: (
+        x.repeat_interleave(2, dim=-1),
+        x.repeat_interleave(2),
+        x.repeat_interleave(torch.tensor([1, 0, 2]), 0),
+    ),
+    "moved": lambda x, y, r: (x[None].movedim((0, -1), (1, 0)), x[:, None].squeeze((1,)), torch.rot90(x, 2, (-1, 0))),
+    "padded": lambda x, y, r: (
+        torch.nn.functional.pad(x[None], (1, 1), mode="replicate"),
+        torch.nn.functional.pad(x[None, None], (1, 0, 1, 1), mode="reflect"),
+        torch.nn.functional.pad(x[None], (1, 1), mode="circular"),
+    ),
+    "added": lambda x, y, r: (
+        x.index_add(0, torch.tensor([2, 0]), y[:2], alpha=2),
+        x.index_copy(-1, torch.tensor([3, 1]), y[:, :2]),
+        x.scatter_add(1, torch.tensor([[0, 0, 2, 3]]), y),
+        x.scatter(0, torch.tensor([[2, 0, 1, 1]]), y),
+    ),
+    "put": lambda x, y, r: (
+        x.put(torch.tensor([0, -1]), y[0, :2]),
+        x.put(torch.tensor([0, -1]), y[0, :2], accumulate=True),
+        x.index_put((torch.tensor([0, 0]),), y[:2], accumulate=True),
+    ),
+    "written": lambda x, y, r: (
+        torch.select_scatter(x, y[0], 0, -1),
+        torch.diagonal_scatter(x, y[0, :3]),
+        x.masked_scatter(r > 0, y),
+        x.masked_select(r > 0),
+        (x * (r > 0)).nonzero(),
+    ),
+}
+
 PRODUCTS = {
     "matmul": lambda x, y, r: (x @ y.T, x @ y[0], x[0] @ y.T, x[None] @ y.T, x[None, None] @ y.mT[None]),
     "products": lambda x, y, r: (torch.mm(x, y.T), torch.mv(x, y[0]), torch.dot(x[0], y[0]), torch.vdot(x[0], y[0])),
@@ -124,7 +162,7 @@ PRODUCTS = {
     "norm": lambda x, y, r: (torch.linalg.vector_norm(x), torch.linalg.norm(x), x.norm(dim=-1)),
 }
 
-TABLES = {"arithmetic": ARITHMETIC, "functions": FUNCTIONS, "shapes": SHAPES, "products": PRODUCTS}
+TABLES = {"arithmetic": ARITHMETIC, "functions": FUNCTIONS, "shapes": SHAPES, "pieces": PIECES, "products": PRODUCTS}
 
 
 def inputs(dtype: torch.dtype = torch.complex64) -> list[torch.Tensor]:
@@ -162,6 +200,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.5, torch.inf, -torch.inf, torch.nan]
 NUMBERS = (0, 1, 2, 3, 4, -1, -2, -3, 0.5, -0.5, 1.5, 2.0, 1j, 2 + 1j, 0j, torch.inf, -torch.inf, torch.nan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_zeros_infinities_and_nan(dtype: torch.dtype) -> None:
     z = torch.tensor([complex(x, y) for x in SPECIAL for y in SPECIAL], dtype=dtype)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 import opbridge
@@ -36,6 +36,7 @@ def test_lengths(length: int) -> None:
     assert_all_match(table, *inputs, rtol=1e-5, atol=2e-6 * max(length, 16) ** 0.5 * 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [None, "ortho", "forward", "backward"])
 def test_several_dimensions(norm: str | None) -> None:
     table: dict[str, Any] = {}
@@ -121,6 +122,7 @@ def test_stft(shape: tuple[int, ...]) -> None:
     assert_all_match(table, torch.randn(*shape), others=[(torch.randn(*shape),)], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [(2,), ()], ids=str)
 def test_istft(batch: tuple[int, ...]) -> None:
     for name, options in WINDOWS.items():

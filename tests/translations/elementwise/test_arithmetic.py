@@ -7,8 +7,8 @@ import operator
 
 import pytest
 import torch
-from support import assert_matches
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import accepted, assert_all_match
 
 NAN, INF = math.nan, math.inf
 
@@ -165,6 +165,7 @@ def test_pairs(dtypes: tuple[torch.dtype, torch.dtype]) -> None:
     assert_all_match(table, x, y, others=[(x.flip(0), y.flip(1))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.int8, torch.int16], ids=str)
 def test_numbers(dtype: torch.dtype) -> None:
     x = nonzero(dtype)

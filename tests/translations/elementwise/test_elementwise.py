@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
-from support import assert_matches
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import accepted, assert_all_match
 
 NAN, INF = math.nan, math.inf
 

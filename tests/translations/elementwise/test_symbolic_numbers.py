@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 
 SIZES = {
     "floordiv": lambda x, n: x.new_zeros(n // 2),
@@ -61,6 +62,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 def test_sizes() -> None:
     batch = torch.export.Dim("batch", min=2, max=1000)
 

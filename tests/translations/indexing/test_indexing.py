@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 I = torch.tensor([0, -1, 2])  # noqa: E741
@@ -83,12 +83,14 @@ def draw(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     return torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.randint(0, 4, shape).to(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int32], ids=str)
 def test_reads(dtype):
     table = {name: f for name, f in READS.items() if name != "own mask" or dtype == torch.float32}
     assert_all_match(table, draw(dtype, 4, 5, 6, 7), others=[(draw(dtype, 4, 5, 6, 7),)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 def test_reads_of_dynamic_sizes(opset):
     table = {name: f for name, f in READS.items() if "mask" not in name and name != "grid of three"}
@@ -200,6 +202,7 @@ def test_parts(opset):
     assert_all_match(PARTS, x, y, others=[(torch.randn(4, 5, 6), torch.randn(6))], opset_version=opset)
 
 
+@pytest.mark.slow
 def test_parts_of_dynamic_sizes():
     table = {
         "assignments": write_to_parts,

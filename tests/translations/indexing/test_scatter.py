@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from support import assert_matches, run
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.running import run
+from helpers.tables import accepted, assert_all_match
 from torch.export import Dim
 
 import opbridge

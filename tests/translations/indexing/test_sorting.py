@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
-from support import assert_matches
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import accepted, assert_all_match
 from torch.export import Dim
 
 NAN, INF = math.nan, math.inf
@@ -84,6 +84,7 @@ def test_quantiles(dtype):
     assert_all_match(QUANTILES, x, others=[(torch.randn(5, 4, dtype=dtype),), (spoilt,)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 def test_dynamic_sizes(opset):
     assert_all_match(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 INF = float("inf")
@@ -128,6 +128,7 @@ EINSUMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
 def test_einsum(dtype: torch.dtype) -> None:
     for equation, *shapes in EINSUMS:

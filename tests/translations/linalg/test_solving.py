@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 import opbridge
@@ -67,6 +67,7 @@ DEFINITE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)], ids=str)
 def test_square(batch: tuple[int, ...]) -> None:
     inputs = [(matrices(*batch, 4, 4), matrices(*batch, 4, 2)) for _ in range(3)]
@@ -78,6 +79,7 @@ def test_definite(batch: tuple[int, ...]) -> None:
     assert_all_match(DEFINITE, definite(*batch), matrices(*batch, 4, 2), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 def test_single_precision(opset: int) -> None:
     single = torch.float32
@@ -109,6 +111,7 @@ def test_any_batch_and_size() -> None:
     assert_matches(model, *inputs(3, 4), dynamic_shapes=shapes, others=others, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_pivots_that_are_zero() -> None:
     singular = torch.tensor([[0.0, 1.0], [0.0, 2.0]], dtype=torch.float64)
     table = {

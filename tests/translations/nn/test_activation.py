@@ -6,8 +6,9 @@ import math
 
 import pytest
 import torch
-from support import assert_matches, run
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.running import run
+from helpers.tables import accepted, assert_all_match
 
 import opbridge
 

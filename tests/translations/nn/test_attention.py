@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 import opbridge
@@ -67,6 +67,7 @@ def test_grouped_attention() -> None:
     assert_all_match(table, query, key, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [2, 6])
 def test_attention_of_any_batch_and_length(heads: int) -> None:
     batch, queries, keys = Dim("batch"), Dim("queries", min=2, max=64), Dim("keys", min=2, max=64)
@@ -84,6 +85,7 @@ def test_attention_of_any_batch_and_length(heads: int) -> None:
         )
 
 
+@pytest.mark.slow
 def test_fused_attention() -> None:
     _, scores = masks()
     finite = scores.clamp(min=-5)
@@ -133,6 +135,7 @@ def test_transformer_layer(use_gelu: bool, norm_first: bool) -> None:
     )
 
 
+@pytest.mark.slow
 def test_modules() -> None:
     padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
     layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from support import assert_matches
+from helpers.matching import assert_matches
 
 
 def test_embedding() -> None:

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 F = torch.nn.functional
@@ -43,6 +43,7 @@ def nll_losses() -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(5,), (4, 5), (4, 5, 3), (2, 5, 3, 2)], ids=str)
 def test_classes(shape: tuple[int, ...]) -> None:
     rest = (shape[0], *shape[2:]) if len(shape) > 1 else ()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 
 F = torch.nn.functional
 AUTO = torch.export.Dim.AUTO
@@ -94,6 +94,7 @@ def test_opsets(opset):
     assert_all_match(BATCH | INSTANCE | LAYER, x, others=[(y,)], opset_version=opset, **_tolerance(x.dtype))
 
 
+@pytest.mark.slow
 def test_dynamic_sizes():
     others = [(torch.randn(7, 6, 3, 8),), (torch.randn(1, 6, 5, 2),)]
     layers = {"rms": lambda x: F.rms_norm(x, x.shape[1:]), "layer": lambda x: F.layer_norm(x, x.shape[2:])}

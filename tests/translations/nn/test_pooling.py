@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 
 F = torch.nn.functional
 AUTO = torch.export.Dim.AUTO

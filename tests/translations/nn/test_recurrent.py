@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import assert_matches
+from helpers.matching import assert_matches
 from torch.export import Dim
 
 import opbridge
@@ -27,6 +27,7 @@ def made(kind: str, layers: int = 2, **options: Any) -> torch.nn.Module:
     return layer(6, 5, layers, **extra, **options).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LAYERS)
 def test_layers(kind: str) -> None:
     for layers, bidirectional, batch_first, bias in FORMS:
@@ -74,6 +75,7 @@ def test_known_weights_are_put_in_order_at_export() -> None:
     assert [node.op_type for node in program.model.graph] == ["LSTM", "Squeeze"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [False, True])
 def test_cells(bias: bool) -> None:
     cells = [

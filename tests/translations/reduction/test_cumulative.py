@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from tables import accepted, assert_all_match
+from helpers.tables import accepted, assert_all_match
 from torch.export import Dim
 
 NAN, INF = math.nan, math.inf
@@ -49,6 +49,7 @@ def test_halves(dtype):
     assert_all_match({name: TABLE[name] for name in names}, draw(dtype, 6, 2), others=[(draw(dtype, 6, 2),)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 def test_dynamic_sizes(opset):
     assert_all_match(

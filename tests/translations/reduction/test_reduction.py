@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from support import assert_matches, run
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.running import run
+from helpers.tables import accepted, assert_all_match
 from torch.export import Dim
 
 import opbridge
@@ -149,6 +150,7 @@ def test_at_opset_18(table):
     assert_all_match(table, draw(torch.float32, 2, 3, 4), opset_version=18)
 
 
+@pytest.mark.slow
 def test_dynamic_sizes():
     table = {**REDUCTIONS, **VARIANCES}
     assert_all_match(

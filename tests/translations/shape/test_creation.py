@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 
 import opbridge
 
@@ -59,6 +59,7 @@ LIKE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 21])
 def test_creation_by_dynamic_sizes(opset: int) -> None:
     assert_all_match(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from support import assert_matches
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import accepted, assert_all_match
 
 SHAPES = {
     "view": lambda x: (
@@ -215,6 +215,7 @@ def numbers(dtype: torch.dtype, *size: int) -> torch.Tensor:
 DTYPES = [torch.float32, torch.int64, torch.bool, torch.float16, torch.uint8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_shapes(dtype: torch.dtype) -> None:
     x = numbers(dtype, 2, 3, 4)
@@ -223,6 +224,7 @@ def test_shapes(dtype: torch.dtype) -> None:
     assert_all_match(table, x, others=[(numbers(dtype, 2, 3, 4),)])
 
 
+@pytest.mark.slow
 def test_shapes_at_opset_18() -> None:
     assert_all_match(SHAPES, torch.randn(2, 3, 4), others=[(torch.randn(2, 3, 4),)], opset_version=18)
 
@@ -359,6 +361,7 @@ DYNAMIC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 21])
 def test_dynamic_batch(opset: int) -> None:
     assert_all_match(
@@ -406,6 +409,7 @@ def test_a_size_that_the_model_fixes_is_a_number() -> None:
     assert [isinstance(dim, int) for dim in program.model.graph.inputs[0].shape] == [False, True]
 
 
+@pytest.mark.slow
 def test_chunk_into_fewer_parts_than_asked_for() -> None:
     assert_matches(lambda x: x.chunk(3, dim=1), torch.randn(7, 4), others=[[torch.randn(2, 2)]], dynamic_shapes="auto")
     assert_matches(lambda x: x.chunk(3), torch.randn(7, 4), others=[[torch.randn(8, 1)]], dynamic_shapes="auto")

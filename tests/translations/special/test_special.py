@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from support import assert_matches, run
-from tables import accepted, assert_all_match
+from helpers.matching import assert_matches
+from helpers.running import run
+from helpers.tables import accepted, assert_all_match
 from torch.export import Dim
 
 import opbridge
@@ -72,6 +73,7 @@ SHORT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_everywhere(dtype):
     count = len(EDGES)
@@ -91,6 +93,7 @@ def test_other_types(dtype):
     assert_all_match(table, x, others=[(x.flip(0),)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 def test_dynamic_and_empty_sizes(opset):
     assert_all_match(
@@ -133,6 +136,7 @@ A = [0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 19.0, 50.0, 100.0, 250.0, 1000.0, 3000.
 X = [0.0, 1e-5, 0.1, 1.2, 3.0, 5.0, 9.0, 10.0, 20.0, 45.0, 55.0, 105.0, 130.0, 300.0, 1100.0, 2900.0, 3300.0, INF, -1.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_incomplete_gamma(dtype):
     a, x = torch.meshgrid(torch.tensor(A, dtype=dtype), torch.tensor(X, dtype=dtype), indexing="ij")
@@ -149,6 +153,7 @@ CHEBYSHEV = [f"{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifte
 OTHERS = ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_chebyshev_polynomials(dtype):
     """At degrees known only when the model runs, inside [-1, 1], at its ends and outside."""

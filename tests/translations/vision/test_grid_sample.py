@@ -7,8 +7,8 @@ from typing import Any
 import onnx_ir as ir
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 from torch.export import Dim
 
 import opbridge
@@ -35,6 +35,7 @@ def points(*shape: int, reach: float = 1.2) -> torch.Tensor:
     return torch.randn(*shape) * reach
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 21, 23])
 def test_images(opset: int) -> None:
     inputs = [(torch.randn(2, 3, 7, 4), points(2, 5, 6, 2)) for _ in range(3)]
@@ -45,6 +46,7 @@ def test_points_far_outside() -> None:
     assert_all_match(table(), torch.randn(2, 3, 7, 4), points(2, 5, 6, 2, reach=30), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_points_between_pixels() -> None:
     steps = torch.linspace(-1.5, 1.5, 13)
     grid = torch.stack(torch.meshgrid(steps, steps, indexing="xy"), -1)[None]
@@ -58,10 +60,12 @@ def test_points_at_the_end_of_the_world() -> None:
     assert_all_match(some, torch.randn(2, 3, 7, 4), grid)
 
 
+@pytest.mark.slow
 def test_one_pixel() -> None:
     assert_all_match(table(), torch.randn(2, 3, 1, 1), points(2, 5, 6, 2))
 
 
+@pytest.mark.slow
 def test_doubles() -> None:
     assert_all_match(table(), torch.randn(2, 3, 7, 4).double(), points(2, 5, 6, 2).double())
 
@@ -92,6 +96,7 @@ def test_volumes_before_opset_20_are_none_of_the_stock_exporters() -> None:
 FAR = [torch.nan, torch.inf, -torch.inf, 1e20, -1e20]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 21])
 @pytest.mark.parametrize("rank", [2, 3])
 def test_points_that_are_nowhere(rank: int, opset: int) -> None:
@@ -147,12 +152,14 @@ def test_volumes_in_narrow_types(dtype: torch.dtype) -> None:
     assert_all_match(linear, volume, grid, others=[(volume, far)], rtol=0.0, atol=atol)
 
 
+@pytest.mark.slow
 def test_cubic_in_float16() -> None:
     # torch rounds the cubic's coefficients too, which bfloat16 has hardly any digits for.
     functions = narrow(table(("bicubic",)), torch.float16)
     assert_all_match(functions, torch.randn(2, 3, 5, 200), points(2, 9, 9, 2), rtol=0.0, atol=0.04)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", NARROW)
 def test_far_points_and_single_pixels_in_narrow_types(dtype: torch.dtype) -> None:
     functions = narrow(table(("bilinear", "nearest")), dtype)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import assert_matches
-from tables import assert_all_match
+from helpers.matching import assert_matches
+from helpers.tables import assert_all_match
 
 import opbridge
 
@@ -125,6 +125,7 @@ def test_fixed_point_is_refused():
         )
 
 
+@pytest.mark.slow
 def test_half_precision():
     table = _table(2, "bilinear") | {f"cubic {name}": f for name, f in _table(2, "bicubic").items()}
     assert_all_match(table, torch.randn(1, 2, 9, 7).half(), rtol=2e-3, atol=3e-3)

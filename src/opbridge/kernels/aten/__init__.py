@@ -35,7 +35,7 @@ LIBTORCH = "opbridge.libtorch"
 """The entry of a session's options that names libtorch's path."""
 
 OLDER_FORM = "in the form of older exporters"
-"""What the library says of a node that `opbridge.nodes.aten_older` rewrites."""
+"""What the library says of a node that `opbridge.nodes.aten_node.older_models` rewrites."""
 
 LIBRARY = "_aten"
 """The library's name among those that come with opbridge."""

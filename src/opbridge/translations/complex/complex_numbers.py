@@ -96,7 +96,7 @@ def angle(self):
 def sgn(self):
     """sgn(Tensor self) -> Tensor"""
     size = op.Unsqueeze(magnitude(self), [-1])
-    return op.Where(size == 0.0, const(0, self.dtype), self / size)
+    return op.Where(op.Equal(size, 0.0), const(0, self.dtype), self / size)
 
 
 # Arithmetic
@@ -372,7 +372,7 @@ def _exp(z: Any) -> Any:
     is_decided = op.And(op.IsInf(x), op.Not(op.Abs(y) < np.inf))
     cosine = op.Where(is_decided, const(1, z.dtype), op.Cos(y))
     sine = op.Where(is_decided, const(0, z.dtype), op.Sin(y))
-    return join(half * cosine * half, op.Where(y == 0.0, y, half * sine * half))
+    return join(half * cosine * half, op.Where(op.Equal(y, 0.0), y, half * sine * half))
 
 
 def _log(z: Any) -> Any:
@@ -383,7 +383,7 @@ def _log(z: Any) -> Any:
 def _sqrt(z: Any) -> Any:
     x, y = parts(z)
     near = op.Sqrt((op.Abs(x) + magnitude(z)) * 0.5)
-    far = op.Where(near == 0.0, y, y / (near * 2.0))
+    far = op.Where(op.Equal(near, 0.0), y, y / (near * 2.0))
     is_left, is_infinite = x < 0.0, op.IsInf(y)
     real = op.Where(is_infinite, op.Abs(y), op.Where(is_left, op.Abs(far), near))
     return join(real, op.Where(is_infinite, y, op.Where(is_left, copysign(near, y), far)))

@@ -73,7 +73,7 @@ def to_real(x: Any, length: Any, factor: float, dtype: ir.DataType) -> Any:
     if not isinstance(length, int):
         cosines, sines = _roots_when_run(kept, length, length, 1, dtype)
         place = op.Range(0, kept, 1)
-        is_single = op.Or(place == 0, place * 2 == length)
+        is_single = op.Or(op.Equal(place, 0), op.Equal(place * 2, length))
         weights = op.Unsqueeze(op.Where(is_single, const(1, dtype), const(2, dtype)), [1])
         parts = [op.Unsqueeze(part * weights, [1]) for part in (cosines, op.Neg(sines))]
         matrix = op.Reshape(op.Concat(*parts, axis=1), [kept * 2, length])

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
+from opbridge.errors import TranslationError
+from opbridge.translations.catalogue import default_registry
 from opbridge.translations.lib.common import const
 
 __all__ = [
     "COMPLEX",
+    "axes",
+    "axis",
     "conjugate",
     "divide",
+    "each_part",
     "is_number",
     "join",
     "magnitude",
@@ -22,6 +27,7 @@ __all__ = [
     "number",
     "parts",
     "rank",
+    "real_translation",
     "scaled",
     "shaped",
     "turned",
@@ -34,6 +40,16 @@ COMPLEX = frozenset({ir.DataType.COMPLEX64, ir.DataType.COMPLEX128})
 def rank(x: Any) -> int:
     """The number of dimensions that torch counts."""
     return len(x.shape) - 1
+
+
+def axis(x: Any, dim: int) -> int:
+    """A dimension counted from the front, so that the last one, of the parts, is not counted."""
+    return dim % max(rank(x), 1)
+
+
+def axes(x: Any, dims: Sequence[int]) -> list[int]:
+    """Dimensions counted from the front."""
+    return [axis(x, dim) for dim in dims]
 
 
 def is_number(x: Any) -> bool:
@@ -68,6 +84,23 @@ def unjoined(x: Any) -> tuple[Any, Any]:
 def join(real: Any, imaginary: Any) -> Any:
     """Pairs of these parts, which have one shape."""
     return op.Concat(op.Unsqueeze(real, [-1]), op.Unsqueeze(imaginary, [-1]), axis=-1)
+
+
+def each_part(function: Callable[..., Any], *tensors: Any) -> Any:
+    """A function of real tensors, called with the real parts of complex ones and with their imaginary parts."""
+    return join(*(function(*each) for each in zip(*map(parts, tensors), strict=True)))
+
+
+def real_translation(operator: str) -> Callable[..., Any]:
+    """The translation of an operator for real tensors.
+
+    Raises:
+        TranslationError: there is none.
+    """
+    found = default_registry().find(operator, 18)
+    if found is None:
+        raise TranslationError(f"{operator} has no translation for real tensors to build on.")
+    return found.function
 
 
 def turned(x: Any) -> Any:
@@ -119,7 +152,7 @@ def divide(x: Any, y: Any) -> Any:
     larger, smaller = op.Where(is_real, real, imaginary), op.Where(is_real, imaginary, real)
     ratio, one = smaller / larger, const(1, x.dtype)
     top = op.Where(is_real, one, ratio) * x - op.Where(is_real, ratio, one) * turned(x)
-    return op.Where(op.Max(*sizes) == 0.0, x / sizes[0], top / (larger + smaller * ratio))
+    return op.Where(op.Equal(op.Max(*sizes), 0.0), x / sizes[0], top / (larger + smaller * ratio))
 
 
 def magnitude(x: Any) -> Any:

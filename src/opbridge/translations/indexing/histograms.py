@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, const, count
+from opbridge.translations.lib.common import FLOATS, const
 from opbridge.translations.lib.pointwise import typed
 from opbridge.translations.lib.scattering import scatter_elements
 from opbridge.translations.registry import builtin
@@ -39,7 +39,7 @@ def _tallied(places: Any, amounts: Any, length: Any) -> Any:
 def histc(self, bins: int = 100, min=0, max=0):
     """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
     x = op.Reshape(self, [-1])
-    low, high = _range(x, float(min), float(max), 1.0, empty=count(self) == 0)
+    low, high = _range(x, float(min), float(max), 1.0, empty=0 in self.shape)
     place = (x - low) * float(bins) / (high - low) if self.dtype in FLOATS else None
     if place is None:
         wide = op.Cast(x, to=ir.DataType.DOUBLE)
@@ -69,7 +69,7 @@ def histogram(self, bins: int = 100, range: Sequence[float] | None = None, weigh
     """
     x = op.Reshape(self, [-1])
     given = range or (0.0, 0.0)
-    low, high = _range(x, given[0], given[1], 0.5, empty=count(self) == 0)
+    low, high = _range(x, given[0], given[1], 0.5, empty=0 in self.shape)
     step = (high - low) / float(bins)
     numbers = op.CastLike(const(np.arange(bins + 1.0)), x)
     # As torch.linspace: from the nearer end.

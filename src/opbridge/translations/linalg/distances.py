@@ -66,7 +66,7 @@ def _norm(difference: Any, p: float, axis: int) -> Any:
     onnxruntime gives empty tensors the wrong shape where a reduction's axis is counted from the end.
     """
     if p == 0:
-        return op.ReduceSum(op.CastLike(op.Not(difference == 0.0), difference), [axis], keepdims=0)
+        return op.ReduceSum(op.CastLike(op.Not(op.Equal(difference, 0.0)), difference), [axis], keepdims=0)
     if p == 1:
         return op.ReduceL1(difference, [axis], keepdims=0)
     if p == 2:

@@ -27,12 +27,12 @@ def solved(matrix, right):
         here = op.Reshape(k, [1])
         column = op.Gather(work, k, axis=-1)
         pivot = op.ArgMax(op.Where(rows >= k, op.Abs(column), op.CastLike(-1.0, matrix)), axis=-1, keepdims=1)
-        order = op.Where(rows == k, pivot, op.Where(rows == pivot, k, rows))
+        order = op.Where(op.Equal(rows, k), pivot, op.Where(op.Equal(rows, pivot), k, rows))
         work = op.GatherElements(work, op.Expand(op.Unsqueeze(order, [-1]), op.Shape(work)), axis=-2)
         row = op.Gather(work, here, axis=-2)
         row = row / op.Gather(row, here, axis=-1)
         rest = work - op.Gather(work, here, axis=-1) * row
-        work = op.Where(op.Unsqueeze(rows == k, [-1]), row, rest)
+        work = op.Where(op.Unsqueeze(op.Equal(rows, k), [-1]), row, rest)
     return op.Slice(work, size, [9223372036854775807], [-1])
 
 
@@ -53,19 +53,19 @@ def lu(matrix):
         here = op.Reshape(k, [1])
         sizes = op.Where(rows >= k, op.Abs(op.Gather(work, k, axis=-1)), op.CastLike(-1.0, matrix))
         pivot = op.ArgMax(sizes, axis=-1, keepdims=1)
-        swap = op.Where(rows == k, pivot, op.Where(rows == pivot, k, rows))
+        swap = op.Where(op.Equal(rows, k), pivot, op.Where(op.Equal(rows, pivot), k, rows))
         work = op.GatherElements(work, op.Expand(op.Unsqueeze(swap, [-1]), op.Shape(work)), axis=-2)
         order = op.GatherElements(order, swap, axis=-1)
-        pivots = op.Where(steps == k, pivot, pivots)
+        pivots = op.Where(op.Equal(steps, k), pivot, pivots)
         row = op.Gather(work, here, axis=-2)
         top = op.Gather(row, here, axis=-1)
         zero = op.CastLike(0.0, matrix)
         # Where the whole column is zero there is nothing to take away.
-        ratio = op.Where(top == zero, zero, op.Gather(work, here, axis=-1) / top)
+        ratio = op.Where(op.Equal(top, zero), zero, op.Gather(work, here, axis=-1) / top)
         below = op.Unsqueeze(rows > k, [-1])
         factor = op.Where(below, ratio, zero)
         reduced = op.Where(columns > k, work - factor * row, work)
-        work = op.Where(op.And(below, columns == k), factor, reduced)
+        work = op.Where(op.And(below, op.Equal(columns, k)), factor, reduced)
     return work, order, pivots + 1
 
 
@@ -77,7 +77,9 @@ def row_order(pivots, height):
     count = op.Squeeze(op.Shape(pivots, start=-1))
     for k in range(count):
         pivot = op.Gather(pivots, op.Reshape(k, [1]), axis=-1) - 1
-        order = op.GatherElements(order, op.Where(rows == k, pivot, op.Where(rows == pivot, k, rows)), axis=-1)
+        order = op.GatherElements(
+            order, op.Where(op.Equal(rows, k), pivot, op.Where(op.Equal(rows, pivot), k, rows)), axis=-1
+        )
     return order
 
 
@@ -94,7 +96,7 @@ def cholesky(matrix):
         taken = op.ReduceSum(lower * op.Gather(lower, here, axis=-2), [-1], keepdims=1)
         column = op.Gather(matrix, here, axis=-1) - taken
         root = op.Sqrt(op.Gather(column, here, axis=-2))
-        lower = op.Where(columns == k, op.Where(rows >= k, column / root, zero), lower)
+        lower = op.Where(op.Equal(columns, k), op.Where(rows >= k, column / root, zero), lower)
     return lower
 
 
@@ -108,7 +110,7 @@ def substituted(lower, right):
         here = op.Reshape(k, [1])
         row = op.Gather(lower, here, axis=-2)
         value = (op.Gather(right, here, axis=-2) - op.MatMul(row, result)) / op.Gather(row, here, axis=-1)
-        result = op.Where(rows == k, value, result)
+        result = op.Where(op.Equal(rows, k), value, result)
     return result
 
 
@@ -123,7 +125,7 @@ def orthogonal_triangular(matrix):
     zero = op.CastLike(0.0, matrix)
     one = op.CastLike(1.0, matrix)
     square = op.Concat(op.Shape(matrix, end=-1), op.Reshape(height, [1]), axis=0)
-    base = op.Expand(op.Where(rows == places, one, zero), square)
+    base = op.Expand(op.Where(op.Equal(rows, places), one, zero), square)
     work = op.Identity(matrix)
     for k in range(count):
         here = op.Reshape(k, [1])
@@ -133,9 +135,9 @@ def orthogonal_triangular(matrix):
         rest = op.ReduceSumSquare(tail, [-2], keepdims=1)
         norm = op.Sqrt(top * top + rest)
         end = op.Where(top >= zero, op.Neg(norm), norm)
-        trivial = rest == zero
+        trivial = op.Equal(rest, zero)
         factor = op.Where(trivial, zero, (end - top) / end)
-        vector = op.Where(rows == k, one, op.Where(trivial, zero, tail / (top - end)))
+        vector = op.Where(op.Equal(rows, k), one, op.Where(trivial, zero, tail / (top - end)))
         work = work - factor * vector * op.ReduceSum(vector * work, [-2], keepdims=1)
         base = base - factor * op.MatMul(base, vector) * op.Einsum(vector, equation="...ij->...ji")
     return base, work
@@ -150,11 +152,11 @@ def householder(vectors, factors):
     rows = op.Unsqueeze(op.Range(0, height, 1), [-1])
     zero = op.CastLike(0.0, vectors)
     one = op.CastLike(1.0, vectors)
-    result = op.Expand(op.Where(rows == op.Range(0, width, 1), one, zero), op.Shape(vectors))
+    result = op.Expand(op.Where(op.Equal(rows, op.Range(0, width, 1)), one, zero), op.Shape(vectors))
     for step in range(count):
         k = count - 1 - step
         here = op.Reshape(k, [1])
-        vector = op.Where(rows == k, one, op.Where(rows > k, op.Gather(vectors, here, axis=-1), zero))
+        vector = op.Where(op.Equal(rows, k), one, op.Where(rows > k, op.Gather(vectors, here, axis=-1), zero))
         factor = op.Unsqueeze(op.Gather(factors, here, axis=-1), [-1])
         result = result - factor * vector * op.ReduceSum(vector * result, [-2], keepdims=1)
     return result

@@ -154,9 +154,9 @@ def _unpacked(factors: Any, order: Any, like: Any) -> tuple[Any, Any, Any]:
     count = _least(height, width)
     # Row i of the product is row order[i] of the matrix.
     places = op.Unsqueeze(op.Range(0, height, 1), [1])
-    permutation = op.CastLike(places == op.Unsqueeze(order, [rank - 2]), like)
+    permutation = op.CastLike(op.Equal(places, op.Unsqueeze(order, [rank - 2])), like)
     lower = op.Slice(op.Trilu(factors, -1, upper=0), [0], [count], [rank - 1])
-    lower = lower + op.CastLike(places == op.Range(0, count, 1), like)
+    lower = lower + op.CastLike(op.Equal(places, op.Range(0, count, 1)), like)
     return permutation, lower, op.Trilu(op.Slice(factors, [0], [count], [rank - 2]), 0, upper=1)
 
 
@@ -240,7 +240,7 @@ def _solved_triangle(matrix: Any, right: Any, rank: int, upper: bool, unit: bool
     """X of a triangle of `matrix`, or of its transpose, times X = right; of one batch and one rank."""
     if unit:
         places = op.Range(0, count, 1)
-        matrix = op.Where(op.Unsqueeze(places, [1]) == places, op.CastLike(1, right), matrix)
+        matrix = op.Where(op.Equal(op.Unsqueeze(places, [1]), places), op.CastLike(1, right), matrix)
     matrix = op.Trilu(matrix, 0, upper=int(upper))
     if turned:
         matrix, upper = _turned(matrix, rank), not upper
@@ -288,13 +288,13 @@ def _made(value: Any, like: Any) -> Any:
 def _diagonal(value: Any, like: Any) -> Any:
     """The diagonal of square matrices: (..., n)."""
     places = op.Range(0, size(like, -1), 1)
-    only = op.Where(op.Unsqueeze(places, [1]) == places, value, const(0, like.dtype))
+    only = op.Where(op.Equal(op.Unsqueeze(places, [1]), places), value, const(0, like.dtype))
     return op.ReduceSum(only, [len(like.shape) - 1], keepdims=0)
 
 
 def _parity(A: Any, pivots: Any) -> Any:
     """-1 where LAPACK's pivots stand for an odd number of swaps."""
-    swapped = op.Cast(op.Not(pivots == op.Range(1, size(A, -1) + 1, 1)), to=ir.DataType.INT64)
+    swapped = op.Cast(op.Not(op.Equal(pivots, op.Range(1, size(A, -1) + 1, 1))), to=ir.DataType.INT64)
     count = op.ReduceSum(swapped, [len(A.shape) - 2], keepdims=0)
     return op.CastLike(1 - op.Mod(count, 2) * 2, A)
 
@@ -307,7 +307,7 @@ def _zero_pivot(A: Any) -> Any:
     rank = len(A.shape)
     height, width = size(A, -2), size(A, -1)
     places = op.Unsqueeze(op.Range(0, height, 1), [1])
-    is_zero = op.And(places == op.Range(0, width, 1), factors == 0.0)
+    is_zero = op.And(op.Equal(places, op.Range(0, width, 1)), op.Equal(factors, 0.0))
     is_zero = op.ReduceMax(op.Cast(is_zero, to=_INT32), [rank - 1], keepdims=0)
     first = op.Cast(op.ArgMax(is_zero, axis=rank - 2, keepdims=0), to=_INT32) + 1
     return first * op.ReduceMax(is_zero, [rank - 2], keepdims=0)
@@ -319,7 +319,7 @@ def _no_info(A: Any) -> Any:
 
 def _identity(A: Any) -> Any:
     places = op.Range(0, size(A, -1), 1)
-    return op.CastLike(op.Unsqueeze(places, [1]) == places, A)
+    return op.CastLike(op.Equal(op.Unsqueeze(places, [1]), places), A)
 
 
 def _turned(value: Any, rank: int) -> Any:

@@ -64,9 +64,9 @@ def safe_softmax(self, dim: int, dtype=None):
     if dtype not in (None, -1):
         self = op.Cast(self, to=dtype)
     if len(self.shape) == 0:
-        return op.Where(self == float("-inf"), const(0, self.dtype), op.Exp(self - self))
+        return op.Where(op.Equal(self, float("-inf")), const(0, self.dtype), op.Exp(self - self))
     axis = dim % len(self.shape)
-    none = op.ReduceMax(self, [axis]) == float("-inf")
+    none = op.Equal(op.ReduceMax(self, [axis]), float("-inf"))
     return op.Where(none, const(0, self.dtype), op.Softmax(self, axis=axis))
 
 
@@ -184,7 +184,7 @@ def _or_zeros(result: Any, mask: Any) -> Any:
     last = [len(mask.shape) - 1]
     zero = const(0, result.dtype)
     if mask.dtype != _BOOL:
-        return op.Where(op.ReduceMax(mask, last) == float("-inf"), zero, result)
+        return op.Where(op.Equal(op.ReduceMax(mask, last), float("-inf")), zero, result)
     return op.Where(op.Cast(op.ReduceMax(op.Cast(mask, to=ir.DataType.INT32), last), to=_BOOL), result, zero)
 
 

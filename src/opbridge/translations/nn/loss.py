@@ -50,7 +50,7 @@ def cross_entropy_loss(
     if not label_smoothing:
         return loss
     smooth = op.Neg(op.ReduceSum(_weighted(logs, weight, len(logs.shape)), [axis], keepdims=0))
-    smooth = op.Where(target == ignore_index, const(0, logs.dtype), smooth)
+    smooth = op.Where(op.Equal(target, ignore_index), const(0, logs.dtype), smooth)
     if reduction in (_MEAN, _SUM):
         smooth = op.ReduceSum(smooth, keepdims=0)
     if reduction == _MEAN:
@@ -62,7 +62,7 @@ def _nll(logs: Any, target: Any, weight: Any, reduction: int, ignore_index: int)
     """The negative log likelihood of classes, and the sum of the weights."""
     axis = [_class_axis(logs)]
     target = op.Cast(target, to=ir.DataType.INT64)
-    ignored = target == ignore_index
+    ignored = op.Equal(target, ignore_index)
     zero = const(0, logs.dtype)
     target = op.Where(ignored, 0, target)
     found = op.Squeeze(op.GatherElements(logs, op.Unsqueeze(target, axis), axis=axis[0]), axis)

@@ -88,7 +88,7 @@ def mirrored(place: Any, low: Any, length: Any) -> Any:
     length = op.Max(length, one)
     distance = op.Abs(place - low)
     extra = op.Mod(distance, length, fmod=1)
-    is_even = op.Mod(op.Floor(distance / length), two, fmod=1) == zero
+    is_even = op.Equal(op.Mod(op.Floor(distance / length), two, fmod=1), zero)
     return op.Where(is_even, extra, length - extra) + low
 
 

@@ -23,9 +23,9 @@ namespace detail {
 
 enum class Operation : int32_t { add, subtract, multiply, divide, modulo, minimum, maximum, equal, less, number };
 
-OPBRIDGE_HOST Dim apply(Operation operation, const Dim& left, const Dim& right);
-OPBRIDGE_HOST Dim computed();
-[[noreturn]] OPBRIDGE_HOST void no_such_axis(int64_t axis, int64_t rank);
+OPBRIDGE_ADAPTER Dim apply(Operation operation, const Dim& left, const Dim& right);
+OPBRIDGE_ADAPTER Dim computed();
+[[noreturn]] OPBRIDGE_ADAPTER void no_such_axis(int64_t axis, int64_t rank);
 
 }  // namespace detail
 
@@ -134,7 +134,7 @@ class Shapes {
     std::vector<Shape> shapes_;
 };
 
-OPBRIDGE_HOST std::string to_string(const Shape& shape);
+OPBRIDGE_ADAPTER std::string to_string(const Shape& shape);
 
 // Throws where a condition on the arguments does not hold: `require(k > 0, "k has to be positive")`.
 inline void require(bool holds, const char* words) {

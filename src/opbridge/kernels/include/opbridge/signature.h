@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "platform.h"
 #include "attribute.h"
+#include "dispatch.h"
+#include "platform.h"
 #include "views.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
@@ -44,7 +45,7 @@ struct Parameter {
     int rank;
 };
 
-[[noreturn]] OPBRIDGE_HOST void out_of_range(int64_t value);
+[[noreturn]] OPBRIDGE_ADAPTER void out_of_range(int64_t value);
 
 template <class N>
 N narrow(const Dim& dim) {
@@ -82,9 +83,7 @@ struct Take<Input<T, Rank>> {
 template <class T, int Rank>
 struct Take<Inputs<T, Rank>> {
     static constexpr Parameter parameter{Kind::tensors, false, type_of<T>(), Rank};
-    static Inputs<T, Rank> from(const Argument& argument) {
-        return Inputs<T, Rank>(argument.tensors.data(), argument.tensors.size());
-    }
+    static Inputs<T, Rank> from(const Argument& argument) { return Inputs<T, Rank>(argument.tensors.data(), argument.tensors.size()); }
 };
 
 template <class T, int Rank>
@@ -120,9 +119,7 @@ struct Take<Floats> {
 
 // What shape functions take.
 
-inline Shape shape_of(const Tensor& tensor) {
-    return tensor.dims ? Shape(tensor.dims, tensor.rank) : Shape(tensor.sizes, tensor.rank);
-}
+inline Shape shape_of(const Tensor& tensor) { return tensor.dims ? Shape(tensor.dims, tensor.rank) : Shape(tensor.sizes, tensor.rank); }
 
 template <>
 struct Take<Shape> {
@@ -192,7 +189,7 @@ struct Signature {
 
     template <R (*function)(P...), size_t... index>
     static void run_each(Call& call, std::index_sequence<index...>) {
-        in_best_version([&] { function(take<index, Plain<P>>(call)...); });
+        run_kernel([&] { function(take<index, Plain<P>>(call)...); });
     }
 
     template <R (*function)(P...)>

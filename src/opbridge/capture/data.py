@@ -1,0 +1,51 @@
+"""What a capture gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from opbridge.capture.functionalize import FunctionalProgram
+from opbridge.graph.function_calls import FunctionCall
+
+__all__ = ["Capture"]
+
+
+@dataclass
+class Capture:
+    """A model as a graph of operators.
+
+    Attributes:
+        exported_program: As torch.export gave it: not functional, in the training form. Its ranges leave out sizes that
+            it does not cover.
+        functional: The same graph with in-place operators as values: what is planned, translated and verified.
+        model: The user's module (without what torch.compile put around it) or function, for comparison; None where an
+            ExportedProgram was given.
+        args: The positional example inputs.
+        kwargs: The keyword example inputs.
+        strategy: "non-strict", "strict", "given" for an ExportedProgram, or "trace": then the graph is that of a
+            stand-in with the model's inputs and outputs (see `opbridge.trace.interface`).
+        dim_names: torch's symbols ("s77") and what their dimensions are called in the ONNX file ("batch").
+        notes: What a person should know: a fallback that was needed, values that were frozen, sizes that are excluded.
+        seconds: How long it took.
+        functions: The calls of torch.autograd.Function that are operators of the graph.
+        read_inputs: The inputs, by their number among the leaves of `(args, kwargs)`, whose values such a function
+            turns into Python numbers.
+        whole: The operators of other libraries that were kept whole as they tell no shapes (`capture.operators`).
+    """
+
+    exported_program: ExportedProgram
+    functional: FunctionalProgram
+    model: Callable[..., Any] | None
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    strategy: str
+    dim_names: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    functions: tuple[FunctionCall, ...] = ()
+    read_inputs: tuple[int, ...] = ()
+    whole: frozenset[str] = frozenset()

@@ -1,0 +1,100 @@
+"""A model -> a session of ONNX Runtime."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import onnxruntime
+
+from opbridge.errors import ModelFileError, UsageError
+from opbridge.kernels import aten as aten_kernel
+from opbridge.runtimes.onnxruntime import kernel_libraries
+from opbridge.runtimes.onnxruntime.kernel_table import CPU, LOG_NOTHING
+from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
+from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
+from opbridge.runtimes.onnxruntime.refusals import explain_refusal
+
+__all__ = ["session"]
+
+# The `aten` nodes of older exporters, and nodes after them whose types cannot be inferred.
+_UNTYPED_ATEN_NODES = re.compile(rf"{aten_kernel.OLDER_FORM}|Op \(ATen\) output arg .* type inference failed")
+
+
+def session(
+    path_or_bytes: str | os.PathLike[str] | bytes,
+    *,
+    kernels: Sequence[str | os.PathLike[str]] = (),
+    providers: Sequence[str | tuple[str, dict[str, Any]]] | None = None,
+    options: onnxruntime.SessionOptions | None = None,
+    threads: int | None = None,
+    aten: Sequence[str] = (),
+    loaded: bool = False,
+) -> onnxruntime.InferenceSession:
+    """Loads a model into ONNX Runtime.
+
+    Args:
+        path_or_bytes: The path of an ONNX file, or the content of one without external data.
+        kernels: Libraries with kernels that the model needs. Those that come with opbridge need not be named.
+        providers: The execution providers in the order of preference, as ONNX Runtime takes them; None: the CPU's. An
+            execution provider that the installed ONNX Runtime lacks is an error; ONNX Runtime itself only warns.
+        options: Session options, to which the kernel libraries are added, and with which the user may have registered
+            kernels that opbridge does not know; None: the defaults, without log output, as every error is raised.
+        threads: The number of threads that an operator may use (intra_op_num_threads), also set on given `options`.
+        aten: Operators that PyTorch may run for the model in addition to the default list, by name or pattern:
+            "torchvision::*".
+        loaded: Whether kernels are also looked for in the libraries that this process has loaded into PyTorch.
+
+    Raises:
+        ModelFileError: The file is missing, damaged or no ONNX file, or ONNX Runtime refuses it.
+        UsageError: An argument has the wrong type, or an execution provider is not available.
+    """
+    model, label = checked_model(path_or_bytes)
+    providers = _checked_providers(providers)
+    required = required_kernels(model)
+    libraries = kernel_libraries.select(kernels, required, loaded=loaded)
+    if options is None:
+        kernel_libraries.check_complete(label, required, libraries)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = LOG_NOTHING
+    kernel_libraries.register(options, libraries)
+    if aten_kernel.NAME in required:
+        kernel_libraries.register_aten(options, label, aten)
+    if threads is not None:
+        if threads < 0:
+            raise UsageError(f"threads={threads} is no number of threads; give 1 or more, or 0 for one a core.")
+        options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=providers)
+    except ERRORS as error:
+        if not _UNTYPED_ATEN_NODES.search(str(error)):
+            raise ModelFileError(explain_refusal(model, label, str(error))) from error
+    from opbridge.nodes.aten_node.older_models import to_current_bytes  # imports torch, which the model needs anyway
+
+    try:
+        return onnxruntime.InferenceSession(to_current_bytes(model), options, providers=providers)
+    except ERRORS as error:
+        raise ModelFileError(explain_refusal(model, label, str(error))) from error
+
+
+def _checked_providers(providers: Any) -> list[Any]:
+    """The execution providers as a list.
+
+    Raises:
+        UsageError: The installed ONNX Runtime lacks one of them.
+    """
+    if providers is None:
+        return [CPU]
+    if isinstance(providers, str):
+        providers = [providers]
+    available = onnxruntime.get_available_providers()
+    for provider in providers:
+        name = provider[0] if isinstance(provider, tuple) else provider
+        if name not in available:
+            raise UsageError(
+                f"This ONNX Runtime ({onnxruntime.__version__}) has no execution provider {name!r}, only "
+                f"{', '.join(available)}. Choose one of these, or install the build of ONNX Runtime that has it."
+            )
+    return list(providers)

@@ -1,0 +1,53 @@
+"""Everything that opbridge takes from the private interface of onnxruntime.
+
+Checked on onnxruntime 1.23.2 and 1.31.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from onnxruntime.capi import onnxruntime_pybind11_state as _native
+
+__all__ = ["ERRORS", "OPEN_END", "KernelDefinition", "kernel_definitions", "schema_versions"]
+
+ERRORS: tuple[type[Exception], ...] = (
+    RuntimeError,
+    *(error for error in vars(_native).values() if isinstance(error, type) and issubclass(error, Exception)),
+)
+"""The exceptions that ONNX Runtime raises; they have no common base class but Exception."""
+
+OPEN_END = 2**31 - 1
+"""The last version of a kernel that is registered from a version on."""
+
+
+class KernelDefinition(NamedTuple):
+    """A kernel as it is registered.
+
+    Attributes:
+        op_type: The operator.
+        versions: The first and the last version of the operator's schema, or `OPEN_END`.
+        types: By type variable of the schema, the types that the kernel takes, as in "tensor(float)".
+    """
+
+    op_type: str
+    versions: tuple[int, int]
+    types: Mapping[str, frozenset[str]]
+
+
+def kernel_definitions(domain: str, provider: str) -> Iterator[KernelDefinition]:
+    """The kernels that an execution provider registers for a domain ("" for the standard operators)."""
+    for definition in _native.get_all_opkernel_def():
+        if definition.domain == domain and definition.provider == provider:
+            types = {variable: frozenset(names) for variable, names in definition.type_constraints.items()}
+            yield KernelDefinition(definition.op_name, definition.version_range, types)
+
+
+def schema_versions(domain: str) -> dict[str, list[int]]:
+    """The operators of a domain that ONNX Runtime has schemas for, with the versions of the schemas, ascending."""
+    versions: dict[str, list[int]] = {}
+    for schema in _native.get_all_operator_schema():
+        if schema.domain == domain:
+            versions.setdefault(schema.name, []).append(schema.since_version)
+    return {name: sorted(found) for name, found in versions.items()}
