@@ -1,6 +1,7 @@
 """The routes `aten` and `fallthrough` in a trace: symbolic functions that build one node that stands for an operator.
 
-The nodes are those of `aten_node` and `fallthrough_node`, as `operator_nodes` builds them from a capture.
+The nodes are those of `opbridge.nodes.aten_node` and `opbridge.nodes.fallthrough_node`, as
+`opbridge.nodes.operator_nodes` builds them from a capture.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class Translation:
     def since(self) -> int:
         """The first opset that it is used with.
 
-        For models of older opsets than 18, calls in the form of opset 18 are rewritten (see `downgrade`). So a
-        translation for 18 is used there too, unless a user has said that it begins with 18.
+        For models of opsets before 18, calls in the form of opset 18 are rewritten (see `opbridge.onnx.downgrade`). So
+        a translation for 18 is used there too, unless a user has said that it begins with 18.
         """
         rewritten = self.opset == WRITTEN_FOR and self.form == "translation" and not self.strict
         return OLDEST if rewritten else self.opset
