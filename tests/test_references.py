@@ -151,7 +151,7 @@ def identifiers(path: Path) -> set[str]:
 
 
 def nearby(path: Path) -> dict[str, str]:
-    """The modules that a file may name by their last part: those of its folder, its own, and those beside its folder."""
+    """The modules that a file may name by their last part: its own, those of its folder and those beside it."""
     package = module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
     around = package.rpartition(".")[0]
     return {

@@ -86,7 +86,7 @@ std::string popped_type(const Result& result) {
 bool is_plain(const std::string& type) {
     std::string item;
     const std::string inner = is_list(type, &item) ? without_optional(item) : type;
-    for (const char* known : {"Tensor", "int", "SymInt", "float", "bool", "str", "ScalarType", "Layout", "Device", "MemoryFormat"}) {
+    for (const char* known : {"Tensor", "int", "SymInt", "float", "bool", "str", "ScalarType", "InputLayout", "Device", "MemoryFormat"}) {
         if (inner == known) return true;
     }
     return false;

@@ -8,7 +8,7 @@ namespace aten {
 
 RuntimeTensor runtime_tensor(const OrtApi* api, const OrtValue* value) {
     RuntimeTensor view;
-    static_cast<Described&>(view) = described(api, value, view.room);
+    static_cast<TensorDescription&>(view) = describe_tensor(api, value, view.size_storage);
     view.data = data_of(api, value);
     return view;
 }

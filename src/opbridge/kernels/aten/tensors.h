@@ -10,9 +10,9 @@ namespace opbridge OPBRIDGE_HIDDEN {
 namespace aten {
 
 // A tensor of ONNX Runtime.
-struct RuntimeTensor : Described {
+struct RuntimeTensor : TensorDescription {
     void* data = nullptr;
-    std::vector<int64_t> room;  // of the sizes, where they are a copy
+    std::vector<int64_t> size_storage;  // of the sizes, where ONNX Runtime gives only a copy
 
     RuntimeTensor() = default;
     RuntimeTensor(RuntimeTensor&&) = default;

@@ -4,7 +4,7 @@
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 
-#include "compute/on.h"
+#include "compute/parallel.h"
 #include "compute/rotated_boxes.h"
 
 using namespace opbridge;
@@ -18,7 +18,7 @@ void box_iou_rotated(Input<T> boxes1, Input<T> boxes2, const std::string& mode, 
     const auto args = compute::box_iou_rotated_arguments({boxes1.sizes(), boxes1.rank()}, {boxes2.sizes(), boxes2.rank()}, mode == "iof",
                                                          aligned, clockwise);
     auto* scratch = context.scratch<accumulate_t<T>>(compute::box_iou_rotated_scratch(args));
-    compute::box_iou_rotated(args, boxes1.data(), boxes2.data(), output.data(), scratch, compute::on(context));
+    compute::box_iou_rotated(args, boxes1.data(), boxes2.data(), output.data(), scratch, compute::parallel_of(context));
 }
 
 Shape box_iou_rotated_shape(Shape boxes1, Shape boxes2, const std::string&, bool aligned, bool) {

@@ -3,7 +3,7 @@
 #include <opbridge/kernel.h>
 
 #include "compute/deform_conv2d.h"
-#include "compute/on.h"
+#include "compute/parallel.h"
 
 using namespace opbridge;
 
@@ -20,7 +20,7 @@ void deform_conv2d(Input<T> x, Input<T> weight, Input<T> offset, std::optional<I
     if (mask) compute::check_mask(args, {mask->sizes(), mask->rank()});
     if (bias) compute::check_bias(args, {bias->sizes(), bias->rank()});
     compute::deform_conv2d(args, x.data(), weight.data(), offset.data(), mask ? mask->data() : nullptr, bias ? bias->data() : nullptr,
-                           y.data(), compute::on(context));
+                           y.data(), compute::parallel_of(context));
 }
 
 // The kernel holds the result's size, which offset has, against that of x and the attributes.

@@ -3,7 +3,7 @@
 #include <opbridge/kernel.h>
 
 #include "compute/dynamic_conv.h"
-#include "compute/on.h"
+#include "compute/parallel.h"
 
 using namespace opbridge;
 
@@ -16,7 +16,7 @@ compute::DynamicConvArguments arguments(const Input<T>& x, const Input<T>& weigh
 
 template <class T>
 void dynamic_conv(Input<T> x, Input<T> weight, int64_t padding_l, Output<T> y, Context& context) {
-    compute::dynamic_conv(arguments(x, weight, padding_l), x.data(), weight.data(), y.data(), compute::on(context));
+    compute::dynamic_conv(arguments(x, weight, padding_l), x.data(), weight.data(), y.data(), compute::parallel_of(context));
 }
 
 template <class T>
@@ -24,8 +24,8 @@ void dynamic_conv_backward(Input<T> grad, Input<T> x, Input<T> weight, int64_t p
                            Context& context) {
     const auto args = arguments(x, weight, padding_l);
     compute::check_gradient(args, {grad.sizes(), grad.rank()});
-    compute::dynamic_conv_backward_x(args, grad.data(), weight.data(), x_grad.data(), compute::on(context));
-    compute::dynamic_conv_backward_weight(args, x.data(), grad.data(), weight_grad.data(), compute::on(context));
+    compute::dynamic_conv_backward_x(args, grad.data(), weight.data(), x_grad.data(), compute::parallel_of(context));
+    compute::dynamic_conv_backward_weight(args, x.data(), grad.data(), weight_grad.data(), compute::parallel_of(context));
 }
 
 Shape dynamic_conv_shape(Shape x, Shape, int64_t) { return x; }

@@ -6,7 +6,7 @@
 #include <opbridge/kernel.h>
 
 #include "compute/grid_sample.h"
-#include "compute/on.h"
+#include "compute/parallel.h"
 
 using namespace opbridge;
 
@@ -18,7 +18,7 @@ void grid_sample(Input<T> input, Input<T> grid, int64_t interpolation_mode, int6
     const auto args = compute::grid_sample_arguments({input.sizes(), input.rank()}, {grid.sizes(), grid.rank()}, interpolation_mode,
                                                      padding_mode, align_corners);
     auto* scratch = context.scratch<accumulate_t<T>>(compute::grid_sample_scratch<T>(args));
-    compute::grid_sample(args, input.data(), grid.data(), output.data(), scratch, compute::on(context));
+    compute::grid_sample(args, input.data(), grid.data(), output.data(), scratch, compute::parallel_of(context));
 }
 
 Shape grid_sample_shape(Shape input, Shape grid, int64_t, int64_t, bool) {

@@ -5,7 +5,7 @@
 #include <opbridge/kernel.h>
 
 #include "compute/ms_deform_attn.h"
-#include "compute/on.h"
+#include "compute/parallel.h"
 
 using namespace opbridge;
 
@@ -20,7 +20,7 @@ void ms_deform_attn(Input<T> value, Input<int64_t> spatial_shapes, Input<int64_t
         {attention_weights.sizes(), attention_weights.rank()}, spatial_shapes.data(), level_start_index.data());
     auto* scratch = context.scratch<accumulate_t<T>>(compute::ms_deform_attn_scratch<T>(args));
     compute::ms_deform_attn(args, value.data(), sampling_locations.data(), attention_weights.data(), output.data(), scratch,
-                            compute::on(context));
+                            compute::parallel_of(context));
 }
 
 Shape ms_deform_attn_shape(Shape value, Shape, Shape, Shape sampling_locations, Shape) {

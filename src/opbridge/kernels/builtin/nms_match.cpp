@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "compute/nms_match.h"
-#include "compute/on.h"
+#include "compute/parallel.h"
 
 using namespace opbridge;
 
@@ -17,7 +17,7 @@ namespace {
 template <class T>
 void nms_match(Input<T> dets, double iou_threshold, Output<int64_t> indices, Output<int64_t> sizes, Context& context) {
     const auto args = compute::nms_match_arguments({dets.sizes(), dets.rank()}, iou_threshold);
-    const auto matches = compute::nms_match(args, dets.data(), compute::on(context));
+    const auto matches = compute::nms_match(args, dets.data(), compute::parallel_of(context));
     std::copy(matches.boxes.begin(), matches.boxes.end(), indices.data());
     sizes.allocate({static_cast<int64_t>(matches.sizes.size())});
     std::copy(matches.sizes.begin(), matches.sizes.end(), sizes.data());
@@ -28,7 +28,7 @@ void nms_match_batched(Input<T> boxes, Input<T> scores, double iou_threshold, do
                        Context& context) {
     const auto args = compute::nms_match_batched_arguments({boxes.sizes(), boxes.rank()}, {scores.sizes(), scores.rank()}, iou_threshold,
                                                            score_threshold);
-    const auto rows = compute::nms_match_batched(args, boxes.data(), scores.data(), compute::on(context));
+    const auto rows = compute::nms_match_batched(args, boxes.data(), scores.data(), compute::parallel_of(context));
     pairs.allocate({static_cast<int64_t>(rows.size() / 4), 4});
     std::copy(rows.begin(), rows.end(), pairs.data());
 }

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "compute/nms_rotated.h"
-#include "compute/on.h"
+#include "compute/parallel.h"
 
 using namespace opbridge;
 
@@ -19,7 +19,8 @@ void nms_rotated(Input<T> boxes, Input<T> scores, std::optional<Input<int64_t>> 
     const compute::Shape label_shape{labels ? labels->sizes() : nullptr, labels ? labels->rank() : 0};
     const auto args = compute::nms_rotated_arguments({boxes.sizes(), boxes.rank()}, {scores.sizes(), scores.rank()},
                                                      labels ? &label_shape : nullptr, iou_threshold, clockwise);
-    const auto kept = compute::nms_rotated(args, boxes.data(), scores.data(), labels ? labels->data() : nullptr, compute::on(context));
+    const auto kept =
+        compute::nms_rotated(args, boxes.data(), scores.data(), labels ? labels->data() : nullptr, compute::parallel_of(context));
     keep.allocate({static_cast<int64_t>(kept.size())});
     std::copy(kept.begin(), kept.end(), keep.data());
 }
@@ -29,7 +30,7 @@ void nms_rotated_batched(Input<T> boxes, Input<T> scores, double iou_threshold, 
                          Output<int64_t> keep, Context& context) {
     const auto args = compute::nms_rotated_batched_arguments({boxes.sizes(), boxes.rank()}, {scores.sizes(), scores.rank()}, iou_threshold,
                                                              score_threshold, clockwise);
-    const auto rows = compute::nms_rotated_batched(args, boxes.data(), scores.data(), compute::on(context));
+    const auto rows = compute::nms_rotated_batched(args, boxes.data(), scores.data(), compute::parallel_of(context));
     keep.allocate({static_cast<int64_t>(rows.size() / 3), 3});
     std::copy(rows.begin(), rows.end(), keep.data());
 }

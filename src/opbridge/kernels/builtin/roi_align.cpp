@@ -4,7 +4,7 @@
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 
-#include "compute/on.h"
+#include "compute/parallel.h"
 #include "compute/roi_align.h"
 
 using namespace opbridge;
@@ -17,7 +17,7 @@ void roi_align(Input<T> input, Input<T> rois, double spatial_scale, int64_t pool
     const auto args = compute::roi_arguments({input.sizes(), input.rank()}, {rois.sizes(), rois.rank()}, 5, pooled_height, pooled_width,
                                              spatial_scale, sampling_ratio, aligned, false);
     auto* scratch = context.scratch<accumulate_t<T>>(compute::roi_align_scratch(args, rois.data()));
-    compute::roi_align(args, input.data(), rois.data(), output.data(), scratch, compute::on(context));
+    compute::roi_align(args, input.data(), rois.data(), output.data(), scratch, compute::parallel_of(context));
 }
 
 Shape roi_align_shape(Shape input, Shape rois, double, Dim pooled_height, Dim pooled_width, int64_t, bool) {

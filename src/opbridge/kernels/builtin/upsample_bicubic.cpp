@@ -4,7 +4,7 @@
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 
-#include "compute/on.h"
+#include "compute/parallel.h"
 #include "compute/upsample_bicubic.h"
 
 using namespace opbridge;
@@ -17,7 +17,7 @@ void upsample_bicubic(Input<T> input, Input<S> scales, bool align_corners, Outpu
     const double given[2] = {static_cast<double>(scales[0]), static_cast<double>(scales[1])};
     const auto args = compute::upsample_bicubic_arguments({input.sizes(), input.rank()}, given, 2, align_corners);
     output.allocate({input.size(0), input.size(1), args.out[0], args.out[1]});
-    compute::upsample_bicubic(args, input.data(), output.data(), compute::on(context));
+    compute::upsample_bicubic(args, input.data(), output.data(), compute::parallel_of(context));
 }
 
 Shape upsample_bicubic_shape(Shape input, Shape, bool) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <opbridge/types.h>
+
 #include "rows.h"
 #include "simd.h"
 #include "sizes.h"
@@ -143,16 +144,16 @@ struct Correlate {
     template <int Bytes>
     OPBRIDGE_INLINE void run() const {
         int64_t r = 0;
-        for (constexpr int most = rows_at_once<Bytes>; r + most <= rows; r += most) some<Bytes, most>(r);
+        for (constexpr int most = rows_at_once<Bytes>; r + most <= rows; r += most) accumulate<Bytes, most>(r);
         if constexpr (rows_at_once<Bytes> > 4) {
-            for (; r + 4 <= rows; r += 4) some<Bytes, 4>(r);
+            for (; r + 4 <= rows; r += 4) accumulate<Bytes, 4>(r);
         }
-        for (; r + 2 <= rows; r += 2) some<Bytes, 2>(r);
-        for (; r < rows; ++r) some<Bytes, 1>(r);
+        for (; r + 2 <= rows; r += 2) accumulate<Bytes, 2>(r);
+        for (; r < rows; ++r) accumulate<Bytes, 1>(r);
     }
 
     template <int Bytes, int Rows>
-    OPBRIDGE_INLINE void some(int64_t r) const {
+    OPBRIDGE_INLINE void accumulate(int64_t r) const {
         correlate_rows<Bytes, Rows>(count, taps, w, count, x + r * length, length, y + r * count, count);
     }
 };
@@ -168,25 +169,25 @@ struct AddProducts {
     template <int Bytes>
     OPBRIDGE_INLINE void run() const {
         int64_t k = 0;
-        for (constexpr int most = rows_at_once<Bytes>; k + most <= taps; k += most) some<Bytes, most>(k);
+        for (constexpr int most = rows_at_once<Bytes>; k + most <= taps; k += most) accumulate<Bytes, most>(k);
         if constexpr (rows_at_once<Bytes> > 4) {
-            for (; k + 4 <= taps; k += 4) some<Bytes, 4>(k);
+            for (; k + 4 <= taps; k += 4) accumulate<Bytes, 4>(k);
         }
-        for (; k + 2 <= taps; k += 2) some<Bytes, 2>(k);
-        for (; k < taps; ++k) some<Bytes, 1>(k);
+        for (; k + 2 <= taps; k += 2) accumulate<Bytes, 2>(k);
+        for (; k < taps; ++k) accumulate<Bytes, 1>(k);
     }
 
     template <int Bytes, int Taps>
-    OPBRIDGE_INLINE void some(int64_t k) const {
+    OPBRIDGE_INLINE void accumulate(int64_t k) const {
         weight_taps<Bytes, Taps>(count, rows, grad, count, x + k, length, w_grad + k * count, count);
     }
 };
 
 // A tile's place among all: which sequence, which head, which moments, which of the head's channels.
-struct Place {
+struct TilePosition {
     int64_t batch, head, start, count, padded, channel, channels;
 
-    Place(const DynamicConvArguments& args, int64_t item, int64_t chunks) {
+    TilePosition(const DynamicConvArguments& args, int64_t item, int64_t chunks) {
         const int64_t tiles = ceil_divide(args.time, tile);
         const int64_t part = item % chunks;
         const int64_t outer = item / chunks;
@@ -208,7 +209,7 @@ struct Place {
 // The weights of a tile. Backwards, dx[s] = sum over k of w[k, s - k + padding_l] * dy[s - k + padding_l] is the same convolution, of dy
 // with padding taps - 1 - padding_l and the taps in reverse order, each moved by as much as dy is.
 template <class T, class A>
-OPBRIDGE_INLINE void tile_of_weights(const DynamicConvArguments& args, bool backward, const Place& place, const T* weight, A* to) {
+OPBRIDGE_INLINE void tile_of_weights(const DynamicConvArguments& args, bool backward, const TilePosition& place, const T* weight, A* to) {
     for (int64_t k = 0; k < args.taps; ++k) {
         const int64_t tap = backward ? args.taps - 1 - k : k;
         A* row = to + k * place.padded;
@@ -231,7 +232,7 @@ void correlate_tiles(const DynamicConvArguments& args, bool backward, int64_t be
     const int64_t padding = backward ? args.taps - 1 - args.padding_l : args.padding_l;
     const Buffer<A> w_tile(args.taps * padded), x_rows(most_rows * (padded + args.taps)), y_rows(most_rows * padded);
     for (int64_t item = begin; item < end; ++item) {
-        const Place place(args, item, chunks);
+        const TilePosition place(args, item, chunks);
         const int64_t length = place.padded + args.taps;
         tile_of_weights(args, backward, place, weight, w_tile.data());
         for (int64_t c = 0; c < place.channels; c += most_rows) {
@@ -253,7 +254,7 @@ void weight_gradient_tiles(const DynamicConvArguments& args, int64_t begin, int6
     const int64_t most = std::min(chunk, args.head_size());
     const Buffer<A> w_tile(args.taps * padded), x_rows(most * (padded + args.taps)), grad_rows(most * padded);
     for (int64_t item = begin; item < end; ++item) {
-        const Place place(args, item, 1);
+        const TilePosition place(args, item, 1);
         const int64_t length = place.padded + args.taps;
         fill(w_tile.data(), args.taps * place.padded, A(0));
         for (int64_t c = 0; c < place.channels; c += most) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <opbridge/types.h>
+
 #include "gather.h"
 #include "grid_points.h"
 #include "pixels.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <opbridge/types.h>
+
 #include "simd.h"
 #include "sizes.h"
 #include "suppression.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <opbridge/types.h>
+
 #include "rotated_boxes.h"
 #include "simd.h"
 #include "sizes.h"

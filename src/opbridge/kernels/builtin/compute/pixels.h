@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <opbridge/types.h>
+
 #include "rows.h"
 #include "simd.h"
 #include "sizes.h"

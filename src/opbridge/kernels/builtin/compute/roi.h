@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <opbridge/types.h>
+
 #include "pixels.h"
 #include "sizes.h"
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <opbridge/types.h>
+
 #include "pixels.h"
 #include "roi.h"
 #include "rows.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <opbridge/types.h>
+
 #include "pixels.h"
 #include "roi.h"
 #include "rows.h"
@@ -66,14 +67,14 @@ struct Taps {
         const A right_share = left == width - 1 ? A(0) : x - static_cast<A>(left);
         const A low_share = top == height - 1 ? A(0) : y - static_cast<A>(top);
         const int64_t right = std::min(left + 1, width - 1), low = std::min(top + 1, height - 1);
-        put(top * width + left, (1 - low_share) * (1 - right_share));
-        put(top * width + right, (1 - low_share) * right_share);
-        put(low * width + left, low_share * (1 - right_share));
-        put(low * width + right, low_share * right_share);
+        set_tap(top * width + left, (1 - low_share) * (1 - right_share));
+        set_tap(top * width + right, (1 - low_share) * right_share);
+        set_tap(low * width + left, low_share * (1 - right_share));
+        set_tap(low * width + right, low_share * right_share);
     }
 
   private:
-    OPBRIDGE_INLINE void put(int64_t pixel, A share) {
+    OPBRIDGE_INLINE void set_tap(int64_t pixel, A share) {
         index[count] = pixel;
         weight[count++] = share;
     }

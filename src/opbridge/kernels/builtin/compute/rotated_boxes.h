@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include <opbridge/types.h>
+
 #include "rows.h"
 #include "simd.h"
 #include "sizes.h"

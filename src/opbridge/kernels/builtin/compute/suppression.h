@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <opbridge/types.h>
+
 #include "simd.h"
 #include "sizes.h"
 

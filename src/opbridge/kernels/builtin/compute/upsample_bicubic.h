@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <opbridge/types.h>
+
 #include "cubic.h"
 #include "rows.h"
 #include "simd.h"

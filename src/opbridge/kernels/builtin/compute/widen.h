@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include <opbridge/types.h>
+
 #include "rows.h"
 #include "simd.h"
 

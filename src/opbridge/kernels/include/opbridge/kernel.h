@@ -25,7 +25,7 @@
 // | returns  | Output<T>, in order      |                     |     |         | Context&, anywhere    |                       |
 //
 // Tensors are row-major. Element types are float, double, Half, BFloat16, the integers of <cstdint>, and bool. What a kernel or a shape
-// function throws arrives as an error in Python or a status in ONNX Runtime, with its words.
+// function throws arrives as an error in Python or a status in ONNX Runtime, with its message.
 #pragma once
 
 #include "platform.h"
@@ -45,15 +45,15 @@ OPBRIDGE_ADAPTER Operator* register_operator(const char* schema, ShapeFunction s
 OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, uint64_t* stack);
 
 template <class Family, class List>
-struct Made;
+struct InstancesOfTypes;
 
 template <class Family, class... T>
-struct Made<Family, types<T...>> {
-    static constexpr Instance list[] = {Family::template made<T>()...};
+struct InstancesOfTypes<Family, types<T...>> {
+    static constexpr Instance list[] = {Family::template instance_for<T>()...};
 };
 
 template <auto... function>
-struct Listed {
+struct InstanceList {
     static constexpr Instance list[] = {instance<function>()...};
 };
 
@@ -87,13 +87,13 @@ struct Registration {
     namespace {                                                                                                            \
     struct OPBRIDGE_JOIN(OpbridgeFamily, number) {                                                                         \
         template <class T>                                                                                                 \
-        static constexpr opbridge::detail::Instance made() {                                                               \
+        static constexpr opbridge::detail::Instance instance_for() {                                                       \
             return opbridge::detail::instance<&kernel<T>>();                                                               \
         }                                                                                                                  \
     };                                                                                                                     \
     const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){ \
         schema, opbridge::detail::shape_function<&shape>(),                                                                \
-        opbridge::detail::Made<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                                 \
+        opbridge::detail::InstancesOfTypes<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                     \
     }                                                                                                                      \
     static_assert(true, "")
 
@@ -105,6 +105,6 @@ struct Registration {
     namespace {                                                                                                            \
     struct OPBRIDGE_JOIN(OpbridgeFamily, number) {};                                                                       \
     const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){ \
-        schema, opbridge::detail::shape_function<&shape>(), opbridge::detail::Listed<__VA_ARGS__>::list};                  \
+        schema, opbridge::detail::shape_function<&shape>(), opbridge::detail::InstanceList<__VA_ARGS__>::list};            \
     }                                                                                                                      \
     static_assert(true, "")

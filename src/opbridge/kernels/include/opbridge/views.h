@@ -104,17 +104,17 @@ struct Result {
 
     void allocate();
     void allocate(const int64_t* begin, const int64_t* end);  // as the kernel says, where that fits `expected`
-    std::string words() const;
+    std::string name() const;
     Shape shape() const;
 };
 
-[[noreturn]] OPBRIDGE_ADAPTER void outside(int64_t index, int64_t size);
-[[noreturn]] OPBRIDGE_ADAPTER void wrong_number_of_indices(size_t indices, int64_t rank);
+[[noreturn]] OPBRIDGE_ADAPTER void throw_out_of_bounds(int64_t index, int64_t size);
+[[noreturn]] OPBRIDGE_ADAPTER void throw_wrong_number_of_indices(size_t indices, int64_t rank);
 
 // -DOPBRIDGE_CHECK_BOUNDS, which `opbridge build -g` sets: an element outside of a tensor throws.
 inline void check_bounds([[maybe_unused]] int64_t index, [[maybe_unused]] int64_t size) {
 #ifdef OPBRIDGE_CHECK_BOUNDS
-    if (index < 0 || index >= size) outside(index, size);
+    if (index < 0 || index >= size) throw_out_of_bounds(index, size);
 #endif
 }
 
@@ -132,7 +132,7 @@ class View {
     // The size along an axis; -1 is the last one.
     int64_t size(int64_t axis) const {
         const int64_t found = axis < 0 ? axis + rank_ : axis;
-        if (found < 0 || found >= rank_) no_such_axis(axis, rank_);
+        if (found < 0 || found >= rank_) throw_no_such_axis(axis, rank_);
         return sizes_[found];
     }
 
@@ -155,7 +155,7 @@ class View {
         static_assert(Rank == any_rank || count == static_cast<size_t>(Rank),
                       "x(i, j, ...) takes one index for each dimension of the tensor, as Input<T, rank> and Output<T, rank> declare them");
         if constexpr (Rank == any_rank) {
-            if (rank_ != static_cast<int64_t>(count)) wrong_number_of_indices(count, rank_);
+            if (rank_ != static_cast<int64_t>(count)) throw_wrong_number_of_indices(count, rank_);
         }
         const int64_t indices[count + 1] = {static_cast<int64_t>(index)...};
         int64_t place = 0;
@@ -195,7 +195,7 @@ class Inputs {
     }
     int64_t size() const { return static_cast<int64_t>(views_.size()); }
     const Input<T, Rank>& operator[](int64_t index) const {
-        if (index < 0 || index >= size()) detail::outside(index, size());
+        if (index < 0 || index >= size()) detail::throw_out_of_bounds(index, size());
         return views_[static_cast<size_t>(index)];
     }
     const Input<T, Rank>* begin() const { return views_.data(); }

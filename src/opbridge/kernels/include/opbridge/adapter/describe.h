@@ -15,14 +15,14 @@ namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
 // One argument as Python gives it; the fields of a Tensor, of a list's tensors, or of an attribute.
-struct Given {
+struct CallArgument {
     int32_t given;
     int32_t type;
     int64_t count;        // dimensions, items or bytes
     const Dim* dims;      // sizes, an int, or the ints of a list
     const double* numbers;
     const char* text;
-    const Given* items;
+    const CallArgument* items;
 };
 
 // The outputs, one after the other.
@@ -52,7 +52,7 @@ inline std::string description() {
     return text + "]";
 }
 
-inline const Operator& numbered(int32_t index) {
+inline const Operator& operator_at(int32_t index) {
     const Operator* op = Operator::first();
     while (op && index-- > 0) op = op->next;
     if (!op) throw std::out_of_range("there is no operator of that number");
@@ -61,8 +61,8 @@ inline const Operator& numbered(int32_t index) {
 
 class Inference {
   public:
-    void run(int32_t index, const Given* given, const Symbols* symbols) {
-        const Operator& op = numbered(index);
+    void run(int32_t index, const CallArgument* given, const Symbols* symbols) {
+        const Operator& op = operator_at(index);
         std::vector<Attribute> attributes(op.schema.arguments.size());
         Call call;
         call.arguments.resize(op.schema.arguments.size());
@@ -91,7 +91,7 @@ class Inference {
     Inferred result() const { return {static_cast<int64_t>(types_.size()), types_.data(), ranks_.data(), dims_.data()}; }
 
   private:
-    static Tensor tensor(const Given& given) {
+    static Tensor tensor(const CallArgument& given) {
         static const Dim none;
         Tensor tensor;
         tensor.type = static_cast<Type>(given.type);
@@ -100,7 +100,7 @@ class Inference {
         return tensor;
     }
 
-    static Attribute attribute(const Given& given, Kind kind, const Symbols* symbols) {
+    static Attribute attribute(const CallArgument& given, Kind kind, const Symbols* symbols) {
         Attribute value;
         value.given = true;
         switch (kind) {
@@ -123,10 +123,10 @@ class Inference {
     std::vector<Dim> dims_;
 };
 
-// The words of the last error on this thread.
+// The message of the last error on this thread.
 inline std::string& last_error() {
-    thread_local std::string words;
-    return words;
+    thread_local std::string message;
+    return message;
 }
 
 // Runs `body` for a caller in C: 0, or 1 with the message of what it has thrown in `last_error`.
@@ -165,13 +165,13 @@ OPBRIDGE_ENTRY void opbridge_unregister_torch() { opbridge::torch::unregister_op
 
 // The types and shapes of the outputs of an operator, by its number; valid until the next call on this thread. 1: an error, 2: the
 // answer of `symbols` has ended it.
-OPBRIDGE_ENTRY int32_t opbridge_infer(int32_t index, const opbridge::detail::Given* given, const opbridge::detail::Symbols* symbols,
+OPBRIDGE_ENTRY int32_t opbridge_infer(int32_t index, const opbridge::detail::CallArgument* given, const opbridge::detail::Symbols* symbols,
                                       opbridge::detail::Inferred* result) {
     using namespace opbridge::detail;
     thread_local Inference inference;
     inference = Inference();
     opbridge::detail::symbols() = symbols;
-    computed_so_far() = 0;
+    computed_dim_count() = 0;
     bool undecided = false;
     const int32_t failure = reported([&] {
         try {

@@ -14,7 +14,7 @@
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
-OPBRIDGE_ADAPTER void out_of_range(int64_t value) {
+OPBRIDGE_ADAPTER void throw_number_out_of_range(int64_t value) {
     throw std::out_of_range("the number " + std::to_string(value) + " is out of the range of the kernel's parameter");
 }
 
@@ -98,7 +98,7 @@ inline void check_ranks(const Schema& schema, const Instance& kernel, const Call
     });
 }
 
-inline std::string types(const Schema& schema, const Instance& kernel) {
+inline std::string describe_types(const Schema& schema, const Instance& kernel) {
     std::string text;
     each_argument(kernel, [&](size_t index, const Parameter& parameter) {
         if (!is_tensor(parameter.kind)) return;
@@ -108,7 +108,7 @@ inline std::string types(const Schema& schema, const Instance& kernel) {
     return text;
 }
 
-inline std::string types(const Schema& schema, const Call& call) {
+inline std::string describe_types(const Schema& schema, const Call& call) {
     std::string text;
     for (size_t i = 0; i < call.arguments.size(); ++i) {
         const Argument& argument = call.arguments[i];
@@ -155,8 +155,8 @@ OPBRIDGE_ADAPTER const Instance& Operator::choose(const Call& call) const {
         }
     }
     std::string known;
-    for (const Instance& each : instances) known += (known.empty() ? "(" : ", (") + types(schema, each) + ")";
-    throw std::invalid_argument("no kernel takes (" + types(schema, call) + "); there are kernels for " + known);
+    for (const Instance& each : instances) known += (known.empty() ? "(" : ", (") + describe_types(schema, each) + ")";
+    throw std::invalid_argument("no kernel takes (" + describe_types(schema, call) + "); there are kernels for " + known);
 }
 
 OPBRIDGE_ADAPTER Shapes Operator::shapes(Call& call) const {
@@ -192,7 +192,7 @@ OPBRIDGE_ADAPTER void Operator::run(Call& call, Runtime& runtime) const {
     call.context = &context;
     kernel.run(call);
     for (const Result& result : call.results) {
-        if (!result.allocated) throw std::logic_error("the kernel has not called allocate() for " + result.words());
+        if (!result.allocated) throw std::logic_error("the kernel has not called allocate() for " + result.name());
     }
 }
 

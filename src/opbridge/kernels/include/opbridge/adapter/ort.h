@@ -94,9 +94,9 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), 
     GetEndVersion = [](const OrtCustomOp*) { return 0x7fffffff; };
 }
 
-// Tells another library of the process about a custom operator of this one.
-using Take = void (*)(void* self, const char* domain, const OrtCustomOp* op);
-using Offer = void (*)(const OrtApi* api, Take take, void* self);
+// How one library of the process lists its custom operators to another one: the first calls `add(data, domain, op)` for each.
+using AddCustomOp = void (*)(void* data, const char* domain, const OrtCustomOp* op);
+using ListCustomOps = void (*)(const OrtApi* api, AddCustomOp add, void* data);
 
 // This library's custom operators, which live as long as the process.
 inline const std::deque<CustomOp>& custom_ops() {
@@ -118,20 +118,20 @@ inline const std::deque<CustomOp>& custom_ops() {
     return *ops;
 }
 
-inline void offer(const OrtApi* api, Take take, void* self) {
+inline void list_custom_ops(const OrtApi* api, AddCustomOp add, void* data) {
     current_api() = api;
-    for (const CustomOp& op : custom_ops()) take(self, op.op->schema.domain.c_str(), &op);
+    for (const CustomOp& op : custom_ops()) add(data, op.op->schema.domain.c_str(), &op);
 }
 
-// Domains of the operators that some libraries offer. A session takes a domain from one library only, so that this library may be asked
-// to bring those of others along.
+// The domains of the operators of some libraries. A session accepts a domain from one library only, so that this library may be asked to
+// register those of others with its own.
 struct Domains {
     const OrtApi* api;
-    std::vector<Offer> offers;
+    std::vector<ListCustomOps> libraries;
     std::vector<std::pair<std::string, OrtCustomOpDomain*>> domains;
 
-    static void take(void* self, const char* name, const OrtCustomOp* op) {
-        Domains& all = *static_cast<Domains*>(self);
+    static void add(void* data, const char* name, const OrtCustomOp* op) {
+        Domains& all = *static_cast<Domains*>(data);
         OrtCustomOpDomain* found = nullptr;
         for (const auto& domain : all.domains) found = domain.first == name ? domain.second : found;
         if (!found) {
@@ -141,38 +141,38 @@ struct Domains {
         call(all.api, CustomOpDomain_Add, found, op);
     }
 
-    Domains(const OrtApi* api, const std::vector<Offer>& offers) : api(api), offers(offers) {
-        for (Offer offer : offers) offer(api, &take, this);
+    Domains(const OrtApi* api, const std::vector<ListCustomOps>& libraries) : api(api), libraries(libraries) {
+        for (ListCustomOps list : libraries) list(api, &add, this);
     }
 
     // Made once for each set of libraries: sessions keep pointers to them.
-    static const Domains& of(const OrtApi* api, const std::vector<Offer>& offers) {
+    static const Domains& of(const OrtApi* api, const std::vector<ListCustomOps>& libraries) {
         static std::mutex mutex;
         static auto* known = new std::deque<Domains>;
         const std::lock_guard<std::mutex> lock(mutex);
         for (const Domains& each : *known) {
-            if (each.offers == offers) return each;
+            if (each.libraries == libraries) return each;
         }
-        return known->emplace_back(api, offers);
+        return known->emplace_back(api, libraries);
     }
 };
 
-// Libraries to bring along in the next registration on this thread.
-inline std::vector<Offer>& companions() {
-    thread_local std::vector<Offer> offers;
-    return offers;
+// The libraries whose operators the next registration on this thread registers as well.
+inline std::vector<ListCustomOps>& other_libraries() {
+    thread_local std::vector<ListCustomOps> libraries;
+    return libraries;
 }
 
 }  // namespace ort
 }  // namespace opbridge
 
-extern "C" OPBRIDGE_ENTRY void opbridge_offer(const OrtApi* api, opbridge::ort::Take take, void* self) {
-    opbridge::ort::offer(api, take, self);
+extern "C" OPBRIDGE_ENTRY void opbridge_list_custom_ops(const OrtApi* api, opbridge::ort::AddCustomOp add, void* data) {
+    opbridge::ort::list_custom_ops(api, add, data);
 }
 
-// The next RegisterCustomOps on this thread also registers the operators of the libraries whose `opbridge_offer` these are.
-extern "C" OPBRIDGE_ENTRY void opbridge_bring(const opbridge::ort::Offer* offers, size_t count) {
-    opbridge::ort::companions().assign(offers, offers + count);
+// The next RegisterCustomOps on this thread also registers the operators of the libraries whose `opbridge_list_custom_ops` are given.
+extern "C" OPBRIDGE_ENTRY void opbridge_register_with(const opbridge::ort::ListCustomOps* libraries, size_t count) {
+    opbridge::ort::other_libraries().assign(libraries, libraries + count);
 }
 
 extern "C" OPBRIDGE_ENTRY OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
@@ -182,10 +182,11 @@ extern "C" OPBRIDGE_ENTRY OrtStatus* RegisterCustomOps(OrtSessionOptions* option
     return ort::guarded(
         api,
         [&] {
-            std::vector<ort::Offer> offers{&opbridge_offer};
-            offers.insert(offers.end(), ort::companions().begin(), ort::companions().end());
-            ort::companions().clear();
-            for (const auto& domain : ort::Domains::of(api, offers).domains) ort::call(api, ort::AddCustomOpDomain, options, domain.second);
+            std::vector<ort::ListCustomOps> libraries{&opbridge_list_custom_ops};
+            libraries.insert(libraries.end(), ort::other_libraries().begin(), ort::other_libraries().end());
+            ort::other_libraries().clear();
+            for (const auto& domain : ort::Domains::of(api, libraries).domains)
+                ort::call(api, ort::AddCustomOpDomain, options, domain.second);
         },
         [](const char* message) { return std::string(message); });
 }

@@ -108,7 +108,7 @@ constexpr Checked<OrtTensorTypeAndShapeInfo*, const char**, size_t> SetSymbolicD
 constexpr Checked<const OrtOpAttr*, int32_t, void*, size_t, size_t*> ReadOpAttr{272};
 constexpr Checked<const OrtKernelContext*, void (*)(void*, size_t), size_t, size_t, void*> KernelContext_ParallelFor{274};
 constexpr Checked<const OrtValue*, int32_t*, const int64_t**, size_t*> GetTensorElementTypeAndShapeDataReference{414};
-constexpr long shown_since = 24;  // the last one is there since version 1.24
+constexpr long shape_reference_since = 24;  // the last one is there since version 1.24
 constexpr Unchecked<OrtStatus*> ReleaseStatus{93};
 constexpr Unchecked<OrtMemoryInfo*> ReleaseMemoryInfo{94};
 constexpr Unchecked<OrtValue*> ReleaseValue{96};

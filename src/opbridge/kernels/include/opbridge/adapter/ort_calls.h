@@ -18,9 +18,9 @@ namespace ort {
 template <class... P, class... Q>
 void call(const OrtApi* api, Entry<OrtStatus*(P...)> entry, Q... arguments) {
     if (OrtStatus* status = function(api, entry)(arguments...)) {
-        const std::string words = function(api, GetErrorMessage)(status);
+        const std::string message = function(api, GetErrorMessage)(status);
         function(api, ReleaseStatus)(status);
-        throw std::runtime_error(words);
+        throw std::runtime_error(message);
     }
 }
 
@@ -44,7 +44,7 @@ OrtStatus* guarded(const OrtApi* api, Body&& body, MessageFor&& message_for) {
 }
 
 // Whether this ONNX Runtime shows a tensor's sizes where it keeps them: each copy costs some memory that is allocated and freed again.
-inline bool& shows_sizes() {
+inline bool& has_shape_reference() {
     static bool shows = false;
     return shows;
 }
@@ -52,32 +52,32 @@ inline bool& shows_sizes() {
 // ONNX Runtime's interface, for a library that is being registered; null where it is older than any that has what is used of it.
 inline const OrtApi* connect(const OrtApiBase* base) {
     const char* number = std::strchr(base->GetVersionString(), '.');  // "1.31.1"
-    shows_sizes() = number && std::strtol(number + 1, nullptr, 10) >= shown_since;
+    has_shape_reference() = number && std::strtol(number + 1, nullptr, 10) >= shape_reference_since;
     return base->GetApi(version);
 }
 
 // What a tensor is.
-struct Described {
+struct TensorDescription {
     int32_t type = 0;
     size_t rank = 0;
     const int64_t* sizes = nullptr;
 };
 
-// Describes a tensor; `room` holds the sizes where ONNX Runtime gives only a copy.
-inline Described described(const OrtApi* api, const OrtValue* value, std::vector<int64_t>& room) {
-    Described found;
-    if (shows_sizes()) {
+// Describes a tensor; `size_storage` holds the sizes where ONNX Runtime gives only a copy.
+inline TensorDescription describe_tensor(const OrtApi* api, const OrtValue* value, std::vector<int64_t>& size_storage) {
+    TensorDescription found;
+    if (has_shape_reference()) {
         call(api, GetTensorElementTypeAndShapeDataReference, value, &found.type, &found.sizes, &found.rank);
         return found;
     }
     OrtTensorTypeAndShapeInfo* info = nullptr;
     call(api, GetTensorTypeAndShape, value, &info);
     bool ok = succeeds(api, GetTensorElementType, info, &found.type) && succeeds(api, GetDimensionsCount, info, &found.rank);
-    if (ok) room.resize(found.rank);
-    ok = ok && succeeds(api, GetDimensions, info, room.data(), found.rank);
+    if (ok) size_storage.resize(found.rank);
+    ok = ok && succeeds(api, GetDimensions, info, size_storage.data(), found.rank);
     function(api, ReleaseTensorTypeAndShapeInfo)(info);
     if (!ok) throw std::runtime_error("ONNX Runtime does not tell a tensor's shape");
-    found.sizes = room.data();
+    found.sizes = size_storage.data();
     return found;
 }
 

@@ -112,13 +112,13 @@ struct Kernel {
     const OrtApi* api;
     const Operator* op;
     std::vector<Attribute> attributes;
-    Layout layout;
+    InputLayout layout;
 
     Kernel(const OrtApi* api, const Operator* op, const OrtKernelInfo* info) : api(api), op(op) {
         for (const ArgumentSchema& declared : op->schema.arguments) {
-            attributes.push_back(is_tensor(declared.kind) ? Attribute() : completed(read_attribute(api, info, declared), declared));
+            attributes.push_back(is_tensor(declared.kind) ? Attribute() : with_default(read_attribute(api, info, declared), declared));
         }
-        layout = Layout::read(op->schema, [&](const char* name, int64_t* length) { return read(api, info, name, *length); });
+        layout = InputLayout::read(op->schema, [&](const char* name, int64_t* length) { return read(api, info, name, *length); });
     }
 
     void compute(OrtKernelContext* context) const {
@@ -133,7 +133,7 @@ struct Kernel {
             if (input < given) ort::call(api, KernelContext_GetInput, context, input, &value);
             if (!value) return false;
             std::vector<int64_t> copy;
-            const Described found = described(api, value, copy);
+            const TensorDescription found = describe_tensor(api, value, copy);
             if (!copy.empty()) copies.push_back(std::move(copy));
             tensor.type = static_cast<Type>(found.type);
             tensor.rank = static_cast<int64_t>(found.rank);

@@ -14,7 +14,7 @@ namespace ort {
 using namespace detail;
 
 // The attribute that a node without it has.
-inline Attribute completed(Attribute value, const ArgumentSchema& declared) {
+inline Attribute with_default(Attribute value, const ArgumentSchema& declared) {
     if (value.given) return value;
     if (declared.has_default) return declared.default_value;
     if (!declared.optional)
@@ -24,13 +24,13 @@ inline Attribute completed(Attribute value, const ArgumentSchema& declared) {
 
 // How a node's inputs belong to the schema's arguments. The tensors of a list stand one after the other; the attribute with the list's
 // name says how many there are, and the last list takes what is there where it is missing.
-struct Layout {
+struct InputLayout {
     static constexpr int64_t most = 1 << 20;  // so that no sum of lengths overflows
     std::vector<int64_t> lengths;             // by argument; -1: what is left
 
     template <class Count>
-    static Layout read(const Schema& schema, Count&& count) {
-        Layout layout;
+    static InputLayout read(const Schema& schema, Count&& count) {
+        InputLayout layout;
         size_t unknown = 0;
         for (const ArgumentSchema& declared : schema.arguments) {
             int64_t length = 1;

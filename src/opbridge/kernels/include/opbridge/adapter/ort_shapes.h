@@ -25,16 +25,16 @@ class ShapeInference {
         std::vector<Attribute> attributes(schema.arguments.size());
         size_t given = 0;
         ort::call(api_, ShapeInferContext_GetInputCount, context_, &given);
-        const Layout layout =
-            Layout::read(schema, [&](const char* name, int64_t* length) { return read(name, attribute_int, length, sizeof *length); });
+        const InputLayout layout =
+            InputLayout::read(schema, [&](const char* name, int64_t* length) { return read(name, attribute_int, length, sizeof *length); });
         layout.each(schema, given, [&](size_t index, size_t input, size_t length) {
             Argument& argument = call.arguments[index];
             if (schema.arguments[index].kind == Kind::tensors) {
                 argument.given = true;
                 argument.tensors.resize(length);
-                for (size_t i = 0; i < length; ++i) described(input + i, argument.tensors[i]);
+                for (size_t i = 0; i < length; ++i) read_input(input + i, argument.tensors[i]);
             } else if (input < given) {
-                argument.given = described(input, argument.tensor);
+                argument.given = read_input(input, argument.tensor);
             }
         });
         for (size_t i = 0; i < call.arguments.size(); ++i) {
@@ -43,11 +43,11 @@ class ShapeInference {
                 if (declared.kind == Kind::tensor && !call.arguments[i].given) return;
                 continue;
             }
-            attributes[i] = completed(attribute(declared), declared);
+            attributes[i] = with_default(read_attribute(declared), declared);
             call.arguments[i].given = attributes[i].given;
             call.arguments[i].attribute = &attributes[i];
         }
-        if (open_) return;
+        if (has_unknown_rank_) return;
         const Symbols symbols{apply, this};
         detail::symbols() = &symbols;
         try {
@@ -56,7 +56,7 @@ class ShapeInference {
             size_t output = 0;
             for (size_t i = 0; i < kernel.count && output < shapes.size(); ++i) {
                 if (kernel.parameters[i].kind != Kind::output) continue;
-                set(output, kernel.parameters[i].type, shapes[output]);
+                write_output(output, kernel.parameters[i].type, shapes[output]);
                 ++output;
             }
         } catch (const Undecided&) {  // it depends on what is not known yet; the sizes come out when the model runs
@@ -70,11 +70,11 @@ class ShapeInference {
   private:
     static int32_t apply(void* self, int32_t operation, const Dim*, const Dim*, Dim* result) {
         if (operation >= static_cast<int32_t>(Operation::equal)) return 1;
-        result->symbol = static_cast<ShapeInference*>(self)->named("");
+        result->symbol = static_cast<ShapeInference*>(self)->symbol_for("");
         return 0;
     }
 
-    int64_t named(const std::string& name) {
+    int64_t symbol_for(const std::string& name) {
         for (size_t i = 0; i < names_.size() && !name.empty(); ++i) {
             if (names_[i] == name) return static_cast<int64_t>(i) + 1;
         }
@@ -90,7 +90,7 @@ class ShapeInference {
     }
 
     template <class Element>
-    bool read_all(const char* name, int32_t type, std::vector<Element>& values) {
+    bool read_list(const char* name, int32_t type, std::vector<Element>& values) {
         const OrtOpAttr* found = nullptr;
         size_t bytes = 0;
         if (!succeeds(api_, ShapeInferContext_GetAttribute, context_, name, &found) || !found) return false;
@@ -99,7 +99,7 @@ class ShapeInference {
         return bytes == 0 || succeeds(api_, ReadOpAttr, found, type, static_cast<void*>(values.data()), bytes, &bytes);
     }
 
-    Attribute attribute(const ArgumentSchema& declared) {
+    Attribute read_attribute(const ArgumentSchema& declared) {
         const char* name = declared.name.c_str();
         Attribute value;
         switch (declared.kind) {
@@ -113,27 +113,27 @@ class ShapeInference {
             }
             case Kind::text: {
                 std::vector<char> text;
-                value.given = read_all(name, attribute_string, text) && !text.empty();
+                value.given = read_list(name, attribute_string, text) && !text.empty();
                 if (value.given) value.text.assign(text.begin(), text.end() - 1);  // it counts the zero at the end
                 break;
             }
-            case Kind::integers: value.given = read_all(name, attribute_ints, value.integers); break;
+            case Kind::integers: value.given = read_list(name, attribute_ints, value.integers); break;
             default: {
                 std::vector<float> numbers;
-                value.given = read_all(name, attribute_floats, numbers);
+                value.given = read_list(name, attribute_floats, numbers);
                 value.numbers.assign(numbers.begin(), numbers.end());
             }
         }
         return value;
     }
 
-    bool described(size_t input, Tensor& tensor) {
+    bool read_input(size_t input, Tensor& tensor) {
         OrtTensorTypeAndShapeInfo* info = nullptr;
         if (!succeeds(api_, ShapeInferContext_GetInputTypeShape, context_, input, &info) || !info) return false;
         size_t rank = 0;
         int32_t type = 0;
         if (!succeeds(api_, GetDimensionsCount, info, &rank) || !succeeds(api_, GetTensorElementType, info, &type)) return false;
-        if (rank == 0) open_ = true;
+        if (rank == 0) has_unknown_rank_ = true;
         std::vector<int64_t> sizes(rank);
         std::vector<const char*> names(rank);
         if (!succeeds(api_, GetDimensions, info, sizes.data(), rank)) return false;
@@ -141,8 +141,8 @@ class ShapeInference {
         std::vector<Dim>& dims = dims_.emplace_back();
         for (size_t axis = 0; axis < rank; ++axis) {
             Dim dim(sizes[axis]);
-            if (names[axis] && *names[axis]) dim.symbol = named(names[axis]);
-            else if (sizes[axis] < 0) dim.symbol = named("");
+            if (names[axis] && *names[axis]) dim.symbol = symbol_for(names[axis]);
+            else if (sizes[axis] < 0) dim.symbol = symbol_for("");
             dims.push_back(dim);
         }
         tensor.type = static_cast<Type>(type);
@@ -152,7 +152,7 @@ class ShapeInference {
     }
 
     // ONNX Runtime wants every size to have a number or a name: where one has neither, the shape is left open.
-    void set(size_t output, Type type, const Shape& shape) {
+    void write_output(size_t output, Type type, const Shape& shape) {
         std::vector<int64_t> sizes;
         std::vector<const char*> names;
         for (const Dim& dim : shape) {
@@ -176,7 +176,7 @@ class ShapeInference {
     OrtShapeInferContext* context_;
     std::vector<std::string> names_;
     std::deque<std::vector<Dim>> dims_;
-    bool open_ = false;  // a tensor without dimensions and one of which nothing is known look the same here
+    bool has_unknown_rank_ = false;  // a tensor without dimensions and one of which nothing is known look the same here
 };
 
 }  // namespace ort

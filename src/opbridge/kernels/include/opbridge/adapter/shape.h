@@ -13,11 +13,11 @@ namespace detail {
 
 OPBRIDGE_ADAPTER Dim computed() {
     Dim result;
-    result.symbol = --computed_so_far();
+    result.symbol = --computed_dim_count();
     return result;
 }
 
-OPBRIDGE_ADAPTER void no_such_axis(int64_t axis, int64_t rank) {
+OPBRIDGE_ADAPTER void throw_no_such_axis(int64_t axis, int64_t rank) {
     throw std::out_of_range("axis " + std::to_string(axis) + " of a tensor with " + std::to_string(rank) + " dimensions");
 }
 

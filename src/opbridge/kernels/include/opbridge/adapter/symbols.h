@@ -22,7 +22,7 @@ inline const Symbols*& symbols() {
 // Thrown where a symbolic size cannot be computed with; whoever set `symbols` knows why.
 struct Undecided {};
 
-inline int64_t& computed_so_far() {
+inline int64_t& computed_dim_count() {
     thread_local int64_t count = 0;
     return count;
 }

@@ -47,11 +47,11 @@ OPBRIDGE_ADAPTER size_t size_of(Type type) {
 
 namespace detail {
 
-OPBRIDGE_ADAPTER void outside(int64_t index, int64_t size) {
+OPBRIDGE_ADAPTER void throw_out_of_bounds(int64_t index, int64_t size) {
     throw std::out_of_range("element " + std::to_string(index) + " of a tensor with " + std::to_string(size) + " elements");
 }
 
-OPBRIDGE_ADAPTER void wrong_number_of_indices(size_t indices, int64_t rank) {
+OPBRIDGE_ADAPTER void throw_wrong_number_of_indices(size_t indices, int64_t rank) {
     throw std::logic_error(std::to_string(indices) + (indices == 1 ? " index" : " indices") + " into a tensor with " +
                            std::to_string(rank) + (rank == 1 ? " dimension" : " dimensions"));
 }
@@ -63,7 +63,7 @@ OPBRIDGE_ADAPTER void* allocate_scratch(Runtime& runtime, int64_t count, size_t 
     return count == 0 ? nullptr : runtime.allocate_scratch(static_cast<size_t>(count) * size);
 }
 
-OPBRIDGE_ADAPTER std::string Result::words() const { return "output " + std::to_string(index); }
+OPBRIDGE_ADAPTER std::string Result::name() const { return "output " + std::to_string(index); }
 
 OPBRIDGE_ADAPTER Shape Result::shape() const { return Shape(sizes.data(), static_cast<int64_t>(sizes.size())); }
 
@@ -71,14 +71,14 @@ OPBRIDGE_ADAPTER void Result::allocate() {
     int64_t product = 1;
     bool empty = false;
     for (int64_t size : sizes) {
-        if (size < 0) throw std::invalid_argument(words() + " would get a negative size: " + to_string(shape()));
+        if (size < 0) throw std::invalid_argument(name() + " would get a negative size: " + to_string(shape()));
         if (size == 0) empty = true;
         else if (product > (std::numeric_limits<int64_t>::max() >> 4) / size) {
-            throw std::invalid_argument(words() + " would be larger than memory can be: " + to_string(shape()));
+            throw std::invalid_argument(name() + " would be larger than memory can be: " + to_string(shape()));
         } else product *= size;
     }
     if (rank != any_rank && static_cast<size_t>(rank) != sizes.size()) {
-        throw std::logic_error(words() + " is declared with " + std::to_string(rank) + " dimensions, and would get " +
+        throw std::logic_error(name() + " is declared with " + std::to_string(rank) + " dimensions, and would get " +
                                std::to_string(sizes.size()) + ": " + to_string(shape()));
     }
     count = empty ? 0 : product;
@@ -87,7 +87,7 @@ OPBRIDGE_ADAPTER void Result::allocate() {
 }
 
 OPBRIDGE_ADAPTER void Result::allocate(const int64_t* begin, const int64_t* end) {
-    if (allocated) throw std::logic_error(words() + " has its memory already");
+    if (allocated) throw std::logic_error(name() + " has its memory already");
     sizes.assign(begin, end);
     bool fits = expected.rank() == static_cast<int64_t>(sizes.size());
     for (size_t axis = 0; fits && axis < sizes.size(); ++axis) {
@@ -95,7 +95,7 @@ OPBRIDGE_ADAPTER void Result::allocate(const int64_t* begin, const int64_t* end)
         fits = !dim.is_known() || dim.known == sizes[axis];
     }
     if (!fits) {
-        throw std::logic_error(words() + " is allocated as " + to_string(shape()) + ", where the shape function says " +
+        throw std::logic_error(name() + " is allocated as " + to_string(shape()) + ", where the shape function says " +
                                to_string(expected));
     }
     allocate();

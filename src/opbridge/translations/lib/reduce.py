@@ -8,18 +8,21 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, axis_of
+from opbridge.translations.lib.dims import axes_of
+from opbridge.translations.lib.dtypes import FLOATS, convert
 
-__all__ = ["any_nan", "axes_of", "converted", "reduced", "summable"]
-
-
-def axes_of(x: Any, dim: Any) -> list[int]:
-    """The axes that torch's `dim` names; None and an empty list mean all."""
-    dims = [dim] if isinstance(dim, int) else list(dim or range(len(x.shape)))
-    return [axis_of(x, each) for each in dims] if len(x.shape) else []
+__all__ = ["any_nan", "cast_for_sum", "reduce", "reduced_axes"]
 
 
-def reduced(reduction: Callable[..., Any], x: Any, like: Any, dim: Any, keepdim: bool) -> Any:
+def reduced_axes(x: Any, dim: Any) -> list[int]:
+    """The axes that a reduction's argument `dim` names: None and an empty list mean all, and a 0-d tensor has none."""
+    rank = len(x.shape)
+    if not rank:
+        return []
+    return list(range(rank)) if dim is None or dim in ([], ()) else axes_of(dim, rank)
+
+
+def reduce(reduction: Callable[..., Any], x: Any, like: Any, dim: Any, keepdim: bool) -> Any:
     """One of ONNX's Reduce operators over torch's `dim`.
 
     Args:
@@ -29,25 +32,20 @@ def reduced(reduction: Callable[..., Any], x: Any, like: Any, dim: Any, keepdim:
         dim: An int, a list, or None for all.
         keepdim: Whether the reduced dimensions stay, with size 1.
     """
-    axes = axes_of(like, dim)
+    axes = reduced_axes(like, dim)
     if sorted(axes) == list(range(len(like.shape))):
         return reduction(x, keepdims=int(keepdim))
     return reduction(x, axes, keepdims=int(keepdim))
 
 
-def converted(x: Any, dtype: Any) -> Any:
-    """A tensor as the type that `dtype=` asks for."""
-    return x if dtype in (None, -1) else op.Cast(x, to=dtype)
-
-
-def summable(x: Any, dtype: Any) -> Any:
+def cast_for_sum(x: Any, dtype: Any) -> Any:
     """A tensor in the type that its elements are summed in: int64 for all integers unless `dtype=` says otherwise."""
     if dtype in (None, -1) and x.dtype not in FLOATS:
         return op.Cast(x, to=ir.DataType.INT64)
-    return converted(x, dtype)
+    return convert(x, dtype)
 
 
 def any_nan(x: Any, dim: Any, keepdim: bool) -> Any:
     """Whether there is a nan among the elements over `dim`."""
     marks = op.Cast(op.IsNaN(x), to=ir.DataType.UINT8)
-    return op.Cast(reduced(op.ReduceMax, marks, x, dim, keepdim), to=ir.DataType.BOOL)
+    return op.Cast(reduce(op.ReduceMax, marks, x, dim, keepdim), to=ir.DataType.BOOL)

@@ -1,4 +1,4 @@
-// The threads of whoever runs a kernel, as the templates here take them: `on(context)`.
+// The parallel loop of the runtime that runs a kernel, as the templates here take it: `parallel_of(context)`.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace opbridge::compute {
 
 template <class Context>
-auto on(Context& context) {
+auto parallel_of(Context& context) {
     return [&context](int64_t count, int64_t grain, auto&& body) { context.parallel_for(count, grain, body); };
 }
 
