@@ -1,4 +1,4 @@
-"""Arithmetic and elementary functions of complex tensors, which travel as pairs (see `_complex`)."""
+"""Arithmetic and elementary functions of complex tensors, which travel as pairs (see `pairs`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The routes `aten` and `fallthrough` in a trace: symbolic functions that build one node that stands for an operator.
+"""The routes `aten` and `fallthrough` in a trace: symbolic functions that build one node for an operator.
 
-The nodes are those of `aten_node` and `fallthrough_node`, as `operator_nodes` builds them from a capture.
+The nodes are those of `opbridge.nodes.aten_node` and `opbridge.nodes.fallthrough_node`, which
+`opbridge.nodes.operator_nodes` builds from a capture.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from opbridge.nodes.aten_node import Input
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.onnx.torch_tensor import TorchTensor
-from opbridge.symbolics.arguments import Constant, Live, Misfit, choose, read
+from opbridge.symbolics.arguments import Constant, Misfit, RuntimeValue, choose, read
 from opbridge.symbolics.emitting import emit
 
 __all__ = ["as_node"]
@@ -80,13 +81,13 @@ class _Node:
         return values[0] if len(values) == 1 else values
 
     def given(self, argument: Any) -> Any:
-        """An argument in the form that the encoders take."""
+        """An argument in the form of the encoders of nodes."""
         if isinstance(argument, list):
             return [self.given(item) for item in argument]
         if isinstance(argument, Constant):
             data = TorchTensor(argument.tensor)
             return Input("tensor", self.builder.constant(data.numpy(), data.dtype))
-        if isinstance(argument, Live):
+        if isinstance(argument, RuntimeValue):
             if argument.dtype is None:
                 raise TranslationError("The trace does not know the dtype of an input.")
             value = self.builder.value(self.builder.unique("input"), onnx_dtype(argument.dtype), None)
