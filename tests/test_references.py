@@ -8,8 +8,8 @@ What counts as a reference in a Python file:
     3. `x.py`: a file beside the file that names it, or below the package or the repository.
     4. "see `x`": a module as in 2, or a name of the file itself.
     5. Paths that begin with a folder of the repository: src/, tests/, docs/, examples/, bench/.
-In documents: 1, 5, links to files, and in CONTRIBUTING.md all paths below src/opbridge and tests. Files that readers of a
-tutorial write are left out.
+In documents: 1, 5, links to files, and in CONTRIBUTING.md all paths below src/opbridge and tests. Files that readers of
+a tutorial write are left out.
 """
 
 from __future__ import annotations

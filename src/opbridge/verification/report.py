@@ -12,7 +12,7 @@ from opbridge.base.wording import counted, listed, sentence
 
 if TYPE_CHECKING:
     from opbridge.verification.compare import Comparison
-    from opbridge.verification.first_difference import FirstDifference
+    from opbridge.verification.difference import FirstDifference
     from opbridge.verification.runtime_failure import RuntimeFailure
 
 __all__ = ["OutputReport", "Run", "Verification"]
