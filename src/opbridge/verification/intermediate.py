@@ -20,6 +20,7 @@ from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session
 from opbridge.save import writer
 from opbridge.verification import dynamic_sizes, exchange
+from opbridge.verification.size_expressions import evaluate
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -100,7 +101,7 @@ def _bytes(value: Any, sizes: Mapping[str, int]) -> int:
     count = value.itemsize
     for size in value.shape:
         try:
-            count *= size if isinstance(size, int) else dynamic_sizes.evaluate(str(size), sizes)
+            count *= size if isinstance(size, int) else evaluate(str(size), sizes)
         except ValueError:
             count *= _UNKNOWN_SIZE
     return count
