@@ -23,13 +23,14 @@ struct Image {
 };
 
 template <class T>
-void deform_conv2d(Input<T, 4> x, Input<T, 4> weight, Input<T, 4> offset, Input<T> mask, Input<T> bias, Ints stride, Ints padding, Ints dilation,
-                   int64_t groups, int64_t offset_groups, bool use_mask, Output<T> y, Context& context) {
+void deform_conv2d(Input<T, 4> x, Input<T, 4> weight, Input<T, 4> offset, Input<T> mask, Input<T> bias, Ints stride, Ints padding,
+                   Ints dilation, int64_t groups, int64_t offset_groups, bool use_mask, Output<T> y, Context& context) {
     const int64_t channels = weight.size(1), rows = weight.size(2), columns = weight.size(3), taps = rows * columns;
     const int64_t height = offset.size(2), width = offset.size(3), points = height * width, outputs = weight.size(0);
     require(groups > 0 && channels * groups == x.size(1) && outputs % groups == 0, "weight does not fit x and groups");
-    require(offset_groups > 0 && x.size(1) % offset_groups == 0 && offset.size(0) == x.size(0) && offset.size(1) == 2 * offset_groups * taps,
-            "offset does not fit x, weight and offset_groups");
+    require(
+        offset_groups > 0 && x.size(1) % offset_groups == 0 && offset.size(0) == x.size(0) && offset.size(1) == 2 * offset_groups * taps,
+        "offset does not fit x, weight and offset_groups");
     require(!use_mask || mask.size() * 2 == offset.size(), "mask does not fit offset");
     require(bias.size() == outputs, "bias does not fit weight");
     context.parallel_for(x.size(0) * outputs, 1, [&](int64_t begin, int64_t end) {
@@ -56,7 +57,8 @@ void deform_conv2d(Input<T, 4> x, Input<T, 4> weight, Input<T, 4> offset, Input<
     });
 }
 
-Shape deform_conv2d_shape(Shape x, Shape weight, Shape offset, Shape, Shape, Ints stride, Ints padding, Ints dilation, int64_t, int64_t, bool) {
+Shape deform_conv2d_shape(Shape x, Shape weight, Shape offset, Shape, Shape, Ints stride, Ints padding, Ints dilation, int64_t, int64_t,
+                          bool) {
     require(x.rank() == 4 && weight.rank() == 4 && offset.rank() == 4, "x, weight and offset have to be of four dimensions");
     require(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2, "stride, padding and dilation have to be two numbers each");
     return {x[0], weight[0], offset[2], offset[3]};

@@ -29,7 +29,7 @@ from opbridge.plan.data import Plan
 from opbridge.program import Program
 from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
-from opbridge.trace.strategies import Request, take
+from opbridge.trace.strategies import ExportRequest, capture_model
 from opbridge.translations.catalogue import default_registry
 from opbridge.translations.registry import Registry
 
@@ -93,7 +93,7 @@ def check(
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
     permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version)
-    request = Request(
+    request = ExportRequest(
         model,
         args,
         kwargs,
@@ -105,8 +105,8 @@ def check(
         pinned,
         custom_opsets=dict(custom_opsets or {}),
     )
-    taken = take(capture, request)
-    return taken.build(taken.plan())[1]
+    captured = capture_model(capture, request)
+    return captured.build(captured.plan())[1]
 
 
 def export(
@@ -180,7 +180,7 @@ def export(
     path = None if f is None or hasattr(f, "write") else Path(f)
     if path is not None:
         _refuse_unwritable(path)
-    request = Request(
+    request = ExportRequest(
         model,
         args,
         kwargs,
@@ -198,20 +198,20 @@ def export(
     timings: dict[str, float] = {}
 
     with _timed("capture", reporter, timings) as stage:
-        taken = take(capture, request)
-        stage.detail(taken.describe())
+        captured = capture_model(capture, request)
+        stage.detail(captured.describe())
     with _timed("plan", reporter, timings) as stage:
-        plan = taken.plan()
+        plan = captured.plan()
         stage.detail(plan.summary())
     with _timed("translate", reporter, timings) as stage:
-        built, plan = taken.build(plan)
+        built, plan = captured.build(plan)
         if plan.faults:
             raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
         stage.detail(f"{len(built.graph)} ONNX nodes, {len(built.graph.initializers)} constants")
-    program = Program(built, plan, taken.capture, timings=timings, kernels=list(plan.kernels))
-    program.model.metadata_props.update(_metadata(taken.target, plan))
+    program = Program(built, plan, captured.capture, timings=timings, kernels=list(plan.kernels))
+    program.model.metadata_props.update(_metadata(captured.target, plan))
     if path is not None:
         with _timed("save", reporter, timings) as stage:
             program.save(path, external_data=external_data)
@@ -251,8 +251,10 @@ def raw(
 
     target = find_target(None, opset_version)
     registry = _registry(custom_translation_table)
-    taken = take("export", Request(model, args, kwargs, dynamic_shapes, registry, target, opset_version, (), {}))
-    return listing(taken.capture)
+    captured = capture_model(
+        "export", ExportRequest(model, args, kwargs, dynamic_shapes, registry, target, opset_version, (), {})
+    )
+    return listing(captured.capture)
 
 
 def _shapes(

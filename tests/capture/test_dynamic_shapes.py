@@ -86,7 +86,7 @@ def test_the_form_of_dynamic_shapes_that_came_later():
     from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec
 
     given = ParamsSpec({"x": TensorSpec([ShapeVar("n"), 4])})
-    if torch_sizes.takes_shapes_specs():
+    if torch_sizes.supports_shapes_specs():
         assert shapes(capture(lambda x: x * 2, X, dynamic_shapes=given)) == [("x_dim_0", "4")]
     else:
         with pytest.raises(UsageError, match="takes no ParamsSpec"):

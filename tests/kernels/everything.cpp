@@ -79,9 +79,10 @@ void attributes(Input<float>, int64_t i, double f, bool b, const std::string& s,
 Shape attributes_shape(Shape, Dim, double, bool, const std::string& s, const std::vector<Dim>& is, const Floats& fs) {
     return {4 + s.size() + is.size() + fs.size()};
 }
-OPBRIDGE_KERNELS("kerneltest::attributes(Tensor x, int i=-3, float f=1e-3, bool b=True, str s=\"a'b c\", int[2] ks=7, float[] fs=[0.5, 2]) "
-                 "-> Tensor",
-                 attributes_shape, attributes);
+OPBRIDGE_KERNELS(
+    "kerneltest::attributes(Tensor x, int i=-3, float f=1e-3, bool b=True, str s=\"a'b c\", int[2] ks=7, float[] fs=[0.5, 2]) "
+    "-> Tensor",
+    attributes_shape, attributes);
 
 // Sizes that only the kernel can tell.
 template <class T>

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include <opbridge/host/ort_calls.h>
+#include <opbridge/adapter/ort_calls.h>
 
 using namespace opbridge::ort;
 
@@ -15,7 +15,8 @@ struct OrtSession;
 struct OrtRunOptions;
 constexpr Checked<int32_t, const char*, OrtEnv**> CreateEnv{3};
 constexpr Checked<const OrtEnv*, const char*, const OrtSessionOptions*, OrtSession**> CreateSession{7};
-constexpr Checked<OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t, const char* const*, size_t, OrtValue**>
+constexpr Checked<OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t, const char* const*, size_t,
+                  OrtValue**>
     Run{9};
 constexpr Checked<OrtSessionOptions**> CreateSessionOptions{10};
 constexpr Checked<OrtSessionOptions*, const char*, void**> RegisterCustomOpsLibrary{29};

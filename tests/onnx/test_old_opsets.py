@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from helpers.matching import assert_matches, assert_same_results
 from helpers.running import run
+from helpers.shape_inference import assert_shapes_agree
 from torch import nn
 
 import opbridge
@@ -210,7 +211,9 @@ def test_matches_or_names_the_opset(name, opset):
     program = assert_matches(row.function, *row.inputs, opset_version=opset, **row.keywords)
     assert program.model.opset_imports[""] == opset
     # By ONNX's own rules too, which know the form of every operator at every opset.
-    onnx.checker.check_model(ir.to_proto(program.model), full_check=True)
+    proto = ir.to_proto(program.model)
+    onnx.checker.check_model(proto, full_check=True)
+    assert_shapes_agree(proto)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from onnxscript import opset18 as op
 from torch.onnx._internal.torchscript_exporter import registration
 
 import opbridge
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_registry
 from opbridge.errors import UsageError
 from opbridge.symbolics.bridging import as_symbolic
 from opbridge.translations.registry import Translation
@@ -25,7 +25,7 @@ from opbridge.translations.registry import Translation
 
 def registry_state() -> dict:
     """Everything that torch's registry holds."""
-    torchscript.load_builtin_symbolics()
+    torchscript_registry.load_builtin_symbolics()
     return {
         name: (dict(group._functions._base), dict(group._functions._overrides), dict(group._functions._merged))
         for name, group in registration.registry._registry.items()
@@ -172,17 +172,17 @@ def test_what_needs_a_size_is_left_to_torchs_own_function():
     ]
     function = as_symbolic(
         entries,
-        fallback=lambda opset: torchscript.builtin_symbolic("aten::unbind", opset),
-        told=lambda outcome: told.append((outcome.operator, outcome.translation, outcome.reason)),
+        fallback=lambda opset: torchscript_registry.builtin_symbolic("aten::unbind", opset),
+        on_outcome=lambda outcome: told.append((outcome.operator, outcome.translation, outcome.reason)),
     )
-    handed = torchscript.hand_over({"aten::unbind": function}, [20])
+    handed = torchscript_registry.register_functions({"aten::unbind": function}, [20])
     try:
         stock_export(
             module(lambda x: x.unbind(0)[0]), (X,), opset_version=20, input_names=["x"], dynamic_axes={"x": [1]}
         )
         stock_export(module(lambda x: (x * 2).unbind(0)[0]), (X,), opset_version=20)
     finally:
-        torchscript.take_back(handed)
+        torchscript_registry.unregister_functions(handed)
     (known, used, _), (unknown, unused, reason) = told
     assert known == unknown == "aten::unbind.int"
     assert used is not None and unused is None
@@ -197,7 +197,7 @@ def test_without_a_function_of_torchs_the_error_says_both():
     def refuses(x):
         raise opbridge.TranslationError("it takes no such tensor")
 
-    handed = torchscript.hand_over(
+    handed = torchscript_registry.register_functions(
         {"bridging::strange": as_symbolic([Translation("bridging::strange", refuses, 18, "user")])}, [20]
     )
     try:
@@ -206,7 +206,7 @@ def test_without_a_function_of_torchs_the_error_says_both():
         ):
             stock_export(module(lambda x: torch.ops.bridging.strange(x)), (X,), opset_version=20)
     finally:
-        torchscript.take_back(handed)
+        torchscript_registry.unregister_functions(handed)
 
 
 def branching(x):
@@ -227,7 +227,7 @@ def test_graphs_inside_nodes_become_blocks():
         return x * 41 if x.numel() > 13 else -x
 
     function = as_symbolic([Translation("bridging::branching", branching, 18, "user")])
-    handed = torchscript.hand_over({"bridging::branching": function}, [20])
+    handed = torchscript_registry.register_functions({"bridging::branching": function}, [20])
     try:
         exported = stock_export(
             module(lambda x: torch.ops.bridging.branching(x) + 1),
@@ -237,7 +237,7 @@ def test_graphs_inside_nodes_become_blocks():
             dynamic_axes={"x": {0: "rows", 1: "columns"}},
         )
     finally:
-        torchscript.take_back(handed)
+        torchscript_registry.unregister_functions(handed)
     assert "If" in [node.op_type for node in exported.graph.node]
     session = onnxruntime.InferenceSession(exported.SerializeToString())
     for given in (X, Y):

@@ -16,7 +16,7 @@ from torch.onnx._internal.torchscript_exporter import registration, utils
 from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
 
 import opbridge
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_registry
 
 
 class Deciding(torch.nn.Module):
@@ -38,7 +38,7 @@ X = torch.rand(3, 4, generator=torch.Generator().manual_seed(0))
 
 def state() -> tuple:
     """Everything global that a trace touches."""
-    torchscript.load_builtin_symbolics()
+    torchscript_registry.load_builtin_symbolics()
     groups = {
         name: (dict(group._functions._base), dict(group._functions._overrides), dict(group._functions._merged))
         for name, group in registration.registry._registry.items()

@@ -1,6 +1,17 @@
-"""What every other folder stands on: dtypes, routes, source lines, wording, and torch's private interfaces.
+"""What every other folder builds on.
 
-In: nothing of opbridge's.
-Out: values and functions without a graph.
+In: plain values; models and operators of torch.
+Out: dtypes, routes, source lines, wording, loaded models.
 May import: errors.
+
+| module | |
+| --- | --- |
+| dtypes | torch's dtypes and ONNX's data types |
+| routes | the routes of operators |
+| sources | lines of the user's code, from stack traces |
+| specs | models named as `FILE.py:FACTORY` |
+| wording | small pieces of text for reports and errors |
+| locks | the lock for global state of the process |
+| version | the version of opbridge |
+| torch_private | the private interfaces of torch |
 """

@@ -1,4 +1,4 @@
-"""The lock for what is one for the whole process."""
+"""The lock for global state of the process."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import threading
 __all__ = ["process_state"]
 
 process_state = threading.RLock()
-"""Held while onnxscript's evaluator, torch's registry of symbolic functions or its exporter's globals are others than
-they were: exports in several threads take turns in these stretches."""
+"""Held while onnxscript's evaluator, torch's registry of symbolic functions or the globals of its exporter are changed,
+so that exports in several threads do so one after the other."""

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_overrides, torchscript
+from opbridge.base.torch_private import torch_overrides, torchscript_export
 from opbridge.errors import CaptureError
 from opbridge.graph.function_calls import FunctionCall, OutputRecord, Placeholder, run_as_operator
 from opbridge.symbolics.autograd_functions import opaque_classes
@@ -65,7 +65,7 @@ class Functions:
         self._depth = 0
         self._position = 0
         self._thread = threading.get_ident()
-        self.inference = self._inference(fixed=False)
+        self.inference = self._inference(use_example_sizes=False)
 
     def likely(self, model: Any) -> bool:
         """Whether a model looks like one that calls such a class: one is defined in the file of a part of it."""
@@ -76,7 +76,7 @@ class Functions:
     def fix_sizes(self) -> None:
         """From here on, sizes that depend on values are taken to be the example's."""
         self._known.clear()
-        self.inference = self._inference(fixed=True)
+        self.inference = self._inference(use_example_sizes=True)
 
     def begin(self, *_: Any) -> None:
         """The model starts to run; also as a hook."""
@@ -112,7 +112,7 @@ class Functions:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """While it lasts, calls run as if nothing were replaced."""
+        """Within this context, calls run as if nothing were replaced."""
         self._depth += 1
         try:
             yield
@@ -121,7 +121,7 @@ class Functions:
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
-        """While it lasts, calls are recorded, or become operators; those of other threads run as ever."""
+        """Within this context, calls are recorded, or become operators; those of other threads run as ever."""
         with _one_at_a_time, self._replaced():
             yield
 
@@ -147,8 +147,8 @@ class Functions:
         """Classes that were defined while the model ran, and were traced through."""
         return [cls for cls in opaque_classes(self._handler is not None) if cls not in self._forwards]
 
-    def _inference(self, *, fixed: bool) -> Inference:
-        return Inference(self._run_forward, self._opset, fixed=fixed, names=self._names)
+    def _inference(self, *, use_example_sizes: bool) -> Inference:
+        return Inference(self._run_forward, self._opset, use_example_sizes=use_example_sizes, names=self._names)
 
     def _stand_in(self, cls: type) -> Callable[..., Any]:
         def forward(*args: Any) -> Any:
@@ -171,7 +171,7 @@ class Functions:
         handled = not callable(getattr(cls, "symbolic", None))
         traced = self._traced(cls, given) if handled else None
         before = [(leaf, leaf._version) for leaf in pytree.tree_leaves(list(given)) if isinstance(leaf, torch.Tensor)]
-        with torch_overrides.watching_reads(self._note_read):
+        with torch_overrides.observing_value_reads(self._note_read):
             returned = self._call_forward(cls, ctx, given)
         writes = any(leaf._version != version for leaf, version in before)
         values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -197,7 +197,7 @@ class Functions:
 
         example = tuple(leaves[index].detach().clone() for index in at)
         with self.aside():
-            graph = torchscript.graph_of_call(call, example)
+            graph = torchscript_export.traced_call_graph(call, example)
         return graph.findNode("prim::PythonOp"), graph
 
     def _capture(self, cls: type, given: Sequence[Any]) -> Any:
@@ -256,8 +256,8 @@ class Functions:
                 f"{cls.__qualname__} writes to its arguments; the ONNX model has what it returns, and leaves its "
                 "arguments as they are"
             )
-        if self.inference.fixed:
-            names = ", ".join(self.inference.fixed)
+        if self.inference.specialized:
+            names = ", ".join(self.inference.specialized)
             yield f"the sizes of what {names} returns depend on values, and are fixed to the example's"
 
 

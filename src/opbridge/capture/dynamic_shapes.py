@@ -80,7 +80,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     if dynamic_shapes is None:
         return Shapes()
     if torch_sizes.is_shapes_spec(dynamic_shapes):
-        if not torch_sizes.takes_shapes_specs():
+        if not torch_sizes.supports_shapes_specs():
             raise UsageError(f"The torch.export of torch {torch.__version__} takes no {type(dynamic_shapes).__name__}.")
         return Shapes(dynamic_shapes)
     arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments

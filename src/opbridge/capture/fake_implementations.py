@@ -24,8 +24,8 @@ __all__ = ["checks", "shapes_of_their_own", "without_checks"]
 
 
 def shapes_of_their_own() -> contextlib.AbstractContextManager[None]:
-    """While it lasts, the operators in this file have the shapes that they have here."""
-    return torch_overrides.shape_functions(_COMPOSED, _WHOLE)
+    """Within this context, the operators in this file have the shapes that they have here."""
+    return torch_overrides.replacing_shape_functions(_COMPOSED, _WHOLE)
 
 
 def checks(error: BaseException) -> bool:
@@ -35,8 +35,8 @@ def checks(error: BaseException) -> bool:
 
 
 def without_checks(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
-    """While it lasts, functions of torch that check values are the same without the check."""
-    return torch_overrides.replacing_functions(_CHECKING) if enabled else contextlib.nullcontext()
+    """Within this context, functions of torch that check values are the same without the check."""
+    return torch_overrides.replacing_torch_functions(_CHECKING) if enabled else contextlib.nullcontext()
 
 
 def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> torch.Tensor:
@@ -45,7 +45,7 @@ def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights
         dtype = dtype if weights is None else torch.promote_types(dtype, weights.dtype)
     if not (dtype.is_floating_point or dtype.is_complex):
         dtype = torch.get_default_dtype()
-    with torch_sizes.deciding_sizes(x.shape):
+    with torch_sizes.guarding_small_sizes(x.shape):
         is_matrix = x.dim() == 2 and bool(x.shape[0] != 1)
     return x.new_empty((x.shape[0], x.shape[0]) if is_matrix else (), dtype=dtype)
 

@@ -333,7 +333,7 @@ def _random_state() -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def evaluating(module: torch.nn.Module) -> Iterator[None]:
-    """While it lasts, a model is in evaluation mode, and afterwards all its parts are as they were."""
+    """Within this context, a model is in evaluation mode, and afterwards all its parts are as they were."""
     training = [each for each in module.modules() if each.training]
     module.eval()
     try:

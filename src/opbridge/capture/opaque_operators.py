@@ -81,10 +81,10 @@ class Operators:
 
     def __init__(self, aside: Callable[[], bool] = lambda: False) -> None:
         self._aside = aside
-        named = torch_library.operators_named(torch_library.foreign_operators())
-        self._candidates = tuple(op for op in named if torch_library.lacks_shapes(op))
+        named = torch_library.existing_operators(torch_library.third_party_operators())
+        self._candidates = tuple(op for op in named if torch_library.lacks_fake_implementation(op))
         # Of these the kernel is run on tensors without data at first, as torch does.
-        self._left = {op for op in self._candidates if torch_library.is_shared(op)}
+        self._left = {op for op in self._candidates if torch_library.is_composite_explicit(op)}
         self.calls: list[_Call] | None = None
         self.unrecorded = False
         self.failure: CaptureError | None = None
@@ -113,7 +113,7 @@ class Operators:
             yield
             return
         run, self.failure = _Recording(self._aside), None
-        with torch_library.calls_seen(self._candidates, run.call, run.other):
+        with torch_library.intercepting_calls(self._candidates, run.call, run.other):
             yield
         self.calls, self.unrecorded = run.calls, False
         parts = {call.operator for call in run.calls if call.composed}
@@ -138,7 +138,7 @@ class Operators:
             return
         kept = set(whole)
         calls = [each for each in self.calls or () if each.operator in kept and kept.isdisjoint(each.within)]
-        with torch_library.with_shapes({op: self._stand_in(op, calls) for op in whole}):
+        with torch_library.with_fake_implementations({op: self._stand_in(op, calls) for op in whole}):
             yield
 
     def notes(self) -> Iterator[str]:
@@ -175,7 +175,7 @@ class Operators:
 
     def _returned(self, op: torch._ops.OpOverload, calls: Sequence[_Call], leaves: Sequence[Any]) -> Any:
         name = op.name()
-        if torch_library.writes(op):
+        if torch_library.is_mutable(op):
             raise CaptureError(
                 f"The operator {name} has no fake (meta) implementation, and writes to its arguments, which an ONNX "
                 "model cannot: give the library an operator that returns what this one writes, and call that one."
@@ -233,11 +233,11 @@ class _Sizes:
     def __init__(self, leaves: Sequence[Any]) -> None:
         every = [size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,))]
         self.dynamic = any(isinstance(size, torch.SymInt) for size in every)
-        settled = [torch_sizes.settled_size(size) for size in every]
+        settled = [torch_sizes.known_size(size) for size in every]
         self._fixed = {size for size in settled if type(size) is int}
         self._symbols: dict[int, dict[str, torch.SymInt]] = {}
         for size in settled:
-            hint = torch_library.example_size(size) if isinstance(size, torch.SymInt) else None
+            hint = torch_library.size_hint(size) if isinstance(size, torch.SymInt) else None
             if hint is not None:
                 self._symbols.setdefault(hint, {})[str(size)] = size
 
@@ -271,9 +271,9 @@ class _Recording:
         call = _Call(op, tuple(map(_described, tensors)), tuple(self._running))
         self.calls.append(call)
         self._running.append(op)
-        composed = torch_library.is_composed(op)
+        composed = torch_library.is_composite_implicit(op)
         if composed:
-            with torch_library.unwatched():
+            with torch_library.without_interception():
                 copies = [tensor.clone() for tensor in tensors]
             self._open.append(_Open(op, tensors, copies, torch.get_rng_state()))
         try:
@@ -301,7 +301,7 @@ def _repeats(opened: _Open, returned: Any) -> bool:
 
     outputs = pytree.tree_leaves(returned)
     try:
-        with torch_library.unwatched(), torch.random.fork_rng(devices=[]):
+        with torch_library.without_interception(), torch.random.fork_rng(devices=[]):
             torch.set_rng_state(opened.random)
             for func, given, result in opened.steps:
                 args, kwargs = again(given)
@@ -346,7 +346,7 @@ def _fits(call: _Call, leaves: Sequence[Any]) -> bool:
 
 @contextlib.contextmanager
 def shapes_as_in(module: GraphModule, names: frozenset[str]) -> Iterator[None]:
-    """While it lasts, operators that the capture kept whole give what they have in its graph, as it is run anew.
+    """Within this context, operators that the capture kept whole give what they have in its graph, as it is run anew.
 
     Args:
         module: The graph.
@@ -359,14 +359,20 @@ def shapes_as_in(module: GraphModule, names: frozenset[str]) -> Iterator[None]:
     for body in module.modules():
         for node in body.graph.nodes if isinstance(body, GraphModule) else ():
             op = node.target
-            if node.op != "call_function" or not torch_library.is_foreign(op) or not torch_library.lacks_shapes(op):
+            if (
+                node.op != "call_function"
+                or not torch_library.is_third_party(op)
+                or not torch_library.lacks_fake_implementation(op)
+            ):
                 continue
-            if op.name() in names or not (torch_library.is_composed(op) or torch_library.is_shared(op)):
+            if op.name() in names or not (
+                torch_library.is_composite_implicit(op) or torch_library.is_composite_explicit(op)
+            ):
                 calls.setdefault(op, []).append(node.meta.get("val"))
     if not calls:
         yield
         return
-    with torch_library.with_shapes({op: _repeating(values) for op, values in calls.items()}):
+    with torch_library.with_fake_implementations({op: _repeating(values) for op, values in calls.items()}):
         yield
 
 

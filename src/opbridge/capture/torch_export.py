@@ -325,11 +325,11 @@ class _Attempts:
         # The name of this function marks where the model's frames begin: see `model_line`.
         with (
             torch.set_grad_enabled(self.grad),
-            torch_sizes.general_sizes(self.general),
+            torch_sizes.small_sizes_dynamic(self.general),
             fake_implementations.shapes_of_their_own(),
             self.operators.whole() if self.strategy != "strict" else contextlib.nullcontext(),
             fake_implementations.without_checks(self.unchecked),
-            torch_sizes.ascribe_guards(model_line) if self.dynamic else contextlib.nullcontext(),
+            torch_sizes.recording_guard_stacks(model_line) if self.dynamic else contextlib.nullcontext(),
             torch_tracing.keep_model_frames(__file__, model_inputs.__file__),
             torch_tracing.in_onnx_export(),
             torch_tracing.mute_export(),

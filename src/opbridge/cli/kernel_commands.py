@@ -38,7 +38,7 @@ def build(
     settings = compiler.Settings(debug, items(sanitize or []), tuple(flag or ()))
     system = compiler.find_compiler()
     target = output or files[0].with_suffix(system.suffix)
-    path = builder.build_parts(files, builder.HOST, output=target, settings=settings)
+    path = builder.build_parts(files, builder.ADAPTER, output=target, settings=settings)
     preload = system.preload(settings)
     operators = [] if settings.sanitize else [each.schema for each in library.open_library(path).operators]
     document = {"ok": True, "library": str(path), "bytes": path.stat().st_size, "operators": operators}

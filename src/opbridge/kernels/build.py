@@ -14,11 +14,11 @@ from opbridge.errors import BuildError, SaveError, UsageError
 from opbridge.kernels.cache import Cache, fingerprint
 from opbridge.kernels.compiler import INCLUDE, Compiler, Settings, find_compiler
 
-__all__ = ["HOST", "build", "build_parts"]
+__all__ = ["ADAPTER", "build", "build_parts"]
 
-HOST = tuple(Path(__file__).parent / name for name in ("host.cpp", "host_ort.cpp"))
+ADAPTER = tuple(Path(__file__).parent / "adapter" / name for name in ("adapter.cpp", "adapter_ort.cpp"))
 
-_SEPARATE = "-DOPBRIDGE_SEPARATE_HOST"
+_SEPARATE = "-DOPBRIDGE_SEPARATE_ADAPTER"
 
 
 def build(
@@ -46,7 +46,7 @@ def build(
         BuildError: there is no compiler, or it does not compile a file; the message is the compiler's.
         UsageError: a file that is not there, or no file.
     """
-    return build_parts(paths, HOST, output=output, settings=Settings(debug, tuple(sanitize), tuple(flags)))
+    return build_parts(paths, ADAPTER, output=output, settings=Settings(debug, tuple(sanitize), tuple(flags)))
 
 
 def build_parts(
@@ -83,10 +83,10 @@ def _checked(path: str | os.PathLike[str]) -> Path:
 def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str, parts: Sequence[Path]) -> Path:
     cache = Cache()
     given = compiler.flags(settings)
-    # The headers as a whole: every library holds what host.cpp reads of them.
+    # The headers as a whole: every library holds what adapter.cpp reads of them.
     own = sorted(INCLUDE.rglob("*.h"))
     names = [str(source.resolve()) for source in sources]
-    flags = _host_flags(compiler, settings) if parts else []
+    flags = _part_flags(compiler, settings) if parts else []
     first = fingerprint([compiler.version, *given, *flags, *names], [*sources, *parts, *own])
     found = cache.find(first, name)
     if found is not None:
@@ -96,22 +96,22 @@ def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name
         if found is not None:
             return found
         with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
-            host = [pool.submit(_host, cache, compiler, settings, source) for source in parts]
+            compiled_parts = [pool.submit(_part, cache, compiler, settings, source) for source in parts]
             compiled = pool.map(
                 lambda each: _compiled(compiler, [*given, _SEPARATE], each[1], folder / f"{each[0]}.o"),
                 enumerate(sources),
             )
             results = list(compiled)
-            objects = [*(made for made, _ in results), *(part.result() for part in host)]
+            objects = [*(made for made, _ in results), *(part.result() for part in compiled_parts)]
         library = folder / name
         _run(compiler.link(objects, library, settings), f"{' '.join(map(str, sources))} cannot be linked")
         read = dict.fromkeys(file for _, files in results for file in files)
         return cache.keep(first, list(read), library, name)
 
 
-def _host(cache: Cache, compiler: Compiler, settings: Settings, source: Path) -> Path:
+def _part(cache: Cache, compiler: Compiler, settings: Settings, source: Path) -> Path:
     """A part that every library has, compiled."""
-    given = _host_flags(compiler, settings)
+    given = _part_flags(compiler, settings)
     name = f"{source.stem}.o"
     first = fingerprint([compiler.version, *given], [source])
     found = cache.find(first, name)
@@ -125,7 +125,7 @@ def _host(cache: Cache, compiler: Compiler, settings: Settings, source: Path) ->
         return cache.keep(first, read, compiled, name)
 
 
-def _host_flags(compiler: Compiler, settings: Settings) -> list[str]:
+def _part_flags(compiler: Compiler, settings: Settings) -> list[str]:
     given = compiler.flags(settings)
     if settings.debug or settings.sanitize or compiler.is_msvc:
         return given

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from opbridge.errors import KernelError, UsageError
 from opbridge.kernels.shipped import at_hand, shipped
@@ -84,16 +83,22 @@ class Library:
         """The names of its operators."""
         return frozenset(each.name for each in self.operators)
 
-    def offer(self) -> Any:
-        """The address of what tells another library about its operators."""
-        return ctypes.cast(self.native.opbridge_offer, ctypes.c_void_p).value
+    def register_with(self, others: Sequence[Library]) -> None:
+        """Registers the operators of other libraries with its own, the next time that it is registered.
 
-    def bring(self, others: Sequence[Library]) -> None:
-        """Registers the operators of other libraries with its own, the next time that it is registered."""
-        addresses = (ctypes.c_void_p * len(others))(*(other.offer() for other in others))
-        bring = self.native.opbridge_bring
-        bring.argtypes, bring.restype = [ctypes.c_void_p, ctypes.c_size_t], None
-        bring(addresses, len(others))
+        Raises:
+            KernelError: another library was built with an older header.
+        """
+        addresses = (ctypes.c_void_p * len(others))(*(other._list_custom_ops() for other in others))
+        register = self.native.opbridge_register_with
+        register.argtypes, register.restype = [ctypes.c_void_p, ctypes.c_size_t], None
+        register(addresses, len(others))
+
+    def _list_custom_ops(self) -> int | None:
+        """The address of the function that lists its operators to another library."""
+        if not hasattr(self.native, "opbridge_list_custom_ops"):
+            raise KernelError(f"{self.path} was built with the header of an older opbridge. Build it again.")
+        return ctypes.cast(self.native.opbridge_list_custom_ops, ctypes.c_void_p).value
 
 
 _open: dict[Path, Library] = {}

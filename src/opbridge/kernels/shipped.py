@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opbridge.errors import BuildError
-from opbridge.kernels.build import HOST, build_parts
+from opbridge.kernels.build import ADAPTER, build_parts
 from opbridge.kernels.compiler import find_compiler
 
 __all__ = ["LIBRARIES", "Source", "at_hand", "built", "place", "shipped", "sources"]
@@ -33,7 +33,7 @@ class Source:
     parts: tuple[Path, ...] = ()
 
 
-LIBRARIES = {"_builtin": Source(_HERE, HOST), "_aten": Source(_HERE / "aten")}
+LIBRARIES = {"_builtin": Source(_HERE / "builtin", ADAPTER), "_aten": Source(_HERE / "aten")}
 """The built-in kernels, and what runs `aten` nodes, which is of use only where libtorch is."""
 
 _SUFFIXES = (".so", ".dylib", ".dll")
@@ -41,8 +41,7 @@ _SUFFIXES = (".so", ".dylib", ".dll")
 
 def sources(name: str) -> list[Path]:
     """The C++ files of a library."""
-    source = LIBRARIES[name]
-    return sorted(file for file in source.folder.glob("*.cpp") if file not in HOST)
+    return sorted(LIBRARIES[name].folder.glob("*.cpp"))
 
 
 def built(name: str) -> Path:

@@ -8,20 +8,17 @@ nothing at all where the result is already known (see `folding`).
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from opbridge.errors import TranslationError
 from opbridge.onnx import downgrade, folding, onnxscript_private, opsets
+from opbridge.onnx.python_values import as_array, as_attribute
 from opbridge.onnx.tensor import FLOATS, Tensor
 
-__all__ = [
-    "Builder",
-]
+__all__ = ["Builder"]
 
 
 class Builder:
@@ -31,6 +28,7 @@ class Builder:
         opset: The version of the standard operator set that nodes are built for.
         prefix: What the nodes being built are named after.
         nodes: The nodes of the scope being built, in order.
+        constants: The model's constants and weights, by name.
         functions: ONNX functions that have been called, by their identifier.
         domains: The domains used beside the standard one, with their versions.
     """
@@ -86,13 +84,12 @@ class Builder:
 
     def value(self, name: str, dtype: ir.DataType | None, shape: Sequence[int | str | None] | None) -> Tensor:
         """A value of the graph that no node has made yet."""
-        tensor = Tensor(
+        return Tensor(
+            self,
             name=name,
             shape=None if shape is None else ir.Shape(shape),
             type=None if dtype is None else ir.TensorType(dtype),
         )
-        tensor.builder = self
-        return tensor
 
     def initializer(self, name: str, data: ir.TensorProtocol) -> Tensor:
         """A constant of the model with a name of its own, such as a parameter."""
@@ -111,7 +108,7 @@ class Builder:
         Raises:
             TranslationError: a number with a fraction is asked for as an integer type.
         """
-        array = _as_array(value, dtype)
+        array = as_array(value, dtype)
         resolved = dtype if dtype is not None else ir.DataType.from_numpy(array.dtype)
         key = (resolved, array.shape, array.tobytes())
         found = self._by_value.get(key)
@@ -123,6 +120,7 @@ class Builder:
     # What onnxscript calls
 
     def eval_op(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Builds the call of an operator: its output, or a tuple of them where there are several."""
         outputs = self.call(op.name, args, kwargs, domain=op.opset.domain, version=op.opset.version)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -271,7 +269,7 @@ class Builder:
             domain,
             op_type,
             inputs=trimmed,
-            attributes=[_attribute(key, value) for key, value in attributes.items()],
+            attributes=[as_attribute(key, value) for key, value in attributes.items()],
             outputs=outputs,
             name=name,
             metadata_props=dict(self._metadata),
@@ -313,44 +311,3 @@ class Builder:
                     output = self._node("", "Identity", [output], {}, [output.dtype])[0]
                 outputs.append(output)
         return ir.Graph(inputs, outputs, nodes=nodes, name=self.unique(name))
-
-
-def _as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:
-    if isinstance(value, complex):
-        value = [value.real, value.imag]
-    if isinstance(value, (list, tuple)) and len(value) == 0 and dtype is None:
-        return np.zeros((0,), dtype=np.int64)
-    array = np.asarray(value)
-    if dtype is None:
-        if isinstance(value, np.ndarray):
-            return array
-        return array.astype(np.float32) if array.dtype.kind == "f" else array
-    target = dtype.numpy()
-    if array.dtype == target:
-        return array
-    if np.issubdtype(array.dtype, np.floating) and np.issubdtype(target, np.integer):
-        if not all(math.isfinite(item) and float(item).is_integer() for item in array.ravel().tolist()):
-            raise TranslationError(
-                f"The constant {value} has no exact {dtype.name} form. Cast the tensor that it is combined with to a "
-                "floating type in the translation."
-            )
-    return array.astype(target)
-
-
-def _attribute(name: str, value: Any) -> ir.Attr:
-    """An attribute by the Python type of its value; the common types first, as this is called for every attribute."""
-    if isinstance(value, ir.Attr):
-        return value
-    if isinstance(value, int):  # a bool or an ir.DataType too
-        return ir.AttrInt64(name, int(value))
-    if isinstance(value, float):
-        return ir.AttrFloat32(name, value)
-    if isinstance(value, str):
-        return ir.AttrString(name, value)
-    if isinstance(value, ir.Graph):
-        return ir.AttrGraph(name, value)
-    if isinstance(value, (list, tuple)) and value and all(isinstance(item, int) for item in value):
-        return ir.AttrInt64s(name, [int(item) for item in value])
-    if isinstance(value, np.ndarray):
-        return ir.AttrTensor(name, ir.Tensor(value))
-    return ir.convenience.convert_attribute(name, value)

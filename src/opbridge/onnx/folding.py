@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from opbridge.onnx.shapes import elements
+
 if TYPE_CHECKING:
     from opbridge.onnx.tensor import NodeBuilder, Tensor
 
@@ -84,15 +86,12 @@ def _identity(builder: NodeBuilder, inputs: Sequence[Any], attributes: Mapping[s
 def _gather(builder: NodeBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Tensor | None:
     """One dimension, picked out of a shape, is known where that dimension is."""
     data, index = inputs
-    producer = data.producer()
-    position = _known(index)
-    if producer is None or producer.op_type != "Shape" or producer.attributes or position is None or position.size != 1:
+    producer, position = data.producer(), _known(index)
+    if producer is None or producer.op_type != "Shape" or position is None or position.size != 1:
         return None
-    shape = producer.inputs[0].shape
-    dim = None if shape is None else shape[int(position.item())]
-    if not isinstance(dim, int):
-        return None
-    return builder.constant(np.full(position.shape, dim, dtype=np.int64))
+    known = elements(data)
+    dim = None if known is None else known[int(position.item())]
+    return builder.constant(np.full(position.shape, dim, dtype=np.int64)) if isinstance(dim, int) else None
 
 
 def _expand(builder: NodeBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Tensor | None:

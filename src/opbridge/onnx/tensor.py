@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import onnx_ir as ir
 
 from opbridge.errors import TranslationError
+from opbridge.onnx import shapes
 
-__all__ = ["NodeBuilder", "Tensor"]
+__all__ = ["FLOATS", "NodeBuilder", "Tensor"]
 
 
 class NodeBuilder(Protocol):
@@ -47,6 +49,14 @@ class NodeBuilder(Protocol):
         """A constant of the graph."""
 
 
+class _Unasked(enum.Enum):
+    """The mark of a value whose shape nobody has asked for."""
+
+    UNASKED = enum.auto()
+
+
+_UNASKED = _Unasked.UNASKED
+
 FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 
@@ -57,11 +67,51 @@ class Tensor(ir.Value):
     onnx_ir keeps in sets and looks for in lists. Elements are compared by `op.Equal`. Comparing a value with a number,
     which could only be meant for its elements, is refused.
 
-    `dtype` is always known; `shape` is known for the values that stand for a value of the capture.
+    Attributes:
+        dtype: Always known of what an operator of ONNX gives.
+        shape: As it was set, as that of a value of the capture is; else as the inputs of the value's node tell, and
+            None where they do not. It is inferred when it is first asked for, and only until the node is part of a
+            graph: files hold no more than what was set.
+        rank: The number of dimensions; None where the shape is.
+        builder: What built it.
     """
 
-    __slots__ = ("builder",)
+    __slots__ = ("_inferred", "builder")
     builder: NodeBuilder
+    _inferred: ir.Shape | _Unasked | None
+
+    def __init__(
+        self,
+        builder: NodeBuilder,
+        *,
+        name: str,
+        shape: ir.Shape | None = None,
+        type: ir.TypeProtocol | None = None,
+    ) -> None:
+        super().__init__(name=name, shape=shape, type=type)
+        self.builder = builder
+        self._inferred = _UNASKED
+
+    @property  # type: ignore[override]
+    def shape(self) -> ir.Shape | None:
+        if self._shape is not None:
+            return self._shape
+        producer = self._producer
+        if producer is None or producer.graph is not None:
+            return None
+        if self._inferred is _UNASKED:
+            _infer(self)
+        return self._inferred  # type: ignore[return-value]
+
+    @shape.setter
+    def shape(self, value: ir.Shape | None) -> None:
+        ir.Value.shape.fset(self, value)  # type: ignore[attr-defined]
+
+    def _is_open(self) -> bool:
+        """Whether the shape can be inferred and has not been."""
+        if self._shape is not None or self._inferred is not _UNASKED:
+            return False
+        return self._producer is not None and self._producer.graph is None
 
     @property
     def rank(self) -> int | None:
@@ -145,6 +195,27 @@ class Tensor(ir.Value):
         )
 
     __hash__ = object.__hash__
+
+
+def _infer(value: Tensor) -> None:
+    """Infers a value's shape and, before it, those of the values it is computed from.
+
+    Without recursion: a translation may build longer chains of nodes than Python's stack is deep.
+    """
+    waiting = [value]
+    while waiting:
+        node = waiting[-1].producer()
+        if node is None or not waiting[-1]._is_open():
+            waiting.pop()
+            continue
+        unknown = [each for each in node.inputs if isinstance(each, Tensor) and each._is_open()]
+        if unknown:
+            waiting.extend(unknown)
+            continue
+        waiting.pop()
+        for output, sizes in zip(node.outputs, shapes.infer(node, value.builder.opset), strict=True):
+            if isinstance(output, Tensor):
+                output._inferred = None if sizes is None else ir.Shape(sizes)
 
 
 def _refuse_number(value: Tensor, other: object) -> None:

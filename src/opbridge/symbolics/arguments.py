@@ -1,12 +1,12 @@
-"""What a symbolic function of TorchScript is given, read as an operator's schema means it.
+"""The arguments of a symbolic function, converted by the schema of the operator.
 
-TorchScript passes everything as values of a graph, and knows an operator by its base name alone. Here the constants
-among them become Python values again, and the overload is found whose schema they fit:
+TorchScript passes all arguments as values of a graph, and identifies an operator by its base name alone. This module
+converts constants back to Python values, and chooses the overload whose schema the arguments fit:
 
 1. An overload has as many parameters as there are arguments; TorchScript writes out every default.
 2. Each argument is of its parameter's kind. A number may stand for a tensor and the other way round, but an overload
-   that takes it as what it is comes first.
-3. Of overloads that fit alike, the one is taken that torch's own schema for the node names.
+   that needs no such conversion is preferred.
+3. Of overloads that fit equally, the one of torch's own schema for the node is chosen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Constant", "Live", "Misfit", "choose", "read"]
+__all__ = ["Constant", "Misfit", "RuntimeValue", "choose", "read"]
 
 _LAYOUTS = ("torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch._mkldnn")
 _FORMATS = ("torch.contiguous_format", "torch.preserve_format", "torch.channels_last", "torch.channels_last_3d")
@@ -30,7 +30,7 @@ class Misfit(Exception):
 
 @dataclass(frozen=True)
 class Constant:
-    """A tensor or number that is known: its value, and what stands for it in the graph."""
+    """A tensor or number that is a constant: its content, and its value in the graph."""
 
     tensor: torch.Tensor
     value: Any
@@ -42,15 +42,15 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Live:
-    """A tensor or number that is known only when the model runs.
+class RuntimeValue:
+    """A tensor or number that is known only at run time.
 
     Attributes:
-        value: What stands for it in the graph.
+        value: Its value in the graph.
         dtype: Its dtype.
         rank: Its number of dimensions.
-        sizes: Its sizes, None for those that may vary; they are known of weights and of the model's inputs only, as
-            any other size is the example's.
+        sizes: Its sizes, None for dynamic ones. They are known only for weights and for the model's inputs; any other
+            size in a trace is the example's.
     """
 
     value: Any
@@ -60,7 +60,7 @@ class Live:
 
 
 def read(graph: Any, value: Any, original: Any) -> Any:
-    """An argument as None, a string, a Constant, a Live or a list of these.
+    """Reads an argument as None, a string, a Constant, a RuntimeValue or a list of these.
 
     Args:
         graph: The ONNX graph being built.
@@ -99,7 +99,7 @@ def _plain(value: Any, found: Any) -> Any:
     return str(found)
 
 
-def _live(graph: Any, value: Any, original: Any) -> Live:
+def _live(graph: Any, value: Any, original: Any) -> RuntimeValue:
     types = [each.type() for each in (original, value) if each is not None]
     tensors = [kind for kind in types if kind.kind() == "TensorType"]
     dtype = next((found for kind in tensors if (found := kind.dtype()) is not None), None)
@@ -112,7 +112,7 @@ def _live(graph: Any, value: Any, original: Any) -> Live:
         sizes = None if known is None else tuple(known)
     if not tensors and types[-1].kind() not in _NUMBERS:
         raise Misfit(f"it is given a {types[-1]}, which is no tensor")
-    return Live(value, dtype, rank, sizes)
+    return RuntimeValue(value, dtype, rank, sizes)
 
 
 _NUMBERS = {"IntType": torch.int64, "FloatType": torch.float64, "BoolType": torch.bool}
@@ -124,11 +124,10 @@ def choose(overloads: Iterable[tuple[str, Any]], arguments: Sequence[Any], named
     Args:
         overloads: Names and `torch.FunctionSchema`s.
         arguments: From `read`.
-        named: What torch's own schema for the node says.
+        named: torch's own schema for the node, as text.
 
     Returns:
-        The overload's name and schema, and the arguments in the form that translations take them: Python values,
-        `Constant`s and `Live`s.
+        The overload's name and schema, and its arguments: Python values, `Constant`s and `RuntimeValue`s.
 
     Raises:
         Misfit: none fits; why not.
@@ -159,7 +158,7 @@ def choose(overloads: Iterable[tuple[str, Any]], arguments: Sequence[Any], named
 
 
 def _convert(kind: str, argument: Any) -> tuple[Any, float]:
-    """An argument for a parameter of a kind, and how badly it fits."""
+    """Converts an argument for a parameter of a kind; returns it with a cost, which is 0 for an exact fit."""
     inner = re.fullmatch(r"Optional\[(.*)\]", kind)
     if inner:
         return (None, 0.0) if argument is None else _convert(inner[1], argument)
@@ -180,16 +179,16 @@ def _convert(kind: str, argument: Any) -> tuple[Any, float]:
 def _tensor(argument: Any) -> tuple[Any, float]:
     if isinstance(argument, Constant):
         return argument, 1.0 if argument.is_number else 0.0
-    if isinstance(argument, Live):
+    if isinstance(argument, RuntimeValue):
         return argument, 0.0
     raise Misfit("is no tensor")
 
 
 def _number(kind: str, argument: Any) -> tuple[Any, float]:
-    if isinstance(argument, Live):
+    if isinstance(argument, RuntimeValue):
         if argument.rank not in (0, None) or kind not in ("int", "SymInt", "number", "float"):
             raise Misfit("is no number")
-        # Known only when the model runs: a tensor without dimensions, which fits a tensor better.
+        # A tensor without dimensions, which fits a parameter that is a tensor better.
         return argument, 2.0
     if not isinstance(argument, Constant) or argument.tensor.numel() != 1:
         raise Misfit("is no number")
@@ -216,9 +215,14 @@ def _list(kind: str, argument: Any) -> tuple[Any, float]:
         items = argument.tensor.reshape(-1).tolist()
         if kind in ("int", "SymInt") and any(isinstance(item, float) for item in items):
             raise Misfit("holds fractions")
-        # One number may stand for a list of them, and fits a number better.
+        # A single number may stand for a list, but fits a parameter that is a number better.
         return [float(item) for item in items] if kind == "float" else items, 0.0 if argument.tensor.dim() else 1.0
-    if isinstance(argument, Live) and "Tensor" not in kind and argument.rank == 1 and argument.dtype == torch.int64:
+    if (
+        isinstance(argument, RuntimeValue)
+        and "Tensor" not in kind
+        and argument.rank == 1
+        and argument.dtype == torch.int64
+    ):
         return argument, 0.5
     if not isinstance(argument, list):
         raise Misfit("is no list")

@@ -1,6 +1,6 @@
 """Classes of torch.autograd.Function that stay one operator in the capture (`opbridge.graph.function_calls`).
 
-A class does that has a `symbolic`, or for which a symbolic function of `prim::PythonOp` is registered.
+These are the classes with a `symbolic`, and all classes if a symbolic function of `prim::PythonOp` is registered.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _shapes: weakref.WeakKeyDictionary[type, _Shape] = weakref.WeakKeyDictionary()
 def shape_of(cls: type) -> Callable[[_Shape], _Shape]:
     """Registers the function that gives the shapes of a class's outputs, for exports with dynamic shapes.
 
-    It is needed only where opbridge cannot find them out: where `forward` does not run on tensors without data, and
-    ONNX cannot infer them through what `symbolic` builds (a kernel of one's own).
+    It is needed only where opbridge cannot infer them: where `forward` does not run on tensors without data, and ONNX
+    has no shape inference for the nodes that `symbolic` builds (those of a kernel, for example).
 
     The function is called with the arguments of `forward` after ctx; tensors have a shape and a dtype, and no data. It
     returns a shape, or a list of shapes where there are several outputs.
 
     Raises:
-        UsageError: No class of torch.autograd.Function.
+        UsageError: `cls` is no subclass of torch.autograd.Function.
 
     Example:
         >>> @opbridge.shape_of(Upsample)
@@ -74,5 +74,5 @@ def shape_of(cls: type) -> Callable[[_Shape], _Shape]:
 
 
 def shape_function(cls: type) -> _Shape | None:
-    """What `shape_of` registered for a class."""
+    """The function that `shape_of` registered for a class, or None."""
     return _shapes.get(cls)

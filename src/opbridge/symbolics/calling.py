@@ -1,4 +1,4 @@
-"""What a symbolic function builds for one operator of the capture, or for one call of a torch.autograd.Function."""
+"""Builds one operator of the capture, or one call of a torch.autograd.Function, by a symbolic function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from opbridge.base.dtypes import torch_dtype
 from opbridge.base.sources import of_function
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_export
 from opbridge.errors import TranslationError
 from opbridge.graph.function_calls import FunctionCall
 from opbridge.onnx.builder import Builder
@@ -36,18 +36,18 @@ def build_operator(
     """The nodes of one operator, built by the symbolic function that is registered for it.
 
     Args:
-        builder: What they are built with.
+        builder: Builds the nodes.
         entry: The symbolic function.
         node: The capture's node.
         args: Its positional arguments, tensors as values of the model.
         kwargs: Its keyword arguments.
         outputs: The type and shape of each of its outputs, as torch has them.
-        used: Which of them are read; the others may be None.
+        used: Which of the outputs are used; the others may be None.
 
     Raises:
         TranslationError: see `Call.run`; or it builds other outputs than the operator has.
     """
-    with torchscript.building_for(builder.opset):
+    with torchscript_export.exporting_for(builder.opset):
         results = _call_operator(builder, entry, node, args, kwargs, outputs)
     return _checked(entry.function, results, outputs, used, "the operator")
 
@@ -69,7 +69,7 @@ def _call_operator(
         types = [""] * len(in_order)
     given = [call.argument(value, declared) for value, declared in zip(in_order, types, strict=True)]
     call.original_node(entry.operator, given, outputs)
-    # How many outputs a list has, as TorchScript tells functions that ask.
+    # TorchScript passes the length of a list to functions with this parameter.
     counted = isinstance(node.meta.get("val"), list) and "_outputs" in inspect.signature(entry.function).parameters
     return call.run(given, {"_outputs": len(outputs)} if counted else {})
 
@@ -85,18 +85,18 @@ def build_function(
     """The nodes of one call of a torch.autograd.Function, built by its `symbolic` or by the handler of its kind.
 
     Args:
-        builder: What they are built with.
+        builder: Builds the nodes.
         call: The call.
         values: Its tensors.
         sizes: Its symbolic sizes, as numbers or as int64 values of the model.
         outputs: The type and shape of each tensor that it returns.
-        used: Which of them are read; the others may be None.
+        used: Which of the outputs are used; the others may be None.
 
     Raises:
         TranslationError: see `Call.run`; or it builds other outputs than `forward` gives.
     """
     function = call.handler or call.cls.symbolic
-    with torchscript.building_for(builder.opset):
+    with torchscript_export.exporting_for(builder.opset):
         made = Call(builder, function)
         numbers = [made.value(size) if isinstance(size, Tensor) else size for size in sizes]
         arguments = call.arguments([made.value(value) for value in values], numbers)
@@ -108,7 +108,7 @@ def build_function(
 
 
 def _in_order(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """All arguments in the order of the operator's schema, those left out at their defaults."""
+    """All arguments in the order of the operator's schema; omitted ones have their defaults."""
     given = list(args)
     for argument in schema.arguments[len(args) :]:
         given.append(kwargs.get(argument.name, argument.default_value if argument.has_default_value() else None))
@@ -122,7 +122,7 @@ def _checked(
     used: Sequence[bool],
     whose: str,
 ) -> list[Tensor | None]:
-    """The results, if they are as many as there are outputs, of their types and ranks."""
+    """Checks the number, types and shapes of the results, and returns them."""
     place = of_function(function)
     if len(results) != len(outputs):
         raise TranslationError(
@@ -152,7 +152,7 @@ def _checked(
 
 
 def _agree(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    """Whether two shapes can be the same, as far as they are known."""
+    """Whether two shapes can be equal, as far as they are known."""
     if len(left) != len(right):
         return False
     return all(a == b for a, b in zip(left, right, strict=True) if isinstance(a, int) and isinstance(b, int))

@@ -1,14 +1,15 @@
-"""The nodes of a `torch._C.Graph` that a symbolic function built become nodes of the model.
+"""Copies the nodes that a symbolic function built in a `torch._C.Graph` into the model.
 
-1. Only what the results need is copied, in the graph's order.
+1. Only the nodes that the results depend on are copied, in the graph's order.
 2. `prim::Constant` becomes an absent input, and `prim::ListConstruct` a tensor of one dimension where its elements are
    numbers, a sequence where they are tensors.
-3. An operator of ONNX's own domain is checked against its schema at the model's opset. Where its inputs should have
-   one type and have not, the constants among them take the type of the others, and the others are cast to the type that
-   torch would promote them to: TorchScript's exporter does so too, and symbolic functions count on it.
+3. An operator of ONNX's own domain is checked against its schema at the model's opset. Where its inputs
+   have different types and must have one, constants are converted to the type of the others, and the others are cast to
+   the type that torch promotes them to. TorchScript's exporter does the same, and symbolic functions rely on it.
 4. Blocks become the graphs of If, Loop and Scan.
-5. A call of an onnxscript function brings the function along. `aten::ATen` goes to the domain `org.pytorch.aten`.
-6. Everything else is copied as it is.
+5. With a call of an onnxscript function, the function is added to the model. The domain of `aten::ATen` becomes
+   `org.pytorch.aten`.
+6. Everything else is copied unchanged.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from opbridge.onnx import onnxscript_private
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.onnx.torch_tensor import TorchTensor
+from opbridge.symbolics.attributes import SUFFIXES, attribute_kind, onnx_attribute
 from opbridge.symbolics.schemas import Rules, check_call
 
 __all__ = ["Copy"]
@@ -36,12 +38,22 @@ _ATEN_DOMAIN = "org.pytorch.aten"
 _BODIES = {"If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",)}
 
 
+_CONSTANTS: dict[str, tuple[ir.DataType, list[int | None]]] = {
+    "value_int": (ir.DataType.INT64, []),
+    "value_ints": (ir.DataType.INT64, [None]),
+    "value_float": (ir.DataType.FLOAT, []),
+    "value_floats": (ir.DataType.FLOAT, [None]),
+    "value_string": (ir.DataType.STRING, []),
+    "value_strings": (ir.DataType.STRING, [None]),
+}
+
+
 class Copy:
-    """One graph on its way into a model.
+    """The copy of one graph into a model.
 
     Args:
-        builder: What the nodes are built with.
-        values: What the graph's inputs stand for.
+        builder: Builds the nodes.
+        values: The model's values of the graph's inputs.
         functions: The onnxscript functions that the graph calls, by domain and name.
     """
 
@@ -54,7 +66,7 @@ class Copy:
         self._constants: dict[Tensor, torch.Tensor] = {}
 
     def run(self, graph: Any, results: Sequence[Any]) -> list[Tensor | None]:
-        """Copies what the results need, and returns what they stand for; None stands for itself."""
+        """Copies the nodes that the results depend on, and returns the model's values of the results, None for None."""
         needed = _needed([result for result in results if result is not None])
         for node in graph.nodes():
             if node in needed:
@@ -70,7 +82,7 @@ class Copy:
             self.values[node.output()] = self._constant(node)
             return
         inputs = [self._input(value) for value in node.inputs()]
-        attributes: dict[str, Any] = {key: _attribute(node, key) for key in node.attributeNames()}
+        attributes: dict[str, Any] = {key: onnx_attribute(node, key) for key in node.attributeNames()}
         bodies = list(node.blocks())
         if bodies:
             names = _body_names(name, bodies)
@@ -88,10 +100,12 @@ class Copy:
 
     def _constant(self, node: Any) -> Tensor:
         (key,) = node.attributeNames()
-        if _kind(node, key) == "t":
+        if attribute_kind(node, key) == "t":
             made = self._number(node.t(key))
         else:
-            attribute = _attribute(node, key, f"value_{_SUFFIXES[_kind(node, key)]}" if key == "value" else key)
+            attribute = onnx_attribute(
+                node, key, f"value_{SUFFIXES[attribute_kind(node, key)]}" if key == "value" else key
+            )
             dtype, shape = _CONSTANTS.get(attribute.name, (None, None))
             made = self.builder.node(
                 "Constant", [], {attribute.name: attribute}, [dtype], [ir.Shape(shape) if shape is not None else None]
@@ -140,13 +154,13 @@ class Copy:
     def _standard(
         self, node: Any, name: str, inputs: list[Tensor | None], attributes: dict[str, Any]
     ) -> tuple[Tensor, ...]:
-        kinds = {key: _kind(node, key) for key in node.attributeNames()}
+        kinds = {key: attribute_kind(node, key) for key in node.attributeNames()}
         rules = check_call(name, self.builder.opset, len(inputs), kinds)
         inputs = self._one_type(rules, inputs)
         outputs = list(node.outputs())
         known = _output_types(rules, inputs, attributes, len(outputs))
         described = [_described(output) for output in outputs]
-        # ONNX's own rules before what torch's inference, or setType, says of the output.
+        # ONNX's rules have precedence over torch's inference and setType.
         types = [rule or said for rule, (said, _) in zip(known, described, strict=True)]
         shapes = [shape for _, shape in described]
         return self.builder.node(name, inputs, attributes, types, shapes)
@@ -172,14 +186,14 @@ class Copy:
         )
 
     def _one_type(self, rules: Rules, inputs: list[Tensor | None]) -> list[Tensor | None]:
-        """Inputs of one type variable in one type."""
+        """Converts the inputs of each type variable to one type."""
         if len({tensor.dtype for tensor in inputs if tensor is not None}) < 2:
             return inputs
         groups: dict[str, list[int]] = {}
         for position, tensor in enumerate(inputs):
             _, variable, homogeneous = rules.input(position)
             if tensor is not None and tensor.dtype is not None and homogeneous and variable not in rules.only:
-                # ONNX lets an exponent be of another type; TorchScript's exporter makes a constant one alike.
+                # ONNX allows an exponent of another type; TorchScript's exporter converts a constant one.
                 variable = "T" if rules.name == "Pow" and inputs[-1] in self._constants else variable
                 groups.setdefault(variable, []).append(position)
         inputs = list(inputs)
@@ -226,7 +240,7 @@ class Copy:
 
 
 def _needed(results: Sequence[Any]) -> set[Any]:
-    """The nodes that values depend on, by way of what the blocks among them read too."""
+    """The nodes that values depend on, also through the blocks of nodes."""
     needed: set[Any] = set()
     waiting = [result.node() for result in results]
     while waiting:
@@ -242,7 +256,7 @@ def _needed(results: Sequence[Any]) -> set[Any]:
 
 
 def _given(name: str, inputs: Sequence[Tensor | None]) -> list[_Described]:
-    """What the inputs of a body are, where the values of its block do not say."""
+    """The types and shapes of the inputs of a body, for values of its block that have none."""
     carried: list[_Described] = [(None if each is None else each.dtype, None) for each in inputs]
     if name != "Loop":
         return carried
@@ -266,7 +280,7 @@ def _is_scalar(item: Any) -> bool:
 def _output_types(
     rules: Rules, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any], count: int
 ) -> list[ir.DataType | None]:
-    """The types of the outputs where ONNX ties them to an input's, or allows one only."""
+    """The types of the outputs, where ONNX derives them from an input's or allows only one."""
     if rules.name == "Cast":
         return [ir.DataType(attributes["to"].as_int())]
     types = dict(rules.only)
@@ -277,7 +291,7 @@ def _output_types(
 
 
 def _described(value: Any) -> tuple[ir.DataType | None, ir.Shape | None]:
-    """What torch says of a value's type: by its own inference, or by the user's setType."""
+    """The type and shape that torch has for a value, by inference or by the user's setType."""
     kind = value.type()
     if kind.kind() != "TensorType":
         return None, None
@@ -296,44 +310,3 @@ def _promoted(given: Sequence[Tensor | None]) -> ir.DataType:
     """The type that torch promotes values to."""
     dtypes = [torch_dtype(tensor.dtype) for tensor in given if tensor is not None and tensor.dtype is not None]
     return onnx_dtype(functools.reduce(torch.promote_types, dtypes))
-
-
-_SUFFIXES = {"i": "int", "f": "float", "s": "string", "is": "ints", "fs": "floats", "ss": "strings"}
-_CONSTANTS: dict[str, tuple[ir.DataType, list[int | None]]] = {
-    "value_int": (ir.DataType.INT64, []),
-    "value_ints": (ir.DataType.INT64, [None]),
-    "value_float": (ir.DataType.FLOAT, []),
-    "value_floats": (ir.DataType.FLOAT, [None]),
-    "value_string": (ir.DataType.STRING, []),
-    "value_strings": (ir.DataType.STRING, [None]),
-}
-
-
-def _kind(node: Any, name: str) -> str:
-    """The kind of an attribute; torch gives a list of floats the name of another one."""
-    kind: str = node.kindOf(name)
-    return {"c": "fs"}.get(kind, kind)
-
-
-def _attribute(node: Any, name: str, key: str | None = None) -> ir.Attr:
-    """An attribute of a graph's node, under its own name or another."""
-    kind = _kind(node, name)
-    value = getattr(node, kind)(name)
-    key = key or name
-    if kind == "i":
-        return ir.AttrInt64(key, value)
-    if kind == "f":
-        return ir.AttrFloat32(key, value)
-    if kind == "s":
-        return ir.AttrString(key, value)
-    if kind == "t":
-        return ir.AttrTensor(key, TorchTensor(value))
-    if kind == "is":
-        return ir.AttrInt64s(key, list(value))
-    if kind == "fs":
-        return ir.AttrFloat32s(key, list(value))
-    if kind == "ss":
-        return ir.AttrStrings(key, list(value))
-    if kind == "ts":
-        return ir.AttrTensors(key, [TorchTensor(item) for item in value])
-    raise TranslationError(f"It gave the attribute '{key}' a value of a kind ('{kind}') that ONNX has no form for.")

@@ -1,7 +1,7 @@
-"""The nodes that a translation built become nodes of a TorchScript graph.
+"""Builds the nodes of a translation again in a TorchScript graph: the inverse of `copying`.
 
-The way back from `copying`: what `builder.Builder` holds is said again through `g.op`, with attribute suffixes, absent
-inputs as `prim::Constant`, constants as `onnx::Constant`, and the graphs of If, Loop and Scan as blocks.
+The nodes of an `opbridge.onnx.builder.Builder` are built with `g.op`: attributes get suffixes, absent inputs become
+`prim::Constant`, constants `onnx::Constant`, and the graphs of If, Loop and Scan blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import onnx_ir as ir
 import torch
 
 from opbridge.base.dtypes import torch_dtype
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_graph
 from opbridge.errors import TranslationError
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
@@ -32,19 +32,19 @@ _SUFFIXES = {
 
 
 def emit(g: Any, builder: Builder, results: Sequence[Tensor], known: Mapping[int, Any]) -> list[Any]:
-    """Says a translation's nodes again in a graph of TorchScript.
+    """Builds a translation's nodes in a TorchScript graph.
 
     Args:
         g: The `g` of the symbolic function.
-        builder: What the translation built its nodes with.
-        results: The values that it returned.
-        known: What stands for the translation's inputs in the graph, by the identity of their values.
+        builder: Holds the nodes of the translation.
+        results: The values that the translation returned.
+        known: The graph's values of the translation's inputs, by the identity of the latter.
 
     Returns:
-        What stands for the results.
+        The graph's values of the results.
 
     Raises:
-        TranslationError: a node has no form in TorchScript.
+        TranslationError: A node has no form in TorchScript.
     """
     emitter = _Emitter(g, builder, known)
     return emitter.run(results)
@@ -72,33 +72,35 @@ class _Emitter:
             else:
                 attributes.update([_attribute(name, attribute)])
         if bodies:
-            # The schema's order: the branch taken when the condition holds comes first.
+            # TorchScript's order of blocks: the then-branch first.
             if node.op_type == "If":
                 bodies = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
-            made, contexts = torchscript.op_with_blocks(g, kind, inputs, len(node.outputs), len(bodies), attributes)
+            made, contexts = torchscript_graph.op_with_blocks(
+                g, kind, inputs, len(node.outputs), len(bodies), attributes
+            )
             for context, body in zip(contexts, bodies, strict=True):
                 self._body(context, body)
         else:
             made = g.op(kind, *inputs, outputs=len(node.outputs), **attributes)
-        outputs = [made] if isinstance(made, torch._C.Value) else list(made)
+        outputs = [made] if torchscript_graph.is_value(made) else list(made)
         for output, value in zip(node.outputs, outputs, strict=True):
             if isinstance(output.type, ir.TensorType):
-                torchscript.set_dtype(value, torch_dtype(output.type.dtype))
+                torchscript_graph.set_dtype(value, torch_dtype(output.type.dtype))
             self._values[id(output)] = value
 
     def _body(self, g: Any, body: ir.Graph) -> None:
         for value in body.inputs:
-            given = torchscript.block_input(g.block)
+            given = torchscript_graph.block_input(g.block)
             if value.dtype is not None:
-                torchscript.set_dtype(given, torch_dtype(value.dtype))
+                torchscript_graph.set_dtype(given, torch_dtype(value.dtype))
             self._values[id(value)] = given
         for node in body:
             self._node(g, node)
         for value in body.outputs:
-            torchscript.block_output(g.block, self._value(g, value))
+            torchscript_graph.block_output(g.block, self._value(g, value))
 
     def _input(self, g: Any, value: ir.Value | None) -> Any:
-        return torchscript.absent_input(g) if value is None else self._value(g, value)
+        return torchscript_graph.absent_input(g) if value is None else self._value(g, value)
 
     def _value(self, g: Any, value: ir.Value) -> Any:
         found = self._values.get(id(value))
@@ -106,7 +108,7 @@ class _Emitter:
             if value.const_value is None:
                 raise TranslationError(f"'{value.name}' is made by no node.")
             found = g.op("Constant", value_t=_as_torch(value.const_value))
-            if g is self._g:  # what is made inside a block is not seen outside of it
+            if g is self._g:  # values of a block are not visible outside of it
                 self._values[id(value)] = found
         return found
 
@@ -123,7 +125,7 @@ def _needed(nodes: Sequence[ir.Node], results: Sequence[Tensor]) -> list[ir.Node
 
 
 def _read(node: ir.Node) -> list[ir.Value]:
-    """What a node reads, by way of its graphs too."""
+    """The values that a node reads, in its subgraphs too."""
     found = [value for value in node.inputs if value is not None]
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:

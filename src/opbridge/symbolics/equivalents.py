@@ -1,6 +1,6 @@
-"""Operators that TorchScript's trace holds under another name than torch.export's capture.
+"""Operators that have another name in TorchScript's trace than in torch.export's capture.
 
-Whoever registered a symbolic function for the trace's name meant what the capture calls by its own:
+A symbolic function that is registered for the name in a trace is used for the operator in the capture:
 
     aten::conv1d, conv2d, conv3d, conv_transpose*   aten::_convolution
     the same with padding given as a string         aten::_convolution_mode
@@ -24,7 +24,7 @@ _SWITCHES = [False, False, True, True]
 
 
 def name_in_trace(operator: str) -> str | None:
-    """The name of the operator that a trace has in the place of this one, or None."""
+    """The name of the operator that replaces this one in a trace, or None."""
     if operator in _CONVOLUTIONS or operator in _TRANSPOSED:
         return "aten::_convolution"
     return "aten::_convolution_mode" if operator.removesuffix(".padding") in _CONVOLUTIONS else None
@@ -46,5 +46,5 @@ def arguments_in_trace(operator: str, given: Sequence[Any]) -> list[Any]:
 
 
 def _each(value: Sequence[Any], dims: int) -> list[Any]:
-    """One number for each dimension."""
+    """A list with one number for each dimension."""
     return list(value) * dims if len(value) == 1 else list(value)

@@ -1,6 +1,6 @@
 """The export modes of torch.onnx.export, `operator_export_type=`, as routes.
 
-A mode is a name for permissions (`allow=`) and pins (`routes=`); there is no other mechanism behind it. "The default"
+A mode is a combination of permitted routes (`allow=`) and pinned operators (`routes=`), and nothing else. "The default"
 is standard, function and kernel.
 
 | mode                 | allow                       | routes          | what becomes of an operator                   |
@@ -12,8 +12,8 @@ is standard, function and kernel.
 | `RAW`                | the default and fallthrough | `*` fallthrough | as it is: nothing is translated               |
 
 In every mode, what depends on no input is computed at export, sizes are standard ONNX, and control flow is If, Loop or
-Scan. A pattern leaves alone what its route cannot carry. On the command line, `opbridge export SPEC --raw` prints the
-capture itself and writes no file.
+Scan. A pattern has no effect on operators that its route cannot represent. On the command line,
+`opbridge export SPEC --raw` prints the capture itself and writes no file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEFAULT = ("standard", "function", "kernel")
 
 @dataclass(frozen=True)
 class Mode:
-    """What a mode stands for.
+    """The routes of a mode.
 
     Attributes:
         allow: The routes permitted.
@@ -54,15 +54,15 @@ MODES = {
 def chosen(
     operator_export_type: Any, allow: Sequence[str], routes: Mapping[str, str] | None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The permissions and pins of an export.
+    """The permitted routes and pinned operators of an export.
 
     Args:
-        operator_export_type: A mode by name or as `torch.onnx.OperatorExportTypes`; None: `allow` and `routes` say it.
+        operator_export_type: A mode by name or as `torch.onnx.OperatorExportTypes`; None: `allow` and `routes` decide.
         allow: The routes permitted.
         routes: Operators pinned to a route.
 
     Raises:
-        UsageError: there is no such mode, or it is given together with permissions or pins of its own.
+        UsageError: There is no such mode, or it is given together with `allow` or `routes`.
     """
     if operator_export_type is None:
         return tuple(allow), dict(routes or {})

@@ -1,19 +1,19 @@
 """One call of a symbolic function, on a `torch._C.Graph` of its own.
 
-The function and torch.onnx.symbolic_helper expect graph values of torch's, so that is what they get. Its arguments look
-as the TorchScript exporter's do:
+The function and torch.onnx.symbolic_helper expect values of a TorchScript graph. The arguments have the form that the
+TorchScript exporter gives them:
 
-    tensor                  a value with dtype and sizes, None for a size that is known only when the model runs;
-                            onnx::Constant where the model's code spells it out
+    tensor                  a value with dtype and sizes, None for a size that is known only at run time;
+                            onnx::Constant where it is a constant of the model
     int, float, bool        onnx::Constant with a tensor without dimensions (int64, float64, bool)
     list of these           onnx::Constant with a tensor of one dimension (floats: float32);
-                            prim::ListConstruct where one of them is known only when the model runs
+                            prim::ListConstruct where one of them is known only at run time
     dtype, layout, format   onnx::Constant with torch's number of it
     string                  onnx::Constant with the string
     None, device            prim::Constant of NoneType
     list of tensors         prim::ListConstruct
 
-What it builds is copied into the model by `copying`.
+`copying` copies the nodes that it builds into the model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import torch
 
 from opbridge.base.dtypes import torch_dtype
 from opbridge.base.sources import of_function, raised_at
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_graph
 from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
@@ -45,18 +45,18 @@ _graphs: weakref.WeakKeyDictionary[Builder, list[Any]] = weakref.WeakKeyDictiona
 
 
 class Call:
-    """A symbolic function about to be called; to be made and used inside of `building`.
+    """One call of a symbolic function; to be made and used inside of `torchscript_export.exporting_for`.
 
     Args:
-        builder: What the nodes are built with, at its opset.
+        builder: Builds the nodes, at its opset.
         function: The symbolic function.
     """
 
     def __init__(self, builder: Builder, function: Callable[..., Any]) -> None:
         self.builder = builder
         self.function = function
-        torchscript.begin_inference(builder.opset)
-        self.context = torchscript.fresh_context(builder.opset, check_call)
+        torchscript_graph.reset_shape_inference(builder.opset)
+        self.context = torchscript_graph.new_context(builder.opset, check_call)
         self._inputs: dict[int, tuple[Tensor, Any]] = {}
         # A function may keep a value from one call to the next by mistake, and a value does not keep its graph alive.
         _graphs.setdefault(builder, []).append(self.context)
@@ -64,8 +64,8 @@ class Call:
     def run_handler(self, arguments: Sequence[Any], keywords: Mapping[str, Any], node: Any) -> list[Tensor | None]:
         """Calls a symbolic function of `prim::PythonOp`.
 
-        In whichever of the three forms it is written that torch has had: `(g, *args, **kwargs)`, with the original node
-        as `g.original_node`; `(g, n, *args, **kwargs)`, with the node as n; `(ctx, g, *args, **kwargs)`, with the node
+        It may have any of the forms that releases of torch have used: `(g, *args, **kwargs)`, with the original node as
+        `g.original_node`; `(g, n, *args, **kwargs)`, with the node as n; `(ctx, g, *args, **kwargs)`, with the node
         as `ctx.cur_node`.
         """
         self.context.original_node = node
@@ -86,10 +86,10 @@ class Call:
             keywords: By name.
 
         Returns:
-            The results, one for each value that it returned; None for an output that nobody uses.
+            The results, one for each value that it returned; None for an unused output.
 
         Raises:
-            TranslationError: It raised, or what it returned or built cannot be used; said with its file and line.
+            TranslationError: It raised, or what it returned or built cannot be used. The message has its file and line.
         """
         with failing(self.function), torch.no_grad():
             returned = self.function(self.context, *arguments, **(keywords or {}))
@@ -106,7 +106,7 @@ class Call:
     def _check(self, result: Any) -> None:
         if result is None:
             return
-        if not isinstance(result, torch._C.Value):
+        if not torchscript_graph.is_value(result):
             raise TranslationError(
                 f"It returned a {type(result).__name__}. A symbolic function returns the values that g.op gave it, as "
                 "many as the operator has outputs."
@@ -120,7 +120,7 @@ class Call:
     # Arguments
 
     def value(self, tensor: Tensor | torch.Tensor) -> Any:
-        """A value of the model as one of the graph; a tensor as a constant of it."""
+        """The graph's value for a value of the model, or a constant for a tensor."""
         if isinstance(tensor, torch.Tensor):
             return self.context.op("Constant", value_t=tensor.detach())
         known = self._inputs.get(id(tensor))
@@ -132,29 +132,23 @@ class Call:
         return known[1]
 
     def argument(self, given: Any, declared: str = "") -> Any:
-        """An operator's argument in the form that TorchScript passes it.
+        """An operator's argument in the form in which TorchScript passes it.
 
         Args:
             given: The argument; tensors are values of the model already.
-            declared: Its type in the schema, "List[int]", which tells what an empty list is one of.
+            declared: Its type in the schema, such as "List[int]"; it gives the element type of an empty list.
         """
         if isinstance(given, (Tensor, torch.Tensor)):
             return self.value(given)
         if given is None or isinstance(given, torch.device):
-            return self._none()
+            return torchscript_graph.none_value(self.context.graph)
         if isinstance(given, str):
             return self.context.op("Constant", value_s=given)
         if isinstance(given, (torch.dtype, torch.layout, torch.memory_format)):
-            return self.context.op("Constant", value_t=torch.tensor(_code(given)))
+            return self.context.op("Constant", value_t=torch.tensor(torchscript_graph.setting_code(given)))
         if isinstance(given, (list, tuple)):
             return self._list(given, declared)
         return self.context.op("Constant", value_t=_number(given))
-
-    def _none(self) -> Any:
-        node = self.context.graph.create("prim::Constant", [], 1)
-        self.context.graph.insertNode(node)
-        node.output().setType(torch._C.NoneType.get())
-        return node.output()
 
     def _list(self, given: Sequence[Any], declared: str) -> Any:
         if not given and "Tensor" not in declared:
@@ -164,21 +158,17 @@ class Call:
             dtype = torch.float32 if any(isinstance(item, float) for item in given) else None
             return self.context.op("Constant", value_t=torch.tensor(given, dtype=dtype))
         items = [self.argument(item) for item in given]
-        node = self.context.graph.create("prim::ListConstruct", items, 1)
-        self.context.graph.insertNode(node)
         of_tensors = any(
             isinstance(item, torch.Tensor) or (isinstance(item, Tensor) and item.shape != ir.Shape([]))
             for item in given
         )
-        element = torch._C.TensorType.get() if of_tensors else torch._C.IntType.get()
-        node.output().setType(torch._C.ListType(element))
-        return node.output()
+        return torchscript_graph.list_value(self.context.graph, items, of_tensors=of_tensors)
 
     def original_node(
         self, kind: str, arguments: Sequence[Any], outputs: Sequence[tuple[ir.DataType | None, Any]]
     ) -> None:
-        """Sets `g.original_node`: the operator as TorchScript would have it, its outputs with dtype and sizes."""
-        values = [each for each in arguments if isinstance(each, torch._C.Value)]
+        """Sets `g.original_node` to a node of the operator, whose outputs have dtypes and sizes."""
+        values = [each for each in arguments if torchscript_graph.is_value(each)]
         node = self.context.graph.create(kind, values, len(outputs))
         for output, (dtype, shape) in zip(node.outputs(), outputs, strict=True):
             if dtype is not None and shape is not None:
@@ -188,7 +178,7 @@ class Call:
 
 def _set_type(value: Any, dtype: ir.DataType, shape: Sequence[Any]) -> None:
     sizes = [size if isinstance(size, int) else None for size in shape]
-    torchscript.set_tensor_type(value, torch_dtype(dtype), sizes)
+    torchscript_graph.set_tensor_type(value, torch_dtype(dtype), sizes)
 
 
 def _number(given: Any) -> torch.Tensor:
@@ -201,21 +191,9 @@ def _number(given: Any) -> torch.Tensor:
     raise TranslationError(f"Symbolic functions have no form for an argument of type {type(given).__name__}.")
 
 
-def _code(given: Any) -> int:
-    """torch's own number of a dtype, layout or memory format, as its schemas count them."""
-    if isinstance(given, torch.dtype):
-        return torchscript.scalar_type_code(given)
-    order = (
-        (torch.strided, torch.sparse_coo, torch.sparse_csr, torch._mkldnn)
-        if isinstance(given, torch.layout)
-        else (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
-    )
-    return order.index(given)
-
-
 @contextlib.contextmanager
 def failing(function: Callable[..., Any]) -> Iterator[None]:
-    """Whatever a symbolic function raises becomes a TranslationError with the user's file and line."""
+    """Turns any error of a symbolic function into a TranslationError with the user's file and line."""
     try:
         yield
     except OpbridgeError as error:

@@ -1,9 +1,9 @@
-"""What calls of torch.onnx.export say in other ways than opbridge.export does.
+"""Keywords and inputs of torch.onnx.export that opbridge.export has in another form.
 
-1. `dynamic_axes` goes by the graph's input names; it becomes `dynamic_shapes`.
-2. Keywords that ask for what opbridge does anyway, or that say how torch's exporter works, are taken without effect.
-3. Values of these that ask for what it does not do are refused, with what to do in their place.
-4. A dict at the end of `args` that names parameters of the model holds keyword inputs.
+1. `dynamic_axes`, which goes by the graph's input names, becomes `dynamic_shapes`.
+2. Keywords for what opbridge does in any case, or for internals of torch's exporter, are accepted and have no effect.
+3. Values of these for what opbridge does not do are refused; the error says what to do instead.
+4. A dict at the end of `args` whose keys are parameters of the model holds keyword inputs.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _REFUSED = {
 
 
 def check_legacy(keywords: Mapping[str, Any], module: Any) -> None:
-    """Refuses keywords of torch.onnx.export that ask for something else than opbridge does.
+    """Refuses values of torch.onnx.export's keywords that opbridge does not support.
 
     Raises:
-        TypeError: A keyword that neither of the two has.
-        UsageError: A value that opbridge cannot follow.
+        TypeError: A keyword that neither function has.
+        UsageError: A value that opbridge does not support.
     """
     for name, value in keywords.items():
         if name in _REFUSED:
@@ -71,9 +71,9 @@ def check_legacy(keywords: Mapping[str, Any], module: Any) -> None:
 
 
 def split_inputs(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Mapping[str, Any] | None]:
-    """Positional and keyword inputs, where the latter stand in a dict at the end of the former.
+    """Positional and keyword inputs, where a dict at the end of the former may hold the latter.
 
-    A dict is taken for keyword inputs where the model cannot be called with it by position, or where all of its keys
+    A dict is treated as keyword inputs where the model cannot be called with it by position, or where all of its keys
     are names of parameters that the inputs before it leave free.
     """
     if kwargs or not isinstance(args, tuple) or not args or not isinstance(args[-1], dict):
@@ -110,12 +110,12 @@ def dynamic_shapes_of(
     """`dynamic_shapes` from the `dynamic_axes` of torch.onnx.export.
 
     Args:
-        dynamic_axes: By the name of an input: a dict of dimensions and their names, or a list of dimensions. Outputs
-            follow from the inputs; what is said of them is passed over.
+        dynamic_axes: By the name of an input: a dict of dimensions and their names, or a list of dimensions. Entries
+            for outputs are ignored, since the sizes of outputs follow from those of the inputs.
         module: The model, as a module.
         args: Positional example inputs.
         kwargs: Keyword example inputs.
-        input_names: The names that the inputs are given; without, they are those of the model's parameters.
+        input_names: Names for the inputs; None: the names of the model's parameters.
 
     Raises:
         UsageError: Axes of another form.
@@ -126,7 +126,7 @@ def dynamic_shapes_of(
     try:
         given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     except TypeError:
-        return {}  # the capture says what does not fit
+        return {}  # the capture reports what does not fit
     paths, _ = pytree.tree_flatten_with_path(dict(given))
     tensors = [path for path, leaf in paths if isinstance(leaf, torch.Tensor)]
     names = list(input_names or [])

@@ -36,10 +36,10 @@ def symbolic(operator: str, *, opset: int = 9) -> Callable[[_Function], _Functio
         operator: `namespace::name`, which stands for all overloads, or "prim::PythonOp" for every
             torch.autograd.Function without a `symbolic` of its own.
         opset: The first opset that it can be used with. Of several, the newest one not above the requested opset is
-            taken.
+            used.
 
     Raises:
-        UsageError: A name that is no operator's, or another function is registered for the operator and opset.
+        UsageError: The name of no operator, or another function is registered for the operator and opset.
 
     Example:
         >>> @opbridge.symbolic("mylib::foo", opset=13)
@@ -51,7 +51,7 @@ def symbolic(operator: str, *, opset: int = 9) -> Callable[[_Function], _Functio
     def register(function: _Function) -> _Function:
         known = _functions.get((name, opset))
         if known is not None and not _is_same(known, function):
-            raise UsageError(_twice(name, opset, known, function))
+            raise UsageError(_conflict_message(name, opset, known, function))
         _functions[name, opset] = function
         return function
 
@@ -59,7 +59,7 @@ def symbolic(operator: str, *, opset: int = 9) -> Callable[[_Function], _Functio
 
 
 def functions() -> Mapping[tuple[str, int], Callable[..., Any]]:
-    """What `@opbridge.symbolic` has registered, by operator and opset."""
+    """The functions registered with `@opbridge.symbolic`, by operator and opset."""
     return dict(_functions)
 
 
@@ -87,7 +87,7 @@ def override() -> Iterator[Registry]:
 
 
 def with_registered(registry: Registry) -> Registry:
-    """A registry and, before our translations in it, every symbolic function that users registered.
+    """A registry with every symbolic function that users registered, which has precedence over opbridge's translations.
 
     Raises:
         UsageError: Two different functions are registered for one operator and opset, or one for an operator that torch
@@ -97,7 +97,7 @@ def with_registered(registry: Registry) -> Registry:
     for name, opset, function in _in_torch():
         known = found.setdefault((name, opset), function)
         if not _is_same(known, function):
-            raise UsageError(_twice(name, opset, known, function))
+            raise UsageError(_conflict_message(name, opset, known, function))
     if not found:
         return registry
     merged = Registry({operator: list(entries) for operator, entries in registry.entries.items()})
@@ -114,12 +114,12 @@ def with_registered(registry: Registry) -> Registry:
 def _in_torch() -> Iterator[tuple[str, int, Callable[..., Any]]]:
     import sys
 
-    if "torch.onnx" not in sys.modules:  # nobody can have registered anything
+    if "torch.onnx" not in sys.modules:  # so nothing can be registered there
         return
-    from opbridge.base.torch_private import torchscript
+    from opbridge.base.torch_private import torchscript_registry
 
-    for name, opset, function in torchscript.registered_by_users():
-        # torchvision registers some when it is imported, which is nobody's wish; ours cover the same operators.
+    for name, opset, function in torchscript_registry.registered_by_users():
+        # torchvision registers some when it is imported, without being asked; opbridge's cover the same operators.
         if not getattr(function, "__module__", "").startswith(_NOT_THE_USERS):
             yield _SPELLINGS.get(name, name), opset, function
 
@@ -131,7 +131,7 @@ def _exists(name: str) -> bool:
 
 
 def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
-    """Whether one is the other, or takes its place: a notebook's cell was run again, a module reloaded."""
+    """Whether a function is the known one, or its redefinition: a notebook cell was run again, a module reloaded."""
     return known is function or (
         getattr(known, "__module__", None) == getattr(function, "__module__", None)
         and getattr(known, "__qualname__", "") == getattr(function, "__qualname__", " ")
@@ -140,8 +140,9 @@ def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
     )
 
 
-def _twice(name: str, opset: int, known: Callable[..., Any], function: Callable[..., Any]) -> str:
+def _conflict_message(name: str, opset: int, known: Callable[..., Any], function: Callable[..., Any]) -> str:
     return (
         f"{name} has two symbolic functions for opset {opset}: {of_function(known)} and {of_function(function)}. "
-        "Remove one (torch.onnx.unregister_custom_op_symbolic takes one back), or register one for another opset."
+        "Remove one (torch.onnx.unregister_custom_op_symbolic does so for torch's registry), or register one for "
+        "another opset."
     )

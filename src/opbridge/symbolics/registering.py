@@ -1,11 +1,11 @@
-"""Our translations in torch's registry of symbolic functions, and out of it again."""
+"""Registers opbridge's translations as symbolic functions with torch.onnx, and removes them again."""
 
 from __future__ import annotations
 
 import functools
 from types import TracebackType
 
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_export, torchscript_registry
 from opbridge.errors import UsageError
 from opbridge.onnx import opsets
 from opbridge.symbolics.bridging import as_symbolic, translations_by_base_name
@@ -15,7 +15,7 @@ __all__ = ["Registered", "register_symbolics"]
 
 
 class Registered:
-    """What `register_symbolics` registered, until it is removed. A context manager that removes it at its end.
+    """A handle on the functions that `register_symbolics` registered. A context manager that removes them at its end.
 
     Attributes:
         names: The operators, as TorchScript names them.
@@ -26,9 +26,9 @@ class Registered:
         self.names = tuple(dict.fromkeys(name for name, _, _ in entries))
 
     def remove(self) -> None:
-        """Takes everything out of torch's registry again. Once is enough; more does nothing."""
+        """Removes the functions from torch's registry. Further calls do nothing."""
         entries, self._entries = self._entries, []
-        torchscript.take_back(entries)
+        torchscript_registry.unregister_functions(entries)
 
     def __enter__(self) -> Registered:
         return self
@@ -41,17 +41,16 @@ class Registered:
 
 
 def register_symbolics(opset_version: int | None = None) -> Registered:
-    """Hands opbridge's and the user's translations to `torch.onnx.export(dynamo=False)`.
+    """Registers opbridge's and the user's translations for `torch.onnx.export(dynamo=False)`.
 
-    Where a translation cannot do without the size of a tensor, which a trace does not tell, torch's own symbolic
-    function is called in its place. What a user has registered with `torch.onnx.register_custom_op_symbolic` stays in
-    force.
+    Where a translation needs the size of a tensor, which a trace does not have, torch's own symbolic function is called
+    instead. Functions that a user has registered with `torch.onnx.register_custom_op_symbolic` keep precedence.
 
     Args:
         opset_version: The opset to register for; by default every one that the TorchScript exporter builds for.
 
     Returns:
-        A handle; its `remove()` brings torch's registry back to what it was. It is a context manager too.
+        A handle, whose `remove()` restores torch's registry. It is a context manager too.
 
     Raises:
         UsageError: an opset that the TorchScript exporter does not build for.
@@ -60,7 +59,7 @@ def register_symbolics(opset_version: int | None = None) -> Registered:
         >>> with opbridge.register_symbolics():
         ...     torch.onnx.export(model, args, "model.onnx", dynamo=False)
     """
-    newest = torchscript.newest_opset()
+    newest = torchscript_export.newest_opset()
     if opset_version is None:
         versions = range(opsets.OLDEST, newest + 1)
     elif type(opset_version) is int and opsets.OLDEST <= opset_version <= newest:
@@ -70,11 +69,11 @@ def register_symbolics(opset_version: int | None = None) -> Registered:
             f"opset_version={opset_version!r} is out of range: torch.onnx's TorchScript exporter builds for opset "
             f"{opsets.OLDEST} to {newest} with opbridge's translations."
         )
-    torchscript.load_builtin_symbolics()
+    torchscript_registry.load_builtin_symbolics()
     functions = {}
     for name, entries in translations_by_base_name(default_registry()).items():
-        builtin = functools.partial(torchscript.builtin_symbolic, name)
-        # torchlib's translations are of use where torch has no symbolic function.
+        builtin = functools.partial(torchscript_registry.builtin_symbolic, name)
+        # torchlib's translations are used only where torch has no symbolic function.
         if builtin(newest) is None or any(entry.origin != "torchlib" for entry in entries):
             functions[name] = as_symbolic(entries, fallback=builtin)
-    return Registered(torchscript.hand_over(functions, versions))
+    return Registered(torchscript_registry.register_functions(functions, versions))

@@ -1,4 +1,4 @@
-"""What ONNX's own operators take, at an opset: the rules that a symbolic function's nodes are checked and typed by."""
+"""Rules of ONNX's own operators at an opset, by which the nodes of a symbolic function are checked and typed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Rules", "check_call"]
 
 _Type = onnx.defs.OpSchema.AttrType
 
-# The kinds of attributes by their letters in `g.op`, a list's with an s behind.
+# The kinds of attributes by their suffixes in `g.op`; a list's has an s appended.
 _KINDS = {
     "i": (_Type.INT, "an integer"),
     "f": (_Type.FLOAT, "a float"),
@@ -36,15 +36,15 @@ _BODIES = frozenset({"then_branch", "else_branch", "body"})
 
 @dataclass(frozen=True)
 class Rules:
-    """One operator at one opset, as far as nodes are checked. (Reading it off onnx's own schema takes far longer.)
+    """The checked properties of one operator at one opset. (Reading them from onnx's schema each time is far slower.)
 
     Attributes:
         name: The operator.
         inputs: The name, type variable and homogeneity of each input; the last may stand for several.
-        counts: The least and the greatest number of inputs.
-        attributes: The type of each attribute, and whether it is needed.
+        counts: The minimum and maximum number of inputs.
+        attributes: The type of each attribute, and whether it is required.
         outputs: The type variable of each output; the last may stand for several.
-        only: The type of the variables that allow one, and of the types that stand for themselves.
+        only: The type of each type variable that allows a single one, and of each type that is no variable.
     """
 
     name: str
@@ -64,16 +64,16 @@ class Rules:
 
 
 def check_call(name: str, opset: int, inputs: int, attributes: Mapping[str, str]) -> Rules:
-    """The rules of an operator at an opset, if a call fits them.
+    """Checks a call of an operator, and returns the operator's rules at the opset.
 
     Args:
         name: The operator.
         opset: The model's opset.
-        inputs: How many inputs it is given.
+        inputs: The number of its inputs.
         attributes: The kinds of its attributes, by name.
 
     Raises:
-        TranslationError: There is no such operator, or it takes something else.
+        TranslationError: There is no such operator, or its inputs or attributes are others.
     """
     rules = _rules(name, opset)
     for key, kind in attributes.items():
@@ -84,7 +84,7 @@ def check_call(name: str, opset: int, inputs: int, attributes: Mapping[str, str]
                 "Correct the name, or give it as an input where newer opsets do."
             )
         wanted, _ = rules.attributes[key]
-        if _KINDS[kind][0] != wanted and name != "Constant":  # whose value torch lets be of any kind
+        if _KINDS[kind][0] != wanted and name != "Constant":  # torch allows a value of any kind
             word = _WORDS.get(wanted, str(wanted))
             letter = next((each for each, (type_, _) in _KINDS.items() if type_ == wanted), "")
             hint = f" Write {key}_{letter[0]}= with {word}." if letter else ""
@@ -113,14 +113,16 @@ def _rules(name: str, opset: int) -> Rules:
         for constraint in schema.type_constraints
         if len(constraint.allowed_type_strs) == 1 and constraint.allowed_type_strs[0].startswith("tensor(")
     }
-    fixed = {formal.type_str for formal in (*schema.inputs, *schema.outputs) if formal.type_str.startswith("tensor(")}
+    concrete = {
+        formal.type_str for formal in (*schema.inputs, *schema.outputs) if formal.type_str.startswith("tensor(")
+    }
     return Rules(
         name,
         tuple((formal.name, formal.type_str, formal.is_homogeneous) for formal in schema.inputs),
         (schema.min_input, schema.max_input),
         {key: (attribute.type, attribute.required) for key, attribute in schema.attributes.items()},
         tuple(formal.type_str for formal in schema.outputs),
-        only | {each: _dtype(each) for each in fixed},
+        only | {each: _dtype(each) for each in concrete},
     )
 
 

@@ -1,11 +1,12 @@
-"""The shapes of what a torch.autograd.Function returns, where the example's do not settle them.
+"""The shapes of the outputs of a torch.autograd.Function, where those of the example may not hold.
 
-1. A function given with `opbridge.shape_of` decides.
-2. With sizes that are all known: those of the example, unless they depend on values. They do where ONNX cannot infer
-   them from what `symbolic` builds, and `forward` does not run on tensors without data either; such sizes become
-   unknown ones, as those of `nonzero` are.
-3. With dynamic sizes: what `forward` gives on tensors without data; where it does not run on them (a binding, NumPy,
-   `.tolist()`), what ONNX infers from what `symbolic` builds; a size that it cannot infer is an unknown one.
+1. A function registered with `opbridge.shape_of` has precedence.
+2. If all sizes of the inputs are static: the shapes of the example, unless they depend on values. They do where ONNX's
+   shape inference fails on the nodes that `symbolic` builds, and `forward` does not run on fake tensors either; such
+   sizes become unbacked symbols, like those of `nonzero`.
+3. With dynamic sizes: the shapes that `forward` gives on fake tensors; where it does not run on them (a binding, NumPy,
+   `.tolist()`), the shapes that ONNX infers from the nodes that `symbolic` builds; a size that ONNX cannot infer
+   becomes an unbacked symbol.
 """
 
 from __future__ import annotations
@@ -32,40 +33,45 @@ _Shape = list[Any]
 
 
 class Inference:
-    """Finds the shapes of one capture's calls.
+    """Infers the shapes of the calls of one capture.
 
     Args:
         forward: Runs a class's own `forward` on its arguments.
-        opset: The opset that symbolic functions are asked for.
-        fixed: Whether sizes that depend on values are taken to be the example's.
-        names: What the user calls the sizes of the inputs, by place (`x.shape[0]`): those of one name are one size.
+        opset: The opset that symbolic functions build for.
+        use_example_sizes: Whether sizes that depend on values are fixed to the example's.
+        names: The user's names of input sizes, by place (`x.shape[0]`). Sizes with the same name are equal.
 
     Attributes:
-        unknown: Names of the classes that gave sizes which are known only at run time.
-        fixed: Names of the classes whose sizes would be unknown and were fixed.
+        unknown: Names of the classes that returned sizes which are known only at run time.
+        specialized: Names of the classes with such sizes that were fixed to the example's.
     """
 
     def __init__(
-        self, forward: Callable[[type, Sequence[Any]], Any], opset: int, *, fixed: bool, names: Mapping[str, str]
+        self,
+        forward: Callable[[type, Sequence[Any]], Any],
+        opset: int,
+        *,
+        use_example_sizes: bool,
+        names: Mapping[str, str],
     ) -> None:
         self._forward = forward
         self._opset = opset
-        self._fix = fixed
+        self._use_example_sizes = use_example_sizes
         self._names = names
         self._known: dict[Any, list[_Shape | None] | None] = {}
         self.unknown: dict[str, None] = {}
-        self.fixed: dict[str, None] = {}
+        self.specialized: dict[str, None] = {}
 
     def shapes(self, call: FunctionCall, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]) -> list[_Shape]:
         """The shapes of the tensors that a call returns.
 
         Args:
             call: The call.
-            tensors: Its tensors, without data; called where torch allows new unknown sizes.
+            tensors: Its tensors, as fake ones. Called in a fake implementation, where torch allows unbacked symbols.
             sizes: Its symbolic sizes.
 
         Raises:
-            CaptureError: They cannot be found out; or the user's function gives something else.
+            CaptureError: They cannot be inferred, or the user's shape function raises or returns something else.
         """
         recorded = [list(record.shape) for record in call.outputs if record.shape is not None]
         rule = shape_function(call.cls)
@@ -94,7 +100,7 @@ class Inference:
         if key not in self._known:
             self._known[key] = self._by_onnx(call, tensors, sizes)
         inferred = self._known[key]
-        # What ONNX knows nothing of at all, a kernel of the user's own, says nothing about values either.
+        # For an operator without shape inference, such as a user's kernel, this does not imply a dependence on values.
         if inferred is None or not any(shape is not None and None in shape for shape in inferred):
             return recorded
         run = self._on_fakes(call, tensors, sizes)
@@ -105,8 +111,8 @@ class Inference:
     def _with_unknown(
         self, call: FunctionCall, inferred: Sequence[_Shape | None], recorded: list[_Shape]
     ) -> list[_Shape]:
-        if self._fix:
-            self.fixed[call.cls.__qualname__] = None
+        if self._use_example_sizes:
+            self.specialized[call.cls.__qualname__] = None
             return [
                 [size if given is None else given for given, size in zip(shape or known, known, strict=True)]
                 for shape, known in zip(inferred, recorded, strict=True)
@@ -122,10 +128,10 @@ class Inference:
     def _on_fakes(
         self, call: FunctionCall, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]
     ) -> list[_Shape] | None:
-        """The shapes that `forward` gives on tensors without data, or None where it does not run on them."""
+        """The shapes that `forward` gives on fake tensors, or None where it does not run on them."""
         env = next((mode.shape_env for each in tensors if (mode := getattr(each, "fake_mode", None))), None)
         try:
-            with torch.no_grad(), torch_sizes.sizes_of_no_account(env):
+            with torch.no_grad(), torch_sizes.ignoring_fresh_symbols(env):
                 returned = self._forward(call.cls, call.arguments(tensors, sizes))
         except Exception:
             return None
@@ -135,13 +141,13 @@ class Inference:
             return None
         known = torch_sizes.unknown_symbols([*tensors, *sizes])
         if any(torch_sizes.unknown_symbols([value]) - known for value in found):
-            return None  # it made sizes of values
+            return None  # Sizes depend on values.
         return [list(value.shape) for value in found]
 
     def _by_onnx(
         self, call: FunctionCall, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]
     ) -> list[_Shape | None] | None:
-        """The shapes that ONNX infers from what `symbolic` builds: None for a size or a shape that it does not."""
+        """The shapes that ONNX infers for the nodes that `symbolic` builds; None for what it cannot infer."""
         builder = Builder(self._opset)
         named: dict[str, Any] = {}
 
@@ -167,7 +173,7 @@ class Inference:
             with builder.translating(), torch_overrides.without_modes():
                 results = build_function(builder, call, inputs, numbers, outputs, [True] * len(outputs))
         except OpbridgeError:
-            return None  # told when the model is built, with everything else that is missing
+            return None  # Reported when the model is built, with everything else that is missing.
         given = [result for result in results if result is not None]
         if len(given) < len(results):
             return None

@@ -1,10 +1,17 @@
-"""Models that torch.export cannot capture: torch's TorchScript exporter underneath, the same program on top.
+"""The other way to capture: torch's TorchScript exporter traces models that torch.export cannot capture.
 
-interface.py    what the model's inputs and outputs are called, and which dimensions may vary
-recording.py    which symbolic function each operator gets, and what came of it
-frozen.py       the values that the trace froze
-converting.py   the exporter's graph becomes an ONNX model
-tracer.py       all of it, in order
+In: a model, example inputs, the registry of translations, the target.
+Out: a CapturedModel, by either strategy; of a trace, its plan and its ONNX model too.
+May import: capture, plan, translate, fit, and what these build on; not save, verification.
+
+| module | |
+| --- | --- |
+| strategies | the strategies of `capture=`: export, trace, auto |
+| tracer | `capture="trace"`: the steps below, in order |
+| interface | the names and dynamic dimensions of the model's inputs and outputs |
+| recording | the symbolic function for each operator, and the outcome of each call |
+| frozen | the values that the trace made constants |
+| converting | the conversion of the exporter's graph to an ONNX model |
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The exporter's graph becomes an ONNX model.
+"""The conversion of the exporter's graph to an ONNX model.
 
-1. The graph's inputs are the model's tensor inputs, one for one, then its weights, which keep their memory and names.
-2. The nodes are copied as they are, each with the operator, line and module that it comes from.
-3. Sizes that the trace has of values inside are the example's; they are left out. What can be known of the outputs'
-   sizes is inferred from the finished model.
+1. The graph's inputs are the model's tensor inputs, in order, then its weights, which keep their memory and names.
+2. The nodes are copied unchanged, each with the operator, source line and module that it comes from.
+3. The sizes that the trace gives intermediate values are the example's, and are left out. The sizes of the outputs are
+   inferred from the finished model where possible.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import onnx_ir as ir
 import torch
 from onnx_ir.passes import common as passes
 
-from opbridge.base.torch_private import torchscript
-from opbridge.nodes.operator_nodes import ROUTES as CARRYING
+from opbridge.base.torch_private import torchscript_export
+from opbridge.nodes.operator_nodes import ROUTES as NODE_ROUTES
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.onnx.torch_tensor import TorchTensor
@@ -26,15 +26,15 @@ from opbridge.trace.recording import Recorder, Recording
 
 __all__ = ["convert"]
 
-_OWN_PREFIX = "model."
-"""What the names of weights begin with in a trace: the model is a part of `interface.Flat`."""
+_FLAT_PREFIX = "model."
+"""The prefix of the names of weights in a trace, in which the model is a submodule of `interface.Flat`."""
 
-# Constants of at most this many elements are numbers of the graph; larger ones are weights.
-_SMALL = 4096
+# Constants of at most this many elements are deduplicated; larger ones become initializers.
+_LARGEST_CONSTANT = 4096
 
 
-class _Labelled(Copy):
-    """Copies nodes with the name and the metadata of what they come from."""
+class _LabellingCopy(Copy):
+    """Copies nodes, with names and metadata of the operators that they come from."""
 
     def __init__(self, builder: Builder, values: Mapping[Any, Tensor], functions: Any, recorder: Recorder) -> None:
         super().__init__(builder, values, functions)
@@ -49,9 +49,9 @@ class _Labelled(Copy):
             super()._copy(node)
 
     def _number(self, data: torch.Tensor) -> Tensor:
-        """A constant of the model, where equal ones are one; a trace has the same small numbers over and over."""
+        """A constant of the model. Equal small constants, of which a trace has many, are one."""
         content = TorchTensor(data)
-        if content.size <= _SMALL and content.dtype != ir.DataType.BFLOAT16:
+        if content.size <= _LARGEST_CONSTANT and content.dtype != ir.DataType.BFLOAT16:
             made = self.builder.constant(content.numpy(), content.dtype)
         else:
             made = self.builder.initializer(f"{self.builder.prefix}/constant".lstrip("/"), content)
@@ -66,8 +66,8 @@ def _label(recording: Recording) -> tuple[str, dict[str, str]]:
         metadata["opbridge.module"] = recording.module
     if recording.source is not None:
         metadata["opbridge.source"] = str(recording.source)
-    if recording.route in CARRYING or recording.failure:
-        metadata["opbridge.route"] = recording.route  # of a missing operator it is the node that the exporter left
+    if recording.route in NODE_ROUTES or recording.failure:
+        metadata["opbridge.route"] = recording.route  # the exporter leaves a node for a missing operator
     return (f"{recording.module}/{short}" if recording.module else short), metadata
 
 
@@ -87,10 +87,10 @@ def convert(
         graph: The `torch._C.Graph`.
         weights: The values of its last inputs, by name.
         functions: The onnxscript functions that it calls.
-        recorder: What its nodes come from.
+        recorder: The recordings of the operators that its nodes come from.
         inputs: Values with the names, dtypes and shapes of its inputs.
         output_names: Names for its outputs.
-        opset: The opset that it is of.
+        opset: Its opset.
         custom_opsets: The versions of domains other than ONNX's own.
     """
     builder = Builder(opset)
@@ -101,14 +101,14 @@ def convert(
         shape = None if like.shape is None else [size if isinstance(size, int) else size.value for size in like.shape]
         given = builder.value(builder.unique(str(like.name)), like.dtype, shape)
         model_inputs.append(given)
-        value = by_name.pop(torchscript.input_name(number), None)
-        if value is not None:  # the exporter leaves out what is not used
+        value = by_name.pop(torchscript_export.input_name(number), None)
+        if value is not None:  # the exporter removes unused inputs
             values[value] = given
     for name, value in by_name.items():
-        data = TorchTensor(weights[name], name=name.removeprefix(_OWN_PREFIX))
-        values[value] = builder.initializer(name.removeprefix(_OWN_PREFIX), data)
+        data = TorchTensor(weights[name], name=name.removeprefix(_FLAT_PREFIX))
+        values[value] = builder.initializer(name.removeprefix(_FLAT_PREFIX), data)
     builder.functions.update(recorder.functions)
-    results = _Labelled(builder, values, functions, recorder).run(graph, list(graph.outputs()))
+    results = _LabellingCopy(builder, values, functions, recorder).run(graph, list(graph.outputs()))
     outputs: list[Tensor] = []
     for output, name in zip(results, output_names, strict=True):
         assert output is not None  # the model's outputs are tensors

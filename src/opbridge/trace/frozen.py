@@ -1,7 +1,7 @@
-"""The values that a trace froze.
+"""The values that a trace made constants.
 
-Python ran once, on the example, and what it saw of the tensors there is now part of the graph.
-torch says so with a TracerWarning at each such place. Here these warnings are collected instead of printed, each with
+During a trace, Python runs once, on the example inputs. Values of tensors that Python reads become constants of the
+graph, and torch emits a TracerWarning for each. This module collects these warnings instead of printing them, each with
 the model's line.
 """
 
@@ -19,16 +19,16 @@ from typing import Any
 import torch
 
 from opbridge.base.sources import Source, innermost
-from opbridge.base.torch_private import torchscript
+from opbridge.base.torch_private import torchscript_export
 
 __all__ = ["Frozen", "collecting"]
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _ONNX = os.path.join(_TORCH, "onnx", "")
-_BEGINS = torchscript.__file__
-"""The file whose frame stands just outside of the model's."""
+_BEGINS = torchscript_export.__file__
+"""The file that calls the model: the frames of the model are inside of its frame."""
 
-# What torch says, and what it means. The first one that is found is taken.
+# Patterns of torch's warnings, and what they mean. The first match is used.
 _MEANINGS = (
     (r"Converting a tensor to a Python boolean", "the truth of a tensor, as it was in the example, decides here"),
     (r"Converting a tensor to a Python (integer|index)", "a tensor becomes a Python int, with the example's value"),
@@ -41,24 +41,24 @@ _MEANINGS = (
     (r"(torch\.\w+) results are registered as constants", r"\1 makes a constant of the values that it is given"),
 )
 
-# What torch warns of besides, where a TracerWarning of the same line has said it.
+# A warning of torch's that accompanies a TracerWarning for the same line.
 _FOLLOWS = "To copy construct from a tensor"
 
 
 @dataclass
 class Frozen:
-    """What was collected.
+    """The collected warnings.
 
     Attributes:
         places: What was frozen and where, without repeats, in order.
-        remarks: What the exporter warned of besides.
+        remarks: Other warnings of the exporter.
     """
 
     places: dict[tuple[str, Source | None], None] = field(default_factory=dict)
     remarks: dict[str, None] = field(default_factory=dict)
 
     def notes(self) -> Iterator[str]:
-        """For the plan: a note for each value, then the exporter's remarks."""
+        """Notes for the plan: one for each frozen value, then the exporter's remarks."""
         for meaning, source in self.places:
             if source is None:
                 yield f"frozen by the trace: {meaning}"
@@ -71,7 +71,7 @@ class Frozen:
 
 @contextlib.contextmanager
 def collecting() -> Iterator[Frozen]:
-    """Collects what torch warns of while a model is traced and converted; all other warnings go their way."""
+    """Collects torch's warnings while a model is traced and converted; all other warnings are shown as usual."""
     frozen = Frozen()
     with warnings.catch_warnings():
         passed_on = warnings.showwarning
@@ -90,7 +90,7 @@ def collecting() -> Iterator[Frozen]:
                 passed_on(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show
-        # Each time, and those of torch's own modules too: a value is as frozen there as in the model.
+        # Every occurrence counts, in torch's own modules too: values that are read there are frozen as well.
         warnings.simplefilter("always", torch.jit.TracerWarning)
         yield frozen
 
@@ -104,8 +104,8 @@ def _meaning(message: str) -> str:
 
 
 def _line() -> Source | None:
-    """The model's line that is running; None where no line of the model is on the stack."""
+    """The line of the model that is being executed; None where no line of the model is on the stack."""
     frames = [frame for frame in traceback.extract_stack() if frame.filename != warnings.__file__]
-    # Beyond our own frame that started the trace is whoever called opbridge, who is not the model.
+    # Frames outside of the one that started the trace are those of opbridge's caller, not of the model.
     begin = max((at for at, frame in enumerate(frames) if frame.filename == _BEGINS), default=-1)
     return next(iter(innermost("".join(traceback.format_list(frames[begin + 1 :])))), None)

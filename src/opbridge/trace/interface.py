@@ -1,8 +1,8 @@
-"""What a traced model's inputs and outputs are called, and which of their dimensions may vary.
+"""The names of a traced model's inputs and outputs, and their dynamic dimensions.
 
-A trace knows nothing of names, containers and dynamic shapes. torch.export does, and a stand-in that does no more than
-take the model's inputs and return something like its outputs can always be captured. So the names are those that the
-export route gives, and all that reads a capture (verification, for one) finds what it looks for.
+A trace has no names, containers or dynamic shapes. torch.export has them, and can always capture a stand-in: a module
+with the model's inputs that returns tensors of its outputs' dtypes and shapes. So a traced model has the same names as
+an exported one, and a `Capture` that later stages, such as verification, can read.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from opbridge.plan.planner import make_plan
 from opbridge.translate.translator import translate
 from opbridge.translations.registry import Registry
 
-__all__ = ["Flat", "interface", "named"]
+__all__ = ["Flat", "capture_stand_in", "describe_interface"]
 
 
 class Flat(torch.nn.Module):
-    """A model as a function from the tensors among its inputs to the tensors among its outputs.
+    """A model as a function of tensors: from the tensors among its inputs to the tensors among its outputs.
 
     Attributes:
         model: The model.
-        outputs: The leaves of what it returned last, and their structure.
+        outputs: The leaves of the model's last result, and their structure.
     """
 
     def __init__(self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ class Flat(torch.nn.Module):
 
     @property
     def tensors(self) -> list[tuple[int, torch.Tensor]]:
-        """The tensors among the inputs, with their numbers among the leaves."""
+        """The tensors among the inputs, with their indices among the leaves."""
         return [(number, leaf) for number, leaf in enumerate(self._leaves) if isinstance(leaf, torch.Tensor)]
 
     def forward(self, *tensors: torch.Tensor) -> Any:
@@ -60,9 +60,9 @@ class Flat(torch.nn.Module):
 
 
 class _StandIn(torch.nn.Module):
-    """Takes a model's inputs and returns tensors of its outputs' dtypes and shapes.
+    """A module with a model's inputs that returns tensors of its outputs' dtypes and shapes.
 
-    They depend on one that has the coarsest dtype of the model, which tells how exact the outputs can be.
+    They depend on a buffer of the coarsest dtype of the model, from which verification derives its tolerances.
     """
 
     def __init__(self, flat: Flat, dtype: torch.dtype | None) -> None:
@@ -81,38 +81,38 @@ class _StandIn(torch.nn.Module):
         return pytree.tree_unflatten(leaves, self._structure)
 
 
-def interface(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Capture:
-    """The capture of a stand-in for a model that has been traced.
+def capture_stand_in(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Capture:
+    """Captures a stand-in for a model that has been traced.
 
     Raises:
         UsageError: Inputs or dynamic shapes of a wrong kind, or an int that is to be an input, which a trace freezes.
     """
     dtypes = [tensor.dtype for tensor in (*flat.model.parameters(), *flat.model.buffers())]
     stand_in = _stand_in(flat, coarsest([*dtypes, *(tensor.dtype for _, tensor in flat.tensors)]))
-    taken = capture(stand_in, args, kwargs, dynamic_shapes=dynamic_shapes)
-    for spec in user_inputs(taken.exported_program):
+    captured = capture(stand_in, args, kwargs, dynamic_shapes=dynamic_shapes)
+    for spec in user_inputs(captured.exported_program):
         if isinstance(spec.arg, SymIntArgument):
             raise UsageError(
                 f"dynamic_shapes makes the int '{spec.arg.name}' an input, and a trace freezes every number among the "
                 "inputs. Pass it as a tensor of no dimensions, or leave it out of dynamic_shapes."
             )
-    return dataclasses.replace(taken, strategy="trace")
+    return dataclasses.replace(captured, strategy="trace")
 
 
-def named(
-    taken: Capture,
+def describe_interface(
+    captured: Capture,
     registry: Registry,
     opset: int,
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
 ) -> tuple[list[ir.Value], list[str]]:
-    """The inputs as the export route describes them, and the names that it gives the outputs.
+    """The inputs, with names and shapes, and the names of the outputs, as the export strategy gives them.
 
     Raises:
         UsageError: more names than inputs or outputs, or a name given twice.
     """
-    plan = make_plan(taken, registry, opset=opset)
-    graph = translate(taken, plan, input_names=input_names, output_names=output_names).model.graph
+    plan = make_plan(captured, registry, opset=opset)
+    graph = translate(captured, plan, input_names=input_names, output_names=output_names).model.graph
     return list(graph.inputs), [str(output.name) for output in graph.outputs]
 
 

@@ -1,6 +1,6 @@
-"""Which symbolic function each operator of a trace gets, and what came of each call.
+"""The choice of a symbolic function for each operator of a trace, and the outcome of each call.
 
-Of several, in this order: the user's symbolic function or translation, our translation, torch's own symbolic function,
+The order of preference: the user's symbolic function or translation, our translation, torch's own symbolic function,
 torchlib's translation.
 """
 
@@ -18,12 +18,12 @@ import onnx_ir as ir
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
 from opbridge.base.sources import Source, innermost
-from opbridge.base.torch_private import torch_operators, torchscript
-from opbridge.nodes.operator_nodes import ROUTES as CARRYING
+from opbridge.base.torch_private import torch_operators, torchscript_export, torchscript_registry
+from opbridge.nodes.operator_nodes import ROUTES as NODE_ROUTES
 from opbridge.nodes.operator_nodes import permitting
 from opbridge.plan.rows import PlanRow
-from opbridge.symbolics.bridging import Bridged, as_symbolic, translations_by_base_name
-from opbridge.symbolics.carrying import as_node
+from opbridge.symbolics.bridging import TranslationOutcome, as_symbolic, translations_by_base_name
+from opbridge.symbolics.single_nodes import as_node
 from opbridge.translations.registry import Registry
 
 __all__ = ["Recorder", "Recording"]
@@ -31,11 +31,11 @@ __all__ = ["Recorder", "Recording"]
 _FRAME = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.MULTILINE)
 _MARK = re.compile(r"opbridge_(\d+)(\.|$)")
 
-# What a trace holds for TorchScript's sake. The rest of this namespace is control flow, and Python's operators.
+# Nodes of a trace that are no operators. The rest of this namespace is control flow, and Python's operators.
 _PRIMITIVE = re.compile(r"prim::(?!If$|Loop$|PythonOp$)")
 
 _TORCH = "torch.onnx symbolic function"
-_CARRIED = {"aten": "handed to libtorch", "fallthrough": "a node of its own"}
+_NODE_DESCRIPTIONS = {"aten": "handed to libtorch", "fallthrough": "a node of its own"}
 
 
 @dataclass
@@ -43,11 +43,11 @@ class Recording:
     """One call of a symbolic function.
 
     Attributes:
-        operator: With its overload where that is known.
-        how: Whose function it was.
+        operator: The operator, with its overload where that is known.
+        how: The origin of the function.
         source: The model's line.
-        module: Where in the model it stands.
-        failure: Why it gave nothing; "" where it did.
+        module: The submodule of the model that it is called in.
+        failure: Why the call failed; "" where it did not.
         route: "standard", or "function" where the nodes call ONNX functions.
         schema: The operator's arguments, as torch declares them.
     """
@@ -63,13 +63,13 @@ class Recording:
 
 @dataclass
 class Recorder:
-    """Chooses the functions, and keeps what came of their calls in order.
+    """Chooses the symbolic functions, and records their calls in order.
 
     Attributes:
         registry: The translations and the user's symbolic functions.
-        opset: The opset that is built for.
+        opset: The opset of the model.
         allow: The routes permitted.
-        pinned: The route that an operator is pinned to, by its base name; None where it is not.
+        pinned: Returns the route that an operator, by its base name, is pinned to, or None.
         recordings: One for each operator of the trace.
         functions: The ONNX functions that translations called.
     """
@@ -88,7 +88,7 @@ class Recorder:
         """The symbolic function for an operator's base name; never None, so that what is missing is recorded too."""
 
         def called(g: Any, /, *args: Any, **attributes: Any) -> Any:
-            return self._called(name, g, args, attributes)
+            return self._call_recorded(name, g, args, attributes)
 
         return called
 
@@ -107,13 +107,13 @@ class Recorder:
             found = _MARK.match(output.debugName())
             if found:
                 recording = self.recordings[int(found[1])]
-                if recording.source is None:  # of a torch.autograd.Function only the nodes know
+                if recording.source is None:  # for a torch.autograd.Function, only the nodes have them
                     recording.source = _source(node.sourceRange())
                     recording.module = recording.module or _module(node.scopeName())
                 return recording
         return None
 
-    def _called(self, name: str, g: Any, args: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
+    def _call_recorded(self, name: str, g: Any, args: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
         node = g.original_node
         recording = Recording(name, source=_source(node.sourceRange()), module=_module(node.scopeName()))
         schema = node.schema()
@@ -121,7 +121,7 @@ class Recorder:
             recording.operator, recording.schema = schema.partition("(")[0], schema
         if name == "prim::PythonOp":
             recording.operator = f"python::{node.pyname()}"
-        function = self._carried(name, recording) or self._function(name, recording)
+        function = self._as_pinned_node(name, recording) or self._function(name, recording)
         if function is None:
             recording.failure = "torch.onnx has no symbolic function for it, and there is no translation of it."
         return self._run(recording, function, g, args, attributes)
@@ -136,7 +136,7 @@ class Recorder:
     ) -> Any:
         mark = f"opbridge_{len(self.recordings)}"
         self.recordings.append(recording)
-        # A name of the model's own would be given to the results, too.
+        # Names from the model would be passed on to the results.
         if g.original_node is not None:
             for output in g.original_node.outputs():
                 output.setDebugName(mark)
@@ -145,7 +145,7 @@ class Recorder:
             built = self._built(recording, function, g, args, attributes)
         except Exception as error:
             recording.failure = recording.failure or f"Its {recording.how} failed: {_first_line(error)}"
-            raise torchscript.unsupported(recording.failure) from error
+            raise torchscript_export.unsupported_error(recording.failure) from error
         for node in g.new_nodes[before:]:
             for output in node.outputs():
                 if not _MARK.match(output.debugName()):
@@ -160,28 +160,28 @@ class Recorder:
         args: tuple[Any, ...],
         attributes: Mapping[str, Any],
     ) -> Any:
-        """What the function builds; where it fails, or there is none, the node of an allowed route."""
+        """Calls the function; where it fails, or there is none, builds the node of an allowed route instead."""
         try:
             if function is None:
-                raise torchscript.unsupported(recording.failure)
+                raise torchscript_export.unsupported_error(recording.failure)
             return function(g, *args, **attributes)
         except Exception as error:
             said = recording.failure or f"Its {recording.how} failed: {_first_line(error)}"
-            for route in CARRYING:
+            for route in NODE_ROUTES:
                 carry = as_node(_base(recording.operator), route) if route in self.allow else None
-                if carry is not None and recording.route not in CARRYING:
+                if carry is not None and recording.route not in NODE_ROUTES:
                     built = carry(g, *args, **attributes)
                     recording.route, recording.failure = route, ""
-                    recording.how = f"{_CARRIED[route]}: {said}"
+                    recording.how = f"{_NODE_DESCRIPTIONS[route]}: {said}"
                     return built
             raise
 
-    def _carried(self, name: str, recording: Recording) -> Callable[..., Any] | None:
-        """The symbolic function of an operator that is pinned to a node of its own."""
+    def _as_pinned_node(self, name: str, recording: Recording) -> Callable[..., Any] | None:
+        """The symbolic function that builds one node, for an operator that is pinned to such a route."""
         route = self.pinned(name)
-        function = as_node(name, route) if route in CARRYING and not name.startswith("prim::") else None
+        function = as_node(name, route) if route in NODE_ROUTES and not name.startswith("prim::") else None
         if function is not None and route is not None:
-            recording.route, recording.how = route, f"{_CARRIED[route]}, as it is pinned to that"
+            recording.route, recording.how = route, f"{_NODE_DESCRIPTIONS[route]}, as it is pinned to that"
         return function
 
     def _function(self, name: str, recording: Recording) -> Callable[..., Any] | None:
@@ -190,15 +190,17 @@ class Recorder:
         if symbolic is not None and symbolic.form == "symbolic" and symbolic.origin == "user":
             recording.how = symbolic.describe()
             return symbolic.function
-        builtin = torchscript.builtin_symbolic(name, self.opset) or torchscript.user_symbolic(name, self.opset)
+        builtin = torchscript_registry.builtin_symbolic(name, self.opset) or torchscript_registry.user_symbolic(
+            name, self.opset
+        )
         if entries and (builtin is None or any(entry.origin != "torchlib" for entry in entries)):
             recording.how = "translation"
-            told = functools.partial(self._told, recording, name)
-            return as_symbolic(entries, fallback=lambda opset: builtin, told=told)
+            on_outcome = functools.partial(self._note_outcome, recording, name)
+            return as_symbolic(entries, fallback=lambda opset: builtin, on_outcome=on_outcome)
         recording.how = _TORCH
         return builtin
 
-    def _told(self, recording: Recording, name: str, outcome: Bridged) -> None:
+    def _note_outcome(self, recording: Recording, name: str, outcome: TranslationOutcome) -> None:
         if outcome.operator:
             recording.operator = outcome.operator
             target = torch_operators.operator_object(outcome.operator)
@@ -214,7 +216,7 @@ class Recorder:
     # For the plan
 
     def rows(self) -> list[PlanRow]:
-        """The plan's rows, one for each operator."""
+        """The rows of the plan, one for each operator."""
         grouped: dict[str, list[Recording]] = {}
         for recording in self.recordings:
             if not _PRIMITIVE.match(recording.operator) or recording.failure:
@@ -228,7 +230,7 @@ class Recorder:
         row = PlanRow(operator, len(recorded), None, "", sources, schema=schema)
         if lost:
             known = bool(torch_operators.overloads(_base(operator)))
-            permissions = tuple(route for route in CARRYING if known and route not in self.allow)
+            permissions = tuple(route for route in NODE_ROUTES if known and route not in self.allow)
             remedy = _remedy(operator, permissions)
             return dataclasses.replace(row, reason=lost[0].failure, remedy=remedy, permissions=permissions)
         how = "; ".join(dict.fromkeys(each.how for each in recorded))
@@ -253,7 +255,7 @@ def _remedy(operator: str, permissions: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _source(stack: str) -> Source | None:
-    """The model's line, from the stack that the tracer keeps: the innermost frame first."""
+    """The model's line, from a stack as the tracer stores it, the innermost frame first."""
     frames = [
         traceback.FrameSummary(found["file"], int(found["line"]), found["function"]) for found in _FRAME.finditer(stack)
     ]
@@ -261,7 +263,7 @@ def _source(stack: str) -> Source | None:
 
 
 def _module(scope: str) -> str:
-    """`Flat::/Net::model/Sequential::layer1/Conv2d::layer1.0` as `layer1.0`; the outermost two are not the user's."""
+    """`Flat::/Net::model/Sequential::layer1/Conv2d::layer1.0` as `layer1.0`; the outer two are opbridge's."""
     path: list[str] = []
     for part in scope.split("/")[2:]:
         name = part.rpartition("::")[2]

@@ -1,7 +1,7 @@
-"""How a model is captured, and what follows from that: the one place that knows of the two ways.
+"""The strategies of `capture=`. This is the only module that knows both ways of capturing a model.
 
-export   torch.export; the graph is planned and translated here
-trace    torch's TorchScript exporter, which does all three at once, with our translations in it
+export   torch.export captures the model; opbridge plans and translates the graph
+trace    torch's TorchScript exporter does all three in one step, and calls opbridge's translations
 auto     export; trace where torch.export cannot capture the model
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from opbridge.trace.tracer import Traced
 
-__all__ = ["STRATEGIES", "Request", "Taken", "take"]
+__all__ = ["STRATEGIES", "CapturedModel", "ExportRequest", "capture_model"]
 
 STRATEGIES = ("export", "trace", "auto")
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is asked of a capture, its plan and its model.
+class ExportRequest:
+    """The arguments of an export: what to capture, how to plan it, and what to build.
 
     Attributes:
         model: The model.
@@ -45,7 +45,7 @@ class Request:
         dynamic_shapes: Which dimensions may vary.
         registry: The translations and symbolic functions.
         target: What the model is fitted to.
-        opset_version: The opset that was asked for; None: any.
+        opset_version: The requested opset; None where the user gave none.
         allow: The routes permitted.
         routes: Operators pinned to a route.
         input_names: Names for the inputs.
@@ -67,12 +67,12 @@ class Request:
     custom_opsets: Mapping[str, int] = field(default_factory=dict)
 
 
-class Taken(Protocol):
+class CapturedModel(Protocol):
     """A model that has been captured.
 
     Attributes:
         capture: The capture.
-        target: What the model is fitted to; its opset is the one that is built for.
+        target: What the model is fitted to. The model is built for the target's opset.
     """
 
     @property
@@ -82,16 +82,16 @@ class Taken(Protocol):
     def target(self) -> Target: ...
 
     def describe(self) -> str:
-        """The capture in a few words."""
+        """A short description of the capture."""
 
     def plan(self) -> Plan:
-        """Every operator, its route, and what is missing."""
+        """Plans the model: every operator, its route, and what is missing."""
 
     def build(self, plan: Plan) -> tuple[ir.Model, Plan]:
-        """The model, of use only where the plan is ok, and the plan as it turned out."""
+        """The ONNX model, which is valid only where the plan is ok, and the plan with the routes that were used."""
 
 
-def take(strategy: str, request: Request) -> Taken:
+def capture_model(strategy: str, request: ExportRequest) -> CapturedModel:
     """Captures a model.
 
     Raises:
@@ -101,22 +101,24 @@ def take(strategy: str, request: Request) -> Taken:
     if strategy not in STRATEGIES:
         raise UsageError(f"capture={strategy!r} is not known; use 'export', 'trace' or 'auto'.")
     if strategy == "trace":
-        return _traced(request)
+        return _capture_by_trace(request)
     try:
-        return _exported(request, thorough=strategy == "export")
+        return _capture_by_export(request, try_strict=strategy == "export")
     except CaptureError as error:
         if strategy == "export":
             raise
         first = error
     try:
-        return _traced(request, f"captured by a trace, as torch.export cannot capture the model: {_clause(first)}")
+        return _capture_by_trace(
+            request, f"captured by a trace, as torch.export cannot capture the model: {_as_clause(first)}"
+        )
     except CaptureError as error:
         raise CaptureError(f"{first} A trace, which capture='auto' tried next, fails too: {error}") from error
 
 
 @dataclass
-class _Exported:
-    request: Request
+class _ExportedModel:
+    request: ExportRequest
     capture: Capture
     target: Target
 
@@ -124,31 +126,31 @@ class _Exported:
         return f"{self.capture.strategy}, {len(self.capture.exported_program.graph.nodes)} nodes"
 
     def plan(self) -> Plan:
-        asked = self.request
+        request = self.request
         return make_plan(
             self.capture,
-            asked.registry,
+            request.registry,
             opset=self.target.opset,
-            allow=asked.allow,
-            routes=asked.routes,
+            allow=request.allow,
+            routes=request.routes,
             target=self.target.name,
         )
 
     def build(self, plan: Plan) -> tuple[ir.Model, Plan]:
-        asked = self.request
+        request = self.request
         return translate_with_reroutes(
             self.capture,
             plan,
-            functools.partial(fit, target=self.target, custom_opsets=asked.custom_opsets),
-            input_names=asked.input_names,
-            output_names=asked.output_names,
-            custom_opsets=asked.custom_opsets,
+            functools.partial(fit, target=self.target, custom_opsets=request.custom_opsets),
+            input_names=request.input_names,
+            output_names=request.output_names,
+            custom_opsets=request.custom_opsets,
         )
 
 
 @dataclass
-class _Traced:
-    request: Request
+class _TracedModel:
+    request: ExportRequest
     traced: Traced
     target: Target
 
@@ -164,54 +166,54 @@ class _Traced:
         return self.traced.plan
 
     def build(self, plan: Plan) -> tuple[ir.Model, Plan]:
-        # No node of it has another route.
+        # The nodes of a trace have no alternative route, so that there is no reroute.
         plan, problems = fit(self.traced.model, plan, target=self.target, custom_opsets=self.request.custom_opsets)
         return self.traced.model, with_problems(plan, problems)
 
 
-def _exported(asked: Request, *, thorough: bool) -> Taken:
-    found = asked.registry.find(PYTHON_OPERATOR, asked.target.opset)
-    taken = capture(
-        asked.model,
-        asked.args,
-        asked.kwargs,
-        dynamic_shapes=asked.dynamic_shapes,
-        opset=asked.target.opset,
+def _capture_by_export(request: ExportRequest, *, try_strict: bool) -> CapturedModel:
+    found = request.registry.find(PYTHON_OPERATOR, request.target.opset)
+    captured = capture(
+        request.model,
+        request.args,
+        request.kwargs,
+        dynamic_shapes=request.dynamic_shapes,
+        opset=request.target.opset,
         handler=found.function if found is not None else None,
-        thorough=thorough,
+        thorough=try_strict,
     )
-    return _Exported(asked, taken, asked.target)
+    return _ExportedModel(request, captured, request.target)
 
 
-def _traced(asked: Request, note: str = "") -> Taken:
+def _capture_by_trace(request: ExportRequest, note: str = "") -> CapturedModel:
     from opbridge import trace
-    from opbridge.base.torch_private import torchscript
+    from opbridge.base.torch_private import torchscript_export
 
-    target, notes = asked.target, [note] if note else []
-    newest = torchscript.newest_opset()
-    if asked.opset_version is None and target.opset > newest:
+    target, notes = request.target, [note] if note else []
+    newest = torchscript_export.newest_opset()
+    if request.opset_version is None and target.opset > newest:
         notes.append(
             f"built for opset {newest}, the newest that torch's TorchScript exporter does, in place of {target.opset}"
         )
         target = dataclasses.replace(target, opset=newest)
     traced = trace.trace(
-        asked.model,
-        asked.args,
-        asked.kwargs,
-        dynamic_shapes=asked.dynamic_shapes,
-        registry=asked.registry,
+        request.model,
+        request.args,
+        request.kwargs,
+        dynamic_shapes=request.dynamic_shapes,
+        registry=request.registry,
         opset=target.opset,
         target=target.name,
-        allow=asked.allow,
-        routes=asked.routes,
-        input_names=asked.input_names,
-        output_names=asked.output_names,
-        custom_opsets=asked.custom_opsets,
+        allow=request.allow,
+        routes=request.routes,
+        input_names=request.input_names,
+        output_names=request.output_names,
+        custom_opsets=request.custom_opsets,
         notes=notes,
     )
-    return _Traced(asked, traced, target)
+    return _TracedModel(request, traced, target)
 
 
-def _clause(error: CaptureError) -> str:
-    """An error as a part of a note."""
+def _as_clause(error: CaptureError) -> str:
+    """The message of an error as a clause of a note."""
     return str(error).removeprefix("The model cannot be captured: ").partition("\n")[0].rstrip(". ")

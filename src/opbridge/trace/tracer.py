@@ -1,4 +1,4 @@
-"""`capture="trace"`: capture, plan and translation in one, as the TorchScript exporter does them."""
+"""`capture="trace"`: capture, plan and translation in one step, by the TorchScript exporter."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.locks import process_state
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.sources import raised_at
-from opbridge.base.torch_private import torch_sizes, torchscript
+from opbridge.base.torch_private import torch_sizes, torchscript_export
 from opbridge.capture import Capture
 from opbridge.capture.advice import advise_eager
 from opbridge.capture.dynamic_shapes import Shapes, resolve
@@ -27,7 +28,7 @@ from opbridge.errors import CaptureError, UsageError
 from opbridge.plan.data import Plan
 from opbridge.trace.converting import convert
 from opbridge.trace.frozen import collecting
-from opbridge.trace.interface import Flat, interface, named
+from opbridge.trace.interface import Flat, capture_stand_in, describe_interface
 from opbridge.trace.recording import Recorder
 from opbridge.translations.registry import Registry
 
@@ -41,7 +42,7 @@ class Traced:
     Attributes:
         capture: Its inputs, outputs and notes; the graph in it is that of a stand-in, not the model's.
         plan: Every operator of the trace.
-        model: The ONNX model, of use only where the plan is ok.
+        model: The ONNX model, which is valid only where the plan is ok.
     """
 
     capture: Capture
@@ -67,8 +68,8 @@ def trace(
 ) -> Traced:
     """Traces a model with torch's TorchScript exporter.
 
-    The model runs once, on the example. What Python decides there by the values of tensors is frozen; each such place
-    becomes a note of the plan.
+    The model runs once, on the example inputs. Values of tensors that Python reads become constants; the plan has a
+    note for each.
 
     Args:
         model: A module, or any other callable.
@@ -79,11 +80,11 @@ def trace(
         opset: The opset to build for.
         target: The runtime that the model is for.
         allow: The routes permitted.
-        routes: Operators pinned to a route; of use here are "aten" and "fallthrough".
+        routes: Operators pinned to a route; only "aten" and "fallthrough" have an effect.
         input_names: Names for the inputs.
         output_names: Names for the outputs.
         custom_opsets: The versions of domains other than ONNX's own.
-        notes: What is to be said before all else.
+        notes: The first notes of the plan.
 
     Raises:
         CaptureError: The model cannot be traced.
@@ -91,7 +92,7 @@ def trace(
             build for, or a model that fails on these inputs by itself.
     """
     start = time.perf_counter()
-    newest = torchscript.newest_opset()
+    newest = torchscript_export.newest_opset()
     if opset > newest:
         raise UsageError(
             f"opset_version={opset} is too new for capture='trace': torch's TorchScript exporter, which does the "
@@ -107,34 +108,34 @@ def trace(
         raise UsageError("capture='trace' takes no ShapesSpec. Give dynamic_shapes as a dict by input name, or 'auto'.")
     recorder = Recorder(registry, opset, allow, functools.partial(_pin, routes or {}))
     flat = Flat(module, args, kwargs)
-    with torchscript.registry_lock:  # one trace at a time: it changes what is global, Python's warnings included
+    with process_state:  # One trace at a time: it changes global state, Python's warnings included.
         with Watch(module) as watch, _unchanged(module), collecting() as frozen:
             graph = _graph(flat, shapes, recorder, args, kwargs)
-        taken = interface(flat, args, kwargs, dynamic_shapes)
-    said = (*notes, *frozen.notes(), *watch.notes(), *taken.notes)
+        captured = capture_stand_in(flat, args, kwargs, dynamic_shapes)
+    all_notes = (*notes, *frozen.notes(), *watch.notes(), *captured.notes)
     reference = module if isinstance(model, torch.nn.Module) else model
-    taken = dataclasses.replace(taken, model=reference, notes=said, seconds=time.perf_counter() - start)
+    captured = dataclasses.replace(captured, model=reference, notes=all_notes, seconds=time.perf_counter() - start)
     built = convert(
         graph.graph,
         graph.weights,
         graph.functions,
         recorder,
-        *named(taken, registry, opset, input_names, output_names),
+        *describe_interface(captured, registry, opset, input_names, output_names),
         opset,
         custom_opsets or {},
     )
-    plan = Plan(recorder.rows(), opset, target, said, allow=tuple(allow))
-    return Traced(taken, plan, built)
+    plan = Plan(recorder.rows(), opset, target, all_notes, allow=tuple(allow))
+    return Traced(captured, plan, built)
 
 
 def _pin(routes: Mapping[str, str], name: str) -> str | None:
-    """The route that `routes` pins an operator to; TorchScript knows base names only."""
+    """The route that `routes` pins an operator to; TorchScript has base names only."""
     return next((route for each, route in routes.items() if fnmatch.fnmatchcase(name, each.partition(".")[0])), None)
 
 
 def _graph(
     flat: Flat, shapes: Shapes, recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> torchscript.TracedGraph:
+) -> torchscript_export.TracedGraph:
     axes: dict[int, dict[int, str]] = {}
     for number, (_, tensor) in enumerate(flat.tensors):
         for (identity, dimension), axis in shapes.axes.items():
@@ -143,7 +144,9 @@ def _graph(
     # Copies, since a model may write to its inputs.
     inputs = tuple(tensor.detach().clone() for _, tensor in flat.tensors)
     try:
-        return torchscript.traced_graph(flat, inputs, axes, recorder.opset, recorder.find, recorder.python_operator)
+        return torchscript_export.traced_graph(
+            flat, inputs, axes, recorder.opset, recorder.find, recorder.python_operator
+        )
     except Exception as error:
         failure = _eager_failure(flat, args, kwargs)
         if failure is not None:
@@ -152,21 +155,21 @@ def _graph(
 
 
 def _advice(error: Exception, recorder: Recorder) -> str:
-    said = " ".join(str(error).split()) or type(error).__name__
-    said = said if len(said) <= 300 else f"{said[:300]} ..."
+    message = " ".join(str(error).split()) or type(error).__name__
+    message = message if len(message) <= 300 else f"{message[:300]} ..."
     line = raised_at(error)
     if line is not None and not recorder.recordings:
         code = f" (`{line.code}`)" if line.code else ""
         return (
             f"The model cannot be captured by a trace: at {line}, in {line.function}{code}: {type(error).__name__}: "
-            f"{said.rstrip('.')}. It runs outside of a trace, so something there does not take tensors that are "
+            f"{message.rstrip('.')}. It runs outside of a trace, so something there does not take tensors that are "
             "traced; write it with torch's operators, or skip it while tracing: `if not torch.jit.is_tracing():`."
         )
     last = next((each for each in reversed(recorder.recordings) if each.source is not None), None)
     after = f" after {last.operator} at {last.source}" if last is not None else ""
     return (
         f"The model was traced, and torch's TorchScript exporter fails on the trace{after}: {type(error).__name__}: "
-        f"{said}. Write that part of the model in another way, or give it a symbolic function."
+        f"{message}. Write that part of the model in another way, or give it a symbolic function."
     )
 
 
@@ -182,7 +185,7 @@ def _eager_failure(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 @contextlib.contextmanager
 def _unchanged(module: torch.nn.Module) -> Iterator[None]:
-    """Around a run of the model: its buffers are as they were afterwards."""
+    """Restores the buffers of a model after a run."""
     buffers = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
     try:
         yield

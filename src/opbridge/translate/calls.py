@@ -70,10 +70,12 @@ def call_translation(
     keywords = {name: convert(name, value, node.kwargs[name]) for name, value in kwargs.items()}
     names, takes_more, takes_named = onnxscript_private.parameters(entry.function)
     if not takes_named:
-        keywords = {name: value for name, value in keywords.items() if name in names or name not in signature.HOLDING}
+        keywords = {
+            name: value for name, value in keywords.items() if name in names or name not in signature.IGNORED_ARGUMENTS
+        }
     if not takes_more and len(positional) > len(names):
         extra = declared[len(names) : len(positional)]
-        if all(name in signature.HOLDING for name in extra):
+        if all(name in signature.IGNORED_ARGUMENTS for name in extra):
             positional = positional[: len(names)]
     try:
         return entry.function(*positional, **keywords)

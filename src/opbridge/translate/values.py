@@ -114,7 +114,7 @@ class Values:
         return None, None
 
     def dim(self, size: Any) -> int | str:
-        size = torch_sizes.settled_size(size)
+        size = torch_sizes.known_size(size)
         if isinstance(size, int):
             return size
         return self._symbol.sub(lambda found: self._dim_names[found[0]], str(size))

@@ -1,4 +1,4 @@
-"""All the translations there are: ours, torchlib's, and those that users have registered."""
+"""The catalogue of all translations: opbridge's, torchlib's, and those that users have registered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opbridge import translations
 from opbridge.base.torch_private import torch_operators
 from opbridge.onnx import onnxscript_private
 from opbridge.translations.registry import ORDER, Registry, Translation, registered
-from opbridge.translations.signature import HOLDING
+from opbridge.translations.signature import IGNORED_ARGUMENTS
 
 __all__ = ["catalogue", "default_registry", "translation_table"]
 
@@ -26,18 +26,18 @@ def _load_families() -> None:
 
 
 def default_registry() -> Registry:
-    """Every translation there is. The first call loads our families and torchlib, which imports torch."""
+    """The registry of all translations. The first call loads opbridge's families and torchlib, which imports torch."""
     _load_families()
     return _merged(registered()[1])
 
 
 @functools.lru_cache(maxsize=1)
 def _merged(generation: int) -> Registry:
-    """torchlib's translations and the registered ones, which are those of one generation."""
+    """torchlib's translations and the registered ones; `generation` identifies the state of the latter."""
     merged = Registry()
     for operator, function, opset, is_complex in onnxscript_private.torchlib_entries():
         entry = Translation(operator, function, opset, "torchlib", is_complex)
-        # torchlib registers a few operators twice; the first one is the one that torch.onnx takes.
+        # torchlib registers a few operators twice; torch.onnx uses the first one.
         if not any((other.opset, other.complex) == (opset, is_complex) for other in merged.entries.get(operator, ())):
             merged.add(entry)
     for entries in registered()[0].entries.values():
@@ -49,8 +49,8 @@ def _merged(generation: int) -> Registry:
 def translation_table() -> dict[Any, Callable[..., Any]]:
     """opbridge's and the user's translations in the form of torch.onnx.export's `custom_translation_table`.
 
-    Of each operator the newest translation that opset 18, the version torch.onnx builds for, allows; real inputs only,
-    since the table has no place for complex ones.
+    For each operator, the newest translation for opset 18, the version that torch.onnx builds for. Translations for
+    complex inputs are left out, since the table cannot hold them.
     """
     _load_families()
     known, _ = registered()
@@ -58,16 +58,16 @@ def translation_table() -> dict[Any, Callable[..., Any]]:
     for operator in known.entries:
         entry = known.find(operator, 18)
         target = torch_operators.operator_object(operator)
-        # A kernel's node is built on our own translator only.
+        # Only opbridge's translator builds the nodes of kernels.
         if entry is not None and target is not None and entry.route != "kernel":
-            table[target] = _without_holding(entry.function)
+            table[target] = _accepting_ignored_arguments(entry.function)
     return table
 
 
-def _without_holding(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for a caller that passes device, layout and the like to everything."""
+def _accepting_ignored_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for a caller that passes device, layout and the other ignored arguments to every translation."""
     names, _, takes_named = onnxscript_private.parameters(function)
-    dropped = HOLDING.difference(names)
+    dropped = IGNORED_ARGUMENTS.difference(names)
     if takes_named or not dropped:
         return function
 
@@ -81,7 +81,7 @@ def _without_holding(function: Callable[..., Any]) -> Callable[..., Any]:
 def catalogue(pattern: str = "*") -> list[Translation]:
     """Every translation whose operator fits a shell pattern, by operator, in the order in which they are preferred.
 
-    A pattern without "::" is looked for in the name alone, so that "deform*" finds torchvision::deform_conv2d.
+    A pattern without "::" is matched against the name alone, so that "deform*" finds torchvision::deform_conv2d.
     """
     registry = default_registry()
     fitting = [name for name in registry.entries if _fits(name, pattern)]

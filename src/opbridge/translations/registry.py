@@ -1,4 +1,4 @@
-"""Which translations there are: the user's, ours and torchlib's, in that order of preference."""
+"""The registry of translations: the user's, opbridge's and torchlib's, in that order of preference."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Translation:
             where it is one node that a kernel runs.
         form: "translation", or "symbolic" for a symbolic function, which is called with a graph of torch's and stands
             for every overload of the operator.
-        strict: Whether a user has named the opset.
+        strict: Whether a user has given the opset explicitly.
     """
 
     operator: str
@@ -61,14 +61,14 @@ class Translation:
     def since(self) -> int:
         """The first opset that it is used with.
 
-        For models of opsets before 18, calls in the form of opset 18 are rewritten (see `opbridge.onnx.downgrade`). So
-        a translation for 18 is used there too, unless a user has said that it begins with 18.
+        For models of older opsets, calls in the form of opset 18 are rewritten (see `opbridge.onnx.downgrade`). So a
+        translation for opset 18 is used there too, unless a user has given that opset explicitly.
         """
         rewritten = self.opset == WRITTEN_FOR and self.form == "translation" and not self.strict
         return OLDEST if rewritten else self.opset
 
     def describe(self) -> str:
-        """In a few words, for the plan."""
+        """A short description, for the plan."""
         if self.origin == "kernel":
             return "kernel"
         what = "translation" if self.form == "translation" else "symbolic function"
@@ -86,14 +86,14 @@ class Registry:
     entries: dict[str, list[Translation]] = field(default_factory=dict)
 
     def add(self, entry: Translation) -> None:
-        """Adds a translation; a newer one of the same origin, opset and kind takes the older one's place."""
+        """Adds a translation; a newer one replaces the older one of the same origin, opset and kind."""
         known = self.entries.setdefault(entry.operator, [])
         key = (entry.opset, entry.origin, entry.complex, entry.form)
         known[:] = [other for other in known if (other.opset, other.origin, other.complex, other.form) != key]
         known.append(entry)
 
     def find(self, operator: str, opset: int, *, complex: bool = False) -> Translation | None:
-        """The translation to use: the user's before ours before torchlib's, of these the newest that `opset` allows."""
+        """The translation to use: the user's before opbridge's before torchlib's, of these the newest one."""
         fitting = [entry for entry in self._candidates(operator) if entry.since <= opset and entry.complex == complex]
 
         def preference(entry: Translation) -> tuple[int, bool, int, bool]:
@@ -109,11 +109,11 @@ class Registry:
             yield from (entry for entry in self.entries.get(base, ()) if entry.form == "symbolic")
 
     def with_user_table(self, table: Mapping[Any, Any] | None) -> Registry:
-        """This registry and, before all else in it, a user's `custom_translation_table`.
+        """This registry with a user's `custom_translation_table`, which has precedence.
 
         Args:
             table: From an operator (a `torch._ops.OpOverload` or its name) to a translation or a list of them, as
-                torch.onnx.export takes it.
+                torch.onnx.export accepts it.
 
         Raises:
             UsageError: a key that is no operator, or a value that is no function.
@@ -129,7 +129,7 @@ class Registry:
         return merged
 
     def near_misses(self, operator: str, opset: int, *, complex: bool) -> list[str]:
-        """What almost fits an operator that has no translation, in words."""
+        """What almost fits an operator that has no translation: another opset, kind of inputs or overload."""
         said = []
         later = [entry.since for entry in self.entries.get(operator, ()) if entry.since > opset]
         if later:
@@ -172,14 +172,14 @@ def operator_called(target: Any) -> str:
 
 
 _registered = Registry()
-"""Filled by `builtin` (our families of translations), `translation` (users) and `add_kernel` (libraries of kernels)."""
+"""Filled by `builtin` (opbridge's families), `translation` (users) and `add_kernel` (libraries of kernels)."""
 
 _generation = itertools.count(1)
 _current = 0
 
 
 def registered() -> tuple[Registry, int]:
-    """What has been registered in this process, and a number that changes with every change of it."""
+    """The registrations of this process, and a generation number that changes with each of them."""
     return _registered, _current
 
 
@@ -204,13 +204,13 @@ def translation(*operators: str, opset: int | None = None, complex: bool = False
     """Registers a translation for one or several operators.
 
     The function takes the operator's arguments in the order and by the names of its schema, and builds nodes with
-    onnxscript's operators; unannotated parameters are fine. What it leaves out of the schema (device, layout,
-    memory_format, pin_memory, generator, non_blocking) it is not given.
+    onnxscript's operators; parameters need no annotations. It may leave out `signature.IGNORED_ARGUMENTS` (device,
+    layout, memory_format, pin_memory, generator, non_blocking, ...).
 
     Args:
         *operators: `namespace::name`, with `.overload` for any but the default overload.
         opset: The first opset that the function is for. Several functions may be registered for one operator; the
-            newest one not above the requested opset is taken. None: its nodes are those of opset 18, and are rewritten
+            newest one not above the requested opset is used. None: its nodes are those of opset 18, and are rewritten
             for older ones.
         complex: Whether the function is for complex inputs, which arrive as real tensors with a trailing dimension
             of 2.
@@ -243,7 +243,7 @@ def builtin(*operators: str, opset: int = WRITTEN_FOR, complex: bool = False) ->
     """Registers a translation of opbridge's own; the arguments are those of `translation`.
 
     Raises:
-        UsageError: the operator has a translation of ours already, for the same opset and kind of inputs.
+        UsageError: opbridge already has a translation of the operator for the same opset and kind of inputs.
     """
 
     def register(function: _Function) -> _Function:
@@ -263,7 +263,7 @@ def builtin(*operators: str, opset: int = WRITTEN_FOR, complex: bool = False) ->
 
 
 def add_kernel(operator: str, function: Callable[..., Any]) -> None:
-    """Registers the node of an operator that a library of kernels has.
+    """Registers the translation of an operator of a library of kernels into one node.
 
     Args:
         operator: The operator.

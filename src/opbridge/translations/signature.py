@@ -9,17 +9,19 @@ from typing import Any
 from opbridge.base.sources import of_function
 from opbridge.onnx import onnxscript_private
 
-__all__ = ["HOLDING", "mismatch", "symbolic_mismatch"]
+__all__ = ["IGNORED_ARGUMENTS", "mismatch", "symbolic_mismatch"]
 
-HOLDING = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy", "out"})
-"""Arguments that say where and how torch holds a tensor. A translation that has no use for them leaves them out."""
+IGNORED_ARGUMENTS = frozenset(
+    {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy", "out"}
+)
+"""Arguments that do not change a result in ONNX. A translation may leave them out of its parameters."""
 
 
 def mismatch(function: Any, schema: Any) -> str | None:
     """What is wrong with a translation's parameters, or None.
 
-    Arguments are passed in the schema's order. Names of one's own are fine; names of the schema in another order, and
-    too few or too many parameters, are not.
+    Arguments are passed in the schema's order. Parameters may have any names; names of the schema in another order, and
+    too few or too many parameters, are refused.
 
     Args:
         function: The translation.
@@ -29,7 +31,7 @@ def mismatch(function: Any, schema: Any) -> str | None:
         return None
     names, takes_more, takes_named = onnxscript_private.parameters(function)
     declared = [argument.name for argument in schema.arguments]
-    needed = [name for name in declared if name not in HOLDING]
+    needed = [name for name in declared if name not in IGNORED_ARGUMENTS]
     shown = f"The translation's parameters are ({', '.join(names)}), and the operator's schema is {schema}."
     known = [name for name in names if name in declared]
     if known != sorted(known, key=declared.index):

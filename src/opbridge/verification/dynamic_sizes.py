@@ -135,7 +135,7 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
     for leaf, spec in enumerate(user_inputs(program)):
         value = placeholders.get(spec.arg.name)
         if isinstance(value, torch.Tensor):
-            sizes = map(torch_sizes.settled_size, value.shape)
+            sizes = map(torch_sizes.known_size, value.shape)
             dims[leaf] = tuple(size if isinstance(size, int) else unified.text(size) for size in sizes)
         elif isinstance(value, torch.SymInt):
             numbers[leaf] = unified.text(value)

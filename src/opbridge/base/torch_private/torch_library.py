@@ -1,4 +1,4 @@
-"""What opbridge takes from torch's insides about operators that libraries define.
+"""Private interfaces of torch about operators of third-party libraries: their kernels and fake implementations.
 
 Checked on torch 2.13.0 and 2.15.0.
 """
@@ -20,23 +20,23 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private.torch_operators import operator_object
-from opbridge.base.torch_private.torch_overrides import in_place_of_parts
+from opbridge.base.torch_private.torch_overrides import replacing_composite
 
 __all__ = [
-    "calls_seen",
-    "example_size",
-    "foreign_operators",
-    "is_composed",
-    "is_foreign",
-    "is_shared",
-    "lacks_shapes",
-    "operators_named",
-    "unwatched",
-    "with_shapes",
-    "writes",
+    "existing_operators",
+    "intercepting_calls",
+    "is_composite_explicit",
+    "is_composite_implicit",
+    "is_mutable",
+    "is_third_party",
+    "lacks_fake_implementation",
+    "size_hint",
+    "third_party_operators",
+    "with_fake_implementations",
+    "without_interception",
 ]
 
-# Of torch, and of the packages that come with it; opbridge's own operators have shapes.
+# Namespaces of torch and of the packages that come with it. opbridge's own operators have fake implementations.
 _KNOWN_NAMES = """
 _c10d_functional _c10d_functional_autograd _dtensor _inductor_test _native _native_aot _operator _quantized
 _test aten c10d c10d_functional coor cuda debug_mode_ops debugprims export flex_gemm flex_lib fsdp
@@ -46,57 +46,57 @@ sparse static_runtime streams symm_mem torch torchvision xnnpack
 """
 _KNOWN_NAMESPACES = frozenset(_KNOWN_NAMES.split())
 
-_COMPOSED = DispatchKey.CompositeImplicitAutograd
-_known: tuple[Any, tuple[str, ...]] | None = None
+_COMPOSITE = DispatchKey.CompositeImplicitAutograd
+_cached: tuple[Any, tuple[str, ...]] | None = None
 
 
-def foreign_operators() -> tuple[str, ...]:
-    """The operators of other libraries that are loaded, by their full names.
+def third_party_operators() -> tuple[str, ...]:
+    """The operators of third-party libraries that are loaded, by their qualified names.
 
-    Listing torch's registry takes some milliseconds, so it is done anew only where something has been loaded since.
+    Listing torch's registry takes some milliseconds, so it is repeated only where something was loaded since.
     """
-    global _known
+    global _cached
     state = (
         len(sys.modules),
         len(torch.ops.loaded_libraries),
         frozenset(torch.library._defs),
         tuple((name, len(vars(space))) for name, space in list(vars(torch.ops).items()) if hasattr(space, "__dict__")),
     )
-    known = _known
-    if known is None or known[0] != state:
+    cached = _cached
+    if cached is None or cached[0] != state:
         names = torch._C._dispatch_get_all_op_names()
         found = tuple(name for name in names if name.partition("::")[0] not in _KNOWN_NAMESPACES)
-        _known = known = (state, found)
-    return known[1]
+        _cached = cached = (state, found)
+    return cached[1]
 
 
-def is_foreign(op: object) -> bool:
-    """Whether this is an operator of another library than torch."""
+def is_third_party(op: object) -> bool:
+    """Whether this is an operator of a third-party library."""
     return isinstance(op, torch._ops.OpOverload) and op.namespace not in _KNOWN_NAMESPACES
 
 
-def lacks_shapes(op: torch._ops.OpOverload) -> bool:
-    """Whether nothing but the operator itself, run on data, tells the shapes of what it returns.
+def lacks_fake_implementation(op: torch._ops.OpOverload) -> bool:
+    """Whether an operator has no fake (meta) implementation: only a run on data gives the shapes of its results.
 
-    An operator that is composed of others may tell them too, if what it is composed of is torch's (`is_composed`).
+    A composite operator may still run on fake tensors, if it calls operators of torch's (`is_composite_implicit`).
     """
     name = op.name()
-    if name in OPDEFS:  # which have a function of shapes that raises where the user gave none
+    if name in OPDEFS:  # These always have a fake implementation, which raises where the user gave none.
         return OPDEFS[name]._abstract_fn is None
     entry = simple_registry.singleton.get(name)
     if entry is not None and entry.fake_impl.kernel is not None:
         return False
-    # torch makes one by itself for an operator that returns nothing and only writes.
+    # torch generates one for an operator that returns nothing and only writes to its arguments.
     return not (DispatchKey.Meta in op.py_kernels or _has(name, "Meta") or can_generate_trivial_fake_impl(op))
 
 
-def is_composed(op: torch._ops.OpOverload) -> bool:
-    """Whether an operator is registered as one that consists of calls of others."""
-    return _COMPOSED in op.py_kernels or _has(op.name(), "CompositeImplicitAutograd")
+def is_composite_implicit(op: torch._ops.OpOverload) -> bool:
+    """Whether an operator is registered as CompositeImplicitAutograd: it consists of calls of other operators."""
+    return _COMPOSITE in op.py_kernels or _has(op.name(), "CompositeImplicitAutograd")
 
 
-def is_shared(op: torch._ops.OpOverload) -> bool:
-    """Whether an operator is registered with one kernel for all devices, which torch runs to learn the shapes."""
+def is_composite_explicit(op: torch._ops.OpOverload) -> bool:
+    """Whether an operator is registered as CompositeExplicitAutograd: torch runs its kernel on fake tensors too."""
     return op.name() not in OPDEFS and _has(op.name(), "CompositeExplicitAutograd")
 
 
@@ -104,19 +104,19 @@ def _has(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-def writes(op: torch._ops.OpOverload) -> bool:
+def is_mutable(op: torch._ops.OpOverload) -> bool:
     """Whether an operator's schema says that it writes to an argument."""
     return bool(op._schema.is_mutable)
 
 
 @contextlib.contextmanager
-def with_shapes(functions: Mapping[torch._ops.OpOverload, Callable[..., Any]]) -> Iterator[None]:
-    """While it lasts, operators on tensors without data give what these functions return, and stay whole."""
+def with_fake_implementations(functions: Mapping[torch._ops.OpOverload, Callable[..., Any]]) -> Iterator[None]:
+    """Within this context, these functions are the fake implementations of operators, which are not decomposed."""
     added: list[tuple[list[Kernel], Kernel]] = []
     with process_state, contextlib.ExitStack() as stack:
         for op, function in functions.items():
-            if is_composed(op):
-                stack.enter_context(in_place_of_parts(op, function))
+            if is_composite_implicit(op):
+                stack.enter_context(replacing_composite(op, function))
             else:
                 kernels = simple_registry.singleton.find(op.name()).fake_impl.kernels
                 kernel = Kernel(function, "opbridge")
@@ -129,26 +129,29 @@ def with_shapes(functions: Mapping[torch._ops.OpOverload, Callable[..., Any]]) -
                 kernels.remove(kernel)
 
 
-Told = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
+CallHandler = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 
 
 @contextlib.contextmanager
-def calls_seen(operators: tuple[torch._ops.OpOverload, ...], call: Told, other: Callable[..., None]) -> Iterator[None]:
-    """While it lasts, calls of these operators on real tensors are made by `call`, from TorchScript's functions too.
+def intercepting_calls(
+    operators: tuple[torch._ops.OpOverload, ...], call: CallHandler, other: Callable[..., None]
+) -> Iterator[None]:
+    """Within this context, `call` makes the calls of these operators on real tensors, also from TorchScript functions.
 
     Args:
-        operators: Those to be seen, composed ones as well.
+        operators: The operators to intercept; composite ones too.
         call: Gets the operator, its arguments, and a function that runs it on them.
-        other: Gets the operator, the arguments and the result of each call of an operator that is composed of no other.
+        other: Gets the operator, the arguments and the result of each call that reaches a dispatch mode, which are the
+            calls of operators that are not composite.
     """
     from torch._dispatch.python import enable_python_dispatcher
 
-    watched = {op for op in operators if not is_composed(op)}
+    intercepted = {op for op in operators if not is_composite_implicit(op)}
 
-    class Seeing(TorchDispatchMode):
+    class Intercepting(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            if func in watched:
+            if func in intercepted:
                 result = call(func, args, kwargs, functools.partial(func, *args, **kwargs))
             else:
                 result = func(*args, **kwargs)
@@ -157,38 +160,38 @@ def calls_seen(operators: tuple[torch._ops.OpOverload, ...], call: Told, other: 
 
     with process_state, contextlib.ExitStack() as stack:
         for op in operators:
-            if is_composed(op):
-                stack.enter_context(in_place_of_parts(op, _seen(op, call)))
-        stack.enter_context(Seeing())
+            if is_composite_implicit(op):
+                stack.enter_context(replacing_composite(op, _intercepted(op, call)))
+        stack.enter_context(Intercepting())
         stack.enter_context(enable_python_dispatcher())
         yield
 
 
-def _seen(op: torch._ops.OpOverload, call: Told) -> Callable[..., Any]:
-    own = op.py_kernels.get(_COMPOSED)
+def _intercepted(op: torch._ops.OpOverload, call: CallHandler) -> Callable[..., Any]:
+    own = op.py_kernels.get(_COMPOSITE)
 
-    def seen(*args: Any, **kwargs: Any) -> Any:
+    def intercepted(*args: Any, **kwargs: Any) -> Any:
         def run() -> Any:
-            return own(*args, **kwargs) if own is not None else op._op_dk(_COMPOSED, *args, **kwargs)
+            return own(*args, **kwargs) if own is not None else op._op_dk(_COMPOSITE, *args, **kwargs)
 
         return call(op, args, kwargs, run)
 
-    return seen
+    return intercepted
 
 
 @contextlib.contextmanager
-def unwatched() -> Iterator[None]:
-    """While it lasts, calls run as if nothing watched them."""
+def without_interception() -> Iterator[None]:
+    """Within this context, no dispatch mode sees a call; `intercepting_calls` has no effect."""
     with _disable_current_modes(), torch._C._DisablePythonDispatcher():
         yield
 
 
-def example_size(size: torch.SymInt) -> int | None:
-    """What a symbolic size is in the example; None where only the model's values decide it."""
+def size_hint(size: torch.SymInt) -> int | None:
+    """The value of a symbolic size in the example; None for an unbacked one, which depends on data."""
     return int(size.node.hint) if size.node.has_hint() else None
 
 
-def operators_named(names: tuple[str, ...]) -> tuple[torch._ops.OpOverload, ...]:
-    """The operators of these names that are there."""
+def existing_operators(names: tuple[str, ...]) -> tuple[torch._ops.OpOverload, ...]:
+    """The operators with these names, without those that torch does not have."""
     found = (operator_object(name) for name in names)
     return tuple(op for op in found if op is not None)

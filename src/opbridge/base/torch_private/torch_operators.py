@@ -1,4 +1,4 @@
-"""Operators and their schemas, as torch's dispatcher and its decompositions know them.
+"""Private interfaces of torch about operators: their names, schemas, overloads and decompositions.
 
 Checked on torch 2.13.0 and 2.15.0.
 """
@@ -18,7 +18,7 @@ import torch
 def operator_name(target: Any) -> str | None:
     """The name of an fx node's target: "aten::add.Tensor", "_operator::mul", "torch::sym_max", "higher_order::cond".
 
-    None for what is no operator, and for an overload packet, which is several.
+    None for anything that is not an operator, and for an overload packet, which stands for several operators.
     """
     if isinstance(target, torch._ops.OpOverload):
         return target.name()
@@ -48,7 +48,7 @@ def has_operator(name: str) -> bool:
 
 
 def overloads(name: str) -> dict[str, torch._ops.OpOverload]:
-    """The operators that share a base name, by their full names; none where this torch has no such operator."""
+    """The overloads of an operator, by their qualified names; empty where this torch has no such operator."""
     namespace, _, base = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), base, None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
@@ -58,7 +58,7 @@ def overloads(name: str) -> dict[str, torch._ops.OpOverload]:
 
 
 def exporter_translations() -> list[Any]:
-    """The translations that torch.onnx carries itself, beside onnxscript's."""
+    """The translations that are part of torch.onnx itself, in addition to onnxscript's."""
     from torch.onnx._internal.exporter._torchlib._torchlib_registry import get_torchlib_ops
 
     return list(get_torchlib_ops())
@@ -77,7 +77,7 @@ def _decomposition_table(registered: int) -> dict[Any, Callable[..., Any]]:
 
 
 def computation_dtype(arguments: Sequence[Any]) -> torch.dtype | None:
-    """The dtype that torch computes a pointwise operator of these tensors and numbers in; None where it cannot tell."""
+    """The dtype in which torch computes a pointwise operator of these tensors and numbers; None where torch fails."""
     from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
     try:
@@ -87,9 +87,9 @@ def computation_dtype(arguments: Sequence[Any]) -> torch.dtype | None:
 
 
 def forget_operator(namespace: str, name: str) -> None:
-    """Takes an operator that is no longer defined out of `torch.ops`, and out of the list of the names in there.
+    """Removes an operator that is no longer defined from `torch.ops` and from its list of names.
 
-    torch goes through that list whenever it decomposes a graph, and stops at a name without an operator.
+    torch iterates over that list whenever it decomposes a graph, and raises at a name without an operator.
     """
     known = getattr(torch.ops, namespace)
     vars(known).pop(name, None)
@@ -98,12 +98,12 @@ def forget_operator(namespace: str, name: str) -> None:
 
 
 def forget_dispatch(op: torch._ops.OpOverload) -> None:
-    """Looks up an operator's kernels anew, as a call before the last of them was registered may have noted others."""
+    """Clears an operator's dispatch cache, which may hold kernels from before the last one was registered."""
     op._dispatch_cache.clear()
 
 
 def library_path() -> str:
-    """libtorch, which is loaded."""
+    """The path of the libtorch that is loaded."""
     names = {"darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}
     return os.path.join(os.path.dirname(torch.__file__), "lib", names.get(sys.platform, "libtorch_cpu.so"))
 
@@ -114,10 +114,10 @@ class Declared:
 
     Attributes:
         name: Its name; results mostly have none.
-        type: As schemas write it, without what it aliases and without a list's length: "Tensor?", "SymInt[]", "Scalar".
-        length: How many items a single number stands for where a list is declared with a length (`int[2] stride`).
-        has_default: Whether it may be left out.
-        default: What it is then.
+        type: As schemas write it, without aliasing and without a list's length: "Tensor?", "SymInt[]", "Scalar".
+        length: The declared length of a list (`int[2] stride`), to which a single number is expanded.
+        has_default: Whether it has a default value.
+        default: The default value.
     """
 
     name: str
@@ -139,7 +139,7 @@ def declared(target: torch._ops.OpOverload) -> tuple[list[Declared], list[Declar
 
 
 def setting(type_: str, value: Any) -> Any:
-    """A dtype, layout or memory format that is given by its number, as in defaults; anything else as it is."""
+    """The dtype, layout or memory format of a number, as schemas give defaults; any other value unchanged."""
     names = _SETTINGS.get(type_.rstrip("?"), ())
     return getattr(torch, names[value]) if type(value) is int and 0 <= value < len(names) else value
 

@@ -1,4 +1,4 @@
-"""What torch does, done otherwise for a while: modes, functions of shapes, replaced functions.
+"""Private interfaces of torch that replace its behaviour for a time: modes, fake implementations, functions.
 
 Checked on torch 2.13.0 and 2.15.0.
 """
@@ -15,53 +15,59 @@ import torch
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private.torch_operators import operator_object
 
-__all__ = ["in_place_of_parts", "replacing_functions", "shape_functions", "watching_reads", "without_modes"]
+__all__ = [
+    "observing_value_reads",
+    "replacing_composite",
+    "replacing_shape_functions",
+    "replacing_torch_functions",
+    "without_modes",
+]
 
 
 def without_modes() -> contextlib.AbstractContextManager[Any]:
-    """While it lasts, tensors that are made have data, inside of a capture too."""
+    """Within this context, new tensors have data, also during a capture."""
     from torch.utils._python_dispatch import _disable_current_modes
 
     return _disable_current_modes()
 
 
 @contextlib.contextmanager
-def watching_reads(told: Callable[[torch.Tensor], None]) -> Iterator[None]:
-    """While it lasts, `told` gets every tensor whose values become Python numbers (`tolist`, `item`, `int`, `if`)."""
+def observing_value_reads(on_read: Callable[[torch.Tensor], None]) -> Iterator[None]:
+    """Within this context, `on_read` gets each tensor whose values Python reads (`tolist`, `item`, `int`, `if`)."""
     from torch.overrides import TorchFunctionMode
 
     names = ("tolist", "item", "__int__", "__float__", "__bool__", "__index__")
     reads = {getattr(torch.Tensor, name) for name in names}
 
-    class Watching(TorchFunctionMode):
+    class Observing(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func in reads:
-                told(args[0])
+                on_read(args[0])
             return func(*args, **(kwargs or {}))
 
-    with Watching():
+    with Observing():
         yield
 
 
 @contextlib.contextmanager
-def shape_functions(
-    composed: Mapping[str, Callable[..., Any]], whole: Mapping[str, Callable[..., Any]]
+def replacing_shape_functions(
+    composite: Mapping[str, Callable[..., Any]], kernels: Mapping[str, Callable[..., Any]]
 ) -> Iterator[None]:
-    """While it lasts, operators on tensors without data have the shapes that these functions give.
+    """Within this context, these functions give the shapes of operators that are called on fake tensors.
 
     Args:
-        composed: For operators that torch composes of others, by name.
-        whole: For operators that have kernels of their own and no function of shapes.
+        composite: For operators that are CompositeImplicitAutograd, by name.
+        kernels: For operators that have kernels of their own and no fake implementation, by name.
     """
     from torch._subclasses import fake_impls
 
     added: list[Any] = []
-    with process_state, contextlib.ExitStack() as stack:  # the operators' tables are the process's
-        for name, function in composed.items():
+    with process_state, contextlib.ExitStack() as stack:  # The operators' tables are global.
+        for name, function in composite.items():
             op = operator_object(name)
             if op is not None:
-                stack.enter_context(in_place_of_parts(op, function))
-        for name, function in whole.items():
+                stack.enter_context(replacing_composite(op, function))
+        for name, function in kernels.items():
             op = operator_object(name)
             if op is not None and op not in fake_impls.op_implementations_dict:
                 added.append(op)
@@ -74,11 +80,11 @@ def shape_functions(
 
 
 @contextlib.contextmanager
-def in_place_of_parts(op: torch._ops.OpOverload, function: Callable[..., Any]) -> Iterator[None]:
-    """While it lasts, a function is called in the place of what an operator is composed of.
+def replacing_composite(op: torch._ops.OpOverload, function: Callable[..., Any]) -> Iterator[None]:
+    """Within this context, a function is called instead of the kernel of a composite operator.
 
     Args:
-        op: An operator that is registered as composed of others.
+        op: An operator that is registered as CompositeImplicitAutograd.
         function: Takes the operator's arguments.
     """
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -101,8 +107,8 @@ def _fake(function: Callable[..., Any], fake_mode: Any, func: Any, *args: Any, *
 
 
 @contextlib.contextmanager
-def replacing_functions(functions: Mapping[Callable[..., Any], Callable[..., Any]]) -> Iterator[None]:
-    """While it lasts, other functions are called in the place of some of torch's that are written in Python."""
+def replacing_torch_functions(functions: Mapping[Callable[..., Any], Callable[..., Any]]) -> Iterator[None]:
+    """Within this context, some of torch's Python functions are replaced by others."""
     from torch.overrides import TorchFunctionMode
 
     class Replacing(TorchFunctionMode):

@@ -1,4 +1,4 @@
-"""What opbridge takes from torch's insides about sizes that are symbols.
+"""Private interfaces of torch about symbolic sizes: symbols, guards, ranges and forms of dynamic shapes.
 
 Checked on torch 2.13.0 and 2.15.0.
 """
@@ -15,15 +15,15 @@ import torch
 
 
 def unknown_symbols(values: Sequence[Any]) -> set[Any]:
-    """The unknown sizes that symbolic values are made of."""
+    """The unbacked symbols in symbolic values: sizes that depend on data."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
     return {symbol for value in values for symbol in free_unbacked_symbols(value)}
 
 
 @contextlib.contextmanager
-def sizes_of_no_account(shape_env: Any) -> Iterator[None]:
-    """While it lasts, new unknown sizes of a capture are not missed in its graph."""
+def ignoring_fresh_symbols(shape_env: Any) -> Iterator[None]:
+    """Within this context, new unbacked symbols need not appear in the captured graph."""
     if shape_env is None:
         yield
         return
@@ -32,7 +32,7 @@ def sizes_of_no_account(shape_env: Any) -> Iterator[None]:
 
 
 def unknown_size(like: torch.Tensor) -> torch.SymInt:
-    """A size that only the model's inputs decide, for a result of an operator on tensors without data.
+    """A new unbacked symbol, for a size of an operator's fake result that depends on data.
 
     Args:
         like: One of the operator's arguments.
@@ -47,23 +47,23 @@ def unknown_size(like: torch.Tensor) -> torch.SymInt:
 
 
 @contextlib.contextmanager
-def deciding_sizes(sizes: Sequence[Any]) -> Iterator[None]:
-    """While it lasts, asking whether one of these sizes is 0 or 1 makes a condition of the capture."""
+def guarding_small_sizes(sizes: Sequence[Any]) -> Iterator[None]:
+    """Within this context, a comparison of one of these sizes with 0 or 1 becomes a guard of the capture."""
     from torch.fx.experimental import _config
 
     for size in sizes:
-        if isinstance(size, torch.SymInt):  # what is marked so is never replaced by 1
+        if isinstance(size, torch.SymInt):  # A size marked as size-like is never replaced by 1.
             size.node.shape_env.size_like -= size.node.expr.free_symbols
     with _config.patch(backed_size_oblivious=False):
         yield
 
 
 @contextlib.contextmanager
-def general_sizes(enabled: bool) -> Iterator[None]:
-    """While it lasts, a dynamic dimension of size 0 or 1 in the example stays dynamic, and 0 and 1 are not excluded.
+def small_sizes_dynamic(enabled: bool) -> Iterator[None]:
+    """Within this context, a dynamic dimension of size 0 or 1 in the example stays dynamic, and 0 and 1 are allowed.
 
-    But where an operator decides by such a size how many dimensions its result has: squeeze asks whether it is 1, and
-    the capture holds for the example's answer.
+    The exception is squeeze, where the rank of the result depends on whether a size is 1: the capture is valid for the
+    rank that the example gives.
     """
     from torch._decomp import decomposition_table
     from torch.fx.experimental import _config
@@ -72,19 +72,23 @@ def general_sizes(enabled: bool) -> Iterator[None]:
         yield
         return
     aten = torch.ops.aten
-    given = {each: decomposition_table[each] for each in (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)}
+    originals = {
+        each: decomposition_table[each] for each in (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
+    }
 
-    def settled(decomposition: Callable[..., Any], x: torch.Tensor, *dims: Any) -> Any:
-        with deciding_sizes(x.shape):
+    def squeeze_with_guards(decomposition: Callable[..., Any], x: torch.Tensor, *dims: Any) -> Any:
+        with guarding_small_sizes(x.shape):
             return decomposition(x, *dims)
 
     try:
-        # They are what squeeze does to a fake tensor.
-        decomposition_table.update({each: functools.partial(settled, given[each]) for each in given})
+        # On fake tensors, squeeze runs these decompositions.
+        decomposition_table.update(
+            {each: functools.partial(squeeze_with_guards, original) for each, original in originals.items()}
+        )
         with _config.patch(backed_size_oblivious=True):
             yield
     finally:
-        decomposition_table.update(given)
+        decomposition_table.update(originals)
 
 
 def hint_kind(value: object) -> str | None:
@@ -93,12 +97,12 @@ def hint_kind(value: object) -> str | None:
 
 
 def is_shapes_spec(value: object) -> bool:
-    """Whether this is a ShapesSpec or ParamsSpec, a form of dynamic shapes that torch 2.15 takes."""
+    """Whether this is a ShapesSpec or ParamsSpec, a form of dynamic shapes that torch 2.15 accepts."""
     return type(value).__module__ == "torch.fx.experimental.dynamic_spec"
 
 
-def takes_shapes_specs() -> bool:
-    """Whether this torch.export takes them; torch 2.13 has the classes, for torch.compile only."""
+def supports_shapes_specs() -> bool:
+    """Whether torch.export accepts a ShapesSpec; torch 2.13 has the classes for torch.compile only."""
     import torch.export._trace as trace
 
     return hasattr(trace, "ShapesSpec")
@@ -107,10 +111,10 @@ def takes_shapes_specs() -> bool:
 def map_shapes(
     function: Callable[[str, Any, Any], Any], arguments: Mapping[str, Any], shapes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Walk the arguments and their dynamic shapes together.
+    """Maps a function over the leaves of the arguments and their dynamic shapes.
 
     Args:
-        function: Called with the place of a leaf (`x`, `batch['ids'][0]`), the leaf, and what `shapes` says of it.
+        function: Called with the path of a leaf (`x`, `batch['ids'][0]`), the leaf, and its entry in `shapes`.
         arguments: By parameter name, as `inspect.Signature.bind` gives them.
         shapes: In the same structure, down to the leaves.
 
@@ -122,7 +126,7 @@ def map_shapes(
     from torch.utils import _pytree
 
     def at(path: Any, leaf: Any, shape: Any) -> Any:
-        # Inside a class that is registered with pytree the path begins anew, by numbers.
+        # Inside of a class that is registered with pytree, the path starts again and consists of indices.
         named = bool(path) and isinstance(path[0], _pytree.MappingKey)
         place = f"{path[0].key}{_pytree.keystr(path[1:])}" if named else f"input{_pytree.keystr(path)}"
         return function(place, leaf, shape)
@@ -133,8 +137,8 @@ def map_shapes(
         raise ValueError(str(error)) from error
 
 
-def settled_size(size: Any) -> Any:
-    """A size as an int where the model has fixed its symbol."""
+def known_size(size: Any) -> Any:
+    """A size as an int where its symbol was specialised to one value; any other size unchanged."""
     known = size.node.maybe_as_int() if isinstance(size, torch.SymInt) else None
     return size if known is None else known
 
@@ -145,12 +149,12 @@ def symbols(size: object) -> tuple[str, ...]:
 
 
 def shape_sources(program: torch.export.ExportedProgram) -> dict[str, str]:
-    """For each symbol of a capture, the input size it first stood for, as a person would write it: `x.shape[0]`."""
+    """For each symbol of a capture, the input size that it was created for, as a Python expression: `x.shape[0]`."""
     return _sources_in(_shape_env(program))
 
 
 def place_of_size(size: object) -> str | None:
-    """The input size that a SymInt stands for by itself, as in `shape_sources`; None for any other."""
+    """The input size of a SymInt that is a single symbol, as in `shape_sources`; None for any other size."""
     if not isinstance(size, torch.SymInt) or not size.node.expr.is_symbol:
         return None
     return _sources_in(size.node.shape_env).get(str(size.node.expr))
@@ -170,7 +174,7 @@ def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple
 
     Returns:
         For each one a Python expression over symbols (`(s77 % 2) == 0`), its symbols, and the stack of the line that
-        made it (empty outside `ascribe_guards`).
+        caused it (empty outside of `recording_guard_stacks`).
     """
     from torch.utils._sympy.printers import PythonPrinter
 
@@ -180,7 +184,7 @@ def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple
     printer = PythonPrinter()
     found = []
     for guard in env.guards:
-        # In terms of the symbols that are left; one that settled a symbol is true by now, and stays as it was made.
+        # In terms of the remaining symbols. A guard that specialised a symbol is now true, and is kept as it was.
         expression = env.replace(guard.expr)
         expression = expression if expression.free_symbols else guard.expr
         symbols = tuple(sorted(map(str, expression.free_symbols)))
@@ -189,7 +193,7 @@ def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple
 
 
 def narrow_range(program: torch.export.ExportedProgram, symbol: str, low: int | None, high: int | None) -> None:
-    """Takes sizes out of the range of a symbol."""
+    """Narrows the range of a symbol; None leaves a bound as it is."""
     from torch.utils._sympy.value_ranges import ValueRanges
 
     ranges = program.range_constraints
@@ -202,8 +206,8 @@ def narrow_range(program: torch.export.ExportedProgram, symbol: str, low: int | 
 
 
 @contextlib.contextmanager
-def ascribe_guards(stack: Callable[[], str]) -> Iterator[None]:
-    """While it lasts, every condition on sizes keeps `stack()`, called where it was made; see `shape_guards`."""
+def recording_guard_stacks(stack: Callable[[], str]) -> Iterator[None]:
+    """Within this context, every guard on sizes records the result of `stack()` at the point that causes it."""
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     original = ShapeEnv._get_sloc

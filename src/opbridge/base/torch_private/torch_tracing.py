@@ -1,4 +1,4 @@
-"""What torch's capture is given, what it says on the way, and what is in the program that it gives.
+"""Private interfaces of torch.export and torch.fx: tracing, stack traces, log output, and parts of the result.
 
 Checked on torch 2.13.0 and 2.15.0.
 """
@@ -40,7 +40,7 @@ _NOISY_LOGGERS = (
 def trace_under(
     fake_mode: Any, function: Callable[..., Any], inputs: Sequence[Any], table: dict[Any, Callable[..., Any]]
 ) -> torch.fx.GraphModule:
-    """What a function does to fake tensors, as a graph of operators decomposed by `table`."""
+    """Traces a function on fake tensors into a graph of operators, which are decomposed by `table`."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     context: Any = fake_mode if fake_mode is not None else contextlib.nullcontext()
@@ -49,13 +49,13 @@ def trace_under(
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """Equal for tensors that share memory; fake tensors too."""
-    # A sparse tensor has several memories and none of its own.
+    """A key that is equal for tensors that share memory, fake tensors included."""
+    # A sparse tensor has several storages and none of its own.
     return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
 
 
 def output_paths(program: Any) -> list[str]:
-    """A name for each leaf of a program's output, from its place in it: "logits", "hidden_states.0", "output"."""
+    """A name for each leaf of a program's output, from its path: "logits", "hidden_states.0", "output"."""
     paths = _leaf_paths(program.call_spec.out_spec)
     return [f"output_{path}" if path[:1].isdigit() else path or "output" for path in paths]
 
@@ -73,7 +73,7 @@ def _leaf_paths(spec: Any) -> list[str]:
 
 
 def _child_names(context: Any, count: int) -> list[str]:
-    """The keys of a container, which pytree keeps in its context: a list of them, or such a list as its first item."""
+    """The keys of a container. pytree's context is a list of them, or has such a list as its first item."""
     for keys in (context, context[0] if isinstance(context, (list, tuple)) and context else None):
         if isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(key, str) for key in keys):
             return [str(key) for key in keys]
@@ -89,10 +89,10 @@ def without_writes(program: Any) -> Any:
 
 @contextlib.contextmanager
 def keep_model_frames(*markers: str) -> Iterator[None]:
-    """While it lasts, the stack traces of graph nodes hold all frames of the model's code, not only those of `forward`.
+    """Within this context, the stack traces of nodes hold all frames of the model's code, not only those of `forward`.
 
     Args:
-        markers: The files whose innermost frame stands just outside of the model's.
+        markers: Files of the caller of the model: the frames of the model are inside of their innermost frame.
     """
     from torch.fx.proxy import TracerBase
 
@@ -117,9 +117,9 @@ def keep_model_frames(*markers: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def mute_export() -> Iterator[None]:
-    """Keep torch.export from printing the partial graph and its warnings when it fails: our error says it in a line.
+    """Within this context, torch.export does not print the partial graph and its warnings when it fails.
 
-    A person who sets TORCH_LOGS asked to see them.
+    opbridge's error holds what they say. Nothing is muted where TORCH_LOGS is set.
     """
     if "TORCH_LOGS" in os.environ:
         yield
@@ -143,7 +143,7 @@ def mute_export() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_onnx_export(enabled: bool = True) -> Iterator[None]:
-    """While it lasts, `torch.onnx.is_in_onnx_export()` is true, as models ask that want to be exported differently."""
+    """Within this context, `torch.onnx.is_in_onnx_export()` is true, which models use that export differently."""
     from torch.onnx._internal.exporter import _flags
 
     kept = _flags._is_onnx_exporting
@@ -155,7 +155,7 @@ def in_onnx_export(enabled: bool = True) -> Iterator[None]:
 
 
 def original_module(model: Any) -> Any:
-    """What `torch.compile` or a data-parallel wrapper was put around; any other model as it is."""
+    """The module inside of `torch.compile` or a data-parallel wrapper; any other model unchanged."""
     while isinstance(model, torch.nn.Module):
         if isinstance(model, torch._dynamo.eval_frame.OptimizedModule):
             model = model._orig_mod

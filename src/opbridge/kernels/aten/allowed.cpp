@@ -115,8 +115,6 @@ constexpr Rule rules[] = {
     {"_*", internal},
 };
 
-std::string full_name(const Schema& schema) { return schema.overload.empty() ? schema.name : schema.name + "." + schema.overload; }
-
 }  // namespace
 
 bool matches(const char* pattern, const char* name) {
@@ -139,13 +137,12 @@ bool matches(const char* pattern, const char* name) {
     return *pattern == '\0';
 }
 
-std::string refusal(const Schema& schema) {
-    const std::string space = "aten::";
-    if (schema.name.compare(0, space.size(), space) != 0) return "it is of another library than aten";
+std::string refusal(const FunctionSchema& schema) {
+    if (schema.name_space != "aten") return "it is of another library than aten";
     if (schema.is_mutable()) return "it writes to its arguments";
-    const std::string name = schema.name.substr(space.size()), full = full_name(schema).substr(space.size());
+    const std::string full = schema.overload.empty() ? schema.name : schema.name + "." + schema.overload;
     for (const Rule& rule : rules) {
-        if (matches(rule.pattern, name.c_str()) || matches(rule.pattern, full.c_str())) return rule.reason;
+        if (matches(rule.pattern, schema.name.c_str()) || matches(rule.pattern, full.c_str())) return rule.reason;
     }
     return "";
 }
@@ -162,14 +159,14 @@ Allowed::Allowed(const std::string& patterns) {
     }
 }
 
-void Allowed::check(const Schema& schema) const {
-    const std::string reason = refusal(schema), full = full_name(schema);
+void Allowed::check(const FunctionSchema& schema) const {
+    const std::string reason = refusal(schema), name = schema.qualified_name(), full = schema.full_name();
     if (reason.empty()) return;
     for (const std::string& pattern : patterns_) {
-        if (matches(pattern.c_str(), schema.name.c_str()) || matches(pattern.c_str(), full.c_str())) return;
+        if (matches(pattern.c_str(), name.c_str()) || matches(pattern.c_str(), full.c_str())) return;
     }
     throw std::invalid_argument("the operator is not on the list of those that a model file may have PyTorch run: " + reason +
-                                ". If you trust the file, allow it by name: aten=('" + schema.name +
+                                ". If you trust the file, allow it by name: aten=('" + name +
                                 "',) of opbridge.session, --aten on the command line, or the session's config entry opbridge.aten");
 }
 

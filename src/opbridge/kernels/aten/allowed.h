@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "schema.h"
+#include <opbridge/adapter/function_schema.h>
 
-namespace opbridge {
+namespace opbridge OPBRIDGE_HIDDEN {
 namespace aten {
+
+using detail::FunctionSchema;
 
 class Allowed {
   public:
@@ -15,14 +17,14 @@ class Allowed {
     explicit Allowed(const std::string& patterns);
 
     // Throws std::invalid_argument for an operator that is not allowed, with the reason and with what to pass.
-    void check(const Schema& schema) const;
+    void check(const FunctionSchema& schema) const;
 
   private:
     std::vector<std::string> patterns_;
 };
 
 // Why an operator is not on the default list; "" where it is.
-std::string refusal(const Schema& schema);
+std::string refusal(const FunctionSchema& schema);
 
 // Whether a name fits a pattern, in which "*" stands for any text.
 bool matches(const char* pattern, const char* name);

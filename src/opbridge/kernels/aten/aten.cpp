@@ -27,30 +27,11 @@ struct Kernel {
     const OrtApi* api;
     Node node;
     std::string name;
-    Cores cores;
+    CoreScheduler cores;
 };
 
-// Runs `body`; what it throws becomes a status.
-template <class Body>
-OrtStatus* guarded(const OrtApi* api, const std::string& name, Body&& body) {
-    std::string words;
-    Failure failure = failed;
-    try {
-        body();
-        return nullptr;
-    } catch (const std::invalid_argument& error) {
-        failure = invalid_argument;
-        words = error.what();
-    } catch (const std::exception& error) {
-        words = error.what();
-    } catch (...) {
-        words = "something was thrown that is no std::exception";
-    }
-    return function(api, CreateStatus)(failure, (name + ": " + words).c_str());
-}
-
-// What a node is called in errors: "aten::topk".
-std::string called(const Attributes& attributes) {
+// A node's name in errors: "aten::topk".
+std::string node_name(const Attributes& attributes) {
     try {
         const std::string overload = attributes.text("overload_name");
         return attributes.text("operator") + (overload.empty() ? "" : "." + overload);
@@ -78,18 +59,23 @@ CustomOp::CustomOp(const std::string& patterns, const std::string& path)
     GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 0; };
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
         const Attributes attributes(api, info);
-        const std::string name = called(attributes);
-        return guarded(api, name, [&] {
-            load(self(op).path);
-            size_t inputs = 0, outputs = 0;
-            call(api, KernelInfo_GetInputCount, info, &inputs);
-            call(api, KernelInfo_GetOutputCount, info, &outputs);
-            *kernel = new Kernel{api, read_node(attributes, inputs, outputs, self(op).allowed), name, {}};
-        });
+        const std::string name = node_name(attributes);
+        return guarded(
+            api,
+            [&] {
+                load(self(op).path);
+                size_t inputs = 0, outputs = 0;
+                call(api, KernelInfo_GetInputCount, info, &inputs);
+                call(api, KernelInfo_GetOutputCount, info, &outputs);
+                *kernel = new Kernel{api, read_node(attributes, inputs, outputs, self(op).allowed), name, {}};
+            },
+            [&](const char* message) { return name + ": " + message; });
     };
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
         const Kernel& found = *static_cast<const Kernel*>(kernel);
-        return guarded(found.api, found.name, [&] { run(found.node, found.cores, found.api, context); });
+        return guarded(
+            found.api, [&] { run(found.node, found.cores, found.api, context); },
+            [&](const char* message) { return found.name + ": " + message; });
     };
     GetStartVersion = [](const OrtCustomOp*) { return 1; };
     GetEndVersion = [](const OrtCustomOp*) { return 1; };
@@ -121,22 +107,24 @@ void stay_loaded() {
 
 // Why an operator with this schema runs only where it is named; "" where it runs anyway. Valid until the thread's next call.
 extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_refusal(const char* schema) {
-    thread_local std::string words;
-    try {
-        words = opbridge::aten::refusal(opbridge::aten::parse_schema(schema));
-    } catch (const std::exception& error) {
-        words = error.what();
-    }
-    return words.c_str();
+    using namespace opbridge;
+    thread_local std::string reason;
+    detail::guarded([&] { reason = aten::refusal(detail::parse_schema(schema)); },
+                    [](detail::Thrown, const char* message) { reason = message; });
+    return reason.c_str();
 }
 
 extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
     using namespace opbridge::aten;
     const OrtApi* api = opbridge::ort::connect(base);
     if (!api) return nullptr;  // there is nothing to report it with
-    return guarded(api, "The library for aten nodes", [&] {
-        stay_loaded();
-        const CustomOp& op = custom_op(api, config_entry(api, options, "opbridge.aten"), config_entry(api, options, "opbridge.libtorch"));
-        call(api, AddCustomOpDomain, options, op.domain);
-    });
+    return guarded(
+        api,
+        [&] {
+            stay_loaded();
+            const CustomOp& op =
+                custom_op(api, config_entry(api, options, "opbridge.aten"), config_entry(api, options, "opbridge.libtorch"));
+            call(api, AddCustomOpDomain, options, op.domain);
+        },
+        [](const char* message) { return std::string("The library for aten nodes: ") + message; });
 }

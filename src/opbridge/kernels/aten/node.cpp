@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "exchange.h"
+#include "calling.h"
 
 namespace opbridge {
 namespace aten {
@@ -58,13 +58,13 @@ class Reader {
   public:
     Reader(const Attributes& attributes, size_t inputs) : attributes_(attributes), inputs_(inputs) {}
 
-    Value argument(const Declared& declared, const std::string& kind) {
+    Value argument(const SchemaItem& declared, const std::string& kind) {
         static const std::set<std::string> reserved{"operator",  "overload_name", "schema",      "torch_version",
                                                     "arguments", "results",       "output_types"};
         where_ = declared.name;
         Value value = read(declared.type, kind, declared.name + (reserved.count(declared.name) ? "_" : ""));
         // Batch normalisation updates these, and no schema says so.
-        mark(value, declared.written || declared.name == "running_mean" || declared.name == "running_var");
+        mark_written(value, declared.written || declared.name == "running_mean" || declared.name == "running_var");
         return value;
     }
 
@@ -72,13 +72,13 @@ class Reader {
     bool has_complex = false;
 
   private:
-    std::invalid_argument misfit(const std::string& type, const std::string& kind) const {
+    std::invalid_argument type_error(const std::string& type, const std::string& kind) const {
         return malformed("its argument '" + where_ + "' of the type " + type + " is given as " + kind);
     }
 
-    static void mark(Value& value, bool written) {
+    static void mark_written(Value& value, bool written) {
         value.written = written;
-        for (Value& item : value.items) mark(item, written);
+        for (Value& item : value.items) mark_written(item, written);
     }
 
     Value read(const std::string& declared, const std::string& kind, const std::string& stored) {
@@ -86,18 +86,18 @@ class Reader {
         value.type = without_optional(declared);
         value.optional = value.type != declared;
         if (kind == "none") {
-            if (!value.optional) throw misfit(declared, kind);
+            if (!value.optional) throw type_error(declared, kind);
             return value;
         }
         std::string item;
         if (is_list(value.type, &item)) return list(std::move(value), item, kind, stored);
-        if (!fits(kind, value.type)) throw misfit(declared, kind);
+        if (!fits(kind, value.type)) throw type_error(declared, kind);
         return single(std::move(value), kind, stored);
     }
 
     Value list(Value value, const std::string& item, const std::string& kind, const std::string& stored) {
         value.kind = Kind::list;
-        const auto add = [&](Kind of, Stable constant) {
+        const auto add = [&](Kind of, StableValue constant) {
             Value each;
             each.kind = of;
             each.type = item;
@@ -105,20 +105,20 @@ class Reader {
             value.items.push_back(each);
         };
         if (kind == "ints" || kind == "bools") {
-            if (!fits(kind == "ints" ? "int" : "bool", item)) throw misfit(value.type, kind);
+            if (!fits(kind == "ints" ? "int" : "bool", item)) throw type_error(value.type, kind);
             for (int64_t number : attributes_.integers(stored)) {
-                if (kind == "ints") add(Kind::integer, static_cast<Stable>(number));
+                if (kind == "ints") add(Kind::integer, static_cast<StableValue>(number));
                 else add(Kind::boolean, number != 0);
             }
         } else if (kind == "floats") {
-            if (!fits("float", item)) throw misfit(value.type, kind);
-            for (double number : attributes_.doubles(stored)) add(Kind::number, bits(number));
+            if (!fits("float", item)) throw type_error(value.type, kind);
+            for (double number : attributes_.doubles(stored)) add(Kind::number, stable_value(number));
         } else if (!kind.empty() && kind[0] == '[') {
             for (const std::string& each : items_of(kind)) {
                 value.items.push_back(read(item, each, stored + "." + std::to_string(value.items.size())));
             }
         } else {
-            throw misfit(value.type, kind);
+            throw type_error(value.type, kind);
         }
         return value;
     }
@@ -136,13 +136,13 @@ class Reader {
             if (value.input >= inputs_) throw malformed("there is no input for its argument '" + where_ + "'");
         } else if (kind == "int") {
             value.kind = Kind::integer;
-            value.constant = static_cast<Stable>(attributes_.integer(stored));
+            value.constant = static_cast<StableValue>(attributes_.integer(stored));
         } else if (kind == "bool") {
             value.kind = Kind::boolean;
             value.constant = attributes_.integer(stored) != 0;
         } else if (kind == "float") {
             value.kind = Kind::number;
-            value.constant = bits(numbers(stored, 1)[0]);
+            value.constant = stable_value(numbers(stored, 1)[0]);
         } else if (kind == "complex") {
             const std::vector<double> parts = numbers(stored, 2);
             value.kind = Kind::complex;
@@ -160,7 +160,7 @@ class Reader {
             value.constant = static_cast<uint64_t>(static_cast<uint32_t>(index)) | static_cast<uint64_t>(type) << 32;
         } else {
             value.kind = Kind::code;
-            value.constant = static_cast<uint32_t>(torch.number(kind.c_str(), attributes_.text(stored)));
+            value.constant = static_cast<uint32_t>(number_of(kind.c_str(), attributes_.text(stored)));
         }
         return value;
     }
@@ -185,9 +185,9 @@ Result read_result(const std::string& declared, bool aliases, const std::string&
     std::string item;
     const bool wants_list = is_list(result.type, &item);
     const bool is_tensor = result.type == "Tensor";
-    const std::invalid_argument misfit = malformed("a result of the type " + declared + " is said to be " + kind);
+    const std::invalid_argument type_error = malformed("a result of the type " + declared + " is said to be " + kind);
     if (!kind.empty() && kind[0] == '[') {
-        if (!wants_list) throw misfit;
+        if (!wants_list) throw type_error;
         result.kind = Kind::list;
         for (const std::string& each : items_of(kind)) result.items.push_back(read_result(item, aliases, each));
     } else if (is_tensor && is_one_of(kind, {"tensor", "complex_tensor", "none"})) {
@@ -201,7 +201,7 @@ Result read_result(const std::string& declared, bool aliases, const std::string&
     } else if (kind == "bool" && is_one_of(result.type, {"bool", "SymBool", "Scalar"})) {
         result.kind = Kind::boolean;
     } else {
-        throw misfit;
+        throw type_error;
     }
     return result;
 }
@@ -233,9 +233,9 @@ void check_outputs(const Node& node, size_t outputs) {
     }
     for (size_t i = 0; i < leaves.size(); ++i) {
         const int64_t type = node.output_types[i];
-        const bool known = type > 0 && type < Types::count && types().of_onnx[type] >= 0;
+        const bool known = type > 0 && type < Dtypes::count && dtypes().of_onnx[type] >= 0;
         const int64_t wanted = leaves[i] == Kind::integer ? 7 : leaves[i] == Kind::number ? 11 : leaves[i] == Kind::boolean ? 9 : type;
-        const bool fits_kind = leaves[i] != Kind::complex_tensor || (known && types().complex_of_onnx[type] >= 0);
+        const bool fits_kind = leaves[i] != Kind::complex_tensor || (known && dtypes().complex_of_onnx[type] >= 0);
         if (!known || type != wanted || !fits_kind) {
             throw malformed("its output " + std::to_string(i) + " is said to be of the element type " + std::to_string(type));
         }
@@ -259,7 +259,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
                                     ", and torch " + libtorch().version() + " is here, whose schema is " + found.schema +
                                     ". Export the model again, or install that torch");
     }
-    const Schema schema = parse_schema(found.schema);
+    const FunctionSchema schema = detail::parse_schema(found.schema);
     allowed.check(schema);
 
     const auto arguments = pairs(attributes.text("arguments"));
@@ -269,7 +269,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
     }
     Reader reader(attributes, inputs);
     for (size_t i = 0; i < arguments.size(); ++i) {
-        const Declared& declared = schema.arguments[i];
+        const SchemaItem& declared = schema.arguments[i];
         if (arguments[i].first != declared.name + ":" + declared.type) {
             throw malformed("its argument " + std::to_string(i) + " is " + arguments[i].first + ", and not " + declared.name + ":" +
                             declared.type);

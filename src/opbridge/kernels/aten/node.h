@@ -5,12 +5,16 @@
 #include <vector>
 
 #include "allowed.h"
+#include "dispatcher.h"
 #include "libtorch.h"
 #include "ort.h"
-#include "schema.h"
 
-namespace opbridge {
+namespace opbridge OPBRIDGE_HIDDEN {
 namespace aten {
+
+using detail::is_list;
+using detail::SchemaItem;
+using detail::without_optional;
 
 enum class Kind { tensor, complex_tensor, input_int, input_float, input_bool, none, integer, boolean, number, complex, text, code, list };
 
@@ -21,7 +25,7 @@ struct Value {
     bool optional = false;    // whether the schema has a "?" there
     bool written = false;     // whether the operator writes to it
     size_t input = 0;         // of the node, for the first five kinds
-    Stable constant = 0;      // integer, boolean, number and code, as the interface passes them
+    StableValue constant = 0;      // integer, boolean, number and code, as the interface passes them
     double real = 0, imaginary = 0;
     std::string text;
     std::vector<Value> items;
@@ -41,9 +45,9 @@ struct Node {
     std::vector<Result> results;
     std::vector<int64_t> output_types;
     bool has_complex = false;  // among its tensors
-    const Run* run = nullptr;  // where the C interface does not pass all of its values
-    const Run* give = nullptr;
-    const Run* take = nullptr;
+    const Run* run = nullptr;  // this and what follows: where the C interface does not pass all of its values
+    const Run* push_arguments = nullptr;
+    const Run* pop_results = nullptr;
     const Run* item = nullptr;  // a number of a tensor with one
 };
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include <opbridge/host/ort_calls.h>
+#include <opbridge/adapter/ort_calls.h>
 
-namespace opbridge {
+namespace opbridge OPBRIDGE_HIDDEN {
 namespace aten {
 
 using namespace opbridge::ort;

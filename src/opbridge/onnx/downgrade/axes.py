@@ -8,15 +8,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.onnx.downgrade.call import ENDLESS, FLOATS, Call, changed
-
-if TYPE_CHECKING:
-    from opbridge.onnx.tensor import Tensor
+from opbridge.onnx.downgrade.call import ENDLESS, Call, changed
+from opbridge.onnx.tensor import FLOATS, Tensor
 
 _REDUCTIONS = (
     "ReduceL1",

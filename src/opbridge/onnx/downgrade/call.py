@@ -8,20 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import onnx
-import onnx_ir as ir
 
 from opbridge.errors import TranslationError
 
 if TYPE_CHECKING:
     from opbridge.onnx.tensor import NodeBuilder, Tensor
 
-__all__ = ["ENDLESS", "FLOATS", "RULES", "Call", "Rule", "changed", "needs", "sizes_of"]
+__all__ = ["ENDLESS", "RULES", "Call", "Rule", "changed", "needs"]
 
 ENDLESS = (1 << 63) - 1
 """The end of a slice that takes everything."""
-
-FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 
 def needs(what: str, opset: int, needed: int) -> NoReturn:
@@ -86,8 +82,9 @@ class Call:
         return [int(number) for number in numbers.ravel()]
 
     def sizes(self, value: Tensor) -> list[int | None] | None:
-        """A value's sizes, as far as they are known; None where not even their number is."""
-        return sizes_of(value, self.builder.opset)
+        """A value's sizes, None for each that is not known; None where not even their number is."""
+        shape = value.shape
+        return None if shape is None else [size if isinstance(size, int) else None for size in shape]
 
     def rank(self, value: Tensor) -> int:
         """The number of a value's dimensions.
@@ -153,55 +150,3 @@ def changed(opset: int, *names: str) -> Callable[[Rule], Rule]:
         return rule
 
     return register
-
-
-def sizes_of(value: ir.Value, opset: int) -> list[int | None] | None:
-    """A value's sizes, by its own shape or by that of what it is computed from; None where nothing is known."""
-    return _Sizes(opset).of(value)
-
-
-class _Sizes:
-    """ONNX's shape inference, asked for single values: few of those between two values of the capture have a shape."""
-
-    def __init__(self, opset: int) -> None:
-        self.opset = opset
-        self.found: dict[int, list[int | None] | None] = {}
-
-    def of(self, value: ir.Value) -> list[int | None] | None:
-        if value.shape is not None:
-            return [dim if isinstance(dim, int) else None for dim in value.shape]
-        if id(value) not in self.found:
-            producer = value.producer()
-            self.found[id(value)] = None if producer is None or producer.domain else self.inferred(producer, value)
-        return self.found[id(value)]
-
-    def inferred(self, node: ir.Node, value: ir.Value) -> list[int | None] | None:
-        if node.op_type in ("Reshape", "ConstantOfShape"):
-            # One dimension for each element of the target, which need not be a constant.
-            target = node.inputs[-1]
-            length = None if target is None else self.of(target)
-            if target is not None and target.const_value is None and length and length[0] is not None:
-                return [None] * length[0]
-        types: dict[str, onnx.TypeProto] = {}
-        constants: dict[str, onnx.TensorProto] = {}
-        for given in node.inputs:
-            if given is None or given.dtype is None or given.name is None:
-                continue
-            types[given.name] = onnx.helper.make_tensor_type_proto(int(given.dtype), self.of(given))
-            if given.const_value is not None and given.const_value.size <= 64:
-                constants[given.name] = ir.serde.serialize_tensor(given.const_value)
-        schema = onnx.defs.get_schema(node.op_type, self.opset, "")
-        try:
-            inferred = onnx.shape_inference.infer_node_outputs(
-                schema,
-                ir.serde.serialize_node(node),
-                types,
-                constants,
-                opset_imports=[onnx.helper.make_opsetid("", self.opset)],
-            )
-        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, KeyError, RuntimeError):
-            return None
-        found = inferred.get(value.name or "")
-        if found is None or not found.tensor_type.HasField("shape"):
-            return None
-        return [dim.dim_value if dim.HasField("dim_value") else None for dim in found.tensor_type.shape.dim]

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.onnx.downgrade.call import FLOATS, Call, changed
-
-if TYPE_CHECKING:
-    from opbridge.onnx.tensor import Tensor
+from opbridge.onnx.downgrade.call import Call, changed
+from opbridge.onnx.tensor import FLOATS, Tensor
 
 
 @changed(11, "Equal")

@@ -90,7 +90,7 @@ def register(options: onnxruntime.SessionOptions, libraries: Sequence[Library]) 
     ours = [each for each in libraries if each.is_ours]
     if ours:
         # ONNX Runtime accepts a domain from one library only, so the first library registers the others' operators.
-        ours[0].bring(ours[1:])
+        ours[0].register_with(ours[1:])
     for each in [*ours[:1], *(other for other in libraries if not other.is_ours)]:
         try:
             options.register_custom_ops_library(str(each.path))

@@ -19,12 +19,12 @@ from opbridge.translations.complex.pairs import (
     parts,
     scaled,
     shaped,
-    turned,
+    times_i,
     unjoined,
 )
 from opbridge.translations.elementwise import elementwise
 from opbridge.translations.elementwise.elementwise_pairs import atan2, copysign
-from opbridge.translations.lib.common import const
+from opbridge.translations.lib.dtypes import const
 from opbridge.translations.registry import builtin
 
 # From pairs to numbers and back
@@ -105,19 +105,19 @@ def sgn(self):
 @builtin("aten::add.Tensor", "aten::add.Scalar", complex=True)
 def add(self, other, alpha=1):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    return self + _pair(_times(other, alpha), self)
+    return self + _pair(_scale(other, alpha), self)
 
 
 @builtin("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar", complex=True)
 def sub(self, other, alpha=1):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    return self - _pair(_times(other, alpha), self)
+    return self - _pair(_scale(other, alpha), self)
 
 
 @builtin("aten::rsub.Tensor", "aten::rsub.Scalar", complex=True)
 def rsub(self, other, alpha=1):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    return _pair(other, self) - _times(self, alpha)
+    return _pair(other, self) - _scale(self, alpha)
 
 
 @builtin("aten::mul.Tensor", "aten::mul.Scalar", complex=True)
@@ -251,8 +251,8 @@ def pow_(self, exponent):
             for _ in range(int(abs(exponent)) - 1):
                 power = multiply(power, self)
             return power if exponent in (2, 3) else divide(1, power)
-        return _power(self, number(exponent, self))
-    return _power(_pair(self, exponent), exponent)
+        return _power_like_c(self, number(exponent, self))
+    return _power_like_c(_pair(self, exponent), exponent)
 
 
 @builtin("aten::sinh", complex=True)
@@ -276,19 +276,19 @@ def tanh(self):
 @builtin("aten::sin", complex=True)
 def sin(self):
     """sin(Tensor self) -> Tensor"""
-    return _unturned(_sinh(_turned(self)))
+    return _divided_by_i(_sinh(_times_i(self)))
 
 
 @builtin("aten::cos", complex=True)
 def cos(self):
     """cos(Tensor self) -> Tensor"""
-    return _cosh(_turned(self))
+    return _cosh(_times_i(self))
 
 
 @builtin("aten::tan", complex=True)
 def tan(self):
     """tan(Tensor self) -> Tensor"""
-    return _unturned(_tanh(_turned(self)))
+    return _divided_by_i(_tanh(_times_i(self)))
 
 
 @builtin("aten::asinh", complex=True)
@@ -300,7 +300,7 @@ def asinh(self):
 @builtin("aten::asin", complex=True)
 def asin(self):
     """asin(Tensor self) -> Tensor"""
-    return _unturned(_asinh(_turned(self)))
+    return _divided_by_i(_asinh(_times_i(self)))
 
 
 @builtin("aten::acos", complex=True)
@@ -326,7 +326,7 @@ def atanh(self):
 @builtin("aten::atan", complex=True)
 def atan(self):
     """atan(Tensor self) -> Tensor"""
-    return _unturned(_atanh(_turned(self)))
+    return _divided_by_i(_atanh(_times_i(self)))
 
 
 @builtin("aten::sigmoid", complex=True)
@@ -344,7 +344,7 @@ def silu(self):
 # How they are computed
 
 
-def _times(value: Any, factor: Any) -> Any:
+def _scale(value: Any, factor: Any) -> Any:
     """A tensor of pairs or a number, times a number."""
     return value * factor if is_number(value) else scaled(value, factor)
 
@@ -354,14 +354,14 @@ def _pair(value: Any, like: Any) -> Any:
     return number(value, like) if is_number(value) else value
 
 
-def _turned(x: Any) -> Any:
+def _times_i(x: Any) -> Any:
     """x times i, of known shape."""
-    return shaped(turned(x), x.shape)
+    return shaped(times_i(x), x.shape)
 
 
-def _unturned(x: Any) -> Any:
+def _divided_by_i(x: Any) -> Any:
     """x / i."""
-    return op.Neg(turned(x))
+    return op.Neg(times_i(x))
 
 
 def _exp(z: Any) -> Any:
@@ -389,19 +389,19 @@ def _sqrt(z: Any) -> Any:
     return join(real, op.Where(is_infinite, y, op.Where(is_left, copysign(near, y), far)))
 
 
-def _power(z: Any, exponent: Any) -> Any:
+def _power_like_c(z: Any, exponent: Any) -> Any:
     """exp(exponent * log z) as C has it: a power of 0 is 0 or infinite or nan, as the exponent says."""
-    return _exp(_product(exponent, _log(z)))
+    return _exp(_multiply_like_c(exponent, _log(z)))
 
 
-def _product(x: Any, y: Any) -> Any:
+def _multiply_like_c(x: Any, y: Any) -> Any:
     """The product by the rules of C: an infinite factor may make it infinite where both of its parts would be nan."""
     real, imaginary = unjoined(x)
-    first, second = real * y, imaginary * turned(y)
+    first, second = real * y, imaginary * times_i(y)
     product = first + second
-    has_infinity = [_either(op.IsInf(each)) for each in (x, y)]
-    is_infinite = op.Or(op.Or(*has_infinity), _either(op.Or(op.IsInf(first), op.IsInf(second))))
-    is_lost = op.Not(_either(op.Not(op.IsNaN(product))))
+    has_infinity = [_any_part(op.IsInf(each)) for each in (x, y)]
+    is_infinite = op.Or(op.Or(*has_infinity), _any_part(op.Or(op.IsInf(first), op.IsInf(second))))
+    is_lost = op.Not(_any_part(op.Not(op.IsNaN(product))))
     directions = [_direction(each, has) for each, has in zip((x, y), has_infinity, strict=True)]
     again = multiply(*directions) * const(np.inf, y.dtype)
     return op.Where(op.And(is_lost, is_infinite), again, product)
@@ -414,7 +414,7 @@ def _direction(z: Any, has_infinity: Any) -> Any:
     return op.Where(op.IsInf(z), op.Sign(z), finite)
 
 
-def _either(flags: Any) -> Any:
+def _any_part(flags: Any) -> Any:
     """Whether something holds for one of the parts; the last dimension stays, with size 1."""
     return op.Or(*op.Split(flags, num_outputs=2, axis=-1))
 
@@ -439,7 +439,7 @@ def _tanh(z: Any) -> Any:
 
 def _asinh(z: Any) -> Any:
     # Kahan's forms, which cancel nowhere.
-    iz, one = _turned(z), number(1, z)
+    iz, one = _times_i(z), number(1, z)
     more, less = (parts(_sqrt(shaped(each, z.shape))) for each in (one - iz, one + iz))
     real = elementwise.asinh(less[0] * more[1] - more[0] * less[1])
     _, y = parts(z)

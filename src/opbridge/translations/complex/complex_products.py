@@ -7,9 +7,9 @@ from typing import Any
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.complex.pairs import conjugate, join, multiply, parts, rank, scaled, turned
-from opbridge.translations.lib.common import size
-from opbridge.translations.lib.sizes import reshape
+from opbridge.translations.complex.pairs import conjugate, join, multiply, parts, rank, scaled, times_i
+from opbridge.translations.lib.dims import Dim, dim_of, shape_of
+from opbridge.translations.lib.reshaping import reshape
 from opbridge.translations.linalg.einsum import einsum as build_einsum
 from opbridge.translations.registry import builtin
 
@@ -44,19 +44,19 @@ def linear(input, weight, bias=None):
 @builtin("aten::addmm", "aten::addmv", "aten::baddbmm", complex=True)
 def addmm(self, mat1, mat2, beta=1, alpha=1):
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _combined(self, _matmul(mat1, mat2), beta, alpha)
+    return _scaled_sum(self, _matmul(mat1, mat2), beta, alpha)
 
 
 @builtin("aten::addbmm", complex=True)
 def addbmm(self, batch1, batch2, beta=1, alpha=1):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _combined(self, op.ReduceSum(_matmul(batch1, batch2), [0], keepdims=0), beta, alpha)
+    return _scaled_sum(self, op.ReduceSum(_matmul(batch1, batch2), [0], keepdims=0), beta, alpha)
 
 
 @builtin("aten::addr", complex=True)
 def addr(self, vec1, vec2, beta=1, alpha=1):
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _combined(self, multiply(op.Unsqueeze(vec1, [1]), vec2), beta, alpha)
+    return _scaled_sum(self, multiply(op.Unsqueeze(vec1, [1]), vec2), beta, alpha)
 
 
 @builtin("aten::einsum", complex=True)
@@ -71,7 +71,7 @@ def einsum(equation: str, tensors, path=None):
     return join(real, build_einsum(equation, [real1, imaginary2]) + build_einsum(equation, [imaginary1, real2]))
 
 
-def _combined(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def _scaled_sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
     result = scaled(product, alpha)
     return result if beta == 0 else scaled(self, beta) + result
 
@@ -79,16 +79,16 @@ def _combined(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
 def _matmul(x: Any, y: Any) -> Any:
     """(a + bi)(c + di) as (a, b) times ((c, d), (-d, c)), for every pair of elements that are multiplied."""
     rows, columns = rank(x), rank(y)
-    inner = size(x, -2) * 2
-    across = 1 if columns == 1 else size(y, -2)
-    left = op.Reshape(x, [*[0] * (rows - 1), inner])
-    batch = [size(y, each) for each in range(columns - 2)]
+    inner = dim_of(x, -2) * 2
+    across = Dim(1) if columns == 1 else dim_of(y, -2)
+    left = op.Reshape(x, shape_of([*[0] * (rows - 1), inner]))
+    batch = [dim_of(y, each) for each in range(columns - 2)]
     y = op.Unsqueeze(y, [1]) if columns == 1 else y
     axis = max(columns, 2) - 1  # between the dimension that is summed over and the columns
-    right = op.Concat(op.Unsqueeze(y, [axis]), op.Unsqueeze(turned(y), [axis]), axis=axis)
+    right = op.Concat(op.Unsqueeze(y, [axis]), op.Unsqueeze(times_i(y), [axis]), axis=axis)
     right = reshape(right, [*batch, inner, across * 2])
     product = op.MatMul(left, right)
     kept = max(rows, columns) - 1 if rows > 1 else max(columns, 2) - 2
     if columns == 1:
         return product
-    return op.Reshape(product, [*[0] * kept, across, 2])
+    return op.Reshape(product, shape_of([*[0] * kept, across, 2]))

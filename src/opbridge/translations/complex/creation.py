@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.complex.pairs import COMPLEX, number
-from opbridge.translations.lib.common import const
+from opbridge.translations.lib.dtypes import const
 from opbridge.translations.registry import builtin
 
 

@@ -10,43 +10,44 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.complex.fourier import from_real, half, to_real, transformed
-from opbridge.translations.lib.common import sizes
+from opbridge.translations.lib.dims import Dim, dims_of, product, shape_of
 from opbridge.translations.registry import builtin
 
 
 @builtin("aten::_fft_r2c")
 def fft_r2c(self, dim, normalization: int, onesided: bool):
     """_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"""
-    signal = _Signal(self, sizes(self), is_pairs=False)
+    signal = _Signal(self, dims_of(self), is_pairs=False)
     *others, last = signal.axes(dim)
     factor, rest = _factor([signal.shape[axis] for axis in (*others, last)], normalization, self.dtype)
     length = signal.shape[last]
     kept = half(length) if onesided else length
     signal.transform(last, kept, True, lambda x: from_real(x, length, kept, 1.0 if others else factor, self.dtype))
     _transform_all(signal, others, -1, factor)
-    return _times(signal.ordered(), rest)
+    return _scale(signal.ordered(), rest)
 
 
 @builtin("aten::_fft_c2c", complex=True)
 def fft_c2c(self, dim, normalization: int, forward: bool):
     """_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"""
-    signal = _Signal(self, sizes(self)[:-1], is_pairs=True)
+    signal = _Signal(self, dims_of(self)[:-1], is_pairs=True)
     axes = signal.axes(dim)
     factor, rest = _factor([signal.shape[axis] for axis in axes], normalization, self.dtype)
     _transform_all(signal, axes, -1 if forward else 1, factor)
-    return _times(signal.ordered(), rest)
+    return _scale(signal.ordered(), rest)
 
 
 @builtin("aten::_fft_c2r", complex=True)
 def fft_c2r(self, dim, normalization: int, last_dim_size: Any):
     """_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"""
-    signal = _Signal(self, sizes(self)[:-1], is_pairs=True)
+    signal = _Signal(self, dims_of(self)[:-1], is_pairs=True)
     *others, last = signal.axes(dim)
-    lengths = [*(signal.shape[axis] for axis in others), last_dim_size]
+    length = Dim(last_dim_size)
+    lengths = [*(signal.shape[axis] for axis in others), length]
     factor, rest = _factor(lengths, normalization, self.dtype)
     _transform_all(signal, others, 1, 1.0)
-    signal.transform(last, last_dim_size, False, lambda x: to_real(x, last_dim_size, factor, self.dtype))
-    return _times(signal.ordered(), rest)
+    signal.transform(last, length, False, lambda x: to_real(x, length, factor, self.dtype))
+    return _scale(signal.ordered(), rest)
 
 
 class _Signal:
@@ -59,7 +60,7 @@ class _Signal:
         is_pairs: Whether it is a tensor of pairs.
     """
 
-    def __init__(self, value: Any, shape: list[Any], *, is_pairs: bool) -> None:
+    def __init__(self, value: Any, shape: list[Dim], *, is_pairs: bool) -> None:
         self.value = value
         self.shape = shape
         self.order = list(range(len(shape)))
@@ -69,14 +70,14 @@ class _Signal:
         """Dimensions, counted from the front."""
         return [dim % len(self.shape) for dim in dims]
 
-    def transform(self, axis: int, size: Any, to_pairs: bool, function: Any) -> None:
+    def transform(self, axis: int, size: Dim, to_pairs: bool, function: Any) -> None:
         """Applies a function of rows along an axis, which has `size` elements after it, of pairs or of numbers."""
         self.lie([*(each for each in self.order if each != axis), axis])
         length = self.shape[axis]
-        rows = op.Reshape(self.value, [-1, length, 2] if self.is_pairs else [-1, length])
+        rows = op.Reshape(self.value, shape_of([-1, length, 2] if self.is_pairs else [-1, length]))
         self.shape[axis], self.is_pairs = size, to_pairs
         sizes = [self.shape[each] for each in self.order]
-        self.value = op.Reshape(function(rows), [*sizes, 2] if to_pairs else sizes, allowzero=1)
+        self.value = op.Reshape(function(rows), shape_of([*sizes, 2] if to_pairs else sizes), allowzero=1)
 
     def lie(self, order: list[int]) -> None:
         """Puts the axes in an order."""
@@ -99,19 +100,16 @@ def _transform_all(signal: _Signal, axes: Sequence[int], sign: int, factor: floa
         signal.transform(axis, length, True, lambda x, length=length, own=own: transformed(x, length, sign, own, dtype))
 
 
-def _factor(lengths: Sequence[Any], normalization: int, dtype: ir.DataType) -> tuple[float, Any]:
+def _factor(lengths: Sequence[Dim], normalization: int, dtype: ir.DataType) -> tuple[float, Any]:
     """torch's three ways to scale a transform: a factor known at export, and one that is not, or None."""
     if normalization == 0:
         return 1.0, None
-    if all(isinstance(length, int) for length in lengths):
-        count = math.prod(lengths)
-        return (1.0 / math.sqrt(count) if normalization == 1 else 1.0 / count), None
-    total = math.prod(length for length in lengths if isinstance(length, int))
-    for length in lengths:
-        total = total if isinstance(length, int) else length * total
-    total = op.Cast(total, to=dtype)
+    count = product(lengths)
+    if count.is_known:
+        return 1.0 / (math.sqrt(count) if normalization == 1 else int(count)), None
+    total = op.Cast(count.value, to=dtype)
     return 1.0, op.Reciprocal(op.Sqrt(total) if normalization == 1 else total)
 
 
-def _times(value: Any, factor: Any) -> Any:
+def _scale(value: Any, factor: Any) -> Any:
     return value if factor is None else value * factor

@@ -11,7 +11,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.catalogue import default_registry
-from opbridge.translations.lib.common import const
+from opbridge.translations.lib.dtypes import const
 
 __all__ = [
     "COMPLEX",
@@ -30,7 +30,7 @@ __all__ = [
     "real_translation",
     "scaled",
     "shaped",
-    "turned",
+    "times_i",
     "unjoined",
 ]
 
@@ -103,7 +103,7 @@ def real_translation(operator: str) -> Callable[..., Any]:
     return found.function
 
 
-def turned(x: Any) -> Any:
+def times_i(x: Any) -> Any:
     """x times i."""
     return op.Gather(x, const([1, 0]), axis=-1) * const([-1, 1], x.dtype)
 
@@ -119,8 +119,8 @@ def scaled(x: Any, factor: Any) -> Any:
         if factor.imag == 0:
             return scaled(x, factor.real)
         if factor.real == 0:
-            return turned(x) * const(factor.imag, x.dtype)
-        return x * const(factor.real, x.dtype) + turned(x) * const(factor.imag, x.dtype)
+            return times_i(x) * const(factor.imag, x.dtype)
+        return x * const(factor.real, x.dtype) + times_i(x) * const(factor.imag, x.dtype)
     if isinstance(factor, (bool, int, float)):
         return x if factor == 1 else x * const(factor, x.dtype)
     return x * factor
@@ -133,7 +133,7 @@ def multiply(x: Any, y: Any) -> Any:
     if is_number(x):
         return scaled(y, x)
     real, imaginary = unjoined(x)
-    return real * y + imaginary * turned(y)
+    return real * y + imaginary * times_i(y)
 
 
 def divide(x: Any, y: Any) -> Any:
@@ -151,7 +151,7 @@ def divide(x: Any, y: Any) -> Any:
     is_real = sizes[0] >= sizes[1]
     larger, smaller = op.Where(is_real, real, imaginary), op.Where(is_real, imaginary, real)
     ratio, one = smaller / larger, const(1, x.dtype)
-    top = op.Where(is_real, one, ratio) * x - op.Where(is_real, ratio, one) * turned(x)
+    top = op.Where(is_real, one, ratio) * x - op.Where(is_real, ratio, one) * times_i(x)
     return op.Where(op.Equal(op.Max(*sizes), 0.0), x / sizes[0], top / (larger + smaller * ratio))
 
 

@@ -12,7 +12,8 @@ from onnxscript import opset18 as op
 from opbridge.errors import TranslationError
 from opbridge.translations.complex.fourier import half, roots
 from opbridge.translations.complex.pairs import parts
-from opbridge.translations.lib.common import const, size
+from opbridge.translations.lib.dims import Dim, dim_of, positions, shape_of
+from opbridge.translations.lib.dtypes import const
 from opbridge.translations.registry import builtin
 
 
@@ -31,10 +32,10 @@ def stft(
     """stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool
     normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor
     """
-    kept = n_fft if onesided is False else half(n_fft)
-    waves = _waves(kept, n_fft, -1, normalized)
+    kept = n_fft if onesided is False else int(half(Dim(n_fft)))
+    waves = _transform_rows(kept, n_fft, -1, normalized)
     kernels = np.concatenate([waves.real, waves.imag])[:, None]
-    return _windows(self, [self], kernels, n_fft, hop_length, win_length, window, align_to_window)
+    return _transform_windows(self, [self], kernels, n_fft, hop_length, win_length, window, align_to_window)
 
 
 @builtin("aten::stft", complex=True)
@@ -52,11 +53,11 @@ def stft_complex(
     """stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool
     normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor
     """
-    waves = _waves(n_fft, n_fft, -1, normalized)
+    waves = _transform_rows(n_fft, n_fft, -1, normalized)
     real = np.stack([waves.real, -waves.imag], axis=1)
     imaginary = np.stack([waves.imag, waves.real], axis=1)
     kernels = np.concatenate([real, imaginary])
-    return _windows(self, list(parts(self)), kernels, n_fft, hop_length, win_length, window, align_to_window)
+    return _transform_windows(self, list(parts(self)), kernels, n_fft, hop_length, win_length, window, align_to_window)
 
 
 @builtin("aten::istft", complex=True)
@@ -77,13 +78,13 @@ def istft(
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     shape = _window(window, win_length, n_fft, self.dtype)
-    kept = n_fft if return_complex else half(n_fft)
+    kept = n_fft if return_complex else int(half(Dim(n_fft)))
     batch = 0 if len(self.shape) == 4 else 1
     spectrum = op.Slice(self, [0], [kept], [len(self.shape) - 3])
     spectrum = op.Transpose(spectrum, perm=[0, 3, 1, 2] if batch == 0 else [2, 0, 1])
     # Real parts and imaginary parts as channels: (batch, 2 x coefficients, windows).
-    spectrum = op.Reshape(spectrum, [batch, kept * 2, size(self, -2)])
-    waves = _waves(kept, n_fft, 1, normalized) / (1 if normalized else n_fft)
+    spectrum = op.Reshape(spectrum, shape_of([batch, kept * 2, dim_of(self, -2)]))
+    waves = _transform_rows(kept, n_fft, 1, normalized) / (1 if normalized else n_fft)
     if return_complex:
         real, imaginary = (np.stack(each, axis=1) for each in ((waves.real, waves.imag), (-waves.imag, waves.real)))
     else:
@@ -91,9 +92,9 @@ def istft(
         waves *= np.where((place == 0) | (place * 2 == n_fft), 1, 2)[:, None]
         real, imaginary = waves.real[:, None], -waves.imag[:, None]
     kernels = const(np.concatenate([real, imaginary]), self.dtype) * shape
-    signal = _overlapped(spectrum, kernels, hop, n_fft)
-    ones = op.Expand(const(1, self.dtype), [1, 1, size(self, -2)])
-    weight = _overlapped(ones, op.Unsqueeze(shape * shape, [0, 1]), hop, n_fft)
+    signal = _overlap_add(spectrum, kernels, hop, n_fft)
+    ones = op.Expand(const(1, self.dtype), shape_of([1, 1, dim_of(self, -2)]))
+    weight = _overlap_add(ones, op.Unsqueeze(shape * shape, [0, 1]), hop, n_fft)
     first = n_fft // 2 if center else 0
     last = first + length if length is not None else -(n_fft // 2) if center and n_fft > 1 else np.iinfo(np.int64).max
     signal, weight = (op.Slice(each, [first], [last], [2]) for each in (signal, weight))
@@ -107,7 +108,7 @@ def istft(
     return op.Squeeze(signal, [0, 1] if batch else [1])
 
 
-def _waves(count: int, n_fft: int, sign: int, normalized: bool) -> np.ndarray:
+def _transform_rows(count: int, n_fft: int, sign: int, normalized: bool) -> np.ndarray:
     """The first waves of a transform, one in a row."""
     return roots(count, n_fft, n_fft, sign) * (1 / math.sqrt(n_fft) if normalized else 1.0)
 
@@ -124,7 +125,7 @@ def _window(window: Any, win_length: Any, n_fft: int, dtype: ir.DataType) -> Any
     return op.Pad(window, [before, after]) if before or after else window
 
 
-def _windows(
+def _transform_windows(
     self: Any, channels: list[Any], kernels: np.ndarray, n_fft: int, hop: Any, length: Any, window: Any, aligned: Any
 ) -> Any:
     """The coefficients of every window of a signal, as pairs: ((batch,) coefficients, windows, 2).
@@ -144,14 +145,14 @@ def _windows(
     batched = len(channels[0].shape) == 2
     signal = op.Concat(*(op.Unsqueeze(channel, [1] if batched else [0, 1]) for channel in channels), axis=1)
     weighted = const(kernels, self.dtype) * _window(window, length, n_fft, self.dtype)
-    result = _products(signal, weighted, n_fft // 4 if hop is None else hop, n_fft)
+    result = _strided_convolution(signal, weighted, n_fft // 4 if hop is None else hop, n_fft)
     kept = len(kernels) // 2
     if batched:
         return op.Transpose(op.Reshape(result, [0, 2, kept, -1]), perm=[0, 2, 3, 1])
     return op.Transpose(op.Reshape(result, [2, kept, -1]), perm=[1, 2, 0])
 
 
-def _products(signal: Any, kernels: Any, hop: int, n_fft: int) -> Any:
+def _strided_convolution(signal: Any, kernels: Any, hop: int, n_fft: int) -> Any:
     """A convolution with steps: (batch, channels, length) to (batch, kernels, windows).
 
     onnxruntime convolves float32 only; of double tensors the windows are gathered.
@@ -159,7 +160,7 @@ def _products(signal: Any, kernels: Any, hop: int, n_fft: int) -> Any:
     if signal.dtype != ir.DataType.DOUBLE:
         return op.Conv(signal, kernels, strides=[hop])
     count = (op.Gather(op.Shape(signal), 2) - n_fft) / hop + 1
-    windows = op.Gather(signal, _places(count, hop, n_fft), axis=2)  # batch, channel, window, place
+    windows = op.Gather(signal, _window_positions(count, hop, n_fft), axis=2)  # batch, channel, window, place
     windows = op.Reshape(
         op.Transpose(windows, perm=[0, 2, 1, 3]), op.Concat([0], op.Unsqueeze(count, [0]), [-1], axis=0)
     )
@@ -167,7 +168,7 @@ def _products(signal: Any, kernels: Any, hop: int, n_fft: int) -> Any:
     return op.MatMul(rows, op.Transpose(windows, perm=[0, 2, 1]))
 
 
-def _overlapped(spectrum: Any, kernels: Any, hop: int, n_fft: int) -> Any:
+def _overlap_add(spectrum: Any, kernels: Any, hop: int, n_fft: int) -> Any:
     """The convolution's transpose: (batch, kernels, windows) to (batch, channels, length)."""
     if spectrum.dtype != ir.DataType.DOUBLE:
         return op.ConvTranspose(spectrum, kernels, strides=[hop])
@@ -176,12 +177,12 @@ def _overlapped(spectrum: Any, kernels: Any, hop: int, n_fft: int) -> Any:
     windows = op.Transpose(windows, perm=[0, 1, 3, 2])
     count = op.Gather(op.Shape(windows), 2)
     values = op.Reshape(windows, [0, 0, -1])
-    index = op.Expand(op.Reshape(_places(count, hop, n_fft), [-1]), op.Shape(values))
+    index = op.Expand(op.Reshape(_window_positions(count, hop, n_fft), [-1]), op.Shape(values))
     length = op.Unsqueeze((count - 1) * hop + n_fft, [0])
     zeros = op.Expand(const(0, spectrum.dtype), op.Concat(op.Shape(values, end=2), length, axis=0))
     return op.ScatterElements(zeros, index, values, axis=2, reduction="add")
 
 
-def _places(count: Any, hop: int, n_fft: int) -> Any:
+def _window_positions(count: Any, hop: int, n_fft: int) -> Any:
     """Where the elements of each window lie in the signal: (windows, n_fft)."""
-    return op.Unsqueeze(op.Range(0, count, 1) * hop, [1]) + const(np.arange(n_fft))
+    return op.Unsqueeze(positions(count) * hop, [1]) + const(np.arange(n_fft))

@@ -9,17 +9,8 @@ from onnxscript import INT64, script
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import HALVES
-from opbridge.translations.lib.pointwise import (
-    UNSIGNED,
-    cast,
-    common_type,
-    is_float,
-    is_tensor,
-    promoted,
-    typed,
-    widened,
-)
+from opbridge.translations.lib.dtypes import HALVES, UNSIGNED, cast, cast_like, computed_in_float32, is_float, is_tensor
+from opbridge.translations.lib.promotion import promote, result_type
 from opbridge.translations.registry import builtin
 
 _BOOL, _INT64 = ir.DataType.BOOL, ir.DataType.INT64
@@ -27,18 +18,18 @@ _BOOL, _INT64 = ir.DataType.BOOL, ir.DataType.INT64
 
 def _operands(*values: Any, floating: bool = False) -> tuple[Any, ...]:
     """Tensors of the promoted type. 16-bit tensors beside a number that they cannot hold exactly are widened."""
-    dtype = common_type(*values)
+    dtype = result_type(*values)
     if floating and not dtype.is_floating_point():
         dtype = ir.DataType.FLOAT
     numbers = [value for value in values if not is_tensor(value)]
     if dtype in HALVES and any(float(dtype.numpy().type(number)) != number for number in numbers):
         dtype = ir.DataType.FLOAT
-    return promoted(*values, dtype=dtype)
+    return promote(*values, dtype=dtype)
 
 
 def _as_promoted(result: Any, *values: Any) -> Any:
     """The result of what `_operands` widened, in the promoted type."""
-    dtype = common_type(*values)
+    dtype = result_type(*values)
     return cast(result, dtype) if dtype in HALVES else result
 
 
@@ -48,30 +39,30 @@ def _as_promoted(result: Any, *values: Any) -> Any:
 @builtin("aten::add.Tensor", "aten::add.Scalar")
 def add(self, other, alpha=1):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    x, y = promoted(self, other)
+    x, y = promote(self, other)
     if x.dtype == _BOOL:
         return op.Or(x, y) if alpha else x
-    return op.Add(x, y) if not is_tensor(alpha) and alpha == 1 else _plus(x, y, alpha)
+    return op.Add(x, y) if not is_tensor(alpha) and alpha == 1 else _add_scaled(x, y, alpha)
 
 
 @builtin("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar")
 def sub(self, other, alpha=1):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    x, y = promoted(self, other)
-    return op.Sub(x, y) if not is_tensor(alpha) and alpha == 1 else _plus(x, y, -alpha)
+    x, y = promote(self, other)
+    return op.Sub(x, y) if not is_tensor(alpha) and alpha == 1 else _add_scaled(x, y, -alpha)
 
 
 @builtin("aten::rsub.Tensor", "aten::rsub.Scalar")
 def rsub(self, other, alpha=1):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    y, x = promoted(other, self)
+    y, x = promote(other, self)
     return sub(y, x, alpha)
 
 
-@widened
-def _plus(x: Any, y: Any, factor: Any) -> Any:
+@computed_in_float32
+def _add_scaled(x: Any, y: Any, factor: Any) -> Any:
     """x + factor * y"""
-    return op.Add(x, op.Mul(y, typed(factor, y)))
+    return op.Add(x, op.Mul(y, cast_like(factor, y)))
 
 
 # Products and quotients
@@ -184,9 +175,9 @@ def pow_number(self, exponent):
     return _power_of_number(self, exponent)
 
 
-@widened
+@computed_in_float32
 def _power_of_number(base: Any, exponent: Any) -> Any:
-    (x,) = promoted(base, dtype=common_type(base, exponent))
+    (x,) = promote(base, dtype=result_type(base, exponent))
     if x.dtype == _BOOL:
         return op.Or(x, op.Not(x)) if exponent == 0 else x
     if not is_float(x):
@@ -200,14 +191,14 @@ def _power_of_number(base: Any, exponent: Any) -> Any:
         -1: lambda: op.Reciprocal(x),
         -2: lambda: op.Reciprocal(op.Mul(x, x)),
     }
-    return special[exponent]() if exponent in special else op.Pow(x, typed(exponent, x))
+    return special[exponent]() if exponent in special else op.Pow(x, cast_like(exponent, x))
 
 
 @builtin("aten::pow.Scalar", "aten::pow.Tensor_Tensor", "aten::pow_.Tensor")
-@widened
+@computed_in_float32
 def pow_tensor(self, exponent):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
-    x, y = promoted(self, exponent)
+    x, y = promote(self, exponent)
     if x.dtype == _BOOL:
         return op.Or(x, op.Not(y))
     return op.Pow(x, y) if is_float(x) else _integer_power(x, y)
@@ -216,7 +207,7 @@ def pow_tensor(self, exponent):
 @builtin("aten::float_power.Tensor_Tensor", "aten::float_power.Tensor_Scalar", "aten::float_power.Scalar")
 def float_power(self, exponent):
     """float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
-    x, y = promoted(self, exponent, dtype=ir.DataType.DOUBLE)
+    x, y = promote(self, exponent, dtype=ir.DataType.DOUBLE)
     if not is_tensor(exponent) and exponent in (0.5, -0.5):
         root = op.Sqrt(x)
         return root if exponent > 0 else op.Reciprocal(root)
@@ -236,7 +227,7 @@ def _whole_power(x: Any, exponent: int) -> Any:
         if exponent:
             square = op.Mul(square, square)
     if result is None:
-        return op.Add(op.Mul(x, typed(0, x)), typed(1, x))
+        return op.Add(op.Mul(x, cast_like(0, x)), cast_like(1, x))
     return op.Identity(x) if result is x else result
 
 
@@ -245,7 +236,7 @@ def _integer_power(base: Any, exponent: Any) -> Any:
     x, y = cast(base, _INT64), cast(exponent, _INT64)
     if base.dtype not in UNSIGNED:
         is_unit = op.Equal(op.Abs(x), 1)
-        x = op.Where(op.Or(op.GreaterOrEqual(y, 0), is_unit), x, typed(0, x))
+        x = op.Where(op.Or(op.GreaterOrEqual(y, 0), is_unit), x, cast_like(0, x))
         y = op.Abs(y)
     return cast(_power(op.Expand(x, op.Shape(y)), op.Expand(y, op.Shape(x))), base.dtype)
 

@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.pointwise import cast, common_type, is_float, is_tensor, promoted, typed
+from opbridge.translations.lib.dtypes import cast, cast_like, is_float, is_tensor
+from opbridge.translations.lib.promotion import promote, result_type
 from opbridge.translations.registry import builtin
 
 _BOOL, _INT64, _UINT64 = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.UINT64
@@ -21,13 +22,13 @@ _BOOL, _INT64, _UINT64 = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.UINT64
 @builtin("aten::eq.Tensor", "aten::eq.Scalar")
 def eq(self, other):
     """eq.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return op.Equal(*promoted(self, other))
+    return op.Equal(*promote(self, other))
 
 
 @builtin("aten::ne.Tensor", "aten::ne.Scalar", "aten::not_equal.Tensor", "aten::not_equal.Scalar")
 def ne(self, other):
     """ne.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return op.Not(op.Equal(*promoted(self, other)))
+    return op.Not(op.Equal(*promote(self, other)))
 
 
 @builtin("aten::lt.Tensor", "aten::lt.Scalar", "aten::less.Tensor", "aten::less.Scalar")
@@ -56,22 +57,22 @@ def ge(self, other):
 
 def _ordered(x: Any, y: Any) -> tuple[Any, ...]:
     """Two values in a type that has an order: ONNX gives none to bool."""
-    dtype = common_type(x, y)
-    return promoted(x, y, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
+    dtype = result_type(x, y)
+    return promote(x, y, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
 
 
 @builtin("aten::isclose")
 def isclose(self, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
     """isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
-    x, y = promoted(self, other)
+    x, y = promote(self, other)
     is_same = op.Equal(x, y)
     if equal_nan and is_float(x):
         is_same = op.Or(is_same, op.And(op.IsNaN(x), op.IsNaN(y)))
     if not is_float(x):
-        x, y = promoted(x, y, dtype=ir.DataType.FLOAT)
+        x, y = promote(x, y, dtype=ir.DataType.FLOAT)
     gap = op.Abs(op.Sub(x, y))
     is_near = op.LessOrEqual(gap, op.Add(op.Abs(op.Mul(y, rtol)), atol))
-    return op.Or(is_same, op.And(is_near, op.Less(gap, typed(math.inf, gap))))
+    return op.Or(is_same, op.And(is_near, op.Less(gap, cast_like(math.inf, gap))))
 
 
 # Logic and bits
@@ -116,7 +117,7 @@ def bitwise_not(self):
 )
 def bitwise_and(self, other):
     """bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x, y = promoted(self, other)
+    x, y = promote(self, other)
     return op.And(x, y) if x.dtype == _BOOL else op.BitwiseAnd(x, y)
 
 
@@ -129,7 +130,7 @@ def bitwise_and(self, other):
 )
 def bitwise_or(self, other):
     """bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x, y = promoted(self, other)
+    x, y = promote(self, other)
     return op.Or(x, y) if x.dtype == _BOOL else op.BitwiseOr(x, y)
 
 
@@ -142,7 +143,7 @@ def bitwise_or(self, other):
 )
 def bitwise_xor(self, other):
     """bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x, y = promoted(self, other)
+    x, y = promote(self, other)
     return op.Xor(x, y) if x.dtype == _BOOL else op.BitwiseXor(x, y)
 
 
@@ -155,12 +156,12 @@ def bitwise_xor(self, other):
 )
 def left_shift(self, other):
     """bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
-    dtype = common_type(self, other)
-    x, count = promoted(self, other, dtype=_INT64)
+    dtype = result_type(self, other)
+    x, count = promote(self, other, dtype=_INT64)
     is_possible = _is_shift(count, dtype.bitwidth)
-    safe = op.Where(is_possible, count, typed(0, count))
+    safe = op.Where(is_possible, count, cast_like(0, count))
     shifted = op.BitShift(cast(x, _UINT64), cast(safe, _UINT64), direction="LEFT")
-    return cast(op.Where(is_possible, cast(shifted, _INT64), typed(0, x)), dtype)
+    return cast(op.Where(is_possible, cast(shifted, _INT64), cast_like(0, x)), dtype)
 
 
 @builtin(
@@ -172,10 +173,10 @@ def left_shift(self, other):
 )
 def right_shift(self, other):
     """bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
-    dtype = common_type(self, other)
-    x, count = promoted(self, other, dtype=_INT64)
+    dtype = result_type(self, other)
+    x, count = promote(self, other, dtype=_INT64)
     # Past the width only the sign is left; a negative count is a large one.
-    count = op.Where(_is_shift(count, 63), count, typed(63, count))
+    count = op.Where(_is_shift(count, 63), count, cast_like(63, count))
     # A shift of the bits alone fills with zeros; of a negative number the inverted bits are shifted.
     is_negative = op.Less(x, 0)
     bits = cast(op.Where(is_negative, op.BitwiseNot(x), x), _UINT64)
@@ -194,32 +195,32 @@ def _is_shift(count: Any, width: int) -> Any:
 @builtin("aten::maximum", "aten::max.other")
 def maximum(self, other):
     """maximum(Tensor self, Tensor other) -> Tensor"""
-    x, y = promoted(self, other)
+    x, y = promote(self, other)
     return op.Or(x, y) if x.dtype == _BOOL else op.Max(x, y)
 
 
 @builtin("aten::minimum", "aten::min.other")
 def minimum(self, other):
     """minimum(Tensor self, Tensor other) -> Tensor"""
-    x, y = promoted(self, other)
+    x, y = promote(self, other)
     return op.And(x, y) if x.dtype == _BOOL else op.Min(x, y)
 
 
 @builtin("aten::fmax")
 def fmax(self, other):
     """fmax(Tensor self, Tensor other) -> Tensor"""
-    return _without_nan(self, other, maximum)
+    return _choose_number(self, other, maximum)
 
 
 @builtin("aten::fmin")
 def fmin(self, other):
     """fmin(Tensor self, Tensor other) -> Tensor"""
-    return _without_nan(self, other, minimum)
+    return _choose_number(self, other, minimum)
 
 
-def _without_nan(x: Any, y: Any, choose: Any) -> Any:
+def _choose_number(x: Any, y: Any, choose: Any) -> Any:
     """The choice between two tensors, of which a nan is never chosen over a number."""
-    x, y = promoted(x, y)
+    x, y = promote(x, y)
     if not is_float(x):
         return choose(x, y)
     return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, choose(x, y)))
@@ -229,14 +230,14 @@ def _without_nan(x: Any, y: Any, choose: Any) -> Any:
 def clamp(self, min=None, max=None):
     """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
     bounds = [bound for bound in (min, max) if bound is not None]
-    dtype = common_type(self, *bounds)
+    dtype = result_type(self, *bounds)
     if not dtype.is_floating_point() and dtype != _BOOL:
         # A number beyond the type's range bounds nothing.
         reach = np.iinfo(dtype.numpy())
         min = min if min is None or is_tensor(min) else builtins.max(min, int(reach.min))
         max = max if max is None or is_tensor(max) else builtins.min(max, int(reach.max))
         bounds = [bound for bound in (min, max) if bound is not None]
-    x, *limits = promoted(self, *bounds, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
+    x, *limits = promote(self, *bounds, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
     if len(bounds) == 2 and not any(map(is_tensor, bounds)) and not any(map(math.isnan, bounds)):
         return cast(op.Clip(x, *limits), dtype)
     if min is not None:
@@ -261,7 +262,7 @@ def clamp_max(self, max):
 @builtin("aten::threshold")
 def threshold(self, threshold, value):
     """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
-    return op.Where(op.LessOrEqual(self, typed(threshold, self)), typed(value, self), self)
+    return op.Where(op.LessOrEqual(self, cast_like(threshold, self)), cast_like(value, self), self)
 
 
 # Choices
@@ -270,13 +271,13 @@ def threshold(self, threshold, value):
 @builtin("aten::where.self", "aten::where.Scalar", "aten::where.ScalarSelf", "aten::where.ScalarOther")
 def where(condition, self, other):
     """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
-    return choose(condition, *promoted(self, other))
+    return choose(condition, *promote(self, other))
 
 
 @builtin("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")
 def masked_fill(self, mask, value):
     """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
-    return choose(mask, typed(value, self), self)
+    return choose(mask, cast_like(value, self), self)
 
 
 def choose(condition: Any, x: Any, y: Any) -> Any:

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as ir
 from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.pointwise import UNSIGNED, cast, is_float, is_tensor, typed
+from opbridge.translations.lib.dtypes import UNSIGNED, cast, cast_like, convert, is_float, is_tensor
 from opbridge.translations.registry import builtin
-
-_NARROW = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16})
-
-
-def converted(value: Any, dtype: int | None) -> Any:
-    """A tensor in another type, as torch converts it; of no type (None, -1), the tensor itself."""
-    if dtype in (None, -1):
-        return op.Identity(value)
-    if dtype in _NARROW and is_float(value):
-        # Numbers beyond the range keep their low bits.
-        value = cast(value, ir.DataType.INT32)
-    return cast(value, dtype)
 
 
 @builtin("aten::to.dtype", "aten::to.dtype_layout", "aten::_to_copy", "prims::convert_element_type")
 def to_dtype(self, dtype=None):
     """to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, ...) -> Tensor"""
-    return converted(self, dtype)
+    return op.Identity(self) if dtype in (None, -1) else convert(self, dtype)
 
 
 @builtin("aten::to.device")
 def to_device(self, device=None, dtype=None):
     """to.device(Tensor self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False) -> Tensor"""
-    return converted(self, dtype)
+    return to_dtype(self, dtype)
 
 
 @builtin("aten::to.other", "aten::type_as")
 def to_other(self, other):
     """to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, ...) -> Tensor"""
-    return converted(self, other.dtype)
+    return convert(self, other.dtype)
 
 
 @builtin(
@@ -78,19 +64,19 @@ def device_put(a, device=None):
 @builtin("aten::copy")
 def copy(self, src):
     """copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
-    return op.Expand(converted(src, self.dtype), op.Shape(self))
+    return op.Expand(convert(src, self.dtype), op.Shape(self))
 
 
 @builtin("aten::fill.Scalar", "aten::fill.Tensor")
 def fill(self, value):
     """fill.Scalar(Tensor self, Scalar value) -> Tensor"""
-    return op.Expand(converted(value, self.dtype) if is_tensor(value) else typed(value, self), op.Shape(self))
+    return op.Expand(convert(value, self.dtype) if is_tensor(value) else cast_like(value, self), op.Shape(self))
 
 
 @builtin("aten::zero")
 def zero(self):
     """zero(Tensor self) -> Tensor"""
-    return op.Expand(typed(0, self), op.Shape(self))
+    return op.Expand(cast_like(0, self), op.Shape(self))
 
 
 @builtin("aten::view.dtype")

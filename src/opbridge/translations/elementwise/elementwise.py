@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.pointwise import UNSIGNED, cast, is_float, is_negative, typed, widened
+from opbridge.translations.lib.dtypes import UNSIGNED, cast, cast_like, computed_in_float32, is_double, is_float
+from opbridge.translations.lib.pointwise import cosh_by_exp, is_negative
 from opbridge.translations.registry import builtin
 
 # Rounding
@@ -29,7 +30,7 @@ def floor(self):
 
 
 @builtin("aten::trunc", "aten::fix")
-@widened
+@computed_in_float32
 def trunc(self):
     """trunc(Tensor self) -> Tensor"""
     if not is_float(self):
@@ -39,7 +40,7 @@ def trunc(self):
 
 
 @builtin("aten::frac")
-@widened
+@computed_in_float32
 def frac(self):
     """frac(Tensor self) -> Tensor"""
     return op.Sub(self, op.Mul(op.Sign(self), op.Floor(op.Abs(self))))
@@ -52,7 +53,7 @@ def round_(self):
 
 
 @builtin("aten::round.decimals")
-@widened
+@computed_in_float32
 def round_decimals(self, decimals: int):
     """round.decimals(Tensor self, *, int decimals) -> Tensor"""
     if not is_float(self):
@@ -77,7 +78,7 @@ def abs_(self):
 @builtin("aten::neg", "aten::negative")
 def neg(self):
     """neg(Tensor self) -> Tensor"""
-    return op.Sub(typed(0, self), self) if self.dtype in UNSIGNED else op.Neg(self)
+    return op.Sub(cast_like(0, self), self) if self.dtype in UNSIGNED else op.Neg(self)
 
 
 @builtin("aten::positive", "aten::conj_physical", "aten::real")
@@ -94,43 +95,43 @@ def sign(self):
     if not is_float(self):
         return op.Sign(self)
     # torch gives 0 for nan.
-    return op.Where(op.IsNaN(self), typed(0, self), op.Sign(self))
+    return op.Where(op.IsNaN(self), cast_like(0, self), op.Sign(self))
 
 
 @builtin("aten::signbit")
 def signbit(self):
     """signbit(Tensor self) -> Tensor"""
-    return _nowhere(self) if self.dtype == ir.DataType.BOOL else is_negative(self)
+    return _all_false(self) if self.dtype == ir.DataType.BOOL else is_negative(self)
 
 
 @builtin("aten::isnan")
 def isnan(self):
     """isnan(Tensor self) -> Tensor"""
-    return op.IsNaN(self) if is_float(self) else _nowhere(self)
+    return op.IsNaN(self) if is_float(self) else _all_false(self)
 
 
 @builtin("aten::isinf")
 def isinf(self):
     """isinf(Tensor self) -> Tensor"""
-    return op.Equal(op.Abs(self), typed(math.inf, self)) if is_float(self) else _nowhere(self)
+    return op.Equal(op.Abs(self), cast_like(math.inf, self)) if is_float(self) else _all_false(self)
 
 
 @builtin("aten::isposinf")
 def isposinf(self):
     """isposinf(Tensor self) -> Tensor"""
-    return op.Equal(self, typed(math.inf, self)) if is_float(self) else _nowhere(self)
+    return op.Equal(self, cast_like(math.inf, self)) if is_float(self) else _all_false(self)
 
 
 @builtin("aten::isneginf")
 def isneginf(self):
     """isneginf(Tensor self) -> Tensor"""
-    return op.Equal(self, typed(-math.inf, self)) if is_float(self) else _nowhere(self)
+    return op.Equal(self, cast_like(-math.inf, self)) if is_float(self) else _all_false(self)
 
 
 @builtin("aten::isfinite")
 def isfinite(self):
     """isfinite(Tensor self) -> Tensor"""
-    return op.Less(op.Abs(self), typed(math.inf, self)) if is_float(self) else op.Equal(self, self)
+    return op.Less(op.Abs(self), cast_like(math.inf, self)) if is_float(self) else op.Equal(self, self)
 
 
 @builtin("aten::isreal")
@@ -140,7 +141,7 @@ def isreal(self):
     return op.Or(everywhere, op.Not(everywhere)) if is_float(self) else everywhere
 
 
-def _nowhere(x: Any) -> Any:
+def _all_false(x: Any) -> Any:
     """False for every element of an integer or bool tensor."""
     return op.Not(op.Equal(x, x))
 
@@ -154,15 +155,15 @@ def nan_to_num(self, nan=None, posinf=None, neginf=None):
     limits = ml_dtypes.finfo(kind) if self.dtype == ir.DataType.BFLOAT16 else np.finfo(kind)
     above = float(limits.max) if posinf is None else posinf
     below = float(limits.min) if neginf is None else neginf
-    result = op.Where(op.IsNaN(self), typed(0.0 if nan is None else nan, self), self)
-    result = op.Where(op.Equal(self, typed(math.inf, self)), typed(above, self), result)
-    return op.Where(op.Equal(self, typed(-math.inf, self)), typed(below, self), result)
+    result = op.Where(op.IsNaN(self), cast_like(0.0 if nan is None else nan, self), self)
+    result = op.Where(op.Equal(self, cast_like(math.inf, self)), cast_like(above, self), result)
+    return op.Where(op.Equal(self, cast_like(-math.inf, self)), cast_like(below, self), result)
 
 
 @builtin("aten::angle")
 def angle(self):
     """angle(Tensor self) -> Tensor"""
-    turned = op.Where(op.Less(self, 0.0), typed(math.pi, self), typed(0.0, self))
+    turned = op.Where(op.Less(self, 0.0), cast_like(math.pi, self), cast_like(0.0, self))
     return op.Where(op.IsNaN(self), self, turned)
 
 
@@ -171,18 +172,18 @@ def frexp(self):
     """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
     x = cast(self, ir.DataType.DOUBLE)
     kept = op.Or(op.Equal(x, 0.0), op.Not(op.Less(op.Abs(x), math.inf)))
-    safe = op.Where(kept, typed(1.0, x), x)
+    safe = op.Where(kept, cast_like(1.0, x), x)
     # The logarithm may be off by one at a power of two; the mantissa then shows it. Powers of two are exact.
     exponent = op.Add(op.Floor(op.Div(op.Log(op.Abs(safe)), math.log(2))), 1.0)
     half = op.Floor(op.Mul(exponent, 0.5))
-    mantissa = op.Mul(op.Mul(safe, op.Pow(typed(2.0, x), -half)), op.Pow(typed(2.0, x), half - exponent))
+    mantissa = op.Mul(op.Mul(safe, op.Pow(cast_like(2.0, x), -half)), op.Pow(cast_like(2.0, x), half - exponent))
     size = op.Abs(mantissa)
     large, small = op.GreaterOrEqual(size, 1.0), op.Less(size, 0.5)
     mantissa = op.Where(large, mantissa * 0.5, op.Where(small, mantissa * 2.0, mantissa))
     exponent = op.Where(large, exponent + 1.0, op.Where(small, exponent - 1.0, exponent))
     return (
         op.CastLike(op.Where(kept, x, mantissa), self),
-        cast(op.Where(kept, typed(0.0, x), exponent), ir.DataType.INT32),
+        cast(op.Where(kept, cast_like(0.0, x), exponent), ir.DataType.INT32),
     )
 
 
@@ -192,11 +193,11 @@ def frexp(self):
 @builtin("aten::exp2", "aten::special_exp2")
 def exp2(self):
     """exp2(Tensor self) -> Tensor"""
-    return op.Pow(typed(2.0, self), self)
+    return op.Pow(cast_like(2.0, self), self)
 
 
 @builtin("aten::expm1", "aten::special_expm1")
-@widened
+@computed_in_float32
 def expm1(self):
     """expm1(Tensor self) -> Tensor"""
     # exp(x) - 1 loses all digits of a small x; this product has no cancellation anywhere.
@@ -204,7 +205,7 @@ def expm1(self):
 
 
 @builtin("aten::log1p", "aten::special_log1p")
-@widened
+@computed_in_float32
 def log1p(self):
     """log1p(Tensor self) -> Tensor"""
     return _log1p(self)
@@ -220,14 +221,14 @@ def _log1p(x: Any) -> Any:
 
 
 @builtin("aten::log2")
-@widened
+@computed_in_float32
 def log2(self):
     """log2(Tensor self) -> Tensor"""
     return op.Div(op.Log(self), math.log(2))
 
 
 @builtin("aten::log10")
-@widened
+@computed_in_float32
 def log10(self):
     """log10(Tensor self) -> Tensor"""
     return op.Div(op.Log(self), math.log(10))
@@ -238,7 +239,7 @@ def logit(self, eps=None):
     """logit(Tensor self, float? eps=None) -> Tensor"""
     x = self
     if eps is not None:
-        low, high = typed(eps, x), typed(1.0 - eps, x)
+        low, high = cast_like(eps, x), cast_like(1.0 - eps, x)
         x = op.Where(op.Less(x, low), low, op.Where(op.Greater(x, high), high, x))
     return op.Log(op.Div(x, op.Sub(1.0, x)))
 
@@ -247,49 +248,49 @@ def logit(self, eps=None):
 
 
 @builtin("aten::deg2rad")
-@widened
+@computed_in_float32
 def deg2rad(self):
     """deg2rad(Tensor self) -> Tensor"""
     return op.Mul(self, math.pi / 180)
 
 
 @builtin("aten::rad2deg")
-@widened
+@computed_in_float32
 def rad2deg(self):
     """rad2deg(Tensor self) -> Tensor"""
     return op.Mul(self, 180 / math.pi)
 
 
 @builtin("aten::sinc", "aten::special_sinc")
-@widened
+@computed_in_float32
 def sinc(self):
     """sinc(Tensor self) -> Tensor"""
     turned = op.Mul(self, math.pi)
-    return op.Where(op.Equal(self, 0.0), typed(1.0, self), op.Div(op.Sin(turned), turned))
+    return op.Where(op.Equal(self, 0.0), cast_like(1.0, self), op.Div(op.Sin(turned), turned))
 
 
 @builtin("aten::tan")
 def tan(self):
     """tan(Tensor self) -> Tensor"""
-    return op.Div(op.Sin(self), op.Cos(self)) if _is_double(self) else op.Tan(self)
+    return op.Div(op.Sin(self), op.Cos(self)) if is_double(self) else op.Tan(self)
 
 
 @builtin("aten::cosh")
 def cosh(self):
     """cosh(Tensor self) -> Tensor"""
-    return _cosh(self) if _is_double(self) else op.Cosh(self)
+    return cosh_by_exp(self) if is_double(self) else op.Cosh(self)
 
 
 @builtin("aten::sinh")
 def sinh(self):
     """sinh(Tensor self) -> Tensor"""
-    return op.Mul(op.Tanh(self), _cosh(self)) if _is_double(self) else op.Sinh(self)
+    return op.Mul(op.Tanh(self), cosh_by_exp(self)) if is_double(self) else op.Sinh(self)
 
 
 @builtin("aten::asinh", "aten::arcsinh")
 def asinh(self):
     """asinh(Tensor self) -> Tensor"""
-    if not _is_double(self):
+    if not is_double(self):
         return op.Asinh(self)
     size = op.Abs(self)
     inverse = op.Reciprocal(size)
@@ -300,7 +301,7 @@ def asinh(self):
 @builtin("aten::acosh", "aten::arccosh")
 def acosh(self):
     """acosh(Tensor self) -> Tensor"""
-    if not _is_double(self):
+    if not is_double(self):
         return op.Acosh(self)
     beyond = op.Sub(self, 1.0)
     return _log1p(op.Add(beyond, op.Mul(op.Sqrt(beyond), op.Sqrt(op.Add(self, 1.0)))))
@@ -309,7 +310,7 @@ def acosh(self):
 @builtin("aten::atanh", "aten::arctanh")
 def atanh(self):
     """atanh(Tensor self) -> Tensor"""
-    if not _is_double(self):
+    if not is_double(self):
         return op.Atanh(self)
     return op.Mul(_log1p(op.Div(op.Mul(self, 2.0), op.Sub(1.0, self))), 0.5)
 
@@ -323,9 +324,9 @@ def atan(self):
 @builtin("aten::asin", "aten::arcsin")
 def asin(self):
     """asin(Tensor self) -> Tensor"""
-    if not _is_double(self):
+    if not is_double(self):
         return op.Asin(self)
-    guess = _in_double(op.Asin(cast(self, ir.DataType.FLOAT)))
+    guess = cast(op.Asin(cast(self, ir.DataType.FLOAT)), ir.DataType.DOUBLE)
     other = op.Sqrt(op.Mul(op.Sub(1.0, self), op.Add(1.0, self)))
     return op.Add(guess, _small_asin(op.Sub(op.Mul(self, op.Cos(guess)), op.Mul(other, op.Sin(guess)))))
 
@@ -333,18 +334,18 @@ def asin(self):
 @builtin("aten::acos", "aten::arccos")
 def acos(self):
     """acos(Tensor self) -> Tensor"""
-    if not _is_double(self):
+    if not is_double(self):
         return op.Acos(self)
-    guess = _in_double(op.Acos(cast(self, ir.DataType.FLOAT)))
+    guess = cast(op.Acos(cast(self, ir.DataType.FLOAT)), ir.DataType.DOUBLE)
     other = op.Sqrt(op.Mul(op.Sub(1.0, self), op.Add(1.0, self)))
     return op.Add(guess, _small_asin(op.Sub(op.Mul(other, op.Cos(guess)), op.Mul(self, op.Sin(guess)))))
 
 
 def arc_tangent(x: Any) -> Any:
     """atan(x). In double: float32's, and the exact arc tangent of what is left, which is small."""
-    if not _is_double(x):
+    if not is_double(x):
         return op.Atan(x)
-    guess = _in_double(op.Atan(cast(x, ir.DataType.FLOAT)))
+    guess = cast(op.Atan(cast(x, ir.DataType.FLOAT)), ir.DataType.DOUBLE)
     sine, cosine = op.Sin(guess), op.Cos(guess)
     rest = op.Div(op.Sub(op.Mul(x, cosine), sine), op.Add(cosine, op.Mul(x, sine)))
     limit = op.Mul(op.Sign(x), math.pi / 2)
@@ -356,18 +357,6 @@ def _small_asin(x: Any) -> Any:
     return op.Mul(x, op.Add(op.Div(op.Mul(x, x), 6.0), 1.0))
 
 
-def _cosh(x: Any) -> Any:
-    return op.Mul(op.Add(op.Exp(x), op.Exp(op.Neg(x))), 0.5)
-
-
-def _is_double(x: Any) -> bool:
-    return x.dtype == ir.DataType.DOUBLE
-
-
-def _in_double(x: Any) -> Any:
-    return cast(x, ir.DataType.DOUBLE)
-
-
 @builtin("aten::square")
 def square(self):
     """square(Tensor self) -> Tensor"""
@@ -375,7 +364,7 @@ def square(self):
 
 
 @builtin("aten::rsqrt")
-@widened
+@computed_in_float32
 def rsqrt(self):
     """rsqrt(Tensor self) -> Tensor"""
     return op.Reciprocal(op.Sqrt(self))

@@ -10,20 +10,21 @@ from onnxscript import INT64, script
 from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.elementwise import arc_tangent
-from opbridge.translations.lib.pointwise import cast, is_negative, is_tensor, typed, widened
+from opbridge.translations.lib.dtypes import cast, cast_like, computed_in_float32, is_tensor
+from opbridge.translations.lib.pointwise import is_negative
 from opbridge.translations.registry import builtin
 
 
 @builtin("aten::atan2", "aten::arctan2")
-@widened
+@computed_in_float32
 def atan2(self, other):
     """atan2(Tensor self, Tensor other) -> Tensor"""
     y, x = self, other
     # y / x has no value where both are 0 or both are infinite: there the ratio is that of the signs.
     is_same = op.Equal(op.Abs(y), op.Abs(x))
     ratio = op.Where(is_same, op.Mul(op.Sign(y), op.Sign(x)), op.Div(y, x))
-    half_turn = _copysign(typed(math.pi, y), y)
-    angle = op.Add(arc_tangent(ratio), op.Where(is_negative(x), half_turn, typed(0.0, y)))
+    half_turn = _copysign(cast_like(math.pi, y), y)
+    angle = op.Add(arc_tangent(ratio), op.Where(is_negative(x), half_turn, cast_like(0.0, y)))
     # 0 and -0.0, which a sum cannot keep apart.
     return op.Where(op.Equal(angle, 0.0), op.Mul(y, 0.0), angle)
 
@@ -51,32 +52,32 @@ def heaviside(self, values):
     """heaviside(Tensor self, Tensor values) -> Tensor"""
     if self.dtype == ir.DataType.BOOL:
         return op.Or(self, values)
-    return op.Where(op.Equal(self, typed(0, self)), values, op.CastLike(op.Greater(self, typed(0, self)), self))
+    return op.Where(op.Equal(self, cast_like(0, self)), values, op.CastLike(op.Greater(self, cast_like(0, self)), self))
 
 
 @builtin("aten::hypot")
-@widened
+@computed_in_float32
 def hypot(self, other):
     """hypot(Tensor self, Tensor other) -> Tensor"""
     x, y = op.Abs(self), op.Abs(other)
     is_swapped = op.Greater(y, x)
     large, small = op.Where(is_swapped, y, x), op.Where(is_swapped, x, y)
     # Squares of large numbers overflow, their ratio does not.
-    ratio = op.Div(small, op.Where(op.Equal(large, 0.0), typed(1.0, large), large))
+    ratio = op.Div(small, op.Where(op.Equal(large, 0.0), cast_like(1.0, large), large))
     length = op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1.0)))
     is_infinite = op.Or(op.Equal(x, math.inf), op.Equal(y, math.inf))
-    return op.Where(is_infinite, typed(math.inf, length), length)
+    return op.Where(is_infinite, cast_like(math.inf, length), length)
 
 
 @builtin("aten::logaddexp")
-@widened
+@computed_in_float32
 def logaddexp(self, other):
     """logaddexp(Tensor self, Tensor other) -> Tensor"""
     return _add_exponents(self, other, math.e)
 
 
 @builtin("aten::logaddexp2")
-@widened
+@computed_in_float32
 def logaddexp2(self, other):
     """logaddexp2(Tensor self, Tensor other) -> Tensor"""
     return _add_exponents(self, other, 2.0)
@@ -103,13 +104,13 @@ def _add_exponents(x: Any, y: Any, base: float) -> Any:
 )
 def xlogy(self, other):
     """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x, y = (self, typed(other, self)) if is_tensor(self) else (typed(self, other), other)
+    x, y = (self, cast_like(other, self)) if is_tensor(self) else (cast_like(self, other), other)
     product = op.Where(op.Equal(x, 0.0), op.Mul(x, 0.0), op.Mul(x, op.Log(y)))
     return op.Where(op.IsNaN(y), y, product)
 
 
 @builtin("aten::lerp.Scalar")
-@widened
+@computed_in_float32
 def lerp_scalar(self, end, weight):
     """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     # From the nearer end, so that a weight of 1 gives exactly `end`.
@@ -120,7 +121,7 @@ def lerp_scalar(self, end, weight):
 
 
 @builtin("aten::lerp.Tensor")
-@widened
+@computed_in_float32
 def lerp_tensor(self, end, weight):
     """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     gap = op.Sub(end, self)
@@ -129,18 +130,18 @@ def lerp_tensor(self, end, weight):
 
 
 @builtin("aten::addcmul")
-@widened
+@computed_in_float32
 def addcmul(self, tensor1, tensor2, value=1):
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    factor = tensor1 if value == 1 else op.Mul(tensor1, typed(value, self))
+    factor = tensor1 if value == 1 else op.Mul(tensor1, cast_like(value, self))
     return op.Add(self, op.Mul(factor, tensor2))
 
 
 @builtin("aten::addcdiv")
-@widened
+@computed_in_float32
 def addcdiv(self, tensor1, tensor2, value=1):
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    factor = tensor1 if value == 1 else op.Mul(tensor1, typed(value, self))
+    factor = tensor1 if value == 1 else op.Mul(tensor1, cast_like(value, self))
     return op.Add(self, op.Div(factor, tensor2))
 
 
@@ -148,7 +149,7 @@ def addcdiv(self, tensor1, tensor2, value=1):
 def ldexp(self, other):
     """ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     x = self if self.dtype.is_floating_point() else cast(self, ir.DataType.FLOAT)
-    return op.Mul(x, op.Pow(typed(2.0, x), op.CastLike(other, x)))
+    return op.Mul(x, op.Pow(cast_like(2.0, x), op.CastLike(other, x)))
 
 
 @script(default_opset=op)
@@ -183,6 +184,6 @@ def gcd(self, other):
 def lcm(self, other):
     """lcm(Tensor self, Tensor other) -> Tensor"""
     divisor = cast(_divisor(self, other), self.dtype)
-    is_zero = op.Equal(divisor, typed(0, self))
-    part = op.Div(self, op.Where(is_zero, typed(1, self), divisor))
+    is_zero = op.Equal(divisor, cast_like(0, self))
+    part = op.Div(self, op.Where(is_zero, cast_like(1, self), divisor))
     return op.Abs(op.Mul(part, other))

@@ -8,8 +8,9 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, axis_of
-from opbridge.translations.lib.reduction import any_nan, reduced
+from opbridge.translations.lib.dims import axis_of
+from opbridge.translations.lib.dtypes import FLOATS
+from opbridge.translations.lib.reduce import any_nan, reduce
 from opbridge.translations.registry import builtin
 
 _UINT8 = ir.DataType.UINT8
@@ -18,7 +19,7 @@ _UINT8 = ir.DataType.UINT8
 def _extreme(reduction: Callable[..., Any], x: Any, dim: Any, keepdim: bool) -> Any:
     if not x.shape:
         return op.Identity(x)
-    value = reduced(reduction, x, x, dim, keepdim)
+    value = reduce(reduction, x, x, dim, keepdim)
     return op.Where(any_nan(x, dim, keepdim), float("nan"), value) if x.dtype in FLOATS else value
 
 
@@ -52,7 +53,7 @@ def aminmax(self, dim=None, keepdim: bool = False):
     if self.dtype not in FLOATS or not self.shape:
         return amin(self, dim, keepdim), amax(self, dim, keepdim)
     found = any_nan(self, dim, keepdim)
-    extremes = [reduced(reduction, self, self, dim, keepdim) for reduction in (op.ReduceMin, op.ReduceMax)]
+    extremes = [reduce(reduction, self, self, dim, keepdim) for reduction in (op.ReduceMin, op.ReduceMax)]
     return tuple(op.Where(found, float("nan"), value) for value in extremes)
 
 
@@ -74,7 +75,7 @@ def _position(search: Callable[..., Any], x: Any, axis: int) -> Any:
 def _with_position(search: Callable[..., Any], x: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     if not x.shape:
         return op.Identity(x), op.Constant(value_int=0)
-    axis = axis_of(x, dim)
+    axis = axis_of(dim, len(x.shape))
     index = _position(search, x, axis)
     value = op.GatherElements(x, index, axis=axis)
     return (value, index) if keepdim else (op.Squeeze(value, [axis]), op.Squeeze(index, [axis]))
@@ -111,6 +112,6 @@ def _arg(search: Callable[..., Any], x: Any, dim: int | None, keepdim: bool) -> 
     if dim is None:
         index = _position(search, op.Reshape(x, [-1]), 0)
         return op.Reshape(index, [1] * rank if keepdim else [])
-    axis = axis_of(x, dim)
+    axis = axis_of(dim, len(x.shape))
     index = _position(search, x, axis)
     return index if keepdim else op.Squeeze(index, [axis])

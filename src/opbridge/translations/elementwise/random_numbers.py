@@ -14,9 +14,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 from onnxscript import opset22 as op22
 
-from opbridge.translations.elementwise.conversion import converted
-from opbridge.translations.lib.common import const
-from opbridge.translations.lib.pointwise import cast, is_tensor, promoted
+from opbridge.translations.lib.dtypes import cast, const, convert, is_tensor
+from opbridge.translations.lib.promotion import promote
 from opbridge.translations.registry import builtin
 
 _INT64, _FLOAT, _DOUBLE = ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DOUBLE
@@ -109,7 +108,7 @@ def _integers(shape: Any, low: Any, high: Any, dtype: ir.DataType) -> Any:
     """Integers from `low` on and below `high`."""
     low, high = (cast(each, _DOUBLE) if is_tensor(each) else const(each, _DOUBLE) for each in (low, high))
     steps = op.Floor(op.Mul(_uniform(shape, _DOUBLE), op.Sub(high, low)))
-    return converted(op.Add(steps, low), dtype)
+    return convert(op.Add(steps, low), dtype)
 
 
 @builtin("aten::randint")
@@ -181,7 +180,7 @@ def normal_numbers(mean, std, size, dtype=None):
 def normal_tensors(mean, std=1.0):
     """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
     given = next(each for each in (mean, std) if is_tensor(each))
-    mean, std = promoted(mean, std, dtype=given.dtype)
+    mean, std = promote(mean, std, dtype=given.dtype)
     return _scaled(_normal(op.Shape(op.Add(mean, std)), given.dtype), mean, std)
 
 
@@ -237,7 +236,7 @@ def _exponential(shape: Any) -> Any:
 def geometric(self, p):
     """geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
     trials = op.Ceil(op.Div(_exponential(op.Shape(self)), -math.log1p(-p)))
-    return converted(op.Max(trials, 1.0), self.dtype)
+    return convert(op.Max(trials, 1.0), self.dtype)
 
 
 @builtin("aten::cauchy", "aten::cauchy_")

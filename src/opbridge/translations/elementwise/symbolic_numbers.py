@@ -9,8 +9,8 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import size
-from opbridge.translations.lib.pointwise import cast, is_float, is_tensor, typed
+from opbridge.translations.lib.dims import dim_of
+from opbridge.translations.lib.dtypes import cast, cast_like, is_float, is_tensor
 from opbridge.translations.registry import builtin
 
 _BOOL, _INT64, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.DOUBLE
@@ -136,7 +136,7 @@ def ge(a, b):
     return op.GreaterOrEqual(*_numbers(a, b))
 
 
-def _truth(value: Any) -> Any:
+def _as_bool(value: Any) -> Any:
     return cast(value, _BOOL) if is_tensor(value) else op.Constant(value=ir.tensor(bool(value)))
 
 
@@ -160,28 +160,28 @@ def xor(a, b):
 
 def _bits(a: Any, b: Any, of_truths: Any, of_integers: Any) -> Any:
     if any(isinstance(value, bool) or (is_tensor(value) and value.dtype == _BOOL) for value in (a, b)):
-        return of_truths(_truth(a), _truth(b))
+        return of_truths(_as_bool(a), _as_bool(b))
     return of_integers(_number(a), _number(b))
 
 
 @builtin("_operator::not_", "torch::sym_not")
 def not_(a):
     """not a"""
-    return op.Not(_truth(a))
+    return op.Not(_as_bool(a))
 
 
 @builtin("_operator::lshift", "_operator::__lshift__")
 def lshift(a, b):
     """a << b"""
     x, y = _numbers(a, b)
-    return op.Mul(x, op.Pow(typed(2, x), y))
+    return op.Mul(x, op.Pow(cast_like(2, x), y))
 
 
 @builtin("_operator::rshift", "_operator::__rshift__")
 def rshift(a, b):
     """a >> b"""
     x, y = _numbers(a, b)
-    return floordiv(x, op.Pow(typed(2, x), y))
+    return floordiv(x, op.Pow(cast_like(2, x), y))
 
 
 @builtin("torch::sym_max")
@@ -205,7 +205,7 @@ def sym_sum(args):
 @builtin("torch::sym_ite")
 def sym_ite(b, t, f):
     """t if b else f"""
-    return op.Where(_truth(b), *_numbers(t, f))
+    return op.Where(_as_bool(b), *_numbers(t, f))
 
 
 @builtin("torch::sym_float")
@@ -259,8 +259,8 @@ def log2(a):
 @builtin("aten::sym_size.int", "aten::size.int")
 def sym_size(self, dim: int):
     """sym_size.int(Tensor self, int dim) -> SymInt"""
-    found = size(self, dim)
-    return op.Constant(value_int=found) if isinstance(found, int) else found
+    size = dim_of(self, dim)
+    return op.Constant(value_int=int(size)) if size.is_known else size.value
 
 
 @builtin("aten::sym_numel", "aten::numel")

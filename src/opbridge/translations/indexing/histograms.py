@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, const
-from opbridge.translations.lib.pointwise import typed
+from opbridge.translations.lib.dims import element_count
+from opbridge.translations.lib.dtypes import FLOATS, cast_like, const
 from opbridge.translations.lib.scattering import scatter_elements
 from opbridge.translations.registry import builtin
 
@@ -31,7 +31,7 @@ def bincount(self, weights=None, minlength=0):
 
 
 def _tallied(places: Any, amounts: Any, length: Any) -> Any:
-    empty = op.Expand(typed(0, amounts), length)
+    empty = op.Expand(cast_like(0, amounts), length)
     return scatter_elements(empty, places, amounts, 0, "add")
 
 
@@ -39,13 +39,13 @@ def _tallied(places: Any, amounts: Any, length: Any) -> Any:
 def histc(self, bins: int = 100, min=0, max=0):
     """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
     x = op.Reshape(self, [-1])
-    low, high = _range(x, float(min), float(max), 1.0, empty=0 in self.shape)
+    low, high = _range(x, float(min), float(max), 1.0, empty=element_count(self) == 0)
     place = (x - low) * float(bins) / (high - low) if self.dtype in FLOATS else None
     if place is None:
         wide = op.Cast(x, to=ir.DataType.DOUBLE)
         place = (wide - op.Cast(low, to=ir.DataType.DOUBLE)) * float(bins) / op.Cast(high - low, to=ir.DataType.DOUBLE)
     inside = op.And(x >= low, x <= high)
-    bounded = op.Where(inside, place, typed(0.0, place))
+    bounded = op.Where(inside, place, cast_like(0.0, place))
     places = op.Min(op.Cast(bounded, to=_INT64), bins - 1)
     return _tallied(places, op.CastLike(inside, x), [bins])
 
@@ -53,12 +53,12 @@ def histc(self, bins: int = 100, min=0, max=0):
 def _range(x: Any, low: float, high: float, widen: float, *, empty: bool) -> tuple[Any, Any]:
     """The range of a histogram: as given, or else from the smallest to the largest element, a little more if equal."""
     if low != high:
-        return typed(low, x), typed(high, x)
+        return cast_like(low, x), cast_like(high, x)
     if empty:
-        return typed(low - widen, x), typed(high + widen, x)
+        return cast_like(low - widen, x), cast_like(high + widen, x)
     smallest, largest = op.ReduceMin(x, keepdims=0), op.ReduceMax(x, keepdims=0)
     same = op.Equal(smallest, largest)
-    step = typed(widen, x)
+    step = cast_like(widen, x)
     return op.Where(same, smallest - step, smallest), op.Where(same, largest + step, largest)
 
 
@@ -69,7 +69,7 @@ def histogram(self, bins: int = 100, range: Sequence[float] | None = None, weigh
     """
     x = op.Reshape(self, [-1])
     given = range or (0.0, 0.0)
-    low, high = _range(x, given[0], given[1], 0.5, empty=0 in self.shape)
+    low, high = _range(x, given[0], given[1], 0.5, empty=element_count(self) == 0)
     step = (high - low) / float(bins)
     numbers = op.CastLike(const(np.arange(bins + 1.0)), x)
     # As torch.linspace: from the nearer end.
@@ -95,7 +95,7 @@ def _in_bins(x: Any, edges: Any, weight: Any, density: bool) -> Any:
     inside = op.And(position >= 0, x <= last_edge)
     amounts = op.CastLike(inside, x)
     if weight is not None:
-        amounts = op.Where(inside, op.Reshape(weight, [-1]), typed(0.0, x))
+        amounts = op.Where(inside, op.Reshape(weight, [-1]), cast_like(0.0, x))
     places = op.Max(op.Min(position, bin_count - 1), 0)
     tally = _tallied(places, amounts, bin_count)
     if density:

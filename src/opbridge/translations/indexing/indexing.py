@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import sizes
+from opbridge.translations.lib.dims import Dim, all_known, dims_of, product, shape_of
 from opbridge.translations.lib.scattering import index_along, scatter_elements, scatter_nd
 from opbridge.translations.registry import builtin
 
@@ -30,12 +30,12 @@ class _Indexed:
 
     Attributes:
         x: The tensor.
-        dims: Its sizes, ints or values.
+        dims: Its sizes.
         by_axis: One index, or None, for each axis.
     """
 
     x: Any
-    dims: list[Any]
+    dims: list[Dim]
     by_axis: list[_Index | None]
 
     @property
@@ -59,7 +59,7 @@ class _Indexed:
 
 def _prepared(x: Any, indices: Sequence[Any]) -> _Indexed:
     """Masks become the positions of their True elements."""
-    dims = sizes(x)
+    dims = dims_of(x)
     by_axis: list[_Index | None] = []
     for given in indices:
         if given is None:
@@ -70,7 +70,7 @@ def _prepared(x: Any, indices: Sequence[Any]) -> _Indexed:
         elif not given.shape:
             # A single truth value keeps everything, along a new axis, or nothing.
             x = op.Unsqueeze(x, [len(by_axis)])
-            dims.insert(len(by_axis), 1)
+            dims.insert(len(by_axis), Dim(1))
             by_axis.append(_Index(op.Reshape(op.NonZero(op.Reshape(given, [1])), [-1]), ["?"]))
         else:
             positions = op.NonZero(given)
@@ -101,7 +101,7 @@ def index(self, indices):
         return _gathered_in_turn(asked, blocks)
     if axes[0] == 0:
         return op.GatherND(asked.x, _stacked(asked.indices))
-    merged, place = _merged(asked)
+    merged, place = _with_axes_merged(asked)
     return op.Gather(merged, place, axis=axes[0])
 
 
@@ -149,7 +149,7 @@ def _stacked(indices: Sequence[_Index]) -> Any:
     return columns[0] if len(columns) == 1 else op.Concat(*columns, axis=-1)
 
 
-def _merged(asked: _Indexed) -> tuple[Any, Any]:
+def _with_axes_merged(asked: _Indexed) -> tuple[Any, Any]:
     """The tensor with adjacent indexed axes as one, and the position along that."""
     axes = asked.axes
     lengths = [asked.dims[axis] for axis in axes]
@@ -158,28 +158,18 @@ def _merged(asked: _Indexed) -> tuple[Any, Any]:
         # Mod counts negative positions from the end.
         value = op.Cast(index.value, to=_INT64)
         if not _is_known_positive(value):
-            value = op.Mod(value, length)
-        place = value if place is None else place * length + value
+            value = op.Mod(value, length.value)
+        place = value if place is None else place * length.value + value
     before, after = asked.dims[: axes[0]], asked.dims[axes[-1] + 1 :]
-    return op.Reshape(asked.x, _with_one_unknown([*before, None, *after], _product(lengths))), place
+    merged = product(lengths)
+    # One size may be left to Reshape, where it would have to be computed.
+    merged = merged if merged.is_known or all_known(*before, *after) else Dim(-1)
+    return op.Reshape(asked.x, shape_of([*before, merged, *after])), place
 
 
 def _is_known_positive(value: Any) -> bool:
     data = getattr(value, "const_value", None)
     return data is not None and bool((data.numpy() >= 0).all())
-
-
-def _product(items: Sequence[Any]) -> Any:
-    total: Any = 1
-    for item in items:
-        total = total * item
-    return total
-
-
-def _with_one_unknown(dims: list[Any], length: Any) -> list[Any]:
-    """A shape whose None stands for `length`; -1 where that has to be computed."""
-    known = all(isinstance(dim, int) for dim in dims if dim is not None)
-    return [(length if known or isinstance(length, int) else -1) if dim is None else dim for dim in dims]
 
 
 # Writing
@@ -205,7 +195,7 @@ def index_put(self, indices, values, accumulate: bool = False, unsafe: bool = Fa
         moved = order != list(range(rank))
         x = op.Transpose(asked.x, perm=order) if moved else asked.x
         places = _stacked(asked.indices)
-        shape = _joined([], op.Shape(places, end=-1), [asked.dims[axis] for axis in others])
+        shape = _shape_around([], op.Shape(places, end=-1), [asked.dims[axis] for axis in others])
         result = scatter_nd(x, places, op.Expand(values, shape), reduction)
         if moved:
             result = op.Transpose(result, perm=[order.index(axis) for axis in range(rank)])
@@ -232,23 +222,23 @@ def _put_along_axis(asked: _Indexed, values: Any, reduction: str) -> Any:
     axes = asked.axes
     before, after = asked.dims[: axes[0]], asked.dims[axes[-1] + 1 :]
     if len(axes) > 1:
-        x, place = _merged(asked)
+        x, place = _with_axes_merged(asked)
     else:
         x, place = asked.x, op.Cast(asked.indices[0].value, to=_INT64)
     # The values in the shape of what reading there would give, and then with the indices' axes as one.
-    values = op.Expand(values, _joined(before, op.Shape(place), after))
+    values = op.Expand(values, _shape_around(before, op.Shape(place), after))
     if asked.index_rank != 1:
         place = op.Reshape(place, [-1])
-        values = op.Reshape(values, _joined(before, op.Shape(place), after))
+        values = op.Reshape(values, _shape_around(before, op.Shape(place), after))
     rank = len(before) + 1 + len(after)
     result = scatter_elements(x, index_along(place, axes[0], rank, op.Shape(values)), values, axes[0], reduction)
     return op.Reshape(result, op.Shape(asked.x)) if len(axes) > 1 else result
 
 
-def _joined(before: Sequence[Any], middle: Any, after: Sequence[Any]) -> Any:
+def _shape_around(before: Sequence[Any], middle: Any, after: Sequence[Any]) -> Any:
     """A shape of sizes around those of a vector."""
-    parts = [op.Reshape(before, [-1])] if before else []
+    parts = [op.Reshape(shape_of(before), [-1])] if before else []
     parts.append(middle)
     if after:
-        parts.append(op.Reshape(after, [-1]))
+        parts.append(op.Reshape(shape_of(after), [-1]))
     return op.Concat(*parts, axis=0)

@@ -10,22 +10,17 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import FLOATS, axis_of, size
-from opbridge.translations.lib.ordering import last, order, take
-from opbridge.translations.lib.pointwise import typed
+from opbridge.translations.lib.dims import axis_of, dim_of
+from opbridge.translations.lib.dtypes import FLOATS, cast_like
+from opbridge.translations.lib.ordering import last_position, sorted_positions, take_along_axis
+from opbridge.translations.lib.reshaping import reshape
 from opbridge.translations.registry import builtin
 
 _INT64, _UINT8 = ir.DataType.INT64, ir.DataType.UINT8
 
 
-def _flat(x: Any) -> Any:
-    flat = op.Reshape(x, [-1])
-    flat.shape = ir.Shape([int(np.prod(x.shape.numpy()))] if x.shape.is_static() else [None])
-    return flat
-
-
-def _picked(x: Any, position: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
-    value = take(x, position, axis)
+def _value_and_position(x: Any, position: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
+    value = take_along_axis(x, position, axis)
     return (value, position) if keepdim else (op.Squeeze(value, [axis]), op.Squeeze(position, [axis]))
 
 
@@ -33,8 +28,8 @@ def _picked(x: Any, position: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
 def median(self):
     """median(Tensor self) -> Tensor"""
     if 0 in self.shape and self.dtype in FLOATS:
-        return typed(math.nan, self)
-    return median_dim(_flat(self), 0)[0]
+        return cast_like(math.nan, self)
+    return median_dim(reshape(self, [-1]), 0)[0]
 
 
 @builtin("aten::median.dim")
@@ -42,23 +37,22 @@ def median_dim(self, dim: int, keepdim: bool = False):
     """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     if not self.shape:
         return op.Identity(self), op.Constant(value_int=0)
-    axis = axis_of(self, dim)
-    length = size(self, axis)
+    axis = axis_of(dim, len(self.shape))
     # The lower one of the two in the middle.
-    middle = length // 2 + length % 2 if isinstance(length, int) else op.Div(length + 1, 2)
-    position = last(order(self, axis, first=middle), axis)
+    middle = (dim_of(self, axis) + 1) // 2
+    position = last_position(sorted_positions(self, axis, first=middle), axis)
     if self.dtype in FLOATS:
         first_nan = op.ArgMax(op.Cast(op.IsNaN(self), to=_UINT8), axis=axis)
-        position = op.Where(op.IsNaN(take(self, first_nan, axis)), first_nan, position)
-    return _picked(self, position, axis, keepdim)
+        position = op.Where(op.IsNaN(take_along_axis(self, first_nan, axis)), first_nan, position)
+    return _value_and_position(self, position, axis, keepdim)
 
 
 @builtin("aten::nanmedian")
 def nanmedian(self):
     """nanmedian(Tensor self) -> Tensor"""
     if 0 in self.shape and self.dtype in FLOATS:
-        return typed(math.nan, self)
-    return nanmedian_dim(_flat(self), 0)[0]
+        return cast_like(math.nan, self)
+    return nanmedian_dim(reshape(self, [-1]), 0)[0]
 
 
 @builtin("aten::nanmedian.dim")
@@ -66,11 +60,11 @@ def nanmedian_dim(self, dim: int, keepdim: bool = False):
     """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     if self.dtype not in FLOATS or not self.shape:
         return median_dim(self, dim, keepdim)
-    axis = axis_of(self, dim)
+    axis = axis_of(dim, len(self.shape))
     numbers = op.ReduceSum(op.Cast(op.Not(op.IsNaN(self)), to=_INT64), [axis])
     # Where there are only nans, the first of them.
     middle = op.Max(op.Div(numbers - 1, 2), 0)
-    return _picked(self, take(order(self, axis), middle, axis), axis, keepdim)
+    return _value_and_position(self, take_along_axis(sorted_positions(self, axis), middle, axis), axis, keepdim)
 
 
 @builtin("aten::kthvalue")
@@ -78,8 +72,8 @@ def kthvalue(self, k, dim: int = -1, keepdim: bool = False):
     """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     if not self.shape:
         return op.Identity(self), op.Constant(value_int=0)
-    axis = axis_of(self, dim)
-    return _picked(self, last(order(self, axis, first=k), axis), axis, keepdim)
+    axis = axis_of(dim, len(self.shape))
+    return _value_and_position(self, last_position(sorted_positions(self, axis, first=k), axis), axis, keepdim)
 
 
 @builtin("aten::mode")
@@ -87,7 +81,7 @@ def mode(self, dim: int = -1, keepdim: bool = False):
     """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     if not self.shape:
         return op.Identity(self), op.Constant(value_int=0)
-    axis = axis_of(self, dim)
+    axis = axis_of(dim, len(self.shape))
     equal = op.Equal(op.Unsqueeze(self, [axis + 1]), op.Unsqueeze(self, [axis]))
     counts = op.ReduceSum(op.Cast(equal, to=_INT64), [axis + 1], keepdims=0)
     most = op.Equal(counts, op.ReduceMax(counts, [axis]))
@@ -100,7 +94,7 @@ def mode(self, dim: int = -1, keepdim: bool = False):
         x, highest = self, int(np.iinfo(self.dtype.numpy()).max)
     smallest = op.ReduceMin(op.Where(most, x, highest), [axis])
     position = op.ArgMax(op.Cast(op.Equal(x, smallest), to=_UINT8), axis=axis, select_last_index=1)
-    return _picked(self, position, axis, keepdim)
+    return _value_and_position(self, position, axis, keepdim)
 
 
 # Quantiles
@@ -120,19 +114,19 @@ def nanquantile(self, q, dim: int | None = None, keepdim: bool = False, interpol
 
 def _quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, ignore_nan: bool) -> Any:
     rank = len(x.shape)
-    flat = _flat(x) if dim is None or rank == 0 else x
-    axis = 0 if dim is None or rank == 0 else axis_of(x, dim)
-    in_order = take(flat, order(flat, axis), axis)
+    flat = reshape(x, [-1]) if dim is None or rank == 0 else x
+    axis = 0 if dim is None or rank == 0 else axis_of(dim, len(x.shape))
+    in_order = take_along_axis(flat, sorted_positions(flat, axis), axis)
     is_nan = op.IsNaN(flat)
     if ignore_nan:
         numbers = op.ReduceSum(op.CastLike(op.Not(is_nan), flat), [axis])
         # Without any number the place is that of a nan.
         highest = op.Max(numbers - 1.0, 0.0)
     else:
-        length = size(flat, axis)
-        highest = float(length - 1) if isinstance(length, int) else op.CastLike(length - 1, flat)
+        last = dim_of(flat, axis) - 1
+        highest = float(int(last)) if last.is_known else op.CastLike(last.value, flat)
     one_q = not isinstance(q, ir.Value) or not q.shape
-    levels = op.Reshape(typed(q, flat), [-1])
+    levels = op.Reshape(cast_like(q, flat), [-1])
     # Each slice gets its places along the axis, one for each level.
     others = [other for other in range(len(flat.shape)) if other != axis]
     places = (op.Unsqueeze(levels, others) if others else levels) * highest
@@ -140,7 +134,7 @@ def _quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str
         any_nan = op.Cast(op.ReduceMax(op.Cast(is_nan, to=_UINT8), [axis]), to=ir.DataType.BOOL)
         # A nan is the last in order, and the quantile then.
         places = op.Where(any_nan, highest, places)
-    result = _interpolated(in_order, places, axis, interpolation, broadcast=not ignore_nan)
+    result = _interpolate_in_order(in_order, places, axis, interpolation, broadcast=not ignore_nan)
     if dim is None:
         # (levels,) -> (levels, 1, ..., 1), or without the axes that are not kept
         kept = [1] * rank if keepdim else []
@@ -153,9 +147,9 @@ def _quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str
     return op.Unsqueeze(front, [axis + 1]) if keepdim else front
 
 
-def _interpolated(in_order: Any, places: Any, axis: int, interpolation: str, *, broadcast: bool) -> Any:
+def _interpolate_in_order(in_order: Any, places: Any, axis: int, interpolation: str, *, broadcast: bool) -> Any:
     def at(places: Any) -> Any:
-        return take(in_order, op.Cast(places, to=_INT64), axis)
+        return take_along_axis(in_order, op.Cast(places, to=_INT64), axis)
 
     if interpolation == "nearest":
         return at(op.Round(places))

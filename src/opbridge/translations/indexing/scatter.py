@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import FLOATS, HALVES, axis_of, size
-from opbridge.translations.lib.pointwise import typed
+from opbridge.translations.lib.dims import axis_of, dim_of, shape_of
+from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast_like
 from opbridge.translations.lib.scattering import as_vector, index_along, scatter_elements, scatter_nd
 from opbridge.translations.registry import builtin
 
@@ -31,7 +31,7 @@ def scatter(self, dim: int, index, src):
 @builtin("aten::scatter.value")
 def scatter_value(self, dim: int, index, value):
     """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
-    return _scattered(self, dim, index, _filled(value, self, index), "none")
+    return _scattered(self, dim, index, _fill_like_index(value, self, index), "none")
 
 
 @builtin("aten::scatter.reduce")
@@ -43,7 +43,7 @@ def scatter_with_reduction(self, dim: int, index, src, reduce: str):
 @builtin("aten::scatter.value_reduce")
 def scatter_value_with_reduction(self, dim: int, index, value, reduce: str):
     """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
-    return _scattered(self, dim, index, _filled(value, self, index), _REDUCTIONS[reduce])
+    return _scattered(self, dim, index, _fill_like_index(value, self, index), _REDUCTIONS[reduce])
 
 
 @builtin("aten::scatter_add")
@@ -56,18 +56,18 @@ def _scattered(x: Any, dim: int, index: Any, src: Any, reduction: str) -> Any:
     if 0 in index.shape:
         return op.Identity(x)
     scattered = scatter_elements(
-        as_vector(x), _as_int64(as_vector(index)), _cut(src, index), axis_of(x, dim), reduction
+        as_vector(x), _as_int64(as_vector(index)), _crop_to_index(src, index), axis_of(dim, len(x.shape)), reduction
     )
     return scattered if x.shape else op.Reshape(scattered, [])
 
 
-def _filled(value: Any, x: Any, index: Any) -> Any:
-    filled = op.Expand(typed(value, x), op.Shape(index))
+def _fill_like_index(value: Any, x: Any, index: Any) -> Any:
+    filled = op.Expand(cast_like(value, x), op.Shape(index))
     filled.shape = index.shape
     return filled
 
 
-def _cut(src: Any, index: Any) -> Any:
+def _crop_to_index(src: Any, index: Any) -> Any:
     """The part of `src` that an index of a smaller shape reads; ONNX wants the two to be of one shape."""
     if not src.shape or not index.shape:
         return op.Reshape(src, [-1]) if not src.shape else op.Slice(src, [0], [1])
@@ -91,7 +91,7 @@ def scatter_reduce(self, dim: int, index, src, reduce: str, include_self: bool =
     if 0 in index.shape:
         return op.Identity(self)
     x, places = as_vector(self), as_vector(index)
-    updates, shape, axis = _cut(src, index), op.Shape(places), axis_of(x, dim)
+    updates, shape, axis = _crop_to_index(src, index), op.Shape(places), axis_of(dim, len(x.shape))
     reduced = _reduced_into(x, _as_int64(places), updates, shape, axis, reduce, include_self)
     return reduced if self.shape else op.Reshape(reduced, [])
 
@@ -102,7 +102,7 @@ def index_reduce(self, dim: int, index, source, reduce: str, include_self: bool 
     -> Tensor
     """
     x, updates = as_vector(self), as_vector(source)
-    axis, shape = axis_of(x, dim), op.Shape(updates)
+    axis, shape = axis_of(dim, len(x.shape)), op.Shape(updates)
     places = index_along(_as_int64(as_vector(index)), axis, len(x.shape), shape)
     reduced = _reduced_into(x, places, updates, shape, axis, reduce, include_self)
     return reduced if self.shape else op.Reshape(reduced, [])
@@ -115,7 +115,7 @@ def _reduced_into(x: Any, index: Any, src: Any, shape: Any, axis: int, reduce: s
         x, src = op.Cast(x, to=_FLOAT), op.Cast(src, to=_FLOAT)
 
     def ones(value: Any, like: Any) -> Any:
-        return op.Expand(typed(value, like), shape)
+        return op.Expand(cast_like(value, like), shape)
 
     if reduce == "mean":
         counts = op.CastLike(op.Expand(1 if include_self else 0, op.Shape(x)), x)
@@ -173,7 +173,7 @@ def index_copy(self, dim: int, index, source):
 
 def _indexed(x: Any, dim: int, index: Any, source: Any, reduction: str) -> Any:
     """Whole slices along an axis put at positions."""
-    vector, updates, axis = as_vector(x), as_vector(source), axis_of(x, dim)
+    vector, updates, axis = as_vector(x), as_vector(source), axis_of(dim, len(x.shape))
     places = _as_int64(as_vector(index))
     if axis == 0:
         result = scatter_nd(vector, op.Unsqueeze(op.Cast(places, to=_INT64), [1]), updates, reduction)
@@ -187,13 +187,13 @@ def _indexed(x: Any, dim: int, index: Any, source: Any, reduction: str) -> Any:
 def index_fill(self, dim: int, index, value):
     """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
     if not self.shape:
-        return typed(value, self) if 0 not in index.shape else op.Identity(self)
-    axis = axis_of(self, dim)
+        return cast_like(value, self) if 0 not in index.shape else op.Identity(self)
+    axis = axis_of(dim, len(self.shape))
     places = _as_int64(as_vector(index))
-    none = op.Expand(op.Constant(value=ir.tensor([False])), [size(self, axis)])
+    none = op.Expand(op.Constant(value=ir.tensor([False])), shape_of([dim_of(self, axis)]))
     chosen = op.ScatterElements(none, places, op.Expand(op.Constant(value=ir.tensor([True])), op.Shape(places)))
     later = list(range(1, len(self.shape) - axis))
-    return op.Where(op.Unsqueeze(chosen, later) if later else chosen, typed(value, self), self)
+    return op.Where(op.Unsqueeze(chosen, later) if later else chosen, cast_like(value, self), self)
 
 
 @builtin("aten::index_select")
@@ -201,7 +201,7 @@ def index_select(self, dim: int, index):
     """index_select(Tensor self, int dim, Tensor index) -> Tensor"""
     if not self.shape:
         return op.Identity(self)
-    return op.Gather(self, as_vector(index), axis=axis_of(self, dim))
+    return op.Gather(self, as_vector(index), axis=axis_of(dim, len(self.shape)))
 
 
 # gather, take and put
@@ -213,7 +213,7 @@ def gather(self, dim: int, index, sparse_grad: bool = False):
     if len(self.shape) != len(index.shape) or not self.shape:
         # One of them is 0-d, or the index is empty.
         return op.Gather(op.Reshape(self, [-1]), index)
-    return op.GatherElements(self, _as_int64(index), axis=axis_of(self, dim))
+    return op.GatherElements(self, _as_int64(index), axis=axis_of(dim, len(self.shape)))
 
 
 @builtin("aten::take")
@@ -255,7 +255,7 @@ def masked_scatter(self, mask, source):
 # Positions of the elements that are not zero
 
 
-def _truth(x: Any) -> Any:
+def _for_nonzero(x: Any) -> Any:
     """A tensor in a type that ONNX Runtime's NonZero takes."""
     return x if x.dtype in (_BOOL, _FLOAT, _INT64, _UINT8, ir.DataType.INT32) else op.Cast(x, to=_BOOL)
 
@@ -263,7 +263,7 @@ def _truth(x: Any) -> Any:
 @builtin("aten::nonzero", "aten::argwhere")
 def nonzero(self):
     """nonzero(Tensor self) -> Tensor"""
-    rows = op.Transpose(op.NonZero(_truth(self)), perm=[1, 0])
+    rows = op.Transpose(op.NonZero(_for_nonzero(self)), perm=[1, 0])
     # ONNX Runtime gives a 0-d tensor's only element a coordinate; it has none.
     return rows if self.shape else op.Slice(rows, [0], [0], [1])
 
@@ -271,7 +271,7 @@ def nonzero(self):
 @builtin("aten::nonzero_numpy")
 def nonzero_numpy(self):
     """nonzero_numpy(Tensor self) -> Tensor[]"""
-    positions = op.NonZero(_truth(as_vector(self)))
+    positions = op.NonZero(_for_nonzero(as_vector(self)))
     return [op.Gather(positions, axis, axis=0) for axis in range(max(len(self.shape), 1))]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, axis_of, size
-from opbridge.translations.lib.ordering import order, take
-from opbridge.translations.lib.pointwise import promoted
+from opbridge.translations.lib.dims import Dim, axis_of, dim_of, shape_of
+from opbridge.translations.lib.dtypes import FLOATS
+from opbridge.translations.lib.ordering import sorted_positions, take_along_axis
+from opbridge.translations.lib.promotion import promote
 from opbridge.translations.registry import builtin
 
 _BOOL, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.UINT8
@@ -20,13 +21,13 @@ def sort(self, dim: int = -1, descending: bool = False):
     """sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
     if not self.shape:
         return op.Identity(self), op.Constant(value_int=0)
-    axis = axis_of(self, dim)
+    axis = axis_of(dim, len(self.shape))
     if self.dtype not in FLOATS:
         # No nan: the values come with the positions.
-        values, positions = op.TopK(self, [size(self, axis)], axis=axis, largest=int(descending))
-        return values, positions
-    positions = order(self, axis, descending=descending)
-    return take(self, positions, axis), positions
+        values, places = op.TopK(self, shape_of([dim_of(self, axis)]), axis=axis, largest=int(descending))
+        return values, places
+    positions = sorted_positions(self, axis, descending=descending)
+    return take_along_axis(self, positions, axis), positions
 
 
 @builtin("aten::sort.stable")
@@ -40,7 +41,11 @@ def sort_stable(self, stable: bool | None = None, dim: int = -1, descending: boo
 @builtin("aten::argsort")
 def argsort(self, dim: int = -1, descending: bool = False):
     """argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor"""
-    return order(self, axis_of(self, dim), descending=descending) if self.shape else op.Constant(value_int=0)
+    return (
+        sorted_positions(self, axis_of(dim, len(self.shape)), descending=descending)
+        if self.shape
+        else op.Constant(value_int=0)
+    )
 
 
 @builtin("aten::argsort.stable")
@@ -54,7 +59,7 @@ def topk(self, k, dim: int = -1, largest: bool = True, sorted: bool = True):
     """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)
     -> (Tensor values, Tensor indices)
     """
-    axis = axis_of(self, dim)
+    axis = axis_of(dim, len(self.shape))
     if self.shape:
         return op.TopK(self, [k], axis=axis, largest=int(largest), sorted=int(sorted))
     values, positions = op.TopK(op.Reshape(self, [1]), [k], axis=0, largest=int(largest))
@@ -71,7 +76,7 @@ def unique2(self, sorted: bool = True, return_inverse: bool = False, return_coun
     """
     flat = op.Reshape(self, [-1])
     flat.shape = ir.Shape([None])
-    positions = order(flat, 0)
+    positions = sorted_positions(flat, 0)
     in_order = op.Gather(flat, positions)
     is_new = _differs_from_the_one_before(in_order)
     starts = op.Reshape(op.NonZero(is_new), [-1])
@@ -103,7 +108,7 @@ def unique_dim_consecutive(self, dim: int, return_inverse: bool = False, return_
     """unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor,
     Tensor, Tensor)
     """
-    axis = axis_of(self, dim)
+    axis = axis_of(dim, len(self.shape))
     rows = op.Flatten(op.Transpose(self, perm=[axis, *(other for other in range(len(self.shape)) if other != axis)]))
     here, before = op.Slice(rows, [1], [_END], [0]), op.Slice(rows, [0], [-1], [0])
     differs = op.ReduceMax(op.Cast(op.Not(op.Equal(here, before)), to=_UINT8), [1], keepdims=0)
@@ -118,7 +123,7 @@ def unique_dim(self, dim: int, sorted: bool = True, return_inverse: bool = False
     (Tensor, Tensor, Tensor)
     """
     x = op.Cast(self, to=_INT64) if self.dtype not in FLOATS else self
-    unique, _, inverse, counts = op.Unique(x, axis=axis_of(self, dim), sorted=1)
+    unique, _, inverse, counts = op.Unique(x, axis=axis_of(dim, len(self.shape)), sorted=1)
     return unique, inverse, counts
 
 
@@ -158,7 +163,7 @@ def searchsorted(sorted_sequence, self, out_int32: bool = False, right: bool = F
     sequence = sorted_sequence if sorter is None else op.GatherElements(sorted_sequence, sorter, axis=-1)
     if len(sorted_sequence.shape) > 1:
         sequence = op.Unsqueeze(sequence, [len(self.shape) - 1])
-    return _places(sequence, self, size(sorted_sequence, -1), len(self.shape), right or side == "right")
+    return _insertion_points(sequence, self, dim_of(sorted_sequence, -1), len(self.shape), right or side == "right")
 
 
 @builtin("aten::searchsorted.Scalar")
@@ -167,31 +172,31 @@ def searchsorted_scalar(sorted_sequence, self, out_int32: bool = False, right: b
     side=None, Tensor? sorter=None) -> Tensor
     """
     sequence = sorted_sequence if sorter is None else op.Gather(sorted_sequence, sorter)
-    return _places(sequence, self, size(sorted_sequence, 0), 0, right or side == "right")
+    return _insertion_points(sequence, self, dim_of(sorted_sequence, 0), 0, right or side == "right")
 
 
 @builtin("aten::bucketize.Tensor")
 def bucketize(self, boundaries, out_int32: bool = False, right: bool = False):
     """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    return _places(boundaries, self, size(boundaries, 0), len(self.shape), right)
+    return _insertion_points(boundaries, self, dim_of(boundaries, 0), len(self.shape), right)
 
 
 @builtin("aten::bucketize.Scalar")
 def bucketize_scalar(self, boundaries, out_int32: bool = False, right: bool = False):
     """bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    return _places(boundaries, self, size(boundaries, 0), 0, right)
+    return _insertion_points(boundaries, self, dim_of(boundaries, 0), 0, right)
 
 
-def _places(sequence: Any, values: Any, length: Any, rank: int, right: bool) -> Any:
+def _insertion_points(sequence: Any, values: Any, length: Dim, rank: int, right: bool) -> Any:
     """How many elements of a sorted sequence come before each value: the smaller ones, and on the right equal ones.
 
     A nan among the values comes after all `length` elements.
     """
-    sequence, values = promoted(sequence, values)
+    sequence, values = promote(sequence, values)
     each = op.Unsqueeze(values, [rank])
     before = op.LessOrEqual(sequence, each) if right else op.Less(sequence, each)
     places = op.Cast(op.ReduceSum(op.Cast(before, to=ir.DataType.INT32), [rank], keepdims=0), to=_INT64)
-    return op.Where(op.IsNaN(values), length, places) if values.dtype in FLOATS else places
+    return op.Where(op.IsNaN(values), length.value, places) if values.dtype in FLOATS else places
 
 
 @builtin("aten::isin.Tensor_Tensor")
@@ -200,7 +205,7 @@ def isin(elements, test_elements, assume_unique: bool = False, invert: bool = Fa
     Tensor
     """
     rank = len(elements.shape)
-    elements, test_elements = promoted(elements, test_elements)
+    elements, test_elements = promote(elements, test_elements)
     found = op.Equal(op.Unsqueeze(elements, [rank]), op.Reshape(test_elements, [-1]))
     any_found = op.Cast(op.ReduceMax(op.Cast(found, to=_UINT8), [rank], keepdims=0), to=_BOOL)
     return op.Not(any_found) if invert else any_found
@@ -211,7 +216,7 @@ def isin_scalar(elements, test_element, assume_unique: bool = False, invert: boo
     """isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) ->
     Tensor
     """
-    found = op.Equal(*promoted(elements, test_element))
+    found = op.Equal(*promote(elements, test_element))
     return op.Not(found) if invert else found
 
 
@@ -220,6 +225,6 @@ def isin_of_scalar(element, test_elements, assume_unique: bool = False, invert: 
     """isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) ->
     Tensor
     """
-    found = op.Cast(op.Equal(*promoted(test_elements, element)), to=_UINT8)
+    found = op.Cast(op.Equal(*promote(test_elements, element)), to=_UINT8)
     any_found = op.Cast(op.ReduceMax(found, keepdims=0), to=_BOOL)
     return op.Not(any_found) if invert else any_found

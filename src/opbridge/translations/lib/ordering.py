@@ -8,14 +8,15 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, size
+from opbridge.translations.lib.dims import Dim, dim_of, shape_of
+from opbridge.translations.lib.dtypes import FLOATS
 
-__all__ = ["last", "order", "take"]
+__all__ = ["last_position", "sorted_positions", "take_along_axis"]
 
 _DOUBLE = ir.DataType.DOUBLE
 
 
-def order(x: Any, axis: int, *, descending: bool = False, first: Any = None) -> Any:
+def sorted_positions(x: Any, axis: int, *, descending: bool = False, first: Any = None) -> Any:
     """The positions of the elements along an axis in their order, equal elements staying in theirs.
 
     Args:
@@ -24,7 +25,7 @@ def order(x: Any, axis: int, *, descending: bool = False, first: Any = None) -> 
         descending: Whether the largest come first.
         first: How many positions are wanted; all by default.
     """
-    count = size(x, axis) if first is None else first
+    count = Dim(dim_of(x, axis) if first is None else first)
     if x.dtype not in FLOATS:
         return _topk(x, count, axis, descending)
     is_nan = op.IsNaN(x)
@@ -33,20 +34,20 @@ def order(x: Any, axis: int, *, descending: bool = False, first: Any = None) -> 
         key = op.Where(is_nan, math.inf, op.Min(op.Cast(x, to=_DOUBLE), 1e300))
         return _topk(key, count, axis, descending)
     # By value, and then, since sorting is stable, the nans to their end.
-    by_value = _topk(op.Where(is_nan, math.inf, x), size(x, axis), axis, descending)
+    by_value = _topk(op.Where(is_nan, math.inf, x), dim_of(x, axis), axis, descending)
     nan_last = op.GatherElements(op.Cast(is_nan, to=ir.DataType.UINT8), by_value, axis=axis)
     return op.GatherElements(by_value, _topk(nan_last, count, axis, descending), axis=axis)
 
 
-def _topk(key: Any, count: Any, axis: int, descending: bool) -> Any:
-    return op.TopK(key, [count], axis=axis, largest=int(descending))[1]
+def _topk(key: Any, count: Dim, axis: int, descending: bool) -> Any:
+    return op.TopK(key, shape_of([count]), axis=axis, largest=int(descending))[1]
 
 
-def take(x: Any, positions: Any, axis: int) -> Any:
+def take_along_axis(x: Any, positions: Any, axis: int) -> Any:
     """The elements at positions along an axis."""
     return op.GatherElements(x, positions, axis=axis)
 
 
-def last(positions: Any, axis: int) -> Any:
+def last_position(positions: Any, axis: int) -> Any:
     """The last of the positions along an axis, which stays with size 1."""
     return op.Gather(positions, [-1], axis=axis)

@@ -7,7 +7,8 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import HALVES
+from opbridge.translations.lib.dtypes import HALVES
+from opbridge.translations.lib.reshaping import unsqueeze_around
 
 __all__ = ["as_vector", "index_along", "scatter_elements", "scatter_nd"]
 
@@ -47,5 +48,4 @@ def as_vector(x: Any) -> Any:
 
 def index_along(index: Any, axis: int, rank: int, shape: Any) -> Any:
     """A vector of positions along one axis as the index of each element of a tensor of that shape."""
-    others = [other for other in range(rank) if other != axis]
-    return op.Expand(op.Unsqueeze(index, others) if others else index, shape)
+    return op.Expand(unsqueeze_around(index, axis, rank), shape)

@@ -7,8 +7,10 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, cast, const, size
-from opbridge.translations.lib.pointwise import common_type
+from opbridge.translations.lib.dims import dim_of, element_count
+from opbridge.translations.lib.dtypes import FLOATS, cast, const
+from opbridge.translations.lib.matrices import matrix_diagonal
+from opbridge.translations.lib.promotion import result_type
 from opbridge.translations.registry import builtin
 
 
@@ -16,14 +18,14 @@ from opbridge.translations.registry import builtin
 def cov(self, correction: int = 1, fweights=None, aweights=None):
     """cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor"""
     rank = len(self.shape)
-    dtype = common_type(self, *(each for each in (fweights, aweights) if each is not None))
+    dtype = result_type(self, *(each for each in (fweights, aweights) if each is not None))
     values = cast(self, dtype if dtype in FLOATS else ir.DataType.FLOAT)
     rows = values if rank == 2 else op.Reshape(values, [1, -1])
     # Each observation's weight, and what the sum of the products is divided by.
-    weights = _weights(values.dtype, fweights, aweights)
+    weights = _observation_weights(values.dtype, fweights, aweights)
     if weights is None:
-        count = size(self, 1) if rank == 2 else op.Size(self)
-        total = const(count, values.dtype) if isinstance(count, int) else op.Cast(count, to=values.dtype)
+        count = element_count(self, [1] if rank == 2 else None)
+        total = const(int(count), values.dtype) if count.is_known else op.Cast(count.value, to=values.dtype)
         mean = op.Div(op.ReduceSum(rows, [1]), total)
         taken = const(correction, values.dtype)
     else:
@@ -47,22 +49,16 @@ def corrcoef(self):
     covariance = cov(self)
     if len(self.shape) < 2 or self.shape[0] == 1:
         return op.Div(covariance, covariance)
-    deviations = op.Sqrt(_diagonal(covariance))
+    deviations = op.Sqrt(matrix_diagonal(covariance, dim_of(self, 0), 2))
     quotient = op.Div(op.Div(covariance, op.Unsqueeze(deviations, [1])), op.Unsqueeze(deviations, [0]))
     one = const(1, self.dtype if self.dtype in FLOATS else ir.DataType.FLOAT)
     return op.Clip(quotient, op.Neg(one), one)
 
 
-def _weights(dtype: ir.DataType, fweights: Any, aweights: Any) -> Any:
+def _observation_weights(dtype: ir.DataType, fweights: Any, aweights: Any) -> Any:
     given = [cast(each, dtype) for each in (fweights, aweights) if each is not None]
     return None if not given else given[0] if len(given) == 1 else op.Mul(*given)
 
 
 def _without_ones(matrix: Any, source: Any, rank: int) -> Any:
     return op.Squeeze(matrix, [0, 1]) if rank < 2 or source.shape[0] == 1 else matrix
-
-
-def _diagonal(matrix: Any) -> Any:
-    places = op.Range(0, op.Squeeze(op.Shape(matrix, start=0, end=1)), 1)
-    is_diagonal = op.Equal(op.Unsqueeze(places, [1]), places)
-    return op.ReduceSum(op.Where(is_diagonal, matrix, op.CastLike(0.0, matrix)), [1], keepdims=0)

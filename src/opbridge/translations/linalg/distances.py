@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import const, size
-from opbridge.translations.lib.pointwise import typed
+from opbridge.translations.lib.dims import dim_of, shape_of
+from opbridge.translations.lib.dtypes import cast_like, const
+from opbridge.translations.lib.matrices import matrix_transpose
 from opbridge.translations.registry import builtin
 
 _FEW = 25
@@ -21,8 +22,7 @@ def cdist(x1, x2, p: float = 2.0, compute_mode=None):
     """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
     mode = compute_mode or 0
     if p == 2 and mode != 2 and 0 not in (*x1.shape, *x2.shape):
-        counts = (x1.shape[-2], x2.shape[-2])
-        known = [count for count in counts if isinstance(count, int)]
+        known = [count for count in (dim_of(x1, -2), dim_of(x2, -2)) if count.is_known]
         if mode == 1 or any(count > _FEW for count in known):
             return euclidean_dist(x1, x2)
         if len(known) < 2:
@@ -38,7 +38,7 @@ def euclidean_dist(x1, x2):
     """_euclidean_dist(Tensor x1, Tensor x2) -> Tensor"""
     # |a - b|^2 as one product, (-2 a, |a|^2, 1) . (b, 1, |b|^2), as torch writes it, and so with torch's rounding.
     rank = len(x2.shape)
-    x2 = op.Transpose(x2, perm=[*range(rank - 2), rank - 1, rank - 2])
+    x2 = matrix_transpose(x2, rank)
     square1, square2 = op.ReduceSumSquare(x1, [len(x1.shape) - 1]), op.ReduceSumSquare(x2, [rank - 2])
     one1, one2 = (op.Expand(const(1, x1.dtype), op.Shape(square)) for square in (square1, square2))
     left = op.Concat(x1 * -2.0, square1, one1, axis=-1)
@@ -49,12 +49,11 @@ def euclidean_dist(x1, x2):
 @builtin("aten::pdist", "aten::_pdist_forward")
 def pdist(self, p: float = 2.0):
     """pdist(Tensor self, float p=2) -> Tensor"""
-    count = self.shape[0]
-    if isinstance(count, int):
-        first, second = (const(index) for index in np.triu_indices(count, 1))
+    count = dim_of(self, 0)
+    if count.is_known:
+        first, second = (const(index) for index in np.triu_indices(int(count), 1))
     else:
-        rows = size(self, 0)
-        above = op.Trilu(op.Expand(const(1), [rows, rows]), 1, upper=1)
+        above = op.Trilu(op.Expand(const(1), shape_of([count, count])), 1, upper=1)
         first, second = op.Split(op.NonZero(above), num_outputs=2, axis=0)
         first, second = op.Squeeze(first, [0]), op.Squeeze(second, [0])
     return _norm(op.Gather(self, first) - op.Gather(self, second), p, axis=1)
@@ -75,5 +74,5 @@ def _norm(difference: Any, p: float, axis: int) -> Any:
         # One more zero, for vectors without elements.
         return op.ReduceMax(op.Pad(op.Abs(difference), [0, 1], None, [axis]), [axis], keepdims=0)
     # An exponent has a type of its own: a plain number would be rounded to float32.
-    total = op.ReduceSum(op.Pow(op.Abs(difference), typed(p, difference)), [axis], keepdims=0)
-    return op.Pow(total, typed(1.0 / p, difference))
+    total = op.ReduceSum(op.Pow(op.Abs(difference), cast_like(p, difference)), [axis], keepdims=0)
+    return op.Pow(total, cast_like(1.0 / p, difference))

@@ -13,15 +13,15 @@ from typing import Any
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import size
+from opbridge.translations.lib.dims import Dim, dims_of, product, shape_of
 
 __all__ = ["einsum"]
 
 
 class _Operand:
-    """A tensor whose dimensions have letters. `sizes` are ints, or values where a size is not known."""
+    """A tensor whose dimensions have letters, and their sizes."""
 
-    def __init__(self, value: Any, letters: Sequence[str], sizes: Sequence[Any]) -> None:
+    def __init__(self, value: Any, letters: Sequence[str], sizes: Sequence[Dim]) -> None:
         self.value = value
         self.letters = list(letters)
         self.sizes = dict(zip(letters, sizes, strict=True))
@@ -95,7 +95,7 @@ def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[s
 
 def _without_repeats(tensor: Any, letters: list[str]) -> _Operand:
     """An operand; a letter that it has twice stands for a diagonal."""
-    sizes = [size(tensor, axis) for axis in range(len(letters))]
+    sizes = dims_of(tensor)
     kept = list(dict.fromkeys(letters))
     if len(kept) < len(letters):
         names = {letter: string.ascii_letters[index] for index, letter in enumerate(kept)}
@@ -126,32 +126,25 @@ def _contract(left: _Operand, right: _Operand, needed: set[str]) -> _Operand:
         return _Operand(first * second, letters, sizes)
     if not rows and not columns:
         # Row by row: a product of matrices would be called for each.
-        product = left.ordered([*batch, *inner]) * right.ordered([*batch, *inner])
+        products = left.ordered([*batch, *inner]) * right.ordered([*batch, *inner])
         axes = list(range(len(batch), len(batch) + len(inner)))
-        return _Operand(op.ReduceSum(product, axes, keepdims=0), letters, sizes)
-    first = _merged(left, batch, rows, inner)
-    second = _merged(right, batch, inner, columns)
-    product = op.MatMul(first, second)
+        return _Operand(op.ReduceSum(products, axes, keepdims=0), letters, sizes)
+    first = _as_matrices(left, batch, rows, inner)
+    second = _as_matrices(right, batch, inner, columns)
+    result = op.MatMul(first, second)
     if len(rows) != 1 or len(columns) != 1:
-        product = op.Reshape(product, sizes, allowzero=1) if sizes else op.Reshape(product, [])
-    return _Operand(product, letters, sizes)
+        result = op.Reshape(result, shape_of(sizes), allowzero=int(bool(sizes)))
+    return _Operand(result, letters, sizes)
 
 
-def _merged(operand: _Operand, batch: list[str], first: list[str], second: list[str]) -> Any:
+def _as_matrices(operand: _Operand, batch: list[str], first: list[str], second: list[str]) -> Any:
     """An operand as matrices: its letters in these three groups, the last two each made one dimension."""
     value = operand.ordered([*batch, *first, *second])
     if len(first) == 1 and len(second) == 1:
         return value
     kept = [operand.sizes[letter] for letter in batch]
-    return op.Reshape(value, [*kept, *(_product(operand, group) for group in (first, second))], allowzero=1)
-
-
-def _product(operand: _Operand, letters: list[str]) -> Any:
-    total: Any = 1
-    for letter in letters:
-        dim = operand.sizes[letter]
-        total = dim * total if isinstance(total, int) else total * dim
-    return total
+    joined = [product(operand.sizes[letter] for letter in group) for group in (first, second)]
+    return op.Reshape(value, shape_of([*kept, *joined]), allowzero=1)
 
 
 def _without_broadcast(operand: _Operand, other: _Operand) -> _Operand:
@@ -159,10 +152,6 @@ def _without_broadcast(operand: _Operand, other: _Operand) -> _Operand:
     ones = [
         letter
         for letter in operand.letters
-        if letter in other.letters and _is_one(operand.sizes[letter]) and not _is_one(other.sizes[letter])
+        if letter in other.letters and operand.sizes[letter] == 1 and other.sizes[letter] != 1
     ]
     return operand.without_ones(ones)
-
-
-def _is_one(dim: Any) -> bool:
-    return isinstance(dim, int) and dim == 1

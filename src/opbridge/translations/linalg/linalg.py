@@ -9,7 +9,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import FLOATS, const, size
+from opbridge.translations.lib.dims import Dim, dim_of, shape_of
+from opbridge.translations.lib.dtypes import FLOATS, const
 from opbridge.translations.linalg.einsum import einsum as build_einsum
 from opbridge.translations.registry import builtin
 
@@ -20,12 +21,12 @@ def linear(input, weight, bias=None):
     if 0 in input.shape or weight.shape[-1] == 0:
         # onnxruntime's MatMul and its fusions fail on some tensors without elements.
         shape = op.Concat(op.Shape(input, end=-1), op.Shape(weight, end=-1), axis=0)
-        return _plus(op.Expand(const(0, input.dtype), shape), bias)
+        return _add_bias(op.Expand(const(0, input.dtype), shape), bias)
     if len(weight.shape) == 1:
-        return _plus(op.MatMul(input, weight), bias)
+        return _add_bias(op.MatMul(input, weight), bias)
     if len(input.shape) == 2 and input.dtype in FLOATS:
         return op.Gemm(input, weight, bias, transB=1)
-    return _plus(op.MatMul(input, op.Transpose(weight, perm=[1, 0])), bias)
+    return _add_bias(op.MatMul(input, op.Transpose(weight, perm=[1, 0])), bias)
 
 
 @builtin("aten::addmm")
@@ -33,21 +34,21 @@ def addmm(self, mat1, mat2, beta=1, alpha=1):
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     # Gemm's factors are float32, and onnxruntime's forgets beta where there is nothing to sum over.
     exact = self.dtype in FLOATS and all(_is_float32(factor) for factor in (beta, alpha))
-    if exact and isinstance(mat1.shape[1], int) and mat1.shape[1] != 0:
+    if exact and dim_of(mat1, 1).is_known and dim_of(mat1, 1) != 0:
         return op.Gemm(mat1, mat2, self if beta != 0 else None, alpha=float(alpha), beta=float(beta))
-    return _combined(self, op.MatMul(mat1, mat2), beta, alpha)
+    return _scaled_sum(self, op.MatMul(mat1, mat2), beta, alpha)
 
 
 @builtin("aten::addmv", "aten::baddbmm")
 def addmv(self, batch1, batch2, beta=1, alpha=1):
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _combined(self, op.MatMul(batch1, batch2), beta, alpha)
+    return _scaled_sum(self, op.MatMul(batch1, batch2), beta, alpha)
 
 
 @builtin("aten::addbmm")
 def addbmm(self, batch1, batch2, beta=1, alpha=1):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _combined(self, op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
+    return _scaled_sum(self, op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
 
 
 @builtin("aten::addr")
@@ -57,17 +58,17 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
         product = op.And(op.Unsqueeze(vec1, [1]), vec2)
         product = product if alpha else op.And(product, False)
         return op.Or(self, product) if beta else product
-    return _combined(self, op.Unsqueeze(vec1, [1]) * vec2, beta, alpha)
+    return _scaled_sum(self, op.Unsqueeze(vec1, [1]) * vec2, beta, alpha)
 
 
 @builtin("aten::bilinear")
 def bilinear(input1, input2, weight, bias=None):
     """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"""
-    out, left, right = (size(weight, axis) for axis in range(3))
-    flat = op.Reshape(op.Transpose(weight, perm=[1, 0, 2]), [left, out * right])
+    out, left, right = (dim_of(weight, axis) for axis in range(3))
+    flat = op.Reshape(op.Transpose(weight, perm=[1, 0, 2]), shape_of([left, out * right]))
     rows = op.MatMul(input1, flat)
-    rows = op.Reshape(rows, op.Concat(op.Shape(input1, end=-1), [out, right], axis=0), allowzero=1)
-    return _plus(op.Squeeze(op.MatMul(rows, op.Unsqueeze(input2, [-1])), [-1]), bias)
+    rows = op.Reshape(rows, op.Concat(op.Shape(input1, end=-1), shape_of([out, right]), axis=0), allowzero=1)
+    return _add_bias(op.Squeeze(op.MatMul(rows, op.Unsqueeze(input2, [-1])), [-1]), bias)
 
 
 @builtin("aten::einsum")
@@ -81,8 +82,8 @@ def linalg_vander(x, N=None):
     """linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor"""
     if len(x.shape) == 0:
         x, N = op.Unsqueeze(x, [0]), 1 if N is None else N
-    count = x.shape[-1] if N is None else N
-    if not isinstance(count, int):
+    count = dim_of(x, -1) if N is None else Dim(N)
+    if not count.is_known:
         raise TranslationError("The number of columns of linalg.vander has to be known at export. Give N=.")
     if not x.dtype.is_floating_point():
         # Powers of integers are int64, as torch's running products are.
@@ -91,7 +92,7 @@ def linalg_vander(x, N=None):
     columns = [op.CastLike(op.Expand(1, op.Shape(column)), x)]
     while len(columns) < count:
         columns.append(columns[-1] * column if len(columns) > 1 else column)
-    return op.Concat(*columns[:count], axis=-1)
+    return op.Concat(*columns[: int(count)], axis=-1)
 
 
 @builtin("aten::cosine_similarity")
@@ -113,22 +114,22 @@ def _cosine(x1: Any, x2: Any, axis: int, eps: float) -> Any:
     return op.ReduceSum(x1 * x2, [axis], keepdims=0)
 
 
-def _plus(value: Any, bias: Any) -> Any:
+def _add_bias(value: Any, bias: Any) -> Any:
     return value if bias is None else value + bias
 
 
-def _combined(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def _scaled_sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """beta * self + alpha * product. What is multiplied by a beta of 0 is not looked at, nan or not."""
-    result = _times(product, alpha)
-    return result if _number(self, beta) == 0 else _times(self, beta) + result
+    result = _scale(product, alpha)
+    return result if _factor_for(self, beta) == 0 else _scale(self, beta) + result
 
 
-def _times(value: Any, factor: Any) -> Any:
-    factor = _number(value, factor)
+def _scale(value: Any, factor: Any) -> Any:
+    factor = _factor_for(value, factor)
     return value if factor == 1 else value * factor
 
 
-def _number(like: Any, number: Any) -> Any:
+def _factor_for(like: Any, number: Any) -> Any:
     """A factor as torch takes it: towards zero for integer tensors."""
     return number if like.dtype in FLOATS else int(number)
 

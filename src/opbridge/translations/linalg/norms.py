@@ -9,9 +9,9 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.extremes import amax, amin
-from opbridge.translations.lib.common import axis_of, widened
-from opbridge.translations.lib.pointwise import typed
-from opbridge.translations.lib.reduction import converted, reduced
+from opbridge.translations.lib.dims import axis_of
+from opbridge.translations.lib.dtypes import cast_like, convert, widen
+from opbridge.translations.lib.reduce import reduce
 from opbridge.translations.registry import builtin
 
 
@@ -19,19 +19,19 @@ def _norm(x: Any, order: Any, dim: Any, keepdim: bool) -> Any:
     """(sum of |x| ** order) ** (1 / order), and its limits for the orders 0, inf and -inf."""
     order = 2.0 if order is None else float(order)
     if order == 2.0:
-        return reduced(op.ReduceL2, x, x, dim, keepdim)
+        return reduce(op.ReduceL2, x, x, dim, keepdim)
     if order == 1.0:
-        return reduced(op.ReduceL1, x, x, dim, keepdim)
+        return reduce(op.ReduceL1, x, x, dim, keepdim)
     if order == 0.0:
-        return reduced(op.ReduceSum, op.CastLike(op.Cast(x, to=ir.DataType.BOOL), x), x, dim, keepdim)
+        return reduce(op.ReduceSum, op.CastLike(op.Cast(x, to=ir.DataType.BOOL), x), x, dim, keepdim)
     magnitude = op.Abs(x)
     if math.isinf(order):
         magnitude.shape = x.shape
         return (amax if order > 0 else amin)(magnitude, dim, keepdim)
-    magnitude = widened(magnitude)
+    magnitude = widen(magnitude)
     # An exponent has a type of its own: a plain number would be rounded to float32.
-    total = reduced(op.ReduceSum, op.Pow(magnitude, typed(order, magnitude)), x, dim, keepdim)
-    return op.Pow(total, typed(1.0 / order, magnitude))
+    total = reduce(op.ReduceSum, op.Pow(magnitude, cast_like(order, magnitude)), x, dim, keepdim)
+    return op.Pow(total, cast_like(1.0 / order, magnitude))
 
 
 @builtin("aten::linalg_vector_norm")
@@ -39,7 +39,7 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim: bool = False, dtype=None)
     """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)
     -> Tensor
     """
-    x = converted(self, dtype)
+    x = convert(self, dtype)
     x.shape = self.shape
     return _norm(x, ord, dim, keepdim)
 
@@ -79,8 +79,8 @@ def dist(self, other, p=2):
 @builtin("aten::renorm")
 def renorm(self, p, dim: int, maxnorm):
     """renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor"""
-    axis = axis_of(self, dim)
-    wide = widened(self)
+    axis = axis_of(dim, len(self.shape))
+    wide = widen(self)
     wide.shape = self.shape
     norms = _norm(wide, p, [other for other in range(len(self.shape)) if other != axis], True)
     limit = float(maxnorm)

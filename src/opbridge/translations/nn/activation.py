@@ -13,16 +13,13 @@ from onnxscript import opset18 as op
 from onnxscript import opset20 as op20
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import FLOATS, cast, sizes, widened
+from opbridge.translations.lib.dims import dims_of, shape_of
+from opbridge.translations.lib.dtypes import FLOATS, cast, is_double, widen
 from opbridge.translations.registry import builtin
 from opbridge.translations.special.error_functions import erf
 
 _DOUBLE = ir.DataType.DOUBLE
 _FLOAT = ir.DataType.FLOAT
-
-
-def _is_double(x: Any) -> bool:
-    return x.dtype == _DOUBLE
 
 
 # Piecewise linear
@@ -54,7 +51,7 @@ def relu6(self):
 @builtin("aten::leaky_relu")
 def leaky_relu(self, negative_slope: float = 0.01):
     """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
-    if _is_double(self):
+    if is_double(self):
         return op.Where(op.Greater(self, 0.0), self, op.Mul(self, float(negative_slope)))
     return op.LeakyRelu(self, alpha=float(negative_slope))
 
@@ -67,7 +64,7 @@ def prelu(self, weight):
         weight = op.Squeeze(weight)
     elif rank > 2 and len(weight.shape) == 1:
         weight = op.Unsqueeze(weight, list(range(1, rank - 1)))
-    if _is_double(self):
+    if is_double(self):
         return op.Where(op.Greater(self, 0.0), self, op.Mul(self, weight))
     return op.PRelu(self, weight)
 
@@ -75,7 +72,7 @@ def prelu(self, weight):
 @builtin("aten::hardsigmoid")
 def hardsigmoid(self):
     """hardsigmoid(Tensor self) -> Tensor"""
-    if _is_double(self):
+    if is_double(self):
         return op.Div(op.Clip(op.Add(self, 3.0), op.CastLike(0, self), op.CastLike(6, self)), 6.0)
     return op.HardSigmoid(self, alpha=1 / 6, beta=0.5)
 
@@ -83,7 +80,7 @@ def hardsigmoid(self):
 @builtin("aten::hardswish")
 def hardswish(self):
     """hardswish(Tensor self) -> Tensor"""
-    x = widened(self)
+    x = widen(self)
     return op.Mul(x, hardsigmoid(x))
 
 
@@ -123,9 +120,9 @@ def _uniform(like: Any, low: float, high: float) -> Any:
 @builtin("aten::elu")
 def elu(self, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0):
     """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
-    if scale == input_scale == 1 and not _is_double(self):
+    if scale == input_scale == 1 and not is_double(self):
         return op.Elu(self, alpha=float(alpha))
-    x = widened(self)
+    x = widen(self)
     falling = op.Mul(_expm1(op.Mul(x, float(input_scale))), float(alpha * scale))
     return op.Where(op.Greater(x, 0.0), op.Mul(x, float(scale)), falling)
 
@@ -133,7 +130,7 @@ def elu(self, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0):
 @builtin("aten::celu")
 def celu(self, alpha: float = 1.0):
     """celu(Tensor self, Scalar alpha=1.0) -> Tensor"""
-    if _is_double(self):
+    if is_double(self):
         return elu(self, alpha, 1.0, 1.0 / alpha)
     return op.Celu(self, alpha=float(alpha))
 
@@ -142,7 +139,7 @@ def celu(self, alpha: float = 1.0):
 def selu(self):
     """selu(Tensor self) -> Tensor"""
     alpha, gamma = 1.6732632423543772, 1.0507009873554805
-    if _is_double(self):
+    if is_double(self):
         return elu(self, alpha, gamma)
     return op.Selu(self, alpha=alpha, gamma=gamma)
 
@@ -165,11 +162,11 @@ def _log1p_exp(x: Any) -> Any:
 @builtin("aten::softplus")
 def softplus(self, beta: float = 1.0, threshold: float = 20.0):
     """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
-    x = widened(self)
+    x = widen(self)
     scaled = x if beta == 1 else op.Mul(x, float(beta))
-    curve = _log1p_exp(scaled) if _is_double(x) else op.Softplus(scaled)
+    curve = _log1p_exp(scaled) if is_double(x) else op.Softplus(scaled)
     curve = curve if beta == 1 else op.Div(curve, float(beta))
-    if beta == 1 and threshold >= 20 and not _is_double(x):
+    if beta == 1 and threshold >= 20 and not is_double(x):
         # From there on, x and softplus(x) are the same number in float32.
         return curve
     return op.Where(op.Greater(scaled, float(threshold)), x, curve)
@@ -178,8 +175,8 @@ def softplus(self, beta: float = 1.0, threshold: float = 20.0):
 @builtin("aten::log_sigmoid")
 def log_sigmoid(self):
     """log_sigmoid(Tensor self) -> Tensor"""
-    x = op.Neg(widened(self))
-    return op.Neg(_log1p_exp(x) if _is_double(x) else op.Softplus(x))
+    x = op.Neg(widen(self))
+    return op.Neg(_log1p_exp(x) if is_double(x) else op.Softplus(x))
 
 
 @builtin("aten::log_sigmoid_forward")
@@ -191,21 +188,21 @@ def log_sigmoid_forward(self):
 @builtin("aten::mish")
 def mish(self):
     """mish(Tensor self) -> Tensor"""
-    x = widened(self)
-    return op.Mul(x, op.Tanh(_log1p_exp(x) if _is_double(x) else op.Softplus(x)))
+    x = widen(self)
+    return op.Mul(x, op.Tanh(_log1p_exp(x) if is_double(x) else op.Softplus(x)))
 
 
 @builtin("aten::silu")
 def silu(self):
     """silu(Tensor self) -> Tensor"""
-    x = widened(self)
+    x = widen(self)
     return op.Mul(x, op.Sigmoid(x))
 
 
 @builtin("aten::gelu")
 def gelu(self, approximate: str = "none"):
     """gelu(Tensor self, *, str approximate="none") -> Tensor"""
-    x = widened(self)
+    x = widen(self)
     if approximate == "tanh":
         inner = op.Mul(op.Add(x, op.Mul(op.Mul(op.Mul(x, x), x), 0.044715)), math.sqrt(2 / math.pi))
         return op.Mul(op.Mul(x, 0.5), op.Add(op.Tanh(inner), 1.0))
@@ -215,7 +212,7 @@ def gelu(self, approximate: str = "none"):
 @builtin("aten::gelu", opset=20)
 def gelu_20(self, approximate: str = "none"):
     """gelu(Tensor self, *, str approximate="none") -> Tensor"""
-    if _is_double(self):
+    if is_double(self):
         return gelu(self, approximate)
     return op20.Gelu(self, approximate=approximate)
 
@@ -223,7 +220,7 @@ def gelu_20(self, approximate: str = "none"):
 @builtin("aten::glu")
 def glu(self, dim: int = -1):
     """glu(Tensor self, int dim=-1) -> Tensor"""
-    values, gates = op.Split(widened(self), axis=dim, num_outputs=2)
+    values, gates = op.Split(widen(self), axis=dim, num_outputs=2)
     return op.Mul(values, op.Sigmoid(gates))
 
 
@@ -270,7 +267,7 @@ def native_dropout(input, p: float, train: bool | None):
     """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
     if train is False or p == 0:
         return [op.Identity(input), op.Expand(op.Constant(value=ir.tensor(True)), op.Shape(input))]
-    keep = _kept(input, p, sizes(input))
+    keep = _kept(input, p, dims_of(input))
     return [_dropped(input, p, keep), keep]
 
 
@@ -283,7 +280,7 @@ def feature_dropout(input, p: float, train: bool):
 @builtin("aten::alpha_dropout")
 def alpha_dropout(input, p: float, train: bool):
     """alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
-    return _alpha_dropped(input, p, _kept(input, p, sizes(input))) if train and p else op.Identity(input)
+    return _alpha_dropped(input, p, _kept(input, p, dims_of(input))) if train and p else op.Identity(input)
 
 
 @builtin("aten::feature_alpha_dropout")
@@ -298,12 +295,12 @@ def _of_features(input: Any) -> list[Any]:
             "Feature dropout drops whole channels, and its input has no dimension of channels. Give it a batch of "
             "samples."
         )
-    return [*sizes(input)[:2], *([1] * (len(input.shape) - 2))]
+    return [*dims_of(input)[:2], *([1] * (len(input.shape) - 2))]
 
 
 def _kept(input: Any, p: float, shape: list[Any]) -> Any:
     """Which of the elements stay: each with a probability of 1 - p."""
-    like = op.Expand(op.Constant(value_float=0.0), shape) if shape else op.Constant(value_float=0.0)
+    like = op.Expand(op.Constant(value_float=0.0), shape_of(shape)) if shape else op.Constant(value_float=0.0)
     return op.Less(op.RandomUniformLike(like, dtype=_FLOAT), 1.0 - p)
 
 

@@ -12,7 +12,9 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import HALVES, const, size
+from opbridge.translations.lib.dims import Dim, dim_of, shape_of
+from opbridge.translations.lib.dtypes import HALVES, const
+from opbridge.translations.lib.matrices import matrix_transpose
 from opbridge.translations.registry import builtin
 
 _BOOL = ir.DataType.BOOL
@@ -34,9 +36,9 @@ def scaled_dot_product_attention(
     """
     if dropout_p:
         raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() first.")
-    if enable_gqa and not _same(query.shape[-3], key.shape[-3]):
+    if enable_gqa and not (dim_of(query, -3).is_known and dim_of(query, -3) == dim_of(key, -3)):
         return _grouped_attention(query, key, value, attn_mask, is_causal, scale)
-    scores = _scores(query, key, len(key.shape), scale, query.shape[-1])
+    scores = _scores(query, key, len(key.shape), scale, dim_of(query, -1))
     if is_causal:
         scores = scores + _causal(query, key)
     return _attend(scores, attn_mask, value)
@@ -51,7 +53,7 @@ def flash_attention_for_cpu(
     """
     if dropout_p:
         raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() first.")
-    scores = _scores(query, key, len(key.shape), scale, query.shape[-1])
+    scores = _scores(query, key, len(key.shape), scale, dim_of(query, -1))
     if is_causal:
         scores = scores + _causal(query, key)
     total = scores if attn_mask is None else scores + _as_addend(attn_mask, scores)
@@ -156,19 +158,19 @@ def transformer_encoder_layer_fwd(
     return normed(src + fed_forward(src), norm_weight_2, norm_bias_2)
 
 
-def _scores(query: Any, key: Any, rank: int, scale: float | None, width: Any) -> Any:
+def _scores(query: Any, key: Any, rank: int, scale: float | None, width: Dim) -> Any:
     """The scaled products of queries and keys of a width."""
-    turned = op.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
+    keys = matrix_transpose(key, rank)
     if scale is None:
-        if not isinstance(width, int):
+        if not width.is_known:
             raise TranslationError("The size of the queries' last dimension has to be known at export. Give scale=.")
-        scale = 1.0 / math.sqrt(width) if width else 1.0
+        scale = 1.0 if width == 0 else 1.0 / math.sqrt(width)
     if key.dtype in HALVES:
-        return op.MatMul(query * scale, turned)  # before the products, which float16 might not hold
-    if key.dtype == ir.DataType.DOUBLE and isinstance(width, int):
+        return op.MatMul(query * scale, keys)  # before the products, which float16 might not hold
+    if key.dtype == ir.DataType.DOUBLE and width.is_known:
         # A vector: of a number onnxruntime would make a float32 attribute of its fused product.
-        return op.MatMul(query * const([scale] * width, key.dtype), turned)
-    return op.MatMul(query, turned) * scale
+        return op.MatMul(query * const([scale] * int(width), key.dtype), keys)
+    return op.MatMul(query, keys) * scale
 
 
 def _attend(scores: Any, mask: Any, value: Any) -> Any:
@@ -197,7 +199,7 @@ def _as_addend(mask: Any, scores: Any) -> Any:
 
 def _causal(query: Any, key: Any) -> Any:
     """-inf where a key is later than the query, 0 elsewhere; both are counted from the first one."""
-    shape = [size(query, -2), size(key, -2)]
+    shape = shape_of([dim_of(query, -2), dim_of(key, -2)])
     return op.Trilu(op.Expand(const(float("-inf"), query.dtype), shape), 1, upper=1)
 
 
@@ -206,12 +208,12 @@ def _grouped_attention(query: Any, key: Any, value: Any, mask: Any, is_causal: b
     rank = len(query.shape)
     if rank < 3 or len(key.shape) != rank:
         raise TranslationError("Grouped attention is translated for queries, keys and values of one rank.")
-    before = [size(query, axis) for axis in range(rank - 3)]
-    heads, length, width = (size(query, axis) for axis in (-3, -2, -1))
-    grouped = op.Reshape(query, [*before, size(key, -3), -1, width], allowzero=0)
-    scores = _scores(grouped, key, rank, scale, query.shape[-1])
+    before = [dim_of(query, axis) for axis in range(rank - 3)]
+    heads, length, width = (dim_of(query, axis) for axis in (-3, -2, -1))
+    grouped = op.Reshape(query, shape_of([*before, dim_of(key, -3), -1, width]), allowzero=0)
+    scores = _scores(grouped, key, rank, scale, width)
     by_group = op.Shape(scores)
-    scores = op.Reshape(scores, [*before, heads, length, size(key, -2)])
+    scores = op.Reshape(scores, shape_of([*before, heads, length, dim_of(key, -2)]))
     if is_causal:
         scores = scores + _causal(query, key)
     if mask is not None:
@@ -220,11 +222,7 @@ def _grouped_attention(query: Any, key: Any, value: Any, mask: Any, is_causal: b
     if mask is not None:
         shares = _or_zeros(shares, mask)
     result = op.MatMul(op.Reshape(shares, by_group), value)
-    return op.Reshape(result, [*before, heads, length, size(value, -1)])
-
-
-def _same(left: Any, right: Any) -> bool:
-    return isinstance(left, int) and isinstance(right, int) and left == right
+    return op.Reshape(result, shape_of([*before, heads, length, dim_of(value, -1)]))
 
 
 def _by_head(projected: Any, heads: int, width: int) -> Any:

@@ -9,8 +9,10 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, per_dim, reshaped, size, sizes, with_batch
-from opbridge.translations.lib.windows import padded, windows
+from opbridge.translations.lib.dims import all_known, dim_of, dims_of, per_dim, shape_of
+from opbridge.translations.lib.dtypes import FLOATS
+from opbridge.translations.lib.reshaping import reshape, with_batch
+from opbridge.translations.lib.windows import pad, sliding_windows
 from opbridge.translations.registry import builtin
 
 
@@ -23,7 +25,7 @@ def conv(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: int 
     stride, dilation = per_dim(stride, rank), per_dim(dilation, rank)
     if padding == "same":
         # All but an odd one on both sides: that one goes behind.
-        whole = [d * (size(weight, axis) - 1) for axis, d in enumerate(dilation, start=2)]
+        whole = [d * int(dim_of(weight, axis) - 1) for axis, d in enumerate(dilation, start=2)]
         before = [total // 2 for total in whole]
         after = [total - head for total, head in zip(whole, before, strict=True)]
     else:
@@ -103,7 +105,7 @@ def _conv(
     x: Any, weight: Any, bias: Any, stride: _Ints, before: _Ints, after: _Ints, dilation: _Ints, groups: int
 ) -> Any:
     if not _has_kernel(x.dtype):
-        x = padded(x, before, after)
+        x = pad(x, before, after)
         return _conv_of_windows(x, weight, bias, stride, dilation, groups)
     return op.Conv(
         x, weight, bias,
@@ -113,8 +115,8 @@ def _conv(
 
 def _kernel_shape(weight: Any) -> list[int] | None:
     """The attribute, for runtimes that do not read it off the weight."""
-    lengths = list(weight.shape[2:])
-    return lengths if all(isinstance(length, int) for length in lengths) else None
+    lengths = dims_of(weight)[2:]
+    return [int(length) for length in lengths] if all_known(*lengths) else None
 
 
 def _has_kernel(dtype: ir.DataType) -> bool:
@@ -130,14 +132,14 @@ def _with_shape(value: Any, shape: list[Any]) -> Any:
 def _conv_of_windows(x: Any, weight: Any, bias: Any, stride: _Ints, dilation: _Ints, groups: int) -> Any:
     """For float64 and integers: every window times every filter, one Einsum."""
     rank = len(stride)
-    laid_out, counts = windows(x, list(weight.shape[2:]), stride, [0] * rank, dilation)
-    outputs, inputs = size(weight, 0), size(weight, 1)
+    laid_out, counts = sliding_windows(x, list(weight.shape[2:]), stride, [0] * rank, dilation)
+    outputs, inputs = dim_of(weight, 0), dim_of(weight, 1)
     elements = prod(weight.shape[2:])
-    laid_out = op.Reshape(laid_out, [size(x, 0), groups, inputs, *counts, elements])
-    filters = op.Reshape(weight, [groups, outputs // groups, inputs, elements])
+    laid_out = op.Reshape(laid_out, shape_of([dim_of(x, 0), groups, inputs, *counts, elements]))
+    filters = op.Reshape(weight, shape_of([groups, outputs // groups, inputs, elements]))
     places = "xyz"[:rank]
     result = op.Einsum(laid_out, filters, equation=f"ngi{places}k,goik->ngo{places}")
-    return _biased(op.Reshape(result, [size(x, 0), outputs, *counts]), bias, rank)
+    return _biased(op.Reshape(result, shape_of([dim_of(x, 0), outputs, *counts])), bias, rank)
 
 
 def _biased(result: Any, bias: Any, rank: int) -> Any:
@@ -170,20 +172,21 @@ def _conv_transpose_of_windows(
 ) -> Any:
     """A convolution, with stride 1 and filters turned around, of the input with zeros between its elements."""
     rank = len(stride)
-    lead, lengths = sizes(x)[:2], sizes(x)[2:]
+    lead, lengths = dims_of(x)[:2], dims_of(x)[2:]
     spread = x
     if any(s > 1 for s in stride):
         ends = [s - 1 for s in stride]
         spread = op.Unsqueeze(x, [2 * k + 3 for k in range(rank)])
         spread = op.Pad(spread, [0] * (4 + 2 * rank) + [n for end in ends for n in (0, end)])
-        spread = reshaped(spread, [*lead, *(length * s for length, s in zip(lengths, stride, strict=True))])
+        spread = reshape(spread, [*lead, *(length * s for length, s in zip(lengths, stride, strict=True))])
     reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     before = [r - p for r, p in zip(reach, padding, strict=True)]
     after = [head + e - (s - 1) for head, e, s in zip(before, extra, stride, strict=True)]
-    framed = padded(spread, before, after)
-    outputs, inputs = size(weight, 1), size(weight, 0) // groups
+    framed = pad(spread, before, after)
+    outputs, inputs = dim_of(weight, 1), dim_of(weight, 0) // groups
     kernel = list(weight.shape[2:])
-    turned = op.Slice(weight, [-1] * rank, [-(2**62)] * rank, list(range(2, 2 + rank)), [-1] * rank)
-    grouped = op.Transpose(op.Reshape(turned, [groups, inputs, outputs, *kernel]), perm=[0, 2, 1, *range(3, 3 + rank)])
-    filters = reshaped(grouped, [groups * outputs, inputs, *kernel])
+    flipped = op.Slice(weight, [-1] * rank, [-(2**62)] * rank, list(range(2, 2 + rank)), [-1] * rank)
+    grouped = op.Reshape(flipped, shape_of([groups, inputs, outputs, *kernel]))
+    grouped = op.Transpose(grouped, perm=[0, 2, 1, *range(3, 3 + rank)])
+    filters = reshape(grouped, [groups * outputs, inputs, *kernel])
     return _conv_of_windows(framed, filters, bias, [1] * rank, dilation, groups)

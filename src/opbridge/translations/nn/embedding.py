@@ -8,8 +8,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import size
-from opbridge.translations.lib.pointwise import cast, typed, widened
+from opbridge.translations.lib.dims import Dim, dim_of, positions
+from opbridge.translations.lib.dtypes import cast, cast_like, computed_in_float32
 from opbridge.translations.registry import builtin
 
 _INT64 = ir.DataType.INT64
@@ -25,9 +25,10 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq: bool = False,
 @builtin("aten::one_hot")
 def one_hot(self, num_classes=-1):
     """one_hot(Tensor self, SymInt num_classes=-1) -> Tensor"""
-    if isinstance(num_classes, int) and num_classes == -1:
-        num_classes = op.Add(op.ReduceMax(self, keepdims=0), 1)
-    return cast(op.Equal(op.Unsqueeze(self, [-1]), op.Range(0, num_classes, 1)), _INT64)
+    classes = Dim(num_classes)
+    if classes == -1:
+        classes = Dim(op.ReduceMax(self, keepdims=0)) + 1
+    return cast(op.Equal(op.Unsqueeze(self, [-1]), positions(classes)), _INT64)
 
 
 @builtin("aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only")
@@ -70,7 +71,9 @@ def embedding_bag_padding(
     -> (Tensor, Tensor, Tensor, Tensor)
     """
     # Here a negative one counts from the end.
-    padding = None if padding_idx is None else padding_idx if padding_idx >= 0 else size(weight, 0) + padding_idx
+    padding = padding_idx
+    if padding is not None and padding < 0:
+        padding = (dim_of(weight, 0) + padding).value
     return _embedding_bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding)
 
 
@@ -94,7 +97,7 @@ def _embedding_bag(
     return pooled, bags, sizes, sizes
 
 
-@widened
+@computed_in_float32
 def _pooled(vectors: Any, weights: Any, bags: Any, rows: Any, sizes: Any, mode: int) -> Any:
     """The sum, mean or maximum of the vectors of each bag; 0 for an empty one."""
     if mode not in (0, 1, 2):
@@ -102,7 +105,7 @@ def _pooled(vectors: Any, weights: Any, bags: Any, rows: Any, sizes: Any, mode: 
     if weights is not None:
         vectors = op.Mul(vectors, op.Unsqueeze(weights, [-1]))
     start = op.Expand(
-        typed(0 if mode < 2 else float("-inf"), vectors), op.Concat(rows, op.Shape(vectors, start=1), axis=0)
+        cast_like(0 if mode < 2 else float("-inf"), vectors), op.Concat(rows, op.Shape(vectors, start=1), axis=0)
     )
     places = op.Expand(op.Unsqueeze(bags, [1]), op.Shape(vectors))
     pooled = op.ScatterElements(start, places, vectors, axis=0, reduction="add" if mode < 2 else "max")
@@ -112,4 +115,4 @@ def _pooled(vectors: Any, weights: Any, bags: Any, rows: Any, sizes: Any, mode: 
     wide = op.Unsqueeze(sizes, [1])
     if mode == 1:
         return op.Div(pooled, op.CastLike(op.Max(wide, 1), vectors))
-    return op.Where(op.Equal(wide, 0), typed(0, vectors), pooled)
+    return op.Where(op.Equal(wide, 0), cast_like(0, vectors), pooled)

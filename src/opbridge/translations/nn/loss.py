@@ -9,7 +9,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.elementwise import log1p
-from opbridge.translations.lib.common import FLOATS, const, size
+from opbridge.translations.lib.dims import dim_of
+from opbridge.translations.lib.dtypes import FLOATS, const
 from opbridge.translations.reduction.reduction import mean
 from opbridge.translations.registry import builtin
 
@@ -49,13 +50,13 @@ def cross_entropy_loss(
     loss, total = _nll(logs, target, weight, reduction, ignore_index)
     if not label_smoothing:
         return loss
-    smooth = op.Neg(op.ReduceSum(_weighted(logs, weight, len(logs.shape)), [axis], keepdims=0))
+    smooth = op.Neg(op.ReduceSum(_times_class_weight(logs, weight, len(logs.shape)), [axis], keepdims=0))
     smooth = op.Where(op.Equal(target, ignore_index), const(0, logs.dtype), smooth)
     if reduction in (_MEAN, _SUM):
         smooth = op.ReduceSum(smooth, keepdims=0)
     if reduction == _MEAN:
         smooth = smooth / total
-    return loss * (1.0 - label_smoothing) + smooth * _share(logs, label_smoothing)
+    return loss * (1.0 - label_smoothing) + smooth * _smoothing_per_class(logs, label_smoothing)
 
 
 def _nll(logs: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> tuple[Any, Any]:
@@ -80,14 +81,14 @@ def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction: int, lab
     axis = _class_axis(logs)
     target = op.CastLike(target, logs)
     if label_smoothing:
-        target = target * (1.0 - label_smoothing) + _share(logs, label_smoothing)
-    products = _weighted(logs * target, weight, len(logs.shape))
+        target = target * (1.0 - label_smoothing) + _smoothing_per_class(logs, label_smoothing)
+    products = _times_class_weight(logs * target, weight, len(logs.shape))
     if reduction not in (_MEAN, _SUM):
         return op.Neg(op.ReduceSum(products, [axis], keepdims=0))
     loss = op.Neg(op.ReduceSum(products, keepdims=0))
     if reduction == _SUM:
         return loss
-    rows = op.Cast(op.Size(logs), to=logs.dtype) / op.CastLike(size(logs, axis), logs)
+    rows = op.Cast(op.Size(logs), to=logs.dtype) / op.CastLike(dim_of(logs, axis).value, logs)
     return loss / rows
 
 
@@ -122,8 +123,8 @@ def ctc_loss(
 
     is_batch = len(log_probs.shape) == 3
     emitted = log_probs if is_batch else op.Unsqueeze(log_probs, [1])
-    lengths, counts = _column(input_lengths), _column(target_lengths)
-    labels, places = _extended(targets, counts, blank)
+    lengths, counts = _lengths_column(input_lengths), _lengths_column(target_lengths)
+    labels, places = _with_blanks(targets, counts, blank)
     two_back = op.Gather(labels, op.Max(op.Sub(places, 2), 0), axis=1)
     may_skip = op.And(op.GreaterOrEqual(places, 2), op.Not(op.Equal(labels, two_back)))
     every = op.Concat(op.Shape(emitted, start=0, end=1), op.Shape(labels), axis=0)
@@ -151,14 +152,14 @@ def ctc_loss(
     return losses if is_batch else op.Squeeze(losses, [0])
 
 
-def _column(lengths: Any) -> Any:
+def _lengths_column(lengths: Any) -> Any:
     """Lengths as int64 (N, 1), from a tensor or a list."""
     listed = isinstance(lengths, (list, tuple))
     values = const(list(lengths), ir.DataType.INT64) if listed else op.Cast(lengths, to=ir.DataType.INT64)
     return op.Reshape(values, [-1, 1])
 
 
-def _extended(targets: Any, counts: Any, blank: int) -> tuple[Any, Any]:
+def _with_blanks(targets: Any, counts: Any, blank: int) -> tuple[Any, Any]:
     """Each target with a blank before, between and after its labels (N, L), and the places 0 to L - 1.
 
     Args:
@@ -189,14 +190,14 @@ def _class_axis(logs: Any) -> int:
     return 0 if len(logs.shape) == 1 else 1
 
 
-def _weighted(values: Any, weight: Any, rank: int) -> Any:
+def _times_class_weight(values: Any, weight: Any, rank: int) -> Any:
     """Values of a rank, times the weight of their class."""
     if weight is None:
         return values
     return values * (op.Unsqueeze(weight, list(range(1, rank - 1))) if rank > 2 else weight)
 
 
-def _share(logs: Any, label_smoothing: float) -> Any:
+def _smoothing_per_class(logs: Any, label_smoothing: float) -> Any:
     """What label smoothing gives to each class."""
-    classes = size(logs, _class_axis(logs))
-    return label_smoothing / classes if isinstance(classes, int) else label_smoothing / op.CastLike(classes, logs)
+    classes = dim_of(logs, _class_axis(logs))
+    return label_smoothing / (int(classes) if classes.is_known else op.CastLike(classes.value, logs))

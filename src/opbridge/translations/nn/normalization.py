@@ -10,7 +10,9 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 from onnxscript import opset23 as op23
 
-from opbridge.translations.lib.common import cast, const, count, reshaped, size, sizes, widened
+from opbridge.translations.lib.dims import Dim, all_known, dim_of, dims_of, element_count, shape_of
+from opbridge.translations.lib.dtypes import cast, const, widen
+from opbridge.translations.lib.reshaping import reshape
 from opbridge.translations.registry import builtin
 
 _DOUBLE = ir.DataType.DOUBLE
@@ -29,8 +31,8 @@ def batch_norm(
     if 0 in input.shape:
         return op.Identity(input)
     if training:
-        return _by_batch(input, weight, bias, eps)[0]
-    return _by_statistics(input, weight, bias, running_mean, running_var, eps)
+        return _with_batch_statistics(input, weight, bias, eps)[0]
+    return _with_given_statistics(input, weight, bias, running_mean, running_var, eps)
 
 
 @builtin("aten::native_batch_norm", "aten::_native_batch_norm_legit")
@@ -38,9 +40,9 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training: 
     """native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool
     training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     if training:
-        return _by_batch(input, weight, bias, eps)[:3]
+        return _with_batch_statistics(input, weight, bias, eps)[:3]
     # What is saved for the gradient is the batch's statistics, and there are none.
-    out = _by_statistics(input, weight, bias, running_mean, running_var, eps)
+    out = _with_given_statistics(input, weight, bias, running_mean, running_var, eps)
     return [out, const([], np.float32), const([], np.float32)]
 
 
@@ -48,7 +50,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training: 
 def native_batch_norm_no_stats(input, weight, bias, training: bool, momentum: float, eps: float):
     """_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,
     float eps) -> (Tensor, Tensor, Tensor)"""
-    return _by_batch(input, weight, bias, eps)[:3]
+    return _with_batch_statistics(input, weight, bias, eps)[:3]
 
 
 @builtin("aten::_native_batch_norm_legit_no_training")
@@ -68,14 +70,14 @@ def native_batch_norm_functional(
     outputs = native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     if not training:
         return [*outputs, running_mean, running_var]
-    return [*outputs, *_moved(input, running_mean, running_var, momentum)]
+    return [*outputs, *_updated_statistics(input, running_mean, running_var, momentum)]
 
 
 @builtin("aten::_batch_norm_with_update")
 def batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum: float, eps: float):
     """_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!)
     running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
-    return [*_by_batch(input, weight, bias, eps)[:3], const([], np.uint8)]
+    return [*_with_batch_statistics(input, weight, bias, eps)[:3], const([], np.uint8)]
 
 
 @builtin("aten::_batch_norm_with_update_functional")
@@ -84,7 +86,7 @@ def batch_norm_with_update_functional(input, weight, bias, running_mean, running
     running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor
     running_var_out)"""
     outputs = batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps)
-    return [*outputs, *_moved(input, running_mean, running_var, momentum)]
+    return [*outputs, *_updated_statistics(input, running_mean, running_var, momentum)]
 
 
 @builtin("aten::_batch_norm_no_update")
@@ -95,27 +97,27 @@ def batch_norm_no_update(input, weight, bias, running_mean, running_var, momentu
     return [*outputs, const([], np.uint8)]
 
 
-def _by_statistics(input: Any, weight: Any, bias: Any, mean: Any, variance: Any, eps: float) -> Any:
+def _with_given_statistics(input: Any, weight: Any, bias: Any, mean: Any, variance: Any, eps: float) -> Any:
     """With given statistics: ONNX's operator, which runtimes merge into the convolution before it."""
-    weight = _filled(1, input, mean.dtype) if weight is None else weight
-    bias = _filled(0, input, weight.dtype) if bias is None else bias
+    weight = _for_each_channel(1, input, mean.dtype) if weight is None else weight
+    bias = _for_each_channel(0, input, weight.dtype) if bias is None else bias
     return op.BatchNormalization(input, weight, bias, mean, variance, epsilon=eps)
 
 
-def _by_batch(input: Any, weight: Any, bias: Any, eps: float) -> list[Any]:
+def _with_batch_statistics(input: Any, weight: Any, bias: Any, eps: float) -> list[Any]:
     """With the batch's own statistics; then those: mean, reciprocal standard deviation and biased variance."""
     rank = len(input.shape)
-    normal, mean, scale, variance = _standardized(widened(input), [0, *range(2, rank)], eps)
+    normal, mean, scale, variance = _standardized(widen(input), [0, *range(2, rank)], eps)
     out = _affine(normal, weight, bias, list(range(1, rank - 1)))
     return [out, *(op.Reshape(each, [-1]) for each in (mean, scale, variance))]
 
 
-def _moved(input: Any, running_mean: Any, running_var: Any, momentum: float) -> list[Any]:
+def _updated_statistics(input: Any, running_mean: Any, running_var: Any, momentum: float) -> list[Any]:
     """The running statistics after this batch. torch keeps the unbiased variance."""
     axes = [0, *range(2, len(input.shape))]
-    _, mean, _, variance = _by_batch(input, None, None, 0.0)
-    number = count(input, axes)
-    factor = number / (number - 1) if isinstance(number, int) else _ratio(number, variance)
+    _, mean, _, variance = _with_batch_statistics(input, None, None, 0.0)
+    number = element_count(input, axes)
+    factor = int(number) / (int(number) - 1) if number.is_known else _ratio(number, variance)
     moved = []
     for old, new in ((running_mean, mean), (running_var, op.Mul(variance, factor))):
         new = op.Mul(op.CastLike(new, old), momentum)
@@ -123,8 +125,8 @@ def _moved(input: Any, running_mean: Any, running_var: Any, momentum: float) -> 
     return moved
 
 
-def _ratio(number: Any, like: Any) -> Any:
-    return op.Div(op.CastLike(number, like), op.CastLike(number - 1, like))
+def _ratio(number: Dim, like: Any) -> Any:
+    return op.Div(op.CastLike(number.value, like), op.CastLike((number - 1).value, like))
 
 
 def _standardized(x: Any, axes: list[int], eps: float) -> tuple[Any, Any, Any, Any]:
@@ -145,12 +147,12 @@ def _affine(x: Any, weight: Any, bias: Any, later: list[int]) -> Any:
     return x
 
 
-def _filled(number: int, input: Any, dtype: ir.DataType) -> Any:
+def _for_each_channel(number: int, input: Any, dtype: ir.DataType) -> Any:
     """One number for each channel."""
-    channels = size(input, 1)
-    if isinstance(channels, int):
+    channels = dim_of(input, 1)
+    if channels.is_known:
         return const(np.full(channels, number), dtype)
-    return op.Expand(const(number, dtype), [channels])
+    return op.Expand(const(number, dtype), shape_of([channels]))
 
 
 # Over each sample's channels
@@ -164,18 +166,18 @@ def instance_norm(
     """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool
     use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
     if not use_input_stats:
-        return _by_statistics(input, weight, bias, running_mean, running_var, eps)
-    return _by_instance(widened(input), weight, bias, eps)
+        return _with_given_statistics(input, weight, bias, running_mean, running_var, eps)
+    return _with_instance_statistics(widen(input), weight, bias, eps)
 
 
-def _by_instance(x: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _with_instance_statistics(x: Any, weight: Any, bias: Any, eps: float) -> Any:
     rank = len(x.shape)
     if x.dtype == _DOUBLE:
         # ONNX's operator is for float32 alone in onnxruntime.
         normal = _standardized(x, list(range(2, rank)), eps)[0]
         return _affine(normal, weight, bias, list(range(1, rank - 1)))
-    weight = _filled(1, x, x.dtype) if weight is None else cast(weight, x.dtype)
-    bias = _filled(0, x, x.dtype) if bias is None else cast(bias, x.dtype)
+    weight = _for_each_channel(1, x, x.dtype) if weight is None else cast(weight, x.dtype)
+    bias = _for_each_channel(0, x, x.dtype) if bias is None else cast(bias, x.dtype)
     return op.InstanceNormalization(x, weight, bias, epsilon=eps)
 
 
@@ -183,28 +185,26 @@ def _by_instance(x: Any, weight: Any, bias: Any, eps: float) -> Any:
 def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5, cudnn_enabled: bool = True):
     """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool
     cudnn_enabled=True) -> Tensor"""
-    x, rank = widened(input), len(input.shape)
-    if num_groups == size(input, 1) and rank > 2:
-        return _by_instance(x, weight, bias, eps)
-    normal = _by_instance(_grouped(x, num_groups), None, None, eps)
-    return _affine(reshaped(normal, sizes(input)), weight, bias, list(range(1, rank - 1)))
+    x, rank = widen(input), len(input.shape)
+    if dim_of(input, 1) == num_groups and rank > 2:
+        return _with_instance_statistics(x, weight, bias, eps)
+    normal = _with_instance_statistics(_split_into_groups(x, num_groups), None, None, eps)
+    return _affine(reshape(normal, dims_of(input)), weight, bias, list(range(1, rank - 1)))
 
 
 @builtin("aten::native_group_norm")
 def native_group_norm(input, weight, bias, N, C, HxW, group: int, eps: float):
     """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float
     eps) -> (Tensor, Tensor, Tensor)"""
-    _, mean, scale, _ = _standardized(_grouped(widened(input), group), [2], eps)
+    _, mean, scale, _ = _standardized(_split_into_groups(widen(input), group), [2], eps)
     out = group_norm(input, group, weight, bias, eps)
-    return [out, *(op.Reshape(each, [size(input, 0), group]) for each in (mean, scale))]
+    return [out, *(op.Reshape(each, shape_of([dim_of(input, 0), group])) for each in (mean, scale))]
 
 
-def _grouped(x: Any, groups: int) -> Any:
+def _split_into_groups(x: Any, groups: int) -> Any:
     """Of shape (N, groups, elements of a group)."""
-    number = count(x, range(1, len(x.shape)))
-    if isinstance(number, int):
-        return reshaped(x, [size(x, 0), groups, number // groups])
-    return reshaped(x, [size(x, 0), groups, op.Div(number, groups)])
+    number = element_count(x, range(1, len(x.shape)))
+    return reshape(x, [dim_of(x, 0), groups, number // groups])
 
 
 # Over a layer
@@ -220,9 +220,9 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-
 
 
 def _ones(input: Any, shape: list[Any]) -> Any:
-    if all(isinstance(dim, int) for dim in shape) and prod(shape) <= 1 << 16:
+    if all_known(*shape) and prod(shape) <= 1 << 16:
         return const(np.ones(shape), input.dtype)
-    return op.Expand(const(1, input.dtype), list(shape))
+    return op.Expand(const(1, input.dtype), shape_of(shape))
 
 
 @builtin("aten::native_layer_norm")
@@ -230,21 +230,21 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps: float):
     """native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor,
     Tensor, Tensor)"""
     axes = list(range(-len(normalized_shape), 0))
-    _, mean, scale, _ = _standardized(widened(input), axes, eps)
+    _, mean, scale, _ = _standardized(widen(input), axes, eps)
     return [layer_norm(input, normalized_shape, weight, bias, eps), mean, scale]
 
 
 @builtin("aten::rms_norm")
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
-    out, _ = _rms(input, normalized_shape, eps)
+    out, _ = _divided_by_rms(input, normalized_shape, eps)
     return out if weight is None else op.Mul(out, cast(weight, out.dtype))
 
 
 @builtin("aten::rms_norm", opset=23)
 def rms_norm_23(input, normalized_shape, weight=None, eps=None):
     """rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
-    x = widened(input)
+    x = widen(input)
     weight = _ones(x, normalized_shape) if weight is None else cast(weight, x.dtype)
     return op23.RMSNormalization(x, weight, axis=-len(normalized_shape), epsilon=_epsilon(input, eps))
 
@@ -252,12 +252,12 @@ def rms_norm_23(input, normalized_shape, weight=None, eps=None):
 @builtin("aten::_fused_rms_norm")
 def fused_rms_norm(input, normalized_shape, weight, eps):
     """_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)"""
-    out, scale = _rms(input, normalized_shape, eps)
+    out, scale = _divided_by_rms(input, normalized_shape, eps)
     return [out if weight is None else op.Mul(out, cast(weight, out.dtype)), scale]
 
 
-def _rms(input: Any, shape: list[Any], eps: Any) -> tuple[Any, Any]:
-    x = widened(input)
+def _divided_by_rms(input: Any, shape: list[Any], eps: Any) -> tuple[Any, Any]:
+    x = widen(input)
     mean = op.ReduceMean(op.Mul(x, x), list(range(-len(shape), 0)), keepdims=1)
     root = op.Sqrt(op.Add(mean, _epsilon(input, eps)))
     return op.Div(x, root), op.Reciprocal(root)
@@ -280,7 +280,7 @@ def weight_norm(v, g, dim: int = 0):
 @builtin("aten::_weight_norm_interface")
 def weight_norm_interface(v, g, dim: int = 0):
     """_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"""
-    x = widened(v)
+    x = widen(v)
     rank = len(v.shape)
     axes = list(range(rank)) if dim == -1 else [axis for axis in range(rank) if axis != dim]
     norm = op.ReduceL2(x, axes, keepdims=1)

@@ -7,7 +7,8 @@ from typing import Any
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import FLOATS
+from opbridge.translations.lib.dims import Dim, all_known
+from opbridge.translations.lib.dtypes import FLOATS
 from opbridge.translations.registry import builtin
 
 
@@ -17,14 +18,14 @@ def pad(self, pad, mode: str = "constant", value=None):
     if mode == "constant":
         return constant_pad_nd(self, pad, 0 if value is None else value)
     if mode == "circular":
-        return _around(self, pad)
-    return _beyond_the_edge(self, pad, {"reflect": "reflect", "replicate": "edge"}[mode])
+        return _pad_circular(self, pad)
+    return _pad_from_inside(self, pad, {"reflect": "reflect", "replicate": "edge"}[mode])
 
 
 @builtin("aten::constant_pad_nd")
 def constant_pad_nd(self, pad, value=0):
     """constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
-    if all(isinstance(amount, int) and amount == 0 for amount in pad):
+    if all(Dim(amount) == 0 for amount in pad):
         return op.Identity(self)
     if not value:
         return op.Pad(self, _amounts(self, pad))
@@ -35,13 +36,13 @@ def constant_pad_nd(self, pad, value=0):
 @builtin("aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d")
 def reflection_pad(self, padding):
     """reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return _beyond_the_edge(self, padding, "reflect")
+    return _pad_from_inside(self, padding, "reflect")
 
 
 @builtin("aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d")
 def replication_pad(self, padding):
     """replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return _beyond_the_edge(self, padding, "edge")
+    return _pad_from_inside(self, padding, "edge")
 
 
 def _amounts(self: Any, pad: Any) -> list[Any]:
@@ -50,8 +51,8 @@ def _amounts(self: Any, pad: Any) -> list[Any]:
     return [*untouched, *reversed(pad[0::2]), *untouched, *reversed(pad[1::2])]
 
 
-def _known(pad: Any, mode: str) -> list[int]:
-    if not all(isinstance(amount, int) for amount in pad):
+def _known_amounts(pad: Any, mode: str) -> list[int]:
+    if not all_known(*pad):
         raise TranslationError(
             f"Padding of mode {mode} by an amount that is known only when the model runs has no translation, since its "
             "sign decides what is done. Make the amounts Python ints, or pad by indexing."
@@ -59,15 +60,15 @@ def _known(pad: Any, mode: str) -> list[int]:
     return list(pad)
 
 
-def _beyond_the_edge(self: Any, pad: Any, mode: str) -> Any:
-    pad = _known(pad, mode)
+def _pad_from_inside(self: Any, pad: Any, mode: str) -> Any:
+    pad = _known_amounts(pad, mode)
     grown = [max(amount, 0) for amount in pad]
     # What negative amounts cut away may still be mirrored on the other side, so it is cut last.
     result = op.Pad(self, _amounts(self, grown), mode=mode) if any(grown) else self
-    return _cut(result, len(self.shape), [min(amount, 0) for amount in pad])
+    return _crop(result, len(self.shape), [min(amount, 0) for amount in pad])
 
 
-def _cut(value: Any, rank: int, pad: list[int]) -> Any:
+def _crop(value: Any, rank: int, pad: list[int]) -> Any:
     """Cuts off what negative amounts say."""
     cuts = [
         (-before, after or 2**62, rank - 1 - k)
@@ -80,10 +81,10 @@ def _cut(value: Any, rank: int, pad: list[int]) -> Any:
     return op.Slice(value, list(starts), list(ends), list(axes))
 
 
-def _around(self: Any, pad: Any) -> Any:
+def _pad_circular(self: Any, pad: Any) -> Any:
     """Each side continues with what is left of the other one."""
-    pad, rank = _known(pad, "circular"), len(self.shape)
-    result = _cut(self, rank, [min(amount, 0) for amount in pad])
+    pad, rank = _known_amounts(pad, "circular"), len(self.shape)
+    result = _crop(self, rank, [min(amount, 0) for amount in pad])
     for k, (before, after) in enumerate(zip(pad[0::2], pad[1::2], strict=True)):
         axis = rank - 1 - k
         parts = [result]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -9,8 +10,20 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, cast, const, count, per_dim, sizes, widened, with_batch
-from opbridge.translations.lib.windows import padded, pooled_size, shifted, tails, windows
+from opbridge.translations.lib.dims import (
+    Dim,
+    all_known,
+    as_dims,
+    dims_of,
+    element_count,
+    per_dim,
+    positions,
+    product,
+    shape_of,
+)
+from opbridge.translations.lib.dtypes import FLOATS, cast, const, widen
+from opbridge.translations.lib.reshaping import reshape, with_batch
+from opbridge.translations.lib.windows import end_padding, pad, pooled_size, sliding_windows, strided_slice
 from opbridge.translations.registry import builtin
 
 
@@ -54,25 +67,25 @@ def _avg_pool(
             # Every window is whole, its padding counted: from mean to sum is one factor.
             mean = with_batch(self, rank + 2, lambda x: _average(x, kernel, stride, padding, ceil, True))
             return mean * (prod(kernel) / divisor)
-    self = widened(self)
-    lengths = sizes(self)[-rank:]
+    self = widen(self)
+    lengths = dims_of(self)[-rank:]
     each = zip(lengths, kernel, stride, padding, strict=True)
     counts = [pooled_size(length, k, s, p, ceil=ceil) for length, k, s, p in each]
-    after = tails(lengths, counts, kernel, stride, padding, [1] * rank)
-    total = _sums(padded(self, padding, after), kernel, stride, counts, len(self.shape))
+    after = end_padding(lengths, counts, kernel, stride, padding, [1] * rank)
+    total = _sums(pad(self, padding, after), kernel, stride, counts, len(self.shape))
     if divisor is not None:
         return op.Div(total, float(divisor) if self.dtype in FLOATS else divisor)
-    ones = op.Expand(op.CastLike(1, self), lengths)
+    ones = op.Expand(op.CastLike(1, self), shape_of(lengths))
     if include:
-        ones = _framed(ones, padding, padding, 1)
-        ones = _framed(ones, [0] * rank, [tail - p for tail, p in zip(after, padding, strict=True)], 0)
+        ones = _pad_ones(ones, padding, padding, 1)
+        ones = _pad_ones(ones, [0] * rank, [tail - p for tail, p in zip(after, padding, strict=True)], 0)
     else:
-        ones = _framed(ones, padding, after, 0)
+        ones = _pad_ones(ones, padding, after, 0)
     return op.Div(total, _sums(ones, kernel, stride, counts, rank))
 
 
-def _framed(ones: Any, before: list[Any], after: list[Any], fill: int) -> Any:
-    return op.Pad(ones, [*before, *after], op.CastLike(fill, ones))
+def _pad_ones(ones: Any, before: Sequence[Any], after: Sequence[Any], fill: int) -> Any:
+    return op.Pad(ones, shape_of([*before, *after]), op.CastLike(fill, ones))
 
 
 def _average(x: Any, kernel: list[int], stride: list[int], padding: list[int], ceil: bool, include: bool) -> Any:
@@ -86,16 +99,16 @@ def _average(x: Any, kernel: list[int], stride: list[int], padding: list[int], c
     )
 
 
-def _sums(framed: Any, kernel: list[int], stride: list[int], counts: list[Any], total_rank: int) -> Any:
+def _sums(framed: Any, kernel: list[int], stride: list[int], counts: list[Dim], total_rank: int) -> Any:
     """The sums of all windows, one dimension after the other."""
     first = total_rank - len(kernel)
     for axis, (k, s, number) in enumerate(zip(kernel, stride, counts, strict=True), start=first):
-        parts = [shifted(framed, [axis], [offset], [number], [s]) for offset in range(k)]
-        framed = parts[0] if k == 1 else op.Sum(*parts) if framed.dtype in FLOATS else _added(parts)
+        parts = [strided_slice(framed, [axis], [offset], [number], [s]) for offset in range(k)]
+        framed = parts[0] if k == 1 else op.Sum(*parts) if framed.dtype in FLOATS else _add_all(parts)
     return framed
 
 
-def _added(parts: list[Any]) -> Any:
+def _add_all(parts: list[Any]) -> Any:
     total = parts[0]
     for part in parts[1:]:
         total = total + part
@@ -159,7 +172,7 @@ def _max_pool(self: Any, rank: int, kernel: Any, stride: Any, padding: Any, dila
     stride = per_dim(stride or kernel, rank)
     padding = per_dim(padding, rank)
     dilation = per_dim(dilation, rank)
-    plane = count(self, range(-rank, 0))
+    plane = element_count(self, range(-rank, 0)).value
     if self.dtype in (ir.DataType.INT16, ir.DataType.INT32, ir.DataType.UINT16, ir.DataType.UINT32):
         self = cast(self, ir.DataType.DOUBLE)
     elif self.dtype not in _POOLED:
@@ -185,11 +198,10 @@ def _max_of_windows(
 ) -> list[Any]:
     """For int64, which no kernel takes, and which fits in no floating type."""
     lowest = int(np.iinfo(self.dtype.numpy()).min)
-    laid_out, _ = windows(self, kernel, stride, padding, dilation, ceil, fill=lowest)
-    lengths = sizes(self)[-len(kernel) :]
-    places = op.Reshape(op.Range(0, count(self, range(-len(lengths), 0)), 1), lengths)
-    places.shape = ir.Shape([length if isinstance(length, int) else None for length in lengths])
-    places, _ = windows(places, kernel, stride, padding, dilation, ceil, fill=-1)
+    laid_out, _ = sliding_windows(self, kernel, stride, padding, dilation, ceil, fill=lowest)
+    lengths = dims_of(self)[-len(kernel) :]
+    places = reshape(positions(product(lengths)), lengths)
+    places, _ = sliding_windows(places, kernel, stride, padding, dilation, ceil, fill=-1)
     best = op.ArgMax(laid_out, axis=-1, keepdims=1)
     index = op.GatherElements(op.Expand(places, op.Shape(laid_out)), best, axis=-1)
     # Where the lowest number is the largest, padding may have been picked; torch takes the first element inside.
@@ -206,17 +218,18 @@ def _max_of_windows(
 def adaptive_avg_pool(self, output_size):
     """adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
     rank = len(output_size)
-    lengths = sizes(self)[-rank:]
-    if all(_is(wanted, 1) for wanted in output_size):
+    lengths = dims_of(self)[-rank:]
+    wanted_sizes = as_dims(output_size)
+    if all(wanted == 1 for wanted in wanted_sizes):
         if self.dtype == ir.DataType.DOUBLE or len(self.shape) == rank + 1:
             return op.ReduceMean(self, list(range(-rank, 0)), keepdims=1)
         return op.GlobalAveragePool(self)
-    steps = _steps(lengths, output_size)
+    steps = _window_sizes(lengths, wanted_sizes)
     if steps is not None and self.dtype != ir.DataType.DOUBLE:
         return with_batch(self, rank + 2, lambda x: _average(x, steps, steps, [0] * rank, False, False))
-    self, whole = widened(self), len(self.shape)
-    for axis, (length, wanted) in enumerate(zip(lengths, output_size, strict=True), start=whole - rank):
-        if not _same(length, wanted):
+    self, whole = widen(self), len(self.shape)
+    for axis, (length, wanted) in enumerate(zip(lengths, wanted_sizes, strict=True), start=whole - rank):
+        if length != wanted:
             self = _mean_of_segments(self, axis, length, wanted, whole)
     return self
 
@@ -225,32 +238,33 @@ def adaptive_avg_pool(self, output_size):
 def adaptive_max_pool(self, output_size):
     """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
     rank = len(output_size)
-    lengths = sizes(self)[-rank:]
+    lengths = dims_of(self)[-rank:]
     lead = len(self.shape) - rank
-    steps = _steps(lengths, output_size)
+    wanted_sizes = as_dims(output_size)
+    steps = _window_sizes(lengths, wanted_sizes)
     if steps is not None:
         return _max_pool(self, rank, steps, steps, 0, 1, False)
-    if all(_is(wanted, 1) for wanted in output_size):
-        flat = op.Reshape(self, [*sizes(self)[:lead], count(self, range(-rank, 0))])
-        shape = [*sizes(self)[:lead], *([1] * rank)]
+    if all(wanted == 1 for wanted in wanted_sizes):
+        flat = op.Reshape(self, shape_of([*dims_of(self)[:lead], product(lengths)]))
+        shape = shape_of([*dims_of(self)[:lead], *([1] * rank)])
         index = op.ArgMax(flat, axis=-1, keepdims=0)
         return [op.ReduceMax(self, list(range(-rank, 0)), keepdims=1), op.Reshape(index, shape)]
     # (..., out, longest) for each dimension in turn; then the segments' dimensions together at the end.
     places: Any = 0
-    for k, (length, wanted) in enumerate(zip(lengths, output_size, strict=True)):
-        index, _, _ = _segments(length, wanted)
+    for k, (length, wanted) in enumerate(zip(lengths, wanted_sizes, strict=True)):
+        index, _, _ = _segment_bounds(length, wanted)
         self = op.Gather(self, index, axis=lead + 2 * k)
-        spread = [1] * (2 * rank)
+        spread: list[Any] = [1] * (2 * rank)
         spread[2 * k], spread[2 * k + 1] = wanted, -1
-        places = op.Add(op.Mul(places, length), op.Reshape(index, spread))
+        places = op.Add(op.Mul(places, length.value), op.Reshape(index, shape_of(spread)))
     outs = [lead + 2 * k for k in range(rank)]
     order = [*range(lead), *outs, *(axis + 1 for axis in outs)]
     self = _flat_segments(op.Transpose(self, perm=order), rank)
     places = _flat_segments(op.Transpose(places, perm=[axis - lead for axis in order[lead:]]), rank)
-    return _best(self, op.Expand(places, op.Shape(self)), lead + rank)
+    return _maximum_and_place(self, op.Expand(places, op.Shape(self)), lead + rank)
 
 
-def _best(values: Any, places: Any, axis: int) -> list[Any]:
+def _maximum_and_place(values: Any, places: Any, axis: int) -> list[Any]:
     """The largest values along the last axis, and their places.
 
     The axis is counted from the front: of nothing, ONNX Runtime reduces no axis that is counted from the end.
@@ -265,43 +279,36 @@ def _flat_segments(value: Any, rank: int) -> Any:
     return op.Reshape(value, op.Concat(op.Shape(value, end=-rank), last, axis=0), allowzero=1)
 
 
-def _is(value: Any, number: int) -> bool:
-    return isinstance(value, int) and value == number
-
-
-def _same(left: Any, right: Any) -> bool:
-    return left is right or (isinstance(left, int) and isinstance(right, int) and left == right)
-
-
-def _steps(lengths: list[Any], wanted: list[Any]) -> list[int] | None:
+def _window_sizes(lengths: list[Dim], wanted: list[Dim]) -> list[int] | None:
     """The window's size in each dimension, where all sizes are known and divide evenly."""
-    known = all(isinstance(number, int) and number > 0 for number in (*lengths, *wanted))
-    if known and all(length % out == 0 for length, out in zip(lengths, wanted, strict=True)):
-        return [length // out for length, out in zip(lengths, wanted, strict=True)]
-    return None
+    if not all(dim.is_known and dim > 0 for dim in (*lengths, *wanted)):
+        return None
+    if any(length % out != 0 for length, out in zip(lengths, wanted, strict=True)):
+        return None
+    return [int(length // out) for length, out in zip(lengths, wanted, strict=True)]
 
 
-def _segments(length: Any, wanted: Any) -> tuple[Any, Any, Any]:
+def _segment_bounds(length: Dim, wanted: Dim) -> tuple[Any, Any, Any]:
     """The segments that a dimension is pooled in: from floor(i * length / out) to ceil((i + 1) * length / out).
 
     Returns:
         The places of each segment's elements, the last one repeated where a segment is shorter than the longest, of
         shape (out, longest); which of them are no repeats; and the segments' lengths, of shape (out, 1).
     """
-    if isinstance(length, int) and isinstance(wanted, int):
-        i = np.arange(wanted)[:, None]
-        start, end = i * length // wanted, -((i + 1) * -length // wanted)
+    if all_known(length, wanted):
+        i = np.arange(int(wanted))[:, None]
+        start, end = i * int(length) // int(wanted), -((i + 1) * -int(length) // int(wanted))
         reach = start + np.arange((end - start).max(initial=0))
         return const(np.minimum(reach, end - 1)), const(reach < end), const(end - start)
-    i = op.Unsqueeze(op.Range(0, wanted, 1), [1])
-    start = op.Div(i * length, wanted)
-    end = op.Div((i + 1) * length + wanted - 1, wanted)
-    reach = start + op.Range(0, op.ReduceMax(end - start, keepdims=0), 1)
+    i = op.Unsqueeze(positions(wanted), [1])
+    start = op.Div(i * length.value, wanted.value)
+    end = op.Div((i + 1) * length.value + (wanted - 1).value, wanted.value)
+    reach = start + positions(op.ReduceMax(end - start, keepdims=0))
     return op.Min(reach, end - 1), reach < end, end - start
 
 
-def _mean_of_segments(self: Any, axis: int, length: Any, wanted: Any, rank: int) -> Any:
-    index, inside, count = _segments(length, wanted)
+def _mean_of_segments(self: Any, axis: int, length: Dim, wanted: Dim, rank: int) -> Any:
+    index, inside, count = _segment_bounds(length, wanted)
     later = list(range(2, 2 + rank - axis - 1))
     gathered = op.Gather(self, index, axis=axis)
     if later:
@@ -317,21 +324,21 @@ def fractional_max_pool(self, kernel_size, output_size, random_samples):
     rank = len(output_size)
 
     def pool(x: Any) -> list[Any]:
-        lead, lengths = sizes(x)[:2], sizes(x)[2:]
+        lead, lengths = dims_of(x)[:2], dims_of(x)[2:]
         places: Any = 0
         for k, (length, kernel, wanted) in enumerate(zip(lengths, kernel_size, output_size, strict=True)):
             # torch reads the samples of two dimensions in reverse, and those of three in order.
             sample = op.Gather(random_samples, [1 - k if rank == 2 else k], axis=2)
-            starts = _fractional_starts(sample, length - kernel, wanted)
+            starts = _fractional_starts(sample, (length - kernel).value, wanted)
             reach = op.Add(op.Unsqueeze(starts, [-1]), list(range(kernel)))
             spread = [1] * (2 * rank)
             spread[k], spread[rank + k] = wanted, kernel
-            places = op.Add(op.Mul(places, length), op.Reshape(reach, [*lead, *spread]))
-        places = op.Reshape(places, [*lead, prod(output_size) * prod(kernel_size)])
-        values = op.GatherElements(op.Reshape(x, [*lead, count(x, range(2, 2 + rank))]), places, axis=2)
-        laid_out = [*lead, *output_size, prod(kernel_size)]
+            places = op.Add(op.Mul(places, length.value), op.Reshape(reach, shape_of([*lead, *spread])))
+        places = op.Reshape(places, shape_of([*lead, prod(output_size) * prod(kernel_size)]))
+        values = op.GatherElements(op.Reshape(x, shape_of([*lead, product(lengths)])), places, axis=2)
+        laid_out = shape_of([*lead, *output_size, prod(kernel_size)])
         values, places = op.Reshape(values, laid_out), op.Reshape(places, laid_out)
-        return _best(values, places, 2 + rank)
+        return _maximum_and_place(values, places, 2 + rank)
 
     return with_batch(self, rank + 2, pool)
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import const
+from opbridge.translations.lib.dtypes import const
 from opbridge.translations.registry import builtin
 
 # The order of ONNX's gates, by their places in torch's: input, output, forget, cell of torch's input, forget, cell,
@@ -109,7 +109,7 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     Tensor)
     """
     hidden, cell = hx
-    gates = _product(input, w_ih, b_ih) + _product(hidden, w_hh, b_hh)
+    gates = _linear(input, w_ih, b_ih) + _linear(hidden, w_hh, b_hh)
     enter, forget, new, leave = op.Split(gates, num_outputs=4, axis=-1)
     cell = op.Sigmoid(forget) * cell + op.Sigmoid(enter) * op.Tanh(new)
     return op.Sigmoid(leave) * op.Tanh(cell), cell
@@ -118,8 +118,8 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 @builtin("aten::gru_cell")
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
-    reset, update, new = op.Split(_product(input, w_ih, b_ih), num_outputs=3, axis=-1)
-    reset_hidden, update_hidden, new_hidden = op.Split(_product(hx, w_hh, b_hh), num_outputs=3, axis=-1)
+    reset, update, new = op.Split(_linear(input, w_ih, b_ih), num_outputs=3, axis=-1)
+    reset_hidden, update_hidden, new_hidden = op.Split(_linear(hx, w_hh, b_hh), num_outputs=3, axis=-1)
     update = op.Sigmoid(update + update_hidden)
     new = op.Tanh(new + op.Sigmoid(reset + reset_hidden) * new_hidden)
     return (hx - new) * update + new
@@ -129,14 +129,14 @@ def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None,
     Tensor? b_hh=None) -> Tensor"""
-    return op.Tanh(_product(input, w_ih, b_ih) + _product(hx, w_hh, b_hh))
+    return op.Tanh(_linear(input, w_ih, b_ih) + _linear(hx, w_hh, b_hh))
 
 
 @builtin("aten::rnn_relu_cell")
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None,
     Tensor? b_hh=None) -> Tensor"""
-    return op.Relu(_product(input, w_ih, b_ih) + _product(hx, w_hh, b_hh))
+    return op.Relu(_linear(input, w_ih, b_ih) + _linear(hx, w_hh, b_hh))
 
 
 def _layers(
@@ -181,10 +181,10 @@ def _layers(
     for layer in range(num_layers):
         first = layer * directions
         groups = [params[index * per_direction :][:per_direction] for index in range(first, first + directions)]
-        weights, recurrences = (_gathered([group[place] for group in groups], gates, width) for place in (0, 1))
+        weights, recurrences = (_stack_directions([group[place] for group in groups], gates, width) for place in (0, 1))
         biases = None
         if has_biases:
-            both = (_gathered([group[place] for group in groups], gates, width) for place in (2, 3))
+            both = (_stack_directions([group[place] for group in groups], gates, width) for place in (2, 3))
             biases = op.Concat(*both, axis=1)
         states = [state if num_layers == 1 else op.Slice(state, [first], [first + directions], [0]) for state in hx]
         output, *after = _layer(kind, current, weights, recurrences, biases, states, width, directions)
@@ -220,9 +220,9 @@ def _layer(
     return op.RNN(*arguments, hidden_size=width, direction=direction, activations=[kind] * directions)
 
 
-def _gathered(weights: Sequence[Any], gates: Sequence[int], width: int) -> Any:
+def _stack_directions(weights: Sequence[Any], gates: Sequence[int], width: int) -> Any:
     """The weights of both directions, each with its gates in ONNX's order, as (directions, gates x features, ...)."""
-    known = [_known(weight) for weight in weights]
+    known = [_numbers_of(weight) for weight in weights]
     if all(array is not None for array in known):
         parts = [array[gate * width : (gate + 1) * width] for array in known for gate in gates]
         return const(np.concatenate(parts).reshape(len(weights), -1, *known[0].shape[1:]), weights[0].dtype)
@@ -230,7 +230,7 @@ def _gathered(weights: Sequence[Any], gates: Sequence[int], width: int) -> Any:
     return op.Concat(*ordered, axis=0) if len(ordered) > 1 else ordered[0]
 
 
-def _known(weight: Any) -> Any:
+def _numbers_of(weight: Any) -> Any:
     """A weight's numbers, where they are known at export."""
     data = getattr(weight, "const_value", None)
     return None if data is None or weight.dtype not in _PLAIN else data.numpy()
@@ -243,7 +243,7 @@ def _reordered(weight: Any, gates: Sequence[int], width: int) -> Any:
     return op.Concat(*parts, axis=0)
 
 
-def _product(input: Any, weight: Any, bias: Any) -> Any:
+def _linear(input: Any, weight: Any, bias: Any) -> Any:
     """The linear part of a cell; the input has a batch dimension or none."""
     if len(input.shape) == 2:
         return op.Gemm(input, weight, bias, transB=1)

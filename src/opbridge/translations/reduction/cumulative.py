@@ -16,9 +16,10 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.extremes import amax, amin
-from opbridge.translations.lib.common import FLOATS, axis_of, const, size, widened
-from opbridge.translations.lib.pointwise import typed
-from opbridge.translations.lib.reduction import summable
+from opbridge.translations.lib.dims import axis_of, dim_of, positions
+from opbridge.translations.lib.dtypes import FLOATS, cast_like, const, widen
+from opbridge.translations.lib.reduce import cast_for_sum
+from opbridge.translations.lib.reshaping import unsqueeze_around
 from opbridge.translations.registry import builtin
 
 _FEW = 32
@@ -28,17 +29,17 @@ _INT64 = ir.DataType.INT64
 @builtin("aten::cumsum")
 def cumsum(self, dim: int, dtype=None):
     """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    x = summable(self, dtype)
-    return op.CumSum(x, axis_of(self, dim)) if self.shape else op.Identity(x)
+    x = cast_for_sum(self, dtype)
+    return op.CumSum(x, axis_of(dim, len(self.shape))) if self.shape else op.Identity(x)
 
 
 @builtin("aten::cumprod")
 def cumprod(self, dim: int, dtype=None):
     """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    x = widened(summable(self, dtype))
+    x = widen(cast_for_sum(self, dtype))
     if not self.shape:
         return op.Identity(x)
-    axis = axis_of(self, dim)
+    axis = axis_of(dim, len(self.shape))
     return _running(x, self, axis, 1, lambda rows: op.ReduceProd(rows, [axis + 1], keepdims=0), op.Mul)
 
 
@@ -47,7 +48,7 @@ def logcumsumexp(self, dim: int):
     """logcumsumexp(Tensor self, int dim) -> Tensor"""
     if not self.shape:
         return op.Identity(self)
-    axis = axis_of(self, dim)
+    axis = axis_of(dim, len(self.shape))
 
     def combine(one: Any, other: Any) -> Any:
         # Of two equal terms the difference is not taken, since inf - inf would be nan.
@@ -57,7 +58,7 @@ def logcumsumexp(self, dim: int):
     def of_rows(rows: Any) -> Any:
         return op.ReduceLogSumExp(rows, [axis + 1], keepdims=0)
 
-    return _running(widened(self), self, axis, -math.inf, of_rows, combine)
+    return _running(widen(self), self, axis, -math.inf, of_rows, combine)
 
 
 @builtin("aten::cummax")
@@ -76,24 +77,24 @@ def _running_extreme(x: Any, dim: int, *, largest: bool) -> tuple[Any, Any]:
     """The running extreme, a nan being one too, and the position of its last occurrence so far."""
     if not x.shape:
         return op.Identity(x), op.Constant(value_int=0)
-    axis = axis_of(x, dim)
+    axis = axis_of(dim, len(x.shape))
     if x.dtype == ir.DataType.BOOL:
         bytes_ = op.Cast(x, to=ir.DataType.UINT8)
         bytes_.shape = x.shape
-        values, positions = _running_extreme(bytes_, dim, largest=largest)
-        return op.Cast(values, to=ir.DataType.BOOL), positions
+        values, indices = _running_extreme(bytes_, dim, largest=largest)
+        return op.Cast(values, to=ir.DataType.BOOL), indices
     values = _running(
         x,
         x,
         axis,
-        _worst(x.dtype, largest),
-        lambda rows: (amax if largest else amin)(_shaped(rows, len(x.shape) + 1), axis + 1),
+        _neutral_for_extreme(x.dtype, largest),
+        lambda rows: (amax if largest else amin)(_with_rank(rows, len(x.shape) + 1), axis + 1),
         op.Max if largest else op.Min,
     )
     reached = op.Equal(x, values)
     if x.dtype in FLOATS:
         reached = op.Or(reached, op.IsNaN(x))
-    own = _along(op.Range(0, size(x, axis), 1), axis, len(x.shape))
+    own = unsqueeze_around(positions(dim_of(x, axis)), axis, len(x.shape))
     places = op.Where(reached, own, 0)
     return values, _running(places, x, axis, 0, lambda rows: op.ReduceMax(rows, [axis + 1], keepdims=0), op.Max)
 
@@ -117,32 +118,26 @@ def _running(
         combine: Makes one result of two.
     """
     rank = len(like.shape)
-    length = size(like, axis)
-    if isinstance(length, int) and length > _FEW:
+    length = dim_of(like, axis)
+    if length.is_known and length > _FEW:
         step = 1
         while step < length:
             pads = const([step, -step], np.int64)
-            x = combine(x, op.Pad(x, pads, typed(neutral, x), [axis]))
+            x = combine(x, op.Pad(x, pads, cast_like(neutral, x), [axis]))
             step *= 2
         return x
-    places = op.Range(0, length, 1)
+    places = positions(length)
     before = op.GreaterOrEqual(op.Unsqueeze(places, [1]), places)
     mask = op.Unsqueeze(before, [*range(axis), *range(axis + 2, rank + 1)]) if rank > 1 else before
     return of_rows(op.Where(mask, op.Unsqueeze(x, [axis]), neutral))
 
 
-def _along(vector: Any, axis: int, rank: int) -> Any:
-    """A vector as a tensor whose other axes have size 1."""
-    others = [other for other in range(rank) if other != axis]
-    return op.Unsqueeze(vector, others) if others else vector
-
-
-def _shaped(x: Any, rank: int) -> Any:
+def _with_rank(x: Any, rank: int) -> Any:
     x.shape = ir.Shape([None] * rank)
     return x
 
 
-def _worst(dtype: Any, largest: bool) -> Any:
+def _neutral_for_extreme(dtype: Any, largest: bool) -> Any:
     """The element that loses against every other."""
     if dtype in FLOATS:
         return -math.inf if largest else math.inf

@@ -8,8 +8,9 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import FLOATS, count, may_be_empty, widened
-from opbridge.translations.lib.reduction import axes_of, converted, reduced, summable
+from opbridge.translations.lib.dims import Dim, element_count, may_be_empty
+from opbridge.translations.lib.dtypes import FLOATS, convert, widen
+from opbridge.translations.lib.reduce import cast_for_sum, reduce, reduced_axes
 from opbridge.translations.registry import builtin
 
 _BOOL, _FLOAT, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8
@@ -27,13 +28,13 @@ def sum_all(self, dtype=None):
 @builtin("aten::sum.dim_IntList")
 def sum_dims(self, dim=None, keepdim: bool = False, dtype=None):
     """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return reduced(op.ReduceSum, summable(self, dtype), self, dim, keepdim)
+    return reduce(op.ReduceSum, cast_for_sum(self, dtype), self, dim, keepdim)
 
 
 @builtin("aten::nansum")
 def nansum(self, dim=None, keepdim: bool = False, dtype=None):
     """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return reduced(op.ReduceSum, summable(_without_nan(self), dtype), self, dim, keepdim)
+    return reduce(op.ReduceSum, cast_for_sum(_nan_to_zero(self), dtype), self, dim, keepdim)
 
 
 @builtin("aten::mean")
@@ -45,42 +46,42 @@ def mean(self, dtype=None):
 @builtin("aten::mean.dim")
 def mean_dims(self, dim=None, keepdim: bool = False, dtype=None):
     """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    x = converted(self, dtype)
-    if may_be_empty(self, axes_of(self, dim)):
+    x = convert(self, dtype)
+    if may_be_empty(self, reduced_axes(self, dim)):
         # ONNX Runtime's mean of nothing is 0, torch's 0 / 0.
-        total = reduced(op.ReduceSum, x, self, dim, keepdim)
-        return total / _as_number(count(self, axes_of(self, dim)), total)
-    return reduced(op.ReduceMean, x, self, dim, keepdim)
+        total = reduce(op.ReduceSum, x, self, dim, keepdim)
+        return total / _size_as(element_count(self, reduced_axes(self, dim)), total)
+    return reduce(op.ReduceMean, x, self, dim, keepdim)
 
 
 @builtin("aten::nanmean")
 def nanmean(self, dim=None, keepdim: bool = False, dtype=None):
     """nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    x = widened(converted(self, dtype))
-    total = reduced(op.ReduceSum, _without_nan(x), self, dim, keepdim)
+    x = widen(convert(self, dtype))
+    total = reduce(op.ReduceSum, _nan_to_zero(x), self, dim, keepdim)
     present = op.CastLike(op.Not(op.IsNaN(self)), x)
-    return total / reduced(op.ReduceSum, present, self, dim, keepdim)
+    return total / reduce(op.ReduceSum, present, self, dim, keepdim)
 
 
 @builtin("aten::prod")
 def prod(self, dtype=None):
     """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
-    return reduced(op.ReduceProd, summable(self, dtype), self, None, False)
+    return reduce(op.ReduceProd, cast_for_sum(self, dtype), self, None, False)
 
 
 @builtin("aten::prod.dim_int")
 def prod_dim(self, dim: int, keepdim: bool = False, dtype=None):
     """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return reduced(op.ReduceProd, summable(self, dtype), self, dim, keepdim)
+    return reduce(op.ReduceProd, cast_for_sum(self, dtype), self, dim, keepdim)
 
 
-def _without_nan(x: Any) -> Any:
+def _nan_to_zero(x: Any) -> Any:
     return op.Where(op.IsNaN(x), 0.0, x) if x.dtype in FLOATS else x
 
 
-def _as_number(number: Any, like: Any) -> Any:
+def _size_as(number: Dim, like: Any) -> Any:
     """A size as a scalar of another tensor's type."""
-    return op.CastLike(float(number), like) if isinstance(number, int) else op.CastLike(op.Reshape(number, []), like)
+    return op.CastLike(float(int(number)) if number.is_known else op.Reshape(number.value, []), like)
 
 
 # Variances
@@ -88,22 +89,22 @@ def _as_number(number: Any, like: Any) -> Any:
 
 def _variance(x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
     """The variance with `correction` fewer degrees of freedom than elements, and the mean."""
-    axes = axes_of(x, dim)
-    wide = widened(x)
+    axes = reduced_axes(x, dim)
+    wide = widen(x)
     # The deviations from the mean are squared, as torch does; a difference of two large squares would cancel.
-    centre = reduced(op.ReduceMean, wide, x, dim, True)
-    squares = reduced(op.ReduceSumSquare, wide - centre, x, dim, keepdim)
-    number = count(x, axes)
+    centre = reduce(op.ReduceMean, wide, x, dim, True)
+    squares = reduce(op.ReduceSumSquare, wide - centre, x, dim, keepdim)
+    number = element_count(x, axes)
     correction = 1.0 if correction is None else float(correction)
-    if isinstance(number, int):
-        freedom = max(number - correction, 0.0)
+    if number.is_known:
+        freedom = max(int(number) - correction, 0.0)
         # At 0 degrees of freedom the sum is divided by 0, which gives torch's nan, or inf.
         variance = squares / freedom
     else:
-        variance = squares / op.Max(_as_number(number, squares) - correction, 0.0)
+        variance = squares / op.Max(_size_as(number, squares) - correction, 0.0)
     if may_be_empty(x, axes):
         # The mean of nothing is nan.
-        centre = reduced(op.ReduceSum, wide, x, dim, True) / _as_number(number, wide)
+        centre = reduce(op.ReduceSum, wide, x, dim, True) / _size_as(number, wide)
     if not keepdim and len(x.shape) > 0:
         centre = op.Squeeze(centre, axes)
     return variance, centre
@@ -166,7 +167,7 @@ def all_elements(self):
 @builtin("aten::all.dim", "aten::all.dims")
 def all_dims(self, dim=None, keepdim: bool = False):
     """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
-    return _tested(op.ReduceMin, self, dim, keepdim)
+    return _reduce_truth(op.ReduceMin, self, dim, keepdim)
 
 
 @builtin("aten::any")
@@ -178,25 +179,25 @@ def any_element(self):
 @builtin("aten::any.dim", "aten::any.dims")
 def any_dims(self, dim=None, keepdim: bool = False):
     """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
-    return _tested(op.ReduceMax, self, dim, keepdim)
+    return _reduce_truth(op.ReduceMax, self, dim, keepdim)
 
 
-def _tested(reduction: Callable[..., Any], x: Any, dim: Any, keepdim: bool) -> Any:
+def _reduce_truth(reduction: Callable[..., Any], x: Any, dim: Any, keepdim: bool) -> Any:
     truth = op.Cast(op.Cast(x, to=_BOOL), to=_UINT8)
     if isinstance(dim, (list, tuple)) and not dim:
         # Unlike elsewhere, no dimensions mean none here.
         return op.Cast(truth, to=_BOOL)
-    return op.Cast(reduced(reduction, truth, x, dim, keepdim), to=_BOOL)
+    return op.Cast(reduce(reduction, truth, x, dim, keepdim), to=_BOOL)
 
 
 @builtin("aten::count_nonzero", "aten::count_nonzero.dim_IntList")
 def count_nonzero(self, dim=None):
     """count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
-    return reduced(op.ReduceSum, op.Cast(op.Cast(self, to=_BOOL), to=_INT64), self, dim, False)
+    return reduce(op.ReduceSum, op.Cast(op.Cast(self, to=_BOOL), to=_INT64), self, dim, False)
 
 
 @builtin("aten::logsumexp", "aten::special_logsumexp")
 def logsumexp(self, dim, keepdim: bool = False):
     """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     x = self if self.dtype in FLOATS else op.Cast(self, to=_FLOAT)
-    return reduced(op.ReduceLogSumExp, x, self, dim, keepdim)
+    return reduce(op.ReduceLogSumExp, x, self, dim, keepdim)

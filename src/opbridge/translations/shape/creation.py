@@ -9,9 +9,9 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.arithmetic import pow_tensor
-from opbridge.translations.elementwise.conversion import converted
-from opbridge.translations.lib.common import size as size_of
-from opbridge.translations.lib.pointwise import cast, is_float, is_tensor
+from opbridge.translations.lib.dims import Dim, dim_of, positions, shape_of
+from opbridge.translations.lib.dtypes import cast, convert, is_float, is_tensor
+from opbridge.translations.lib.matrices import diagonal_mask
 from opbridge.translations.registry import builtin
 
 _BOOL, _INT64, _FLOAT, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DOUBLE
@@ -20,17 +20,17 @@ _BOOL, _INT64, _FLOAT, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataTyp
 def filled(shape: Any, value: Any, dtype: Any) -> Any:
     """A tensor of one number."""
     dtype = ir.DataType(dtype)
-    shape = shape if is_tensor(shape) or len(shape) else op.Constant(value=ir.tensor([], dtype=_INT64))
+    shape = shape if is_tensor(shape) else shape_of(shape)
     if is_tensor(value):
-        return op.Expand(op.Reshape(converted(value, dtype), [1]), shape)
+        return op.Expand(op.Reshape(convert(value, dtype), [1]), shape)
     return op.ConstantOfShape(shape, value=ir.Tensor(np.asarray([value]).astype(dtype.numpy()), dtype=dtype))
 
 
-def _given(dtype: int | None, otherwise: Any) -> Any:
+def _dtype_or(dtype: int | None, otherwise: Any) -> Any:
     return otherwise if dtype in (None, -1) else dtype
 
 
-def _number_type(*numbers: Any) -> Any:
+def _inferred_dtype(*numbers: Any) -> Any:
     """The type of a tensor of these numbers where none is asked for."""
     if any(is_float(number) if is_tensor(number) else isinstance(number, float) for number in numbers):
         return _FLOAT
@@ -42,68 +42,67 @@ def _number_type(*numbers: Any) -> Any:
 @builtin("aten::zeros", "aten::empty.memory_format", "aten::empty_permuted")
 def zeros(size, *layout, dtype=None):
     """zeros(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(size, 0, _given(dtype, _FLOAT))
+    return filled(size, 0, _dtype_or(dtype, _FLOAT))
 
 
 @builtin("aten::ones")
 def ones(size, dtype=None):
     """ones(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(size, 1, _given(dtype, _FLOAT))
+    return filled(size, 1, _dtype_or(dtype, _FLOAT))
 
 
 @builtin("aten::full")
 def full(size, fill_value, dtype=None):
     """full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(size, fill_value, _given(dtype, _number_type(fill_value)))
+    return filled(size, fill_value, _dtype_or(dtype, _inferred_dtype(fill_value)))
 
 
 @builtin("aten::zeros_like", "aten::empty_like")
 def zeros_like(self, dtype=None):
     """zeros_like(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(op.Shape(self), 0, _given(dtype, self.dtype))
+    return filled(op.Shape(self), 0, _dtype_or(dtype, self.dtype))
 
 
 @builtin("aten::ones_like")
 def ones_like(self, dtype=None):
     """ones_like(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(op.Shape(self), 1, _given(dtype, self.dtype))
+    return filled(op.Shape(self), 1, _dtype_or(dtype, self.dtype))
 
 
 @builtin("aten::full_like")
 def full_like(self, fill_value, dtype=None):
     """full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(op.Shape(self), fill_value, _given(dtype, self.dtype))
+    return filled(op.Shape(self), fill_value, _dtype_or(dtype, self.dtype))
 
 
 @builtin("aten::new_zeros", "aten::new_empty")
 def new_zeros(self, size, dtype=None):
     """new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(size, 0, _given(dtype, self.dtype))
+    return filled(size, 0, _dtype_or(dtype, self.dtype))
 
 
 @builtin("aten::new_ones")
 def new_ones(self, size, dtype=None):
     """new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(size, 1, _given(dtype, self.dtype))
+    return filled(size, 1, _dtype_or(dtype, self.dtype))
 
 
 @builtin("aten::new_full")
 def new_full(self, size, fill_value, dtype=None):
     """new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(size, fill_value, _given(dtype, self.dtype))
+    return filled(size, fill_value, _dtype_or(dtype, self.dtype))
 
 
 @builtin("aten::scalar_tensor", "prims::scalar_tensor")
 def scalar_tensor(s, dtype=None):
     """scalar_tensor(Scalar s, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled([], s, _given(dtype, _FLOAT)) if not is_tensor(s) else converted(s, _given(dtype, _FLOAT))
+    return filled([], s, _dtype_or(dtype, _FLOAT)) if not is_tensor(s) else convert(s, _dtype_or(dtype, _FLOAT))
 
 
 @builtin("aten::eye", "aten::eye.m")
 def eye(n, m=None, dtype=None):
     """eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, ...) -> Tensor"""
-    rows, columns = op.Range(0, n, 1), op.Range(0, n if m is None else m, 1)
-    return cast(op.Equal(op.Unsqueeze(rows, [1]), columns), _given(dtype, _FLOAT))
+    return cast(diagonal_mask(n, n if m is None else m), _dtype_or(dtype, _FLOAT))
 
 
 # Sequences of numbers
@@ -128,14 +127,14 @@ def arange_start_step(start, end, step=1, dtype=None):
 
 
 def _arange(start: Any, end: Any, step: Any, dtype: int | None) -> Any:
-    target = ir.DataType(_given(dtype, _number_type(start, end, step)))
-    if _number_type(start, end, step) != _FLOAT or not target.is_floating_point():
+    target = ir.DataType(_dtype_or(dtype, _inferred_dtype(start, end, step)))
+    if _inferred_dtype(start, end, step) != _FLOAT or not target.is_floating_point():
         whole = [cast(each, _INT64) if is_tensor(each) else int(each) for each in (start, end, step)]
         return cast(op.Range(*whole), target)
     # As torch does it: in double, and every number from the first one.
     first, last, gap = (cast(_as_tensor(each), _DOUBLE) for each in (start, end, step))
     count = cast(op.Ceil(op.Div(op.Sub(last, first), gap)), _INT64)
-    places = cast(op.Range(0, count, 1), _DOUBLE)
+    places = cast(positions(count), _DOUBLE)
     return cast(op.Add(first, op.Mul(places, gap)), target)
 
 
@@ -151,7 +150,7 @@ def _as_tensor(number: Any) -> Any:
 )
 def linspace(start, end, steps, dtype=None):
     """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return converted(_even_numbers(start, end, steps, dtype), _given(dtype, _FLOAT))
+    return convert(_even_numbers(start, end, steps, dtype), _dtype_or(dtype, _FLOAT))
 
 
 @builtin(
@@ -163,20 +162,20 @@ def linspace(start, end, steps, dtype=None):
 def logspace(start, end, steps, base: float = 10.0, dtype=None):
     """logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, ...) -> Tensor"""
     exponents = _even_numbers(start, end, steps, dtype)
-    return converted(op.Pow(_as_tensor(base), exponents), _given(dtype, _FLOAT))
+    return convert(op.Pow(_as_tensor(base), exponents), _dtype_or(dtype, _FLOAT))
 
 
 def _even_numbers(start: Any, end: Any, steps: Any, dtype: int | None) -> Any:
     """`steps` numbers from `start` to `end`, both exact, in double."""
-    target = ir.DataType(_given(dtype, _FLOAT))
+    target = ir.DataType(_dtype_or(dtype, _FLOAT))
 
     def bound(number: Any) -> Any:
         known = _as_tensor(number)
         known = op.Reshape(known, op.Constant(value=ir.tensor([], dtype=_INT64)))
-        return cast(converted(known, target) if not target.is_floating_point() else known, _DOUBLE)
+        return cast(convert(known, target) if not target.is_floating_point() else known, _DOUBLE)
 
     first, last = bound(start), bound(end)
-    places = cast(op.Range(0, steps, 1), _DOUBLE)
+    places = cast(positions(steps), _DOUBLE)
     most = cast(op.Sub(steps, 1), _DOUBLE) if is_tensor(steps) else _as_tensor(steps - 1)
     gap = op.Div(op.Sub(last, first), op.Max(most, 1.0))
     from_end = op.Sub(last, op.Mul(gap, op.Sub(most, places)))
@@ -187,11 +186,11 @@ def _even_numbers(start: Any, end: Any, steps: Any, dtype: int | None) -> Any:
 @builtin("aten::vander")
 def vander(x, N=None, increasing: bool = False):
     """vander(Tensor x, int? N=None, bool increasing=False) -> Tensor"""
-    count = size_of(x, -1) if N is None else N
-    exponents = op.Range(0, count, 1)
-    return _powers(x, exponents if increasing else op.Sub(count - 1, exponents))
+    count = dim_of(x, -1) if N is None else Dim(N)
+    exponents = positions(count)
+    return _powers_of_each(x, exponents if increasing else op.Sub((count - 1).value, exponents))
 
 
-def _powers(x: Any, exponents: Any) -> Any:
+def _powers_of_each(x: Any, exponents: Any) -> Any:
     base = x if is_float(x) else cast(x, _INT64)
     return pow_tensor(op.Unsqueeze(base, [-1]), op.CastLike(exponents, base))

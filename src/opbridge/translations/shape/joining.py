@@ -10,9 +10,10 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import size
-from opbridge.translations.lib.pointwise import cast, common_type, promoted, typed
-from opbridge.translations.lib.sizes import ENDLESS, axis_of, reshape, take_slice
+from opbridge.translations.lib.dims import Dim, all_known, as_dims, axis_of, dim_of, minimum, shape_of
+from opbridge.translations.lib.dtypes import cast, cast_like
+from opbridge.translations.lib.promotion import promote, result_type
+from opbridge.translations.lib.reshaping import ENDLESS, reshape, take_slice
 from opbridge.translations.registry import builtin
 from opbridge.translations.shape.shape import atleast_1d, atleast_2d, atleast_3d
 
@@ -23,15 +24,15 @@ from opbridge.translations.shape.shape import atleast_1d, atleast_2d, atleast_3d
 def split(self, split_size, dim: int = 0):
     """split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(dim, len(self.shape))
-    total = _known(self, axis, "split")
-    if not isinstance(split_size, int):
+    total, part = _known_size(self, axis, "split"), Dim(split_size)
+    if not part.is_known:
         raise TranslationError(
             "split by a size that is known only when the model runs gives a number of tensors that is not known "
             "either. Split by a list of sizes."
         )
-    if total == 0 or split_size == 0:
+    if total == 0 or part == 0:
         return [op.Identity(self)]
-    return _parts(self, axis, [min(split_size, total - start) for start in range(0, total, split_size)])
+    return _split_by_lengths(self, axis, [minimum(part, total - start) for start in range(0, total, int(part))])
 
 
 @builtin(
@@ -42,22 +43,22 @@ def split(self, split_size, dim: int = 0):
 )
 def split_with_sizes(self, split_sizes, dim: int = 0):
     """split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]"""
-    return _parts(self, axis_of(dim, len(self.shape)), list(split_sizes))
+    return _split_by_lengths(self, axis_of(dim, len(self.shape)), as_dims(split_sizes))
 
 
 @builtin("aten::chunk", "aten::unsafe_chunk")
 def chunk(self, chunks: int, dim: int = 0):
     """chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(dim, len(self.shape))
-    total = self.shape[axis]
-    if not isinstance(total, int):
+    total = dim_of(self, axis)
+    part = (total + (chunks - 1)) // chunks
+    if not total.is_known:
         # The capture holds for as many chunks as the example gave, which may be fewer: those after them are not read.
-        part = op.Div(op.Add(size(self, axis), chunks - 1), chunks)
-        edges = [0, *(op.Mul(part, index) if index > 1 else part for index in range(1, chunks)), ENDLESS]
+        edges = [0, *(part * index for index in range(1, chunks)), ENDLESS]
         return [take_slice(self, axis, start, end) for start, end in itertools.pairwise(edges)]
     if total == 0:
         return [op.Identity(self) for _ in range(chunks)]
-    return split(self, math.ceil(total / chunks), axis)
+    return split(self, int(part), axis)
 
 
 @builtin("aten::tensor_split.sections", "aten::tensor_split.indices")
@@ -66,11 +67,11 @@ def tensor_split(self, indices_or_sections, dim: int = 0):
     axis = axis_of(dim, len(self.shape))
     if isinstance(indices_or_sections, (list, tuple)):
         edges = [0, *indices_or_sections]
-        ends = [*indices_or_sections, (1 << 63) - 1]
+        ends = [*indices_or_sections, ENDLESS]
         return [take_slice(self, axis, start, end) for start, end in zip(edges, ends, strict=True)]
-    total = _known(self, axis, "tensor_split")
+    total = _known_size(self, axis, "tensor_split")
     small, more = divmod(total, indices_or_sections)
-    return _parts(self, axis, [small + (part < more) for part in range(indices_or_sections)])
+    return _split_by_lengths(self, axis, as_dims(small + (part < more) for part in range(indices_or_sections)))
 
 
 @builtin("aten::tensor_split.tensor_indices_or_sections")
@@ -82,7 +83,7 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim: int = 0):
     if known is not None:
         return tensor_split(self, known.numpy().tolist(), dim)
     places = tensor_indices_or_sections
-    if len(places.shape) == 0 or not isinstance(places.shape[0], int):
+    if len(places.shape) == 0 or not dim_of(places, 0).is_known:
         raise TranslationError(
             "tensor_split by a tensor that only the model's inputs decide gives a number of tensors that is not known. "
             "Split by a number or a list."
@@ -114,27 +115,26 @@ def dsplit(self, sections):
 def unbind(self, dim: int = 0):
     """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(dim, len(self.shape))
-    return [op.Gather(self, index, axis=axis) for index in range(_known(self, axis, "unbind"))]
+    return [op.Gather(self, index, axis=axis) for index in range(_known_size(self, axis, "unbind"))]
 
 
-def _known(x: Any, axis: int, what: str) -> int:
-    dim = x.shape[axis]
-    if not isinstance(dim, int):
+def _known_size(x: Any, axis: int, what: str) -> int:
+    dim = dim_of(x, axis)
+    if not dim.is_known:
         raise TranslationError(
             f"{what} along a dimension whose size is known only when the model runs gives a number of tensors that is "
             "not known either. Make the dimension static, or take slices."
         )
-    return dim
+    return int(dim)
 
 
-def _parts(x: Any, axis: int, lengths: list[Any]) -> list[Any]:
+def _split_by_lengths(x: Any, axis: int, lengths: list[Dim]) -> list[Any]:
     """Parts of these lengths, one after the other."""
     if len(lengths) == 1:
         return [op.Identity(x)]
-    known = all(isinstance(length, int) for length in lengths)
-    if known and _is_even(lengths):
+    if all_known(*lengths) and _is_even([int(length) for length in lengths]):
         return list(op.Split(x, axis=axis, num_outputs=len(lengths)))
-    parts, start = [], 0
+    parts, start = [], Dim(0)
     for length in lengths:
         end = start + length
         parts.append(take_slice(x, axis, start, end))
@@ -154,12 +154,12 @@ def _is_even(lengths: list[int]) -> bool:
 @builtin("aten::cat", "aten::concat", "aten::concatenate")
 def cat(tensors, dim: int = 0):
     """cat(Tensor[] tensors, int dim=0) -> Tensor"""
-    dtype = common_type(*tensors)
+    dtype = result_type(*tensors)
     # torch leaves tensors of shape (0,) out, whatever the rank of the others.
     kept = [tensor for tensor in tensors if not (len(tensor.shape) == 1 and tensor.shape[0] == 0)]
     if not kept:
         return cast(tensors[0], dtype)
-    joined = promoted(*kept, dtype=dtype)
+    joined = promote(*kept, dtype=dtype)
     return op.Concat(*joined, axis=axis_of(dim, len(kept[0].shape))) if len(joined) > 1 else op.Identity(joined[0])
 
 
@@ -167,7 +167,7 @@ def cat(tensors, dim: int = 0):
 def stack(tensors, dim: int = 0):
     """stack(Tensor[] tensors, int dim=0) -> Tensor"""
     axis = dim + len(tensors[0].shape) + 1 if dim < 0 else dim
-    wide = [op.Unsqueeze(tensor, [axis]) for tensor in promoted(*tensors)]
+    wide = [op.Unsqueeze(tensor, [axis]) for tensor in promote(*tensors)]
     return op.Concat(*wide, axis=axis) if len(wide) > 1 else wide[0]
 
 
@@ -175,56 +175,56 @@ def stack(tensors, dim: int = 0):
 def hstack(tensors):
     """hstack(Tensor[] tensors) -> Tensor"""
     rank = len(tensors[0].shape)
-    return _joined(tensors, atleast_1d, 0 if rank <= 1 else 1)
+    return _concat_reshaped(tensors, atleast_1d, 0 if rank <= 1 else 1)
 
 
 @builtin("aten::vstack", "aten::row_stack")
 def vstack(tensors):
     """vstack(Tensor[] tensors) -> Tensor"""
-    return _joined(tensors, atleast_2d, 0)
+    return _concat_reshaped(tensors, atleast_2d, 0)
 
 
 @builtin("aten::dstack")
 def dstack(tensors):
     """dstack(Tensor[] tensors) -> Tensor"""
-    return _joined(tensors, atleast_3d, 2)
+    return _concat_reshaped(tensors, atleast_3d, 2)
 
 
 @builtin("aten::column_stack")
 def column_stack(tensors):
     """column_stack(Tensor[] tensors) -> Tensor"""
     columns = {0: [0, 1], 1: [1]}
-    return _joined(
+    return _concat_reshaped(
         tensors,
         lambda x: op.Unsqueeze(x, columns[len(x.shape)]) if len(x.shape) in columns else op.Identity(x),
         1,
     )
 
 
-def _joined(tensors: Any, shaped: Any, axis: int) -> Any:
+def _concat_reshaped(tensors: Any, shaped: Any, axis: int) -> Any:
     """Tensors, each brought to the rank that a stack needs, along one dimension."""
-    dtype = common_type(*tensors)
-    parts = promoted(*(shaped(tensor) for tensor in tensors), dtype=dtype)
+    dtype = result_type(*tensors)
+    parts = promote(*(shaped(tensor) for tensor in tensors), dtype=dtype)
     return op.Concat(*parts, axis=axis) if len(parts) > 1 else op.Identity(parts[0])
 
 
 @builtin("aten::meshgrid", "aten::meshgrid.indexing")
 def meshgrid(tensors, indexing: str = "ij"):
     """meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
-    return _grids(tensors, indexing)
+    return _coordinate_grids(tensors, indexing)
 
 
-def _grids(tensors: Any, indexing: str = "ij") -> list[Any]:
-    counts = [size(tensor, 0) if len(tensor.shape) else 1 for tensor in tensors]
+def _coordinate_grids(tensors: Any, indexing: str = "ij") -> list[Any]:
+    counts = [dim_of(tensor, 0) if len(tensor.shape) else 1 for tensor in tensors]
     order = list(range(len(tensors)))
     if indexing == "xy" and len(tensors) > 1:
         order[0], order[1] = 1, 0
     target = [counts[axis] for axis in order]
     grids = []
-    for position, tensor in enumerate(promoted(*tensors)):
+    for position, tensor in enumerate(promote(*tensors)):
         dims = [1] * len(tensors)
         dims[order.index(position)] = -1
-        grids.append(op.Expand(op.Reshape(tensor, dims), target))
+        grids.append(op.Expand(op.Reshape(tensor, dims), shape_of(target)))
     return grids
 
 
@@ -233,14 +233,14 @@ def cartesian_prod(tensors):
     """cartesian_prod(Tensor[] tensors) -> Tensor"""
     if len(tensors) == 1:
         return op.Identity(tensors[0])
-    columns = [op.Reshape(grid, [-1, 1]) for grid in _grids(tensors)]
+    columns = [op.Reshape(grid, [-1, 1]) for grid in _coordinate_grids(tensors)]
     return op.Concat(*columns, axis=1)
 
 
 @builtin("aten::combinations")
 def combinations(self, r: int = 2, with_replacement: bool = False):
     """combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor"""
-    count = _known(self, 0, "combinations")
+    count = _known_size(self, 0, "combinations")
     if r == 0:
         return op.Slice(self, [0], [0])
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
@@ -253,19 +253,12 @@ def combinations(self, r: int = 2, with_replacement: bool = False):
 @builtin("aten::block_diag")
 def block_diag(tensors):
     """block_diag(Tensor[] tensors) -> Tensor"""
-    blocks = promoted(*(atleast_2d(tensor) for tensor in tensors), dtype=common_type(*tensors))
-    widths = [size(tensor, -1) if len(tensor.shape) else 1 for tensor in tensors]
-    heights = [size(tensor, 0) if len(tensor.shape) == 2 else 1 for tensor in tensors]
+    blocks = promote(*(atleast_2d(tensor) for tensor in tensors), dtype=result_type(*tensors))
+    widths = [dim_of(tensor, -1) if len(tensor.shape) else 1 for tensor in tensors]
+    heights = [dim_of(tensor, 0) if len(tensor.shape) == 2 else 1 for tensor in tensors]
     rows = []
     for position, (block, height) in enumerate(zip(blocks, heights, strict=True)):
-        before, after = _total(widths[:position]), _total(widths[position + 1 :])
-        row = [op.Expand(typed(0, block), [height, width]) for width in (before, after)]
+        before, after = sum(widths[:position]), sum(widths[position + 1 :])
+        row = [op.Expand(cast_like(0, block), shape_of([height, width])) for width in (before, after)]
         rows.append(op.Concat(row[0], block, row[1], axis=1))
     return op.Concat(*rows, axis=0) if len(rows) > 1 else rows[0]
-
-
-def _total(counts: list[Any]) -> Any:
-    total: Any = 0
-    for count in counts:
-        total = count + total
-    return total

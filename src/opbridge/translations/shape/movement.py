@@ -7,9 +7,21 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import size, sizes
-from opbridge.translations.lib.pointwise import cast, is_tensor, typed
-from opbridge.translations.lib.sizes import ENDLESS, axes_of, axis_of, is_static, product, reshape, take_slice
+from opbridge.translations.lib.dims import (
+    Dim,
+    as_dims,
+    axes_of,
+    axis_of,
+    dim_of,
+    dims_of,
+    maximum,
+    minimum,
+    positions,
+    product,
+    shape_of,
+)
+from opbridge.translations.lib.dtypes import cast, cast_like, is_tensor
+from opbridge.translations.lib.reshaping import ENDLESS, reshape, take_slice
 from opbridge.translations.registry import builtin
 from opbridge.translations.shape.shape import expanded, permute
 
@@ -20,13 +32,13 @@ from opbridge.translations.shape.shape import expanded, permute
 def repeat(self, repeats):
     """repeat(Tensor self, SymInt[] repeats) -> Tensor"""
     added = len(repeats) - len(self.shape)
-    dims = [1] * added + list(self.shape)
+    dims, counts = [1] * added + list(self.shape), as_dims(repeats)
     x = op.Unsqueeze(self, list(range(added))) if added else self
-    if all(isinstance(count, int) and count == 1 for count in repeats):
+    if all(count == 1 for count in counts):
         return op.Identity(x)
-    if all(dim == 1 or (isinstance(count, int) and count == 1) for dim, count in zip(dims, repeats, strict=True)):
+    if all(dim == 1 or count == 1 for dim, count in zip(dims, counts, strict=True)):
         return expanded(self, repeats)
-    return op.Tile(x, list(repeats))
+    return op.Tile(x, shape_of(counts))
 
 
 @builtin("aten::tile")
@@ -38,13 +50,13 @@ def tile(self, dims):
 @builtin("aten::repeat_interleave.self_int")
 def repeat_interleave(self, repeats, dim=None, output_size=None):
     """repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
-    dims, axis = (sizes(self), axis_of(dim, len(self.shape))) if dim is not None else ([product(sizes(self))], 0)
+    dims, axis = (dims_of(self), axis_of(dim, len(self.shape))) if dim is not None else ([product(dims_of(self))], 0)
     x = self if dim is not None and len(self.shape) else reshape(self, [-1])
-    dims = dims or [1]
-    count = [1] * (len(dims) + 1)
-    count[axis + 1] = repeats
-    wide = op.Expand(op.Unsqueeze(x, [axis + 1]), count)
-    return reshape(wide, [*dims[:axis], product([dims[axis], repeats]), *dims[axis + 1 :]])
+    dims = dims or [Dim(1)]
+    counts = [1] * (len(dims) + 1)
+    counts[axis + 1] = repeats
+    wide = op.Expand(op.Unsqueeze(x, [axis + 1]), shape_of(counts))
+    return reshape(wide, [*dims[:axis], dims[axis] * repeats, *dims[axis + 1 :]])
 
 
 @builtin("aten::repeat_interleave.self_Tensor")
@@ -67,7 +79,7 @@ def repeat_interleave_positions(repeats, output_size=None):
 def repeated_positions(counts: Any) -> Any:
     """0 to len(counts) - 1, each as often as its count: the rows of the true elements of a ragged mask."""
     most = op.ReduceMax(op.Concat(counts, op.Constant(value_ints=[0]), axis=0), keepdims=0)
-    mask = op.Less(op.Unsqueeze(op.Range(0, most, 1), [0]), op.Unsqueeze(counts, [1]))
+    mask = op.Less(op.Unsqueeze(positions(most), [0]), op.Unsqueeze(counts, [1]))
     return op.Gather(op.NonZero(mask), 0)
 
 
@@ -116,22 +128,18 @@ def roll(self, shifts, dims=()):
     dims = dims if isinstance(dims, (list, tuple)) else [dims]
     if not dims:
         flat = reshape(self, [-1])
-        return reshape(_rolled(flat, 0, shifts[0], product(sizes(self))), sizes(self))
+        return reshape(_roll_axis(flat, 0, shifts[0], product(dims_of(self))), dims_of(self))
     x = self
     for shift, axis in zip(shifts, axes_of(dims, len(self.shape)), strict=True):
-        x = _rolled(x, axis, shift, size(self, axis) if len(self.shape) else 1)
+        x = _roll_axis(x, axis, shift, dim_of(self, axis) if len(self.shape) else Dim(1))
     return op.Identity(x) if x is self else x
 
 
-def _rolled(x: Any, axis: int, shift: Any, count: Any) -> Any:
-    """The last `shift` elements before the others."""
-    if isinstance(shift, int) and isinstance(count, int):
-        middle = count - shift % count if count else 0
-        if middle in (0, count):
-            return x
-    else:
-        count = typed(count, op.Constant(value_int=0)) if isinstance(count, int) else count
-        middle = op.Sub(count, op.Mod(shift, op.Max(count, 1)))
+def _roll_axis(x: Any, axis: int, shift: Any, count: Dim) -> Any:
+    """The last `shift` elements before the others, of `count` elements along an axis."""
+    middle = count - Dim(shift) % maximum(count, 1)
+    if middle == count:
+        return x
     return op.Concat(take_slice(x, axis, middle, ENDLESS), take_slice(x, axis, 0, middle), axis=axis)
 
 
@@ -142,12 +150,12 @@ def _rolled(x: Any, axis: int, shift: Any, count: Any) -> Any:
 def narrow(self, dim: int, start, length):
     """narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
     axis = axis_of(dim, len(self.shape))
-    if isinstance(start, int) and start < 0:
-        start = size(self, axis) + start
-    elif is_tensor(start):
+    if is_tensor(start):
         start = cast(start, ir.DataType.INT64)
-        start = op.Where(op.Less(start, 0), op.Add(start, size(self, axis)), start)
-    return take_slice(self, axis, start, start + length)
+        start = op.Where(op.Less(start, 0), op.Add(start, dim_of(self, axis).value), start)
+    elif start < 0:
+        start = dim_of(self, axis) + start
+    return take_slice(self, axis, start, Dim(start) + length)
 
 
 @builtin("aten::select.int", "aten::select_copy.int")
@@ -169,18 +177,15 @@ def unfold(self, dimension: int, size: int, step: int):
     if len(self.shape) == 0:
         return take_slice(reshape(self, [1]), 0, 0, size)
     axis = axis_of(dimension, len(self.shape))
-    windows = op.Gather(self, window_positions(_size(self, axis), size, step), axis=axis)
+    windows = op.Gather(self, window_positions(dim_of(self, axis), size, step), axis=axis)
     rank = len(self.shape) + 1
     return op.Transpose(windows, perm=[*(each for each in range(rank) if each != axis + 1), axis + 1])
 
 
-_size = size
-
-
-def window_positions(count: Any, window: int, step: int, dilation: int = 1) -> Any:
+def window_positions(count: Dim, window: int, step: int, dilation: int = 1) -> Any:
     """The positions of each element of each window over `count` elements: (windows, window)."""
     reach = (window - 1) * dilation + 1 if window else 0
-    starts = op.Range(0, count - reach + 1, step)
+    starts = op.Range(0, (count - (reach - 1)).value, step)
     offsets = op.Constant(value_ints=[dilation * each for each in range(window)] if window else [0])
     offsets = offsets if window else op.Slice(offsets, [0], [0])
     return op.Add(op.Unsqueeze(starts, [1]), offsets)
@@ -195,15 +200,13 @@ def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
     rank = len(self.shape)
     first, second = axes_of([dim1, dim2], rank)
     rest = [axis for axis in range(rank) if axis not in (first, second)]
-    height, width = size(self, first), size(self, second)
-    flat = reshape(
-        permute(self, [*rest, first, second]), [*(size(self, axis) for axis in rest), product([height, width])]
-    )
-    start = offset if offset >= 0 else width * -offset
-    count = _at_least_zero(_smaller(height + min(offset, 0), width - max(offset, 0)))
+    height, width = dim_of(self, first), dim_of(self, second)
+    flat = reshape(permute(self, [*rest, first, second]), [*(dim_of(self, axis) for axis in rest), height * width])
+    start = Dim(offset) if offset >= 0 else width * -offset
+    count = maximum(minimum(height + min(offset, 0), width - max(offset, 0)), 0)
     # Where the matrix has no such diagonal, the slice is empty.
     end = start + count * (width + 1)
-    return op.Slice(flat, [start], [end], [rank - 2], [width + 1])
+    return op.Slice(flat, shape_of([start]), shape_of([end]), [rank - 2], shape_of([width + 1]))
 
 
 @builtin("aten::linalg_diagonal")
@@ -219,14 +222,14 @@ def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1):
     first, second = axes_of([dim1, dim2], rank)
     if first > second:
         first, second, offset = second, first, -offset
-    width = size(self, -1) + abs(offset)
+    width = dim_of(self, -1) + abs(offset)
     # One row for each element, at its place among `width`; elsewhere the filling.
     padded = _padded_end(self, offset) if offset >= 0 else _padded_start(self, -offset)
-    places = op.Range(0, width, 1)
+    places = positions(width)
     mask = op.Equal(op.Sub(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1])), offset)
     column = op.Unsqueeze(padded, [-1])
     is_truth = self.dtype == ir.DataType.BOOL
-    square = op.And(mask, column) if is_truth else op.Where(mask, column, typed(0, self))
+    square = op.And(mask, column) if is_truth else op.Where(mask, column, cast_like(0, self))
     order: list[int] = []
     rest = iter(range(rank - 2))
     for axis in range(rank):
@@ -235,16 +238,16 @@ def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1):
 
 
 def _padded_end(x: Any, count: int) -> Any:
-    return op.Concat(x, _filling(x, count), axis=-1) if count else x
+    return op.Concat(x, _zeros_beside(x, count), axis=-1) if count else x
 
 
 def _padded_start(x: Any, count: int) -> Any:
-    return op.Concat(_filling(x, count), x, axis=-1) if count else x
+    return op.Concat(_zeros_beside(x, count), x, axis=-1) if count else x
 
 
-def _filling(x: Any, count: int) -> Any:
+def _zeros_beside(x: Any, count: int) -> Any:
     """Zeros beside a tensor, as many along its last dimension as asked for."""
-    return op.Expand(typed(0, x), [*sizes(x)[:-1], count])
+    return op.Expand(cast_like(0, x), shape_of([*dims_of(x)[:-1], count]))
 
 
 @builtin("aten::diag")
@@ -260,17 +263,7 @@ _diagonal = diagonal
 def diagflat(self, offset: int = 0):
     """diagflat(Tensor self, int offset=0) -> Tensor"""
     flat = reshape(self, [-1])
-    count = product(self.shape) if is_static(self) else None
-    flat.shape = ir.Shape([count])
     return diag_embed(flat, offset)
-
-
-def _smaller(x: Any, y: Any) -> Any:
-    return min(x, y) if isinstance(x, int) and isinstance(y, int) else op.Min(x, y)
-
-
-def _at_least_zero(x: Any) -> Any:
-    return max(x, 0) if isinstance(x, int) else op.Max(x, 0)
 
 
 @builtin("aten::tril")
@@ -298,5 +291,5 @@ def triu_indices(row, col, offset: int = 0, dtype=None):
 
 
 def _triangle(row: Any, col: Any, offset: int, dtype: int | None, *, upper: int) -> Any:
-    places = op.NonZero(op.Trilu(op.Expand(True, [row, col]), offset, upper=upper))
+    places = op.NonZero(op.Trilu(op.Expand(True, shape_of([row, col])), offset, upper=upper))
     return places if dtype in (None, -1) else cast(places, dtype)

@@ -9,10 +9,10 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import const, per_dim, size, sizes, with_batch
-from opbridge.translations.lib.pointwise import typed
+from opbridge.translations.lib.dims import all_known, dim_of, dims_of, per_dim, product, shape_of
+from opbridge.translations.lib.dtypes import cast_like, const
+from opbridge.translations.lib.reshaping import reshape, with_batch
 from opbridge.translations.lib.scattering import scatter_elements
-from opbridge.translations.lib.sizes import product, reshape
 from opbridge.translations.registry import builtin
 from opbridge.translations.shape.movement import window_positions
 
@@ -25,27 +25,25 @@ def im2col(self, kernel_size, dilation, padding, stride):
     kernel, dilations, pads, strides = (per_dim(given, 2) for given in (kernel_size, dilation, padding, stride))
 
     def blocks(x: Any) -> Any:
-        batch, channels, height, width = (size(x, axis) for axis in range(4))
+        batch, channels, height, width = (dim_of(x, axis) for axis in range(4))
         padded = op.Pad(x, [0, 0, *pads, 0, 0, *pads]) if any(pads) else x
         rows = window_positions(height + 2 * pads[0], kernel[0], strides[0], dilations[0])
         columns = window_positions(width + 2 * pads[1], kernel[1], strides[1], dilations[1])
         # (batch, channels, rows, kernel rows, columns, kernel columns)
         windows = op.Gather(op.Gather(padded, columns, axis=3), rows, axis=2)
         ordered = op.Transpose(windows, perm=[0, 1, 3, 5, 2, 4])
-        count = _windows(x, kernel, dilations, pads, strides)
-        return op.Reshape(ordered, [batch, product([channels, kernel[0] * kernel[1]]), count], allowzero=1)
+        count = _block_count(x, kernel, dilations, pads, strides)
+        return op.Reshape(ordered, shape_of([batch, channels * (kernel[0] * kernel[1]), count]), allowzero=1)
 
     return with_batch(self, 4, blocks)
 
 
-def _windows(x: Any, kernel: Any, dilations: Any, pads: Any, strides: Any) -> Any:
+def _block_count(x: Any, kernel: Any, dilations: Any, pads: Any, strides: Any) -> Any:
     """How many blocks an image has."""
     counts = []
     for position in range(2):
         reach = dilations[position] * (kernel[position] - 1) + 1
-        free = size(x, 2 + position) + 2 * pads[position] - reach
-        steps = free // strides[position] if isinstance(free, int) else op.Div(free, strides[position])
-        counts.append(steps + 1)
+        counts.append((dim_of(x, 2 + position) + (2 * pads[position] - reach)) // strides[position] + 1)
     return product(counts)
 
 
@@ -55,7 +53,7 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
     image, kernel, dilations, pads, strides = (
         per_dim(given, 2) for given in (output_size, kernel_size, dilation, padding, stride)
     )
-    if not all(isinstance(each, int) for each in image):
+    if not all_known(*image):
         raise TranslationError("fold needs an output size that is known at export.")
 
     def folded(x: Any) -> Any:
@@ -69,11 +67,11 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
         width = image[1] + 2 * pads[1]
         index = (places[0][:, None, :, None] * width + places[1][None, :, None, :]).ravel()
         area = (image[0] + 2 * pads[0]) * width
-        batch, channels = size(x, 0), size(x, 1) // (kernel[0] * kernel[1])
-        values = op.Reshape(x, [batch, channels, len(index)], allowzero=1)
-        canvas = op.Expand(typed(0, x), [batch, channels, area])
+        batch, channels = dim_of(x, 0), dim_of(x, 1) // (kernel[0] * kernel[1])
+        values = op.Reshape(x, shape_of([batch, channels, len(index)]), allowzero=1)
+        canvas = op.Expand(cast_like(0, x), shape_of([batch, channels, area]))
         summed = scatter_elements(canvas, op.Expand(const(index), op.Shape(values)), values, 2, "add")
-        padded = op.Reshape(summed, [batch, channels, image[0] + 2 * pads[0], width], allowzero=1)
+        padded = op.Reshape(summed, shape_of([batch, channels, image[0] + 2 * pads[0], width]), allowzero=1)
         return op.Slice(padded, pads, [pads[0] + image[0], pads[1] + image[1]], [2, 3])
 
     return with_batch(self, 3, folded)
@@ -85,33 +83,29 @@ def pixel_shuffle(self, upscale_factor: int):
     factor = upscale_factor
     if len(self.shape) == 4 and self.dtype in _KERNELS_OF_DEPTH_TO_SPACE and 0 not in self.shape:
         return op.DepthToSpace(self, blocksize=factor, mode="CRD")
-    *batch, channels, height, width = sizes(self)
+    *batch, channels, height, width = dims_of(self)
     rank = len(batch)
     apart = reshape(self, [*batch, channels // factor**2, factor, factor, height, width])
     moved = op.Transpose(apart, perm=[*range(rank), rank, rank + 3, rank + 1, rank + 4, rank + 2])
-    return reshape(moved, [*batch, channels // factor**2, product([height, factor]), product([width, factor])])
+    return reshape(moved, [*batch, channels // factor**2, height * factor, width * factor])
 
 
 @builtin("aten::pixel_unshuffle")
 def pixel_unshuffle(self, downscale_factor: int):
     """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
     factor = downscale_factor
-    *batch, channels, height, width = sizes(self)
+    *batch, channels, height, width = dims_of(self)
     rank = len(batch)
-    rows, columns = _parts(height, factor), _parts(width, factor)
+    rows, columns = height // factor, width // factor
     apart = reshape(self, [*batch, channels, rows, factor, columns, factor])
     moved = op.Transpose(apart, perm=[*range(rank), rank, rank + 2, rank + 4, rank + 1, rank + 3])
-    return reshape(moved, [*batch, product([channels, factor**2]), rows, columns])
-
-
-def _parts(count: Any, factor: int) -> Any:
-    return count // factor if isinstance(count, int) else op.Div(count, factor)
+    return reshape(moved, [*batch, channels * factor**2, rows, columns])
 
 
 @builtin("aten::channel_shuffle", "aten::native_channel_shuffle")
 def channel_shuffle(self, groups):
     """channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
-    dims = sizes(self)
-    apart = reshape(self, [dims[0], groups, _parts(dims[1], groups), *dims[2:]])
+    dims = dims_of(self)
+    apart = reshape(self, [dims[0], groups, dims[1] // groups, *dims[2:]])
     moved = op.Transpose(apart, perm=[0, 2, 1, *range(3, len(dims) + 1)])
     return reshape(moved, dims)

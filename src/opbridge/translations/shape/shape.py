@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import size, sizes
-from opbridge.translations.lib.pointwise import is_tensor
-from opbridge.translations.lib.sizes import axes_of, axis_of, product, reshape
+from opbridge.translations.lib.dims import Dim, all_known, as_dims, axes_of, axis_of, dim_of, dims_of, product, shape_of
+from opbridge.translations.lib.dtypes import is_tensor
+from opbridge.translations.lib.reshaping import reshape
 from opbridge.translations.registry import builtin
 
 
@@ -37,7 +37,7 @@ def reshape_alias(self, size, stride):
 @builtin("aten::view_as", "aten::reshape_as")
 def view_as(self, other):
     """view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
-    return reshape(self, sizes(other))
+    return reshape(self, dims_of(other))
 
 
 @builtin("aten::ravel")
@@ -53,7 +53,7 @@ def flatten(self, start_dim: int = 0, end_dim: int = -1):
     if rank == 0:
         return reshape(self, [1])
     start, end = axes_of([start_dim, end_dim], rank)
-    dims = sizes(self)
+    dims = dims_of(self)
     return reshape(self, [*dims[:start], product(dims[start : end + 1]), *dims[end + 1 :]])
 
 
@@ -61,12 +61,11 @@ def flatten(self, start_dim: int = 0, end_dim: int = -1):
 def unflatten(self, dim: int, sizes):
     """unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)"""
     axis = axis_of(dim, len(self.shape))
-    own = [size(self, each) for each in range(len(self.shape))]
-    if any(isinstance(each, int) and each == -1 for each in sizes) and isinstance(own[axis], int):
-        known = product([each for each in sizes if not (isinstance(each, int) and each == -1)])
-        if isinstance(known, int) and known:
-            sizes = [own[axis] // known if isinstance(each, int) and each == -1 else each for each in sizes]
-    return reshape(self, [*own[:axis], *sizes, *own[axis + 1 :]])
+    own, wanted = dims_of(self), as_dims(sizes)
+    others = product(dim for dim in wanted if dim != -1)
+    if all_known(own[axis], others) and others != 0:
+        wanted = [own[axis] // others if dim == -1 else dim for dim in wanted]
+    return reshape(self, [*own[:axis], *wanted, *own[axis + 1 :]])
 
 
 @builtin("aten::squeeze", "aten::squeeze_copy")
@@ -106,12 +105,15 @@ def expanded(value: Any, dims: Sequence[Any]) -> Any:
 
     ONNX Runtime takes an Expand from 1 to 0 for one that does nothing, so that an empty result is made from nothing.
     """
-    if any(isinstance(dim, int) and dim == 0 for dim in dims):
-        own = [1] * (len(dims) - len(value.shape)) + sizes(value)
-        kept = [mine if isinstance(dim, int) and dim in (-1, 1) else dim for dim, mine in zip(dims, own, strict=True)]
-        return op.ConstantOfShape(kept, value=ir.Tensor(np.zeros(1, value.dtype.numpy()), dtype=value.dtype))
-    dims = [1 if isinstance(dim, int) and dim == -1 else dim for dim in dims]
-    return op.Expand(value, dims) if dims else op.Identity(value)
+    wanted = as_dims(dims)
+    if 0 in wanted:
+        own = [Dim(1)] * (len(wanted) - len(value.shape)) + dims_of(value)
+        kept = [mine if dim in (-1, 1) else dim for dim, mine in zip(wanted, own, strict=True)]
+        zero = ir.Tensor(np.zeros(1, value.dtype.numpy()), dtype=value.dtype)
+        return op.ConstantOfShape(shape_of(kept), value=zero)
+    if not wanted:
+        return op.Identity(value)
+    return op.Expand(value, shape_of(1 if dim == -1 else dim for dim in wanted))
 
 
 @builtin("aten::expand_as")
@@ -137,20 +139,13 @@ def broadcast_tensors(tensors):
 def common_shape(tensors: Any) -> Any:
     """The shape that tensors are broadcast to: a list of sizes."""
     rank = max(len(tensor.shape) for tensor in tensors)
-    dims: list[Any] = []
+    dims: list[Dim] = []
     for back in range(rank, 0, -1):
-        found: Any = 1
-        for tensor in tensors:
-            if back > len(tensor.shape):
-                continue
-            dim = tensor.shape[-back]
-            # A size that is not known may be 1, and any other decides.
-            if isinstance(dim, int) and dim != 1:
-                found = dim
-            elif not isinstance(dim, int) and isinstance(found, int) and found == 1:
-                found = size(tensor, -back)
-        dims.append(found)
-    return dims if dims else op.Constant(value=ir.tensor([], dtype=ir.DataType.INT64))
+        found = [dim_of(tensor, -back) for tensor in tensors if back <= len(tensor.shape)]
+        # A size that is not known may be 1, and a known one decides.
+        decisive = [dim for dim in found if dim.is_known and dim != 1] or [dim for dim in found if not dim.is_known]
+        dims.append(decisive[0] if decisive else Dim(1))
+    return shape_of(dims)
 
 
 # Order of dimensions
@@ -209,21 +204,21 @@ def movedim(self, source, destination):
 @builtin("aten::atleast_1d", "aten::atleast_1d.Sequence")
 def atleast_1d(self):
     """atleast_1d(Tensor self) -> Tensor"""
-    return _each(self, lambda x: op.Unsqueeze(x, [0]) if len(x.shape) == 0 else op.Identity(x))
+    return _for_one_or_several(self, lambda x: op.Unsqueeze(x, [0]) if len(x.shape) == 0 else op.Identity(x))
 
 
 @builtin("aten::atleast_2d", "aten::atleast_2d.Sequence")
 def atleast_2d(self):
     """atleast_2d(Tensor self) -> Tensor"""
     axes = {0: [0, 1], 1: [0]}
-    return _each(self, functools.partial(_with_ones, axes=axes))
+    return _for_one_or_several(self, functools.partial(_with_ones, axes=axes))
 
 
 @builtin("aten::atleast_3d", "aten::atleast_3d.Sequence")
 def atleast_3d(self):
     """atleast_3d(Tensor self) -> Tensor"""
     axes = {0: [0, 1, 2], 1: [0, 2], 2: [2]}
-    return _each(self, functools.partial(_with_ones, axes=axes))
+    return _for_one_or_several(self, functools.partial(_with_ones, axes=axes))
 
 
 def _with_ones(x: Any, axes: dict[int, list[int]]) -> Any:
@@ -231,5 +226,5 @@ def _with_ones(x: Any, axes: dict[int, list[int]]) -> Any:
     return op.Unsqueeze(x, added) if added else op.Identity(x)
 
 
-def _each(value: Any, function: Any) -> Any:
+def _for_one_or_several(value: Any, function: Any) -> Any:
     return function(value) if is_tensor(value) else [function(each) for each in value]

@@ -8,8 +8,8 @@ import ml_dtypes
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.pointwise import typed
-from opbridge.translations.lib.series import select
+from opbridge.translations.lib.dtypes import cast_like
+from opbridge.translations.lib.pointwise import select
 from opbridge.translations.registry import builtin
 
 _DOUBLE = ir.DataType.DOUBLE
@@ -22,7 +22,7 @@ def nextafter(self, other):
     lowest = int(format_.minexp)
     x, towards = op.Cast(self, to=_DOUBLE), op.Cast(other, to=_DOUBLE)
     magnitude = op.Abs(x)
-    two = typed(2.0, x)
+    two = cast_like(2.0, x)
     # The power of two at or below the magnitude: log2 may be one off, and 2 ** k is exact.
     exponent = op.Floor(op.Log(op.Clip(magnitude, 1e-323, 1e308)) * (1.0 / math.log(2.0)))
     exponent = op.Where(op.Pow(two, exponent) > magnitude, exponent - 1.0, exponent)
@@ -39,7 +39,7 @@ def nextafter(self, other):
     result = select(
         (op.Or(op.IsNaN(x), op.IsNaN(towards)), math.nan),
         (op.Equal(x, towards), towards),
-        (op.Equal(x, 0.0), op.Where(towards > 0.0, smallest, typed(-smallest, x))),
+        (op.Equal(x, 0.0), op.Where(towards > 0.0, smallest, cast_like(-smallest, x))),
         otherwise=op.Where(x < 0.0, -moved, moved),
     )
     return op.Cast(result, to=self.dtype)

@@ -12,7 +12,9 @@ from typing import Any
 
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.series import chebyshev, in_double, polynomial, rational, select
+from opbridge.translations.lib.dtypes import computed_in_double
+from opbridge.translations.lib.pointwise import select
+from opbridge.translations.lib.polynomials import chebyshev, polynomial, rational
 from opbridge.translations.registry import builtin
 from opbridge.translations.special import bessel_coefficients as table
 
@@ -24,7 +26,7 @@ _Coefficients = Sequence[float]
 # J and Y
 
 
-def _waves(x: Any, order: int) -> tuple[Any, Any]:
+def _oscillating(x: Any, order: int) -> tuple[Any, Any]:
     """J and Y of an order for x > 5: two waves with slowly changing amplitudes."""
     pp, pq, qp, qq = (
         (table.J0_PP, table.J0_PQ, table.J0_QP, table.J0_QQ)
@@ -51,39 +53,39 @@ def _j1_near(x: Any, square: Any) -> Any:
 
 
 @builtin("aten::special_bessel_j0")
-@in_double
+@computed_in_double
 def special_bessel_j0(self):
     """special_bessel_j0(Tensor self) -> Tensor"""
     x = op.Abs(self)
-    return op.Where(x <= 5.0, _j0_near(x * x), _waves(x, 0)[0])
+    return op.Where(x <= 5.0, _j0_near(x * x), _oscillating(x, 0)[0])
 
 
 @builtin("aten::special_bessel_j1")
-@in_double
+@computed_in_double
 def special_bessel_j1(self):
     """special_bessel_j1(Tensor self) -> Tensor"""
     x = op.Abs(self)
-    far = _waves(x, 1)[0]
+    far = _oscillating(x, 1)[0]
     return op.Where(x <= 5.0, _j1_near(self, self * self), op.Where(self < 0.0, -far, far))
 
 
 @builtin("aten::special_bessel_y0")
-@in_double
+@computed_in_double
 def special_bessel_y0(self):
     """special_bessel_y0(Tensor self) -> Tensor"""
     square = self * self
     near = rational(square, table.Y0_YP, table.Y0_YQ) + op.Log(self) * _j0_near(square) * (2.0 / math.pi)
-    return _for_positive(self, 5.0, near, _waves(self, 0)[1], at_zero=-_INF)
+    return _for_positive(self, 5.0, near, _oscillating(self, 0)[1], at_zero=-_INF)
 
 
 @builtin("aten::special_bessel_y1")
-@in_double
+@computed_in_double
 def special_bessel_y1(self):
     """special_bessel_y1(Tensor self) -> Tensor"""
     square = self * self
     singular = _j1_near(self, square) * op.Log(self) - op.Reciprocal(self)
     near = self * rational(square, table.Y1_YP, table.Y1_YQ) + singular * (2.0 / math.pi)
-    return _for_positive(self, 5.0, near, _waves(self, 1)[1], at_zero=-_INF)
+    return _for_positive(self, 5.0, near, _oscillating(self, 1)[1], at_zero=-_INF)
 
 
 def _for_positive(x: Any, limit: float, near: Any, far: Any, *, at_zero: float) -> Any:
@@ -113,28 +115,28 @@ def _i1e(x: Any) -> Any:
 
 
 @builtin("aten::special_i0e")
-@in_double
+@computed_in_double
 def special_i0e(self):
     """special_i0e(Tensor self) -> Tensor"""
     return _i0e(self)
 
 
 @builtin("aten::i0", "aten::special_i0", "aten::special_modified_bessel_i0")
-@in_double
+@computed_in_double
 def i0(self):
     """i0(Tensor self) -> Tensor"""
     return _i0e(self) * op.Exp(op.Abs(self))
 
 
 @builtin("aten::special_i1e")
-@in_double
+@computed_in_double
 def special_i1e(self):
     """special_i1e(Tensor self) -> Tensor"""
     return _i1e(self)
 
 
 @builtin("aten::special_i1", "aten::special_modified_bessel_i1")
-@in_double
+@computed_in_double
 def special_i1(self):
     """special_i1(Tensor self) -> Tensor"""
     return _i1e(self) * op.Exp(op.Abs(self))
@@ -153,7 +155,7 @@ def _k(x: Any, order: int) -> tuple[Any, Any]:
 
 
 @builtin("aten::special_modified_bessel_k0")
-@in_double
+@computed_in_double
 def special_modified_bessel_k0(self):
     """special_modified_bessel_k0(Tensor self) -> Tensor"""
     near, far = _k(self, 0)
@@ -161,7 +163,7 @@ def special_modified_bessel_k0(self):
 
 
 @builtin("aten::special_modified_bessel_k1")
-@in_double
+@computed_in_double
 def special_modified_bessel_k1(self):
     """special_modified_bessel_k1(Tensor self) -> Tensor"""
     near, far = _k(self, 1)
@@ -169,7 +171,7 @@ def special_modified_bessel_k1(self):
 
 
 @builtin("aten::special_scaled_modified_bessel_k0")
-@in_double
+@computed_in_double
 def special_scaled_modified_bessel_k0(x):
     """special_scaled_modified_bessel_k0(Tensor x) -> Tensor"""
     near, far = _k(x, 0)
@@ -177,7 +179,7 @@ def special_scaled_modified_bessel_k0(x):
 
 
 @builtin("aten::special_scaled_modified_bessel_k1")
-@in_double
+@computed_in_double
 def special_scaled_modified_bessel_k1(x):
     """special_scaled_modified_bessel_k1(Tensor x) -> Tensor"""
     near, far = _k(x, 1)
@@ -188,7 +190,7 @@ def special_scaled_modified_bessel_k1(x):
 
 
 @builtin("aten::special_spherical_bessel_j0")
-@in_double
+@computed_in_double
 def special_spherical_bessel_j0(x):
     """special_spherical_bessel_j0(Tensor x) -> Tensor"""
     square = x * x
@@ -197,7 +199,7 @@ def special_spherical_bessel_j0(x):
 
 
 @builtin("aten::special_airy_ai")
-@in_double
+@computed_in_double
 def special_airy_ai(x):
     """special_airy_ai(Tensor x) -> Tensor"""
     root = op.Sqrt(op.Abs(x))

@@ -8,8 +8,9 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import widened
-from opbridge.translations.lib.series import in_double, rational, select
+from opbridge.translations.lib.dtypes import computed_in_double, widen
+from opbridge.translations.lib.pointwise import select
+from opbridge.translations.lib.polynomials import rational
 from opbridge.translations.registry import builtin
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -84,7 +85,7 @@ def erf(self):
 
 
 @builtin("aten::erfc", "aten::special_erfc")
-@in_double
+@computed_in_double
 def erfc(self):
     """erfc(Tensor self) -> Tensor"""
     return _erfc(self)
@@ -94,12 +95,12 @@ def erfc(self):
 def special_erfcx(self):
     """special_erfcx(Tensor self) -> Tensor"""
     # The square is taken in the input's type: its rounding error, which exp makes larger, is part of torch's results.
-    square = op.Cast(widened(self) * widened(self), to=_DOUBLE)
+    square = op.Cast(widen(self) * widen(self), to=_DOUBLE)
     return op.Cast(_erfcx(op.Cast(self, to=_DOUBLE), square), to=self.dtype)
 
 
 @builtin("aten::special_log_ndtr")
-@in_double
+@computed_in_double
 def special_log_ndtr(self):
     """special_log_ndtr(Tensor self) -> Tensor"""
     scaled = self * _ROOT_HALF
@@ -169,7 +170,7 @@ def _central_quantile(offset: Any) -> Any:
 
 
 @builtin("aten::special_ndtri")
-@in_double
+@computed_in_double
 def special_ndtri(self):
     """special_ndtri(Tensor self) -> Tensor"""
     high = self > 1.0 - _EXP_MINUS_2
@@ -185,7 +186,7 @@ def special_ndtri(self):
 
 
 @builtin("aten::erfinv", "aten::special_erfinv")
-@in_double
+@computed_in_double
 def erfinv(self):
     """erfinv(Tensor self) -> Tensor"""
     magnitude = op.Abs(self)

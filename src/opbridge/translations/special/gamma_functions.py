@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import const, widened
-from opbridge.translations.lib.series import in_double, polynomial, select
+from opbridge.translations.lib.dtypes import computed_in_double, const, widen
+from opbridge.translations.lib.pointwise import select
+from opbridge.translations.lib.polynomials import polynomial
 from opbridge.translations.registry import builtin
 
 __all__ = ["log_gamma"]
@@ -20,7 +21,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 _SHIFT = 10
 
 
-def _steps(x: Any, rank: int) -> Any:
+def _shifted_arguments(x: Any, rank: int) -> Any:
     """x, x + 1, ..., x + 9, along a last axis."""
     return op.Unsqueeze(x, [rank]) + const(np.arange(float(_SHIFT)))
 
@@ -37,7 +38,7 @@ def log_gamma(x: Any, rank: int) -> Any:
     # Stirling's series wants large arguments: gamma(x) = gamma(x + 10) / (x (x + 1) ... (x + 9)).
     small = positive < float(_SHIFT)
     large = op.Where(small, positive + float(_SHIFT), positive)
-    product = op.ReduceProd(_steps(op.Where(small, positive, 1.0), rank), [rank], keepdims=0)
+    product = op.ReduceProd(_shifted_arguments(op.Where(small, positive, 1.0), rank), [rank], keepdims=0)
     inverse = op.Reciprocal(large)
     series = [number / (2 * k * (2 * k - 1)) for k, number in enumerate(_BERNOULLI, 1)]
     value = (large - 0.5) * (op.Log(large) - 1.0) + inverse * polynomial(inverse * inverse, series[::-1])
@@ -48,14 +49,14 @@ def log_gamma(x: Any, rank: int) -> Any:
 
 
 @builtin("aten::lgamma", "aten::special_gammaln")
-@in_double
+@computed_in_double
 def lgamma(self):
     """lgamma(Tensor self) -> Tensor"""
     return log_gamma(self, len(self.shape))
 
 
 @builtin("aten::mvlgamma", "aten::special_multigammaln")
-@in_double
+@computed_in_double
 def mvlgamma(self, p: int):
     """mvlgamma(Tensor self, int p) -> Tensor"""
     rank = len(self.shape)
@@ -70,7 +71,7 @@ def _digamma(x: Any, rank: int) -> Any:
     positive = op.Where(negative, 1.0 - x, x)
     small = positive < float(_SHIFT)
     large = op.Where(small, positive + float(_SHIFT), positive)
-    reciprocals = op.ReduceSum(op.Reciprocal(_steps(positive, rank)), [rank], keepdims=0)
+    reciprocals = op.ReduceSum(op.Reciprocal(_shifted_arguments(positive, rank)), [rank], keepdims=0)
     inverse = op.Reciprocal(large)
     square = inverse * inverse
     series = [number / (2 * k) for k, number in enumerate(_BERNOULLI, 1)]
@@ -85,7 +86,7 @@ def _digamma(x: Any, rank: int) -> Any:
 
 
 @builtin("aten::digamma", "aten::special_digamma", "aten::special_psi")
-@in_double
+@computed_in_double
 def digamma(self):
     """digamma(Tensor self) -> Tensor"""
     return _digamma(self, len(self.shape))
@@ -99,7 +100,7 @@ def polygamma(n: int, self):
     if n == 0:
         value = _digamma(wide, rank)
     elif n == 1:
-        value = _trigamma(widened(self), wide, rank)
+        value = _trigamma(widen(self), wide, rank)
     else:
         value = _zeta(n + 1.0, wide, rank) * float((-1) ** (n + 1) * math.factorial(n))
     return op.Cast(value, to=self.dtype)
@@ -123,7 +124,7 @@ def _trigamma(own: Any, x: Any, rank: int) -> Any:
 
 
 @builtin("aten::special_zeta", "aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar")
-@in_double
+@computed_in_double
 def special_zeta(self, other):
     """special_zeta(Tensor self, Tensor other) -> Tensor"""
     tensors: list[Any] = [each for each in (self, other) if isinstance(each, ir.Value)]

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import const
-from opbridge.translations.lib.series import in_double, select
+from opbridge.translations.lib.dtypes import computed_in_double, const
+from opbridge.translations.lib.pointwise import select
 from opbridge.translations.registry import builtin
 from opbridge.translations.special.gamma_functions import log_gamma
 
@@ -18,22 +18,22 @@ _NODES, _WEIGHTS = np.polynomial.laguerre.laggauss(64)
 
 
 @builtin("aten::igamma", "aten::special_gammainc")
-@in_double
+@computed_in_double
 def igamma(self, other):
     """igamma(Tensor self, Tensor other) -> Tensor"""
-    lower, upper, is_small = _both(self, other)
+    lower, upper, is_small = _lower_and_upper(self, other)
     return _with_limits(self, other, op.Where(is_small, lower, 1.0 - upper), at_zero=0.0, at_infinity=1.0)
 
 
 @builtin("aten::igammac", "aten::special_gammaincc")
-@in_double
+@computed_in_double
 def igammac(self, other):
     """igammac(Tensor self, Tensor other) -> Tensor"""
-    lower, upper, is_small = _both(self, other)
+    lower, upper, is_small = _lower_and_upper(self, other)
     return _with_limits(self, other, op.Where(is_small, 1.0 - lower, upper), at_zero=1.0, at_infinity=0.0)
 
 
-def _both(a: Any, x: Any) -> tuple[Any, Any, Any]:
+def _lower_and_upper(a: Any, x: Any) -> tuple[Any, Any, Any]:
     """The lower function where x is at most a little above a, the upper one elsewhere, and which of the two applies.
 
     In their places neither has cancelling terms, and the other one is 1 minus it.

@@ -11,9 +11,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import const
-from opbridge.translations.lib.pointwise import typed
-from opbridge.translations.lib.series import in_double, select
+from opbridge.translations.lib.dtypes import cast_like, computed_in_double, const
+from opbridge.translations.lib.pointwise import cosh_by_exp, select
 from opbridge.translations.registry import builtin
 
 _DOUBLE, _FLOAT, _INT64 = ir.DataType.DOUBLE, ir.DataType.FLOAT, ir.DataType.INT64
@@ -29,7 +28,7 @@ def _register(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
         polynomial.__name__, polynomial.__doc__ = function.__name__, function.__doc__
         operator = f"aten::special_{name}"
-        return builtin(operator, f"{operator}.x_scalar", f"{operator}.n_scalar")(in_double(polynomial))
+        return builtin(operator, f"{operator}.x_scalar", f"{operator}.n_scalar")(computed_in_double(polynomial))
 
     return decorate
 
@@ -89,7 +88,7 @@ def shifted_chebyshev_polynomial_w(x, n):
 def _first_kind(x: Any, n: Any) -> Any:
     degree, odd, angle, growth = _terms(x, n)
     inside = op.Cos(degree * angle)
-    beyond = _signed(_cosh(degree * growth), op.And(x < 0.0, odd))
+    beyond = _signed(cosh_by_exp(degree * growth), op.And(x < 0.0, odd))
     return _by_range(x, degree, inside, beyond)
 
 
@@ -106,7 +105,7 @@ def _third_kind(x: Any, n: Any) -> Any:
     degree, odd, angle, growth = _terms(x, n)
     more = degree + 0.5
     inside = op.Cos(more * angle) / op.Cos(angle * 0.5)
-    right = _cosh(more * growth) / _cosh(growth * 0.5)
+    right = cosh_by_exp(more * growth) / cosh_by_exp(growth * 0.5)
     left = _signed(_sinh(more * growth) / _sinh(growth * 0.5), odd)
     at_end = op.Where(x > 0.0, 1.0, _signed(degree * 2.0 + 1.0, odd))
     return _by_range(x, degree, inside, op.Where(x > 0.0, right, left), at_end)
@@ -117,8 +116,8 @@ def _fourth_kind(x: Any, n: Any) -> Any:
     more = degree + 0.5
     inside = op.Sin(more * angle) / op.Sin(angle * 0.5)
     right = _sinh(more * growth) / _sinh(growth * 0.5)
-    left = _signed(_cosh(more * growth) / _cosh(growth * 0.5), odd)
-    one = op.Where(odd, -1.0, typed(1.0, degree))
+    left = _signed(cosh_by_exp(more * growth) / cosh_by_exp(growth * 0.5), odd)
+    one = op.Where(odd, -1.0, cast_like(1.0, degree))
     at_end = op.Where(x > 0.0, degree * 2.0 + 1.0, one)
     return _by_range(x, degree, inside, op.Where(x > 0.0, right, left), at_end)
 
@@ -138,17 +137,14 @@ def _terms(x: Any, n: Any) -> tuple[Any, Any, Any, Any]:
     # acosh(|x|), without cancellation near 1.
     excess = op.Max(magnitude - 1.0, 0.0)
     rest = excess + op.Sqrt(excess * (excess + 2.0))
-    return degree, odd, angle, _log1p(rest)
+    return degree, odd, angle, _log1p_to_first_order(rest)
 
 
-def _log1p(x: Any) -> Any:
+def _log1p_to_first_order(x: Any) -> Any:
+    """log(1 + x), with fewer operators than the translation of aten::log1p."""
     rounded = x + 1.0
     # What rounding took from 1 + x is put back to first order.
     return op.Log(rounded) + (x - (rounded - 1.0)) / rounded
-
-
-def _cosh(x: Any) -> Any:
-    return (op.Exp(x) + op.Exp(-x)) * 0.5
 
 
 def _sinh(x: Any) -> Any:

@@ -9,7 +9,8 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import FLOATS, const, size, sizes, widened
+from opbridge.translations.lib.dims import Dim, all_known, as_dims, dim_of, dims_of, shape_of
+from opbridge.translations.lib.dtypes import FLOATS, const, widen
 from opbridge.translations.registry import builtin
 from opbridge.translations.vision.resampling import matrix, nearest, resize_finds, scaled_size
 
@@ -70,8 +71,8 @@ def upsample_nearest_exact_vec(input, output_size, scale_factors):
 
 
 def _nearest(x: Any, output_size: Any, scales: Any, exact: bool) -> Any:
-    lengths, outs, scales = _plan(x, output_size, scales)
-    if _doubles(lengths, scales) and x.dtype in _RESIZED:
+    lengths, outs, scales = _sizes_and_factors(x, output_size, scales)
+    if _grows_by_powers_of_two(lengths, scales) and x.dtype in _RESIZED:
         factors = const([1.0, 1.0, *scales], np.float32)
         return op.Resize(x, None, factors, None, **_ASYMMETRIC)
     each = list(zip(lengths, outs, scales, strict=True))
@@ -79,18 +80,18 @@ def _nearest(x: Any, output_size: Any, scales: Any, exact: bool) -> Any:
     if x.dtype in _RESIZED and all(
         resize_finds(index, length, out) for index, (length, out, _) in zip(indices, each, strict=True)
     ):
-        return op.Resize(x, None, None, [*sizes(x)[:2], *outs], **_ASYMMETRIC)
+        return op.Resize(x, None, None, shape_of([*dims_of(x)[:2], *outs]), **_ASYMMETRIC)
     # The last dimension first, while the others are still small.
     for axis, index in reversed(list(enumerate(indices, start=2))):
         if isinstance(index, np.ndarray):
-            if not np.array_equal(index, np.arange(size(x, axis) if x.shape is not None else -1)):
-                x = _gathered(x, const(index, np.int64), axis)
+            if not np.array_equal(index, np.arange(int(dim_of(x, axis)))):
+                x = _gather_along(x, const(index, np.int64), axis)
         else:
-            x = _gathered(x, index, axis)
+            x = _gather_along(x, index, axis)
     return x
 
 
-def _gathered(x: Any, index: Any, axis: int) -> Any:
+def _gather_along(x: Any, index: Any, axis: int) -> Any:
     result = op.Gather(x, index, axis=axis)
     result.shape = ir.Shape([None if at == axis else dim for at, dim in enumerate(x.shape)])
     return result
@@ -107,19 +108,18 @@ _RESIZED = frozenset({*FLOATS, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.
 }
 
 
-def _plan(x: Any, output_size: Any, scales: Any) -> tuple[list[Any], list[Any], list[float | None]]:
+def _sizes_and_factors(x: Any, output_size: Any, scales: Any) -> tuple[list[Dim], list[Dim], list[float | None]]:
     """The sizes before and after, and the factors that torch was given."""
-    lengths = sizes(x)[2:]
+    lengths = dims_of(x)[2:]
     factors: list[float | None] = list(scales) if scales else [None] * len(lengths)
     if output_size is not None:
-        return lengths, list(output_size), factors
+        return lengths, as_dims(output_size), factors
     return lengths, [scaled_size(length, scale) for length, scale in zip(lengths, scales, strict=True)], factors
 
 
-def _doubles(lengths: list[Any], scales: list[float | None]) -> bool:
+def _grows_by_powers_of_two(lengths: list[Dim], scales: list[float | None]) -> bool:
     """Whether dynamic sizes grow by powers of two, which neither torch's nor ONNX's arithmetic rounds."""
-    dynamic = any(not isinstance(length, int) for length in lengths)
-    return dynamic and all(scale in (1, 2, 4, 8, 16) for scale in scales)
+    return not all_known(*lengths) and all(scale in (1, 2, 4, 8, 16) for scale in scales)
 
 
 # Linear, cubic
@@ -153,22 +153,22 @@ def upsample_linear_vec(input, output_size, align_corners: bool, scale_factors):
 
 
 def _linear(x: Any, output_size: Any, align_corners: bool, scales: Any) -> Any:
-    lengths, outs, factors = _plan(x, output_size, scales)
+    lengths, outs, factors = _sizes_and_factors(x, output_size, scales)
     # From size to size the two compute alike; by a factor, ONNX rounds the factor and the size in its own way.
     by_size = align_corners or not any(factors) or _sizes_tell(lengths, outs, factors)
     if x.dtype == ir.DataType.DOUBLE or not by_size:
-        return _interpolated("linear", x, output_size, align_corners, scales)
+        return _resize_by_products("linear", x, output_size, align_corners, scales)
     _refuse_integers(x)
     mode = "align_corners" if align_corners else "half_pixel"
-    shape = [*sizes(x)[:2], *outs]
-    return op.Resize(widened(x), None, None, shape, mode="linear", coordinate_transformation_mode=mode)
+    shape = shape_of([*dims_of(x)[:2], *outs])
+    return op.Resize(widen(x), None, None, shape, mode="linear", coordinate_transformation_mode=mode)
 
 
-def _sizes_tell(lengths: list[Any], outs: list[Any], factors: list[float | None]) -> bool:
+def _sizes_tell(lengths: list[Dim], outs: list[Dim], factors: list[float | None]) -> bool:
     """Whether the factors are what the sizes say, too."""
     each = zip(lengths, outs, factors, strict=True)
     return all(
-        not factor or (out == length * factor if isinstance(length, int) and isinstance(out, int) else factor % 1 == 0)
+        not factor or (int(out) == int(length) * factor if all_known(length, out) else factor % 1 == 0)
         for length, out, factor in each
     )
 
@@ -177,59 +177,59 @@ def _sizes_tell(lengths: list[Any], outs: list[Any], factors: list[float | None]
 def upsample_bicubic2d(self, output_size, align_corners: bool, scales_h=None, scales_w=None):
     """upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
     scales_w=None) -> Tensor"""
-    return _interpolated("cubic", self, output_size, align_corners, [scales_h, scales_w])
+    return _resize_by_products("cubic", self, output_size, align_corners, [scales_h, scales_w])
 
 
 @builtin("aten::upsample_bicubic2d.vec")
 def upsample_bicubic2d_vec(input, output_size, align_corners: bool, scale_factors):
     """upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
     Tensor"""
-    return _interpolated("cubic", input, output_size, align_corners, scale_factors)
+    return _resize_by_products("cubic", input, output_size, align_corners, scale_factors)
 
 
 @builtin("aten::_upsample_bilinear2d_aa")
 def upsample_bilinear2d_aa(self, output_size, align_corners: bool, scales_h=None, scales_w=None):
     """_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
     scales_w=None) -> Tensor"""
-    return _interpolated("linear", self, output_size, align_corners, [scales_h, scales_w], antialias=True)
+    return _resize_by_products("linear", self, output_size, align_corners, [scales_h, scales_w], antialias=True)
 
 
 @builtin("aten::_upsample_bilinear2d_aa.vec")
 def upsample_bilinear2d_aa_vec(input, output_size, align_corners: bool, scale_factors):
     """_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
     Tensor"""
-    return _interpolated("linear", input, output_size, align_corners, scale_factors, antialias=True)
+    return _resize_by_products("linear", input, output_size, align_corners, scale_factors, antialias=True)
 
 
 @builtin("aten::_upsample_bicubic2d_aa")
 def upsample_bicubic2d_aa(self, output_size, align_corners: bool, scales_h=None, scales_w=None):
     """_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
     scales_w=None) -> Tensor"""
-    return _interpolated("cubic", self, output_size, align_corners, [scales_h, scales_w], antialias=True)
+    return _resize_by_products("cubic", self, output_size, align_corners, [scales_h, scales_w], antialias=True)
 
 
 @builtin("aten::_upsample_bicubic2d_aa.vec")
 def upsample_bicubic2d_aa_vec(input, output_size, align_corners: bool, scale_factors):
     """_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
     Tensor"""
-    return _interpolated("cubic", input, output_size, align_corners, scale_factors, antialias=True)
+    return _resize_by_products("cubic", input, output_size, align_corners, scale_factors, antialias=True)
 
 
 @builtin("aten::_upsample_lanczos2d_aa")
 def upsample_lanczos2d_aa(self, output_size, align_corners: bool, scales_h=None, scales_w=None):
     """_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
     scales_w=None) -> Tensor"""
-    return _interpolated("lanczos", self, output_size, align_corners, [scales_h, scales_w], antialias=True)
+    return _resize_by_products("lanczos", self, output_size, align_corners, [scales_h, scales_w], antialias=True)
 
 
 @builtin("aten::_upsample_lanczos2d_aa.vec")
 def upsample_lanczos2d_aa_vec(input, output_size, align_corners: bool, scale_factors):
     """_upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) ->
     Tensor"""
-    return _interpolated("lanczos", input, output_size, align_corners, scale_factors, antialias=True)
+    return _resize_by_products("lanczos", input, output_size, align_corners, scale_factors, antialias=True)
 
 
-def _interpolated(
+def _resize_by_products(
     kind: str, x: Any, output_size: Any, align_corners: bool, scales: Any, antialias: bool = False
 ) -> Any:
     """A MatMul along each dimension. onnxruntime's Resize is sixty times slower where it is cubic, and less exact.
@@ -237,8 +237,8 @@ def _interpolated(
     A non-finite element spreads over the whole row and column of the result, as zero times infinity is no number.
     """
     _refuse_integers(x)
-    lengths, outs, factors = _plan(x, output_size, scales)
-    x, lead = widened(x), sizes(x)[:2]
+    lengths, outs, factors = _sizes_and_factors(x, output_size, scales)
+    x, lead = widen(x), dims_of(x)[:2]
     rank = len(lengths)
     dtype = x.dtype
     for k, (length, out, factor) in reversed(list(enumerate(zip(lengths, outs, factors, strict=True)))):
@@ -249,8 +249,8 @@ def _interpolated(
             x = op.MatMul(weights, x)
         else:
             # The dimensions behind it are one for the time being.
-            flat = op.Reshape(x, [*lead, length, -1])
-            x = op.Reshape(op.MatMul(weights, flat), [*lead, *outs])
+            flat = op.Reshape(x, shape_of([*lead, length, -1]))
+            x = op.Reshape(op.MatMul(weights, flat), shape_of([*lead, *outs]))
     return x
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import cast, const
+from opbridge.translations.lib.dims import all_known, dims_of
+from opbridge.translations.lib.dtypes import cast, const
 
 __all__ = ["mirrored", "sampled_narrow"]
 
@@ -52,9 +53,9 @@ def sampled_narrow(sample: Callable[..., Any], input: Any, grid: Any, mode: int,
 
 def _lengths(input: Any, rank: int) -> Any:
     """The image's sizes in the order of a grid's coordinates, which is x, y, z: int64."""
-    sizes = list(input.shape)[:1:-1]
-    if all(isinstance(size, int) for size in sizes):
-        return const(sizes, np.int64)
+    sizes = dims_of(input)[:1:-1]
+    if all_known(*sizes):
+        return const([int(size) for size in sizes], np.int64)
     return op.Gather(op.Shape(input), const(range(rank + 1, 1, -1), np.int64))
 
 

@@ -12,61 +12,67 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.common import const
+from opbridge.translations.lib.dims import Dim, all_known, positions
+from opbridge.translations.lib.dtypes import const
 
 __all__ = ["matrix", "nearest", "resize_finds", "scaled_size"]
 
 _INT64 = ir.DataType.INT64
 
 
-def scaled_size(length: Any, scale: float) -> Any:
+def scaled_size(length: Dim, scale: float) -> Dim:
     """A dimension's size after scaling, as torch rounds it."""
-    if isinstance(length, int):
-        return int(length * scale)
-    return op.Cast(op.Mul(op.Cast(length, to=ir.DataType.DOUBLE), scale), to=_INT64)
+    if length.is_known:
+        return Dim(int(int(length) * scale))
+    return Dim(op.Cast(op.Mul(op.Cast(length.value, to=ir.DataType.DOUBLE), scale), to=_INT64))
 
 
 # Nearest neighbours
 
 
-def nearest(length: Any, out: Any, scale: float | None, exact: bool, rank: int) -> Any:
+def nearest(length: Dim, out: Dim, scale: float | None, exact: bool, rank: int) -> Any:
     """The index that each output element is taken from: an array where both sizes are known, else a value."""
     # In images, and there alone, torch overlooks the factor where one size is the other or its double.
     shortcut = rank == 2 and not exact
-    if isinstance(length, int) and isinstance(out, int):
-        if shortcut and out in (length, 2 * length):
-            return np.arange(out) * length // out
-        step = np.float32(1 / scale) if scale else np.float32(length) / np.float32(out)
-        place = (np.arange(out) + 0.5) * np.float64(step) if exact else np.arange(out, dtype=np.float32) * step
-        return np.minimum(np.floor(place.astype(np.float32)).astype(np.int64), length - 1)
-    length, out = (const(size, np.int64) if isinstance(size, int) else size for size in (length, out))
-    step = op.Div(*(op.Cast(size, to=ir.DataType.FLOAT) for size in (length, out)))
+    if all_known(length, out):
+        return _nearest_of_sizes(int(length), int(out), scale, exact, shortcut)
+    step = op.Div(*(op.Cast(size.value, to=ir.DataType.FLOAT) for size in (length, out)))
     if scale:
         given = const(np.float32(1 / scale), np.float32)
-        plain = op.Or(op.Equal(out, length), op.Equal(out, length * 2)) if shortcut else None
+        plain = op.Or(op.Equal(out.value, length.value), op.Equal(out.value, (length * 2).value)) if shortcut else None
         step = op.Where(plain, step, given) if shortcut else given
-    places = op.Range(0, out, 1)
+    places = positions(out)
     if exact:
         place = op.Mul(op.Cast(places, to=ir.DataType.DOUBLE) + 0.5, op.Cast(step, to=ir.DataType.DOUBLE))
         place = op.Cast(place, to=ir.DataType.FLOAT)
     else:
         place = op.Mul(op.Cast(places, to=ir.DataType.FLOAT), step)
-    return op.Min(op.Cast(op.Floor(place), to=_INT64), length - 1)
+    return op.Min(op.Cast(op.Floor(place), to=_INT64), (length - 1).value)
 
 
-def resize_finds(index: Any, length: Any, out: Any) -> bool:
+def _nearest_of_sizes(length: int, out: int, scale: float | None, exact: bool, shortcut: bool) -> np.ndarray:
+    """The same for sizes that are known at export."""
+    if shortcut and out in (length, 2 * length):
+        return np.arange(out) * length // out
+    step = np.float32(1 / scale) if scale else np.float32(length) / np.float32(out)
+    place = (np.arange(out) + 0.5) * np.float64(step) if exact else np.arange(out, dtype=np.float32) * step
+    return np.minimum(np.floor(place.astype(np.float32)).astype(np.int64), length - 1)
+
+
+def resize_finds(index: Any, length: Dim, out: Dim) -> bool:
     """Whether ONNX's Resize, from size to size, takes the same elements: it divides where torch multiplies."""
     if not isinstance(index, np.ndarray):
         return False
-    place = np.arange(out, dtype=np.float32) / (np.float32(out) / np.float32(max(length, 1)))
-    return bool(np.array_equal(np.minimum(np.floor(place), length - 1), index))
+    size, count = int(length), int(out)
+    place = np.arange(count, dtype=np.float32) / (np.float32(count) / np.float32(max(size, 1)))
+    return bool(np.array_equal(np.minimum(np.floor(place), size - 1), index))
 
 
 # Weights
 
 
 def matrix(
-    kind: str, length: Any, out: Any, scale: float | None, align_corners: bool, antialias: bool, dtype: ir.DataType
+    kind: str, length: Dim, out: Dim, scale: float | None, align_corners: bool, antialias: bool, dtype: ir.DataType
 ) -> Any:
     """The matrix of shape (out, length) that interpolates along a dimension.
 
@@ -79,21 +85,20 @@ def matrix(
         antialias: Whether a smaller output averages over all of the input.
         dtype: FLOAT or DOUBLE, which torch computes in.
     """
-    if isinstance(length, int) and isinstance(out, int):
+    if all_known(length, out):
         real: Any = dtype.numpy().type
-        i = np.arange(out, dtype=real)[:, None]
-        j = np.arange(length, dtype=real)[None, :]
-        last: Any = np.full((1, 1), length - 1, real)
+        i = np.arange(int(out), dtype=real)[:, None]
+        j = np.arange(int(length), dtype=real)[None, :]
+        last: Any = np.full((1, 1), int(length - 1), real)
         if align_corners:
-            step: Any = last / real(out - 1) if out > 1 else last * 0
+            step: Any = last / real(int(out - 1)) if out > 1 else last * 0
         else:
-            step = np.full((1, 1), 1 / scale if scale else real(length) / real(out), real)
+            step = np.full((1, 1), 1 / scale if scale else real(int(length)) / real(int(out)), real)
         weights = _weights(kind, i, j, last, step, align_corners, antialias)
         return const(weights, dtype)
-    sizes = [const(size, np.int64) if isinstance(size, int) else size for size in (length, out)]
-    number, count = (op.Cast(op.Reshape(size, [1, 1]), to=dtype) for size in sizes)
-    i = op.Cast(op.Unsqueeze(op.Range(0, sizes[1], 1), [1]), to=dtype)
-    j = op.Cast(op.Unsqueeze(op.Range(0, sizes[0], 1), [0]), to=dtype)
+    number, count = (op.Cast(op.Reshape(size.value, [1, 1]), to=dtype) for size in (length, out))
+    i = op.Cast(op.Unsqueeze(positions(out), [1]), to=dtype)
+    j = op.Cast(op.Unsqueeze(positions(length), [0]), to=dtype)
     last = op.Sub(number, 1.0)
     if align_corners:
         step = op.Where(op.Greater(count, 1.0), op.Div(last, op.Max(count - 1.0, op.CastLike(1.0, count))), last * 0.0)
@@ -110,14 +115,14 @@ def _weights(kind: str, i: Any, j: Any, last: Any, step: Any, align_corners: boo
         place = _clip(place, place * 0.0, last)
         low = _floor(place)
         part = place - low
-        return _at(j, low, 1.0 - part) + _at(j, _clip(low + 1.0, low, last), part)
+        return _weight_at(j, low, 1.0 - part) + _weight_at(j, _clip(low + 1.0, low, last), part)
     low = _floor(place)
     part = place - low
     total = None
     for tap in (-1, 0, 1, 2):
         distance = part - float(tap) if tap < 1 else float(tap) - part
-        weight = _near(distance, -0.75) if tap in (0, 1) else _far(distance, -0.75)
-        here = _at(j, _clip(low + float(tap), last * 0.0, last), weight)
+        weight = _cubic_inner(distance, -0.75) if tap in (0, 1) else _cubic_outer(distance, -0.75)
+        here = _weight_at(j, _clip(low + float(tap), last * 0.0, last), weight)
         total = here if total is None else total + here
     return total
 
@@ -140,15 +145,15 @@ def _averaging(kind: str, i: Any, j: Any, last: Any, step: Any) -> Any:
 
 def _cubic(distance: Any, a: float) -> Any:
     """Keys' filter with the parameter a, for distances >= 0."""
-    beyond = _where(distance < 2.0, _far(distance, a), distance * 0.0)
-    return _where(distance < 1.0, _near(distance, a), beyond)
+    beyond = _where(distance < 2.0, _cubic_outer(distance, a), distance * 0.0)
+    return _where(distance < 1.0, _cubic_inner(distance, a), beyond)
 
 
-def _near(distance: Any, a: float) -> Any:
+def _cubic_inner(distance: Any, a: float) -> Any:
     return ((a + 2.0) * distance - (a + 3.0)) * distance * distance + 1.0
 
 
-def _far(distance: Any, a: float) -> Any:
+def _cubic_outer(distance: Any, a: float) -> Any:
     return ((a * distance - 5.0 * a) * distance + 8.0 * a) * distance - 4.0 * a
 
 
@@ -160,7 +165,7 @@ def _lanczos(distance: Any) -> Any:
     return _where(distance < 3.0, wave, distance * 0.0)
 
 
-def _at(j: Any, place: Any, weight: Any) -> Any:
+def _weight_at(j: Any, place: Any, weight: Any) -> Any:
     """The weight in the column `place`, and zeros."""
     same = np.equal(j, place) if isinstance(j, np.ndarray) else op.Equal(j, place)
     return _where(same, weight, weight * 0.0)
@@ -169,19 +174,19 @@ def _at(j: Any, place: Any, weight: Any) -> Any:
 # One arithmetic for arrays and values of the graph
 
 
-def _either(numeric: Callable[..., Any], graph: Callable[..., Any]) -> Callable[..., Any]:
+def _for_array_or_value(numeric: Callable[..., Any], graph: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*arguments: Any) -> Any:
         return (numeric if isinstance(arguments[0], np.ndarray) else graph)(*arguments)
 
     return apply
 
 
-_floor = _either(np.floor, op.Floor)
-_abs = _either(np.abs, op.Abs)
-_sin = _either(np.sin, op.Sin)
-_and = _either(np.logical_and, op.And)
-_where = _either(np.where, op.Where)
-_clip = _either(
+_floor = _for_array_or_value(np.floor, op.Floor)
+_abs = _for_array_or_value(np.abs, op.Abs)
+_sin = _for_array_or_value(np.sin, op.Sin)
+_and = _for_array_or_value(np.logical_and, op.And)
+_where = _for_array_or_value(np.where, op.Where)
+_clip = _for_array_or_value(
     lambda x, low, high: np.minimum(np.maximum(x, low), high), lambda x, low, high: op.Min(op.Max(x, low), high)
 )
-_row_sums = _either(lambda x: x.sum(axis=1, keepdims=True), lambda x: op.ReduceSum(x, [1], keepdims=1))
+_row_sums = _for_array_or_value(lambda x: x.sum(axis=1, keepdims=True), lambda x: op.ReduceSum(x, [1], keepdims=1))

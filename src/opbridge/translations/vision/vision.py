@@ -10,7 +10,8 @@ from onnxscript import opset18 as op
 from onnxscript import opset19
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.common import const, size
+from opbridge.translations.lib.dims import Dim, dim_of, element_count, positions, shape_of
+from opbridge.translations.lib.dtypes import const
 from opbridge.translations.lib.kernel_nodes import kernel
 from opbridge.translations.registry import builtin
 
@@ -130,7 +131,7 @@ def roi_align_gathered(
     y = _bilinear_taps(input, rois, 0, pooled_height, spatial_scale, shift, least, sampling_ratio)
     x = _bilinear_taps(input, rois, 1, pooled_width, spatial_scale, shift, least, sampling_ratio)
     samples = op.Max(y.samples * x.samples, 1.0) if sampling_ratio <= 0 else sampling_ratio**2
-    return _weighted(_pixels(input), _image(input, rois), size(input, 3), y, x, samples)
+    return _weighted_mean(_pixels(input), _image(input, rois), dim_of(input, 3), y, x, samples)
 
 
 @builtin("torchvision::ps_roi_align")
@@ -143,7 +144,7 @@ def ps_roi_align(input, rois, spatial_scale: float, pooled_height: int, pooled_w
     samples = y.samples * x.samples
     bins = (pooled_height, pooled_width)
     first = _image_and_bin(input, rois, *bins)
-    pooled = _weighted(_pixels_of_bins(input, *bins), first, size(input, 3), y, x, samples)
+    pooled = _weighted_mean(_pixels_of_bins(input, *bins), first, dim_of(input, 3), y, x, samples)
     return pooled, _channel_mapping(input, pooled, *bins)
 
 
@@ -154,8 +155,8 @@ def roi_pool(input, rois, spatial_scale: float, pooled_height: int, pooled_width
     """
     y = _cells(input, rois, 0, pooled_height, spatial_scale, last_included=True)
     x = _cells(input, rois, 1, pooled_width, spatial_scale, last_included=True)
-    inside = _together(y, x, op.And(*_pairs(y.weights, x.weights)))
-    places = _together(y, x, _place(y, x, size(input, 3)))
+    inside = _flatten_pairs(y, x, op.And(*_broadcast_pair(y.weights, x.weights)))
+    places = _flatten_pairs(y, x, _pixel_numbers(y, x, dim_of(input, 3)))
     lowest = const(np.finfo(input.dtype.numpy()).min, input.dtype)
     taps = op.Gather(_pixels(input), places + _image(input, rois, rank=4))
     taps = op.Where(op.Unsqueeze(inside, [-1]), taps, lowest)  # region, row, column, tap, channel
@@ -176,10 +177,10 @@ def ps_roi_pool(input, rois, spatial_scale: float, pooled_height: int, pooled_wi
     y = _cells(input, rois, 0, pooled_height, spatial_scale, last_included=False)
     x = _cells(input, rois, 1, pooled_width, spatial_scale, last_included=False)
     y, x = (_Taps(axis.positions, op.CastLike(axis.weights, input), axis.bins, axis.count) for axis in (y, x))
-    in_bin = _together(y, x, op.Mul(*_pairs(y.weights, x.weights)))
+    in_bin = _flatten_pairs(y, x, op.Mul(*_broadcast_pair(y.weights, x.weights)))
     samples = op.Max(op.ReduceSum(in_bin, [3]), 1.0)
     first = _image_and_bin(input, rois, *bins)
-    pooled = _weighted(_pixels_of_bins(input, *bins), first, size(input, 3), y, x, samples)
+    pooled = _weighted_mean(_pixels_of_bins(input, *bins), first, dim_of(input, 3), y, x, samples)
     return pooled, _channel_mapping(input, pooled, *bins)
 
 
@@ -218,9 +219,9 @@ def _bilinear_taps(
         # As many samples as the bin is pixels long: a number for each region, out of the largest of them.
         count = op.Ceil(step)
         most = _largest(op.Cast(count, to=_INT64))
-        samples = op.Cast(op.Range(0, most, 1), to=rois.dtype)
+        samples = op.Cast(positions(most), to=rois.dtype)
     place = start + const(np.arange(bins).reshape(1, bins, 1), rois.dtype) * step + (samples + 0.5) * step / count
-    extent = op.CastLike(size(input, 2 + axis), rois)
+    extent = op.CastLike(dim_of(input, 2 + axis).value, rois)
     inside = op.And(place >= -1.0, place <= extent)
     if ratio <= 0:
         inside = op.And(inside, samples < count)
@@ -229,10 +230,8 @@ def _bilinear_taps(
     high = op.Min(low + 1.0, extent - 1.0)
     above = place - low
     weights = op.Where(op.Concat(inside, inside, axis=2), op.Concat(1.0 - above, above, axis=2), const(0, rois.dtype))
-    positions = op.Cast(op.Concat(low, high, axis=2), to=_INT64)
-    return _Taps(
-        positions, op.CastLike(weights, input), bins, most * 2, ratio if ratio > 0 else op.Unsqueeze(count, [1])
-    )
+    places = op.Cast(op.Concat(low, high, axis=2), to=_INT64)
+    return _Taps(places, op.CastLike(weights, input), bins, most * 2, ratio if ratio > 0 else op.Unsqueeze(count, [1]))
 
 
 def _cells(input: Any, rois: Any, axis: int, bins: int, spatial_scale: float, *, last_included: bool) -> _Taps:
@@ -242,14 +241,14 @@ def _cells(input: Any, rois: Any, axis: int, bins: int, spatial_scale: float, *,
     step = length / float(bins)
     index = np.arange(bins).reshape(1, bins, 1)
     first, last = op.Floor(const(index, rois.dtype) * step), op.Ceil(const(index + 1, rois.dtype) * step)
-    extent = size(input, 2 + axis)
+    extent = dim_of(input, 2 + axis)
     first, last = (
-        op.Max(op.Min(op.Cast(bound + start, to=_INT64), extent if last_included else extent - 1), 0)
+        op.Max(op.Min(op.Cast(bound + start, to=_INT64), (extent if last_included else extent - 1).value), 0)
         for bound in (first, last)
     )
     most = _largest(last - first)
-    positions = first + op.Range(0, most, 1)
-    return _Taps(op.Min(positions, extent - 1), positions < last, bins, most)
+    places = first + positions(most)
+    return _Taps(op.Min(places, (extent - 1).value), places < last, bins, most)
 
 
 def _extent(rois: Any, axis: int, spatial_scale: float) -> tuple[Any, Any]:
@@ -265,49 +264,48 @@ def _largest(counts: Any) -> Any:
 
 def _pixels(input: Any) -> Any:
     """A row of channels for each pixel of each image."""
-    return op.Reshape(op.Transpose(input, perm=[0, 2, 3, 1]), [-1, size(input, 1)])
+    return op.Reshape(op.Transpose(input, perm=[0, 2, 3, 1]), shape_of([-1, dim_of(input, 1)]))
 
 
 def _pixels_of_bins(input: Any, height: int, width: int) -> Any:
     """A row of output channels for each pixel, bin and image: every bin has input channels of its own."""
-    split = op.Reshape(input, [0, -1, height * width, size(input, 2) * size(input, 3)])
-    return op.Reshape(op.Transpose(split, perm=[0, 2, 3, 1]), [-1, _output_channels(input, height, width)])
+    split = op.Reshape(input, shape_of([0, -1, height * width, element_count(input, [2, 3])]))
+    return op.Reshape(op.Transpose(split, perm=[0, 2, 3, 1]), shape_of([-1, _output_channels(input, height, width)]))
 
 
-def _output_channels(input: Any, height: int, width: int) -> Any:
-    channels = size(input, 1)
-    return channels // (height * width) if isinstance(channels, int) else channels / (height * width)
+def _output_channels(input: Any, height: int, width: int) -> Dim:
+    return dim_of(input, 1) // (height * width)
 
 
 def _image(input: Any, rois: Any, rank: int = 5) -> Any:
     """The row that the image of each region begins with."""
     image = op.Unsqueeze(op.Cast(op.Gather(rois, 0, axis=1), to=_INT64), list(range(1, rank)))
-    return image * (size(input, 2) * size(input, 3))
+    return image * element_count(input, [2, 3]).value
 
 
 def _image_and_bin(input: Any, rois: Any, height: int, width: int) -> Any:
     """The row that the pixels of each region's bin begin with, where every bin has its own."""
-    pixels = size(input, 2) * size(input, 3)
+    pixels = element_count(input, [2, 3]).value
     bins = const(np.arange(height * width).reshape(1, height, width, 1, 1))
     return _image(input, rois) * (height * width) + bins * pixels
 
 
-def _pairs(y: Any, x: Any) -> tuple[Any, Any]:
+def _broadcast_pair(y: Any, x: Any) -> tuple[Any, Any]:
     """What goes with the rows' taps and the columns' taps, each to be broadcast against the other."""
     return op.Unsqueeze(y, [2, 4]), op.Unsqueeze(x, [1, 3])
 
 
-def _together(y: _Taps, x: _Taps, pairs: Any) -> Any:
+def _flatten_pairs(y: _Taps, x: _Taps, pairs: Any) -> Any:
     """Pairs of taps in one dimension: (regions, rows, columns, taps)."""
     return op.Reshape(pairs, [0, y.bins, x.bins, y.count * x.count])
 
 
-def _place(y: _Taps, x: _Taps, width: Any) -> Any:
-    rows, columns = _pairs(y.positions, x.positions)
-    return rows * width + columns
+def _pixel_numbers(y: _Taps, x: _Taps, width: Dim) -> Any:
+    rows, columns = _broadcast_pair(y.positions, x.positions)
+    return rows * width.value + columns
 
 
-def _weighted(pixels: Any, first: Any, width: Any, y: _Taps, x: _Taps, samples: Any) -> Any:
+def _weighted_mean(pixels: Any, first: Any, width: Dim, y: _Taps, x: _Taps, samples: Any) -> Any:
     """The weighted sum of every bin's taps over its number of samples: (regions, channels, rows, columns).
 
     Args:
@@ -318,8 +316,8 @@ def _weighted(pixels: Any, first: Any, width: Any, y: _Taps, x: _Taps, samples: 
         x: The columns' taps.
         samples: The number, or one for each region and bin, of rank 4.
     """
-    taps = op.Gather(pixels, _together(y, x, _place(y, x, width) + first))
-    weights = op.Unsqueeze(_together(y, x, op.Mul(*_pairs(y.weights, x.weights))), [3])
+    taps = op.Gather(pixels, _flatten_pairs(y, x, _pixel_numbers(y, x, width) + first))
+    weights = op.Unsqueeze(_flatten_pairs(y, x, op.Mul(*_broadcast_pair(y.weights, x.weights))), [3])
     total = op.Squeeze(op.MatMul(weights, taps), [3])
     return op.Transpose(total / samples, perm=[0, 3, 1, 2])
 
@@ -331,7 +329,7 @@ def _channels_first(value: Any) -> Any:
 
 def _channel_mapping(input: Any, pooled: Any, height: int, width: int) -> Any:
     """The input channel of each element of the output."""
-    channels = op.Range(0, _output_channels(input, height, width), 1)
+    channels = positions(_output_channels(input, height, width))
     bins = const(np.arange(height * width).reshape(1, height, width))
     mapping = op.Unsqueeze(channels, [1, 2]) * (height * width) + bins
     return op.Cast(op.Expand(mapping, op.Shape(pooled)), to=ir.DataType.INT32)

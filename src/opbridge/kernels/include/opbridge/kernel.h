@@ -25,7 +25,7 @@
 // | returns  | Output<T>, in order      |                     |     |         | Context&, anywhere    |                       |
 //
 // Tensors are row-major. Element types are float, double, Half, BFloat16, the integers of <cstdint>, and bool. What a kernel or a shape
-// function throws arrives as an error in Python or a status in ONNX Runtime, with its words.
+// function throws arrives as an error in Python or a status in ONNX Runtime, with its message.
 #pragma once
 
 #include "platform.h"
@@ -38,22 +38,22 @@ namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
 struct Operator;
-using StableValue = uint64_t;  // how libtorch's stable interface passes any value
-using TorchEntry = void (*)(StableValue*, uint64_t, uint64_t);
+using TorchEntry = void (*)(uint64_t* stack, uint64_t arguments, uint64_t results);  // what libtorch's stable interface calls
 
-OPBRIDGE_HOST Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count, TorchEntry entry);
-OPBRIDGE_HOST void enter_from_torch(const Operator& op, StableValue* stack);
+OPBRIDGE_ADAPTER Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
+                                             TorchEntry entry);
+OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, uint64_t* stack);
 
 template <class Family, class List>
-struct Made;
+struct InstancesOfTypes;
 
 template <class Family, class... T>
-struct Made<Family, types<T...>> {
-    static constexpr Instance list[] = {Family::template made<T>()...};
+struct InstancesOfTypes<Family, types<T...>> {
+    static constexpr Instance list[] = {Family::template instance_for<T>()...};
 };
 
 template <auto... function>
-struct Listed {
+struct InstanceList {
     static constexpr Instance list[] = {instance<function>()...};
 };
 
@@ -61,7 +61,7 @@ struct Listed {
 template <class Tag>
 struct Registration {
     inline static Operator* op = nullptr;
-    static void enter(StableValue* stack, uint64_t, uint64_t) { enter_from_torch(*op, stack); }
+    static void enter(uint64_t* stack, uint64_t, uint64_t) { enter_from_torch(*op, stack); }
 
     template <size_t count>
     Registration(const char* schema, ShapeFunction shape, const Instance (&instances)[count]) {
@@ -72,8 +72,8 @@ struct Registration {
 }  // namespace detail
 }  // namespace opbridge
 
-#ifndef OPBRIDGE_SEPARATE_HOST
-#include "host/host.h"
+#ifndef OPBRIDGE_SEPARATE_ADAPTER
+#include "adapter/adapter.h"
 #endif
 
 #define OPBRIDGE_JOIN_(a, b) a##b
@@ -83,28 +83,28 @@ struct Registration {
 // types<float, int64_t>.
 #define OPBRIDGE_KERNEL(schema, kernel, shape, ...) OPBRIDGE_KERNEL_TYPED_(__COUNTER__, schema, kernel, shape, __VA_ARGS__)
 #define OPBRIDGE_KERNEL_TYPED_(number, ...) OPBRIDGE_KERNEL_TYPED(number, __VA_ARGS__)
-#define OPBRIDGE_KERNEL_TYPED(number, schema, kernel, shape, ...)                                                             \
-    namespace {                                                                                                               \
-    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {                                                                            \
-        template <class T>                                                                                                    \
-        static constexpr opbridge::detail::Instance made() {                                                                          \
-            return opbridge::detail::instance<&kernel<T>>();                                                                  \
-        }                                                                                                                     \
-    };                                                                                                                        \
-    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){    \
-        schema, opbridge::detail::shape_function<&shape>(),                                                                   \
-        opbridge::detail::Made<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                                     \
-    }                                                                                                                         \
+#define OPBRIDGE_KERNEL_TYPED(number, schema, kernel, shape, ...)                                                          \
+    namespace {                                                                                                            \
+    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {                                                                         \
+        template <class T>                                                                                                 \
+        static constexpr opbridge::detail::Instance instance_for() {                                                       \
+            return opbridge::detail::instance<&kernel<T>>();                                                               \
+        }                                                                                                                  \
+    };                                                                                                                     \
+    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){ \
+        schema, opbridge::detail::shape_function<&shape>(),                                                                \
+        opbridge::detail::InstancesOfTypes<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                     \
+    }                                                                                                                      \
     static_assert(true, "")
 
 // OPBRIDGE_KERNELS(schema, shape, functions...): functions, or instances of a template (`select<float, int32_t>`), of which the first one
 // that takes the inputs' types is called.
 #define OPBRIDGE_KERNELS(schema, shape, ...) OPBRIDGE_KERNELS_LISTED_(__COUNTER__, schema, shape, __VA_ARGS__)
 #define OPBRIDGE_KERNELS_LISTED_(number, ...) OPBRIDGE_KERNELS_LISTED(number, __VA_ARGS__)
-#define OPBRIDGE_KERNELS_LISTED(number, schema, shape, ...)                                                                   \
-    namespace {                                                                                                               \
-    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {};                                                                          \
-    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){    \
-        schema, opbridge::detail::shape_function<&shape>(), opbridge::detail::Listed<__VA_ARGS__>::list};                       \
-    }                                                                                                                         \
+#define OPBRIDGE_KERNELS_LISTED(number, schema, shape, ...)                                                                \
+    namespace {                                                                                                            \
+    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {};                                                                       \
+    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){ \
+        schema, opbridge::detail::shape_function<&shape>(), opbridge::detail::InstanceList<__VA_ARGS__>::list};            \
+    }                                                                                                                      \
     static_assert(true, "")

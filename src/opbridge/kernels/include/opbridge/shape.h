@@ -23,9 +23,9 @@ namespace detail {
 
 enum class Operation : int32_t { add, subtract, multiply, divide, modulo, minimum, maximum, equal, less, number };
 
-OPBRIDGE_HOST Dim apply(Operation operation, const Dim& left, const Dim& right);
-OPBRIDGE_HOST Dim computed();
-[[noreturn]] OPBRIDGE_HOST void no_such_axis(int64_t axis, int64_t rank);
+OPBRIDGE_ADAPTER Dim apply(Operation operation, const Dim& left, const Dim& right);
+OPBRIDGE_ADAPTER Dim computed();
+[[noreturn]] OPBRIDGE_ADAPTER void throw_no_such_axis(int64_t axis, int64_t rank);
 
 }  // namespace detail
 
@@ -84,17 +84,17 @@ class Shape {
     int64_t rank() const { return rank_; }
 
     // The size along an axis; -1 is the last one.
-    const Dim& operator[](int64_t axis) const { return begin()[checked(axis)]; }
-    Dim& operator[](int64_t axis) { return const_cast<Dim&>(begin()[checked(axis)]); }
+    const Dim& operator[](int64_t axis) const { return begin()[index_of(axis)]; }
+    Dim& operator[](int64_t axis) { return const_cast<Dim&>(begin()[index_of(axis)]); }
 
     void push_back(const Dim& dim) {
-        if (rank_ == few) many_.assign(few_, few_ + few);
-        if (rank_ < few) few_[rank_] = dim;
-        else many_.push_back(dim);
+        if (rank_ == inline_capacity) heap_dims_.assign(inline_dims_, inline_dims_ + inline_capacity);
+        if (rank_ < inline_capacity) inline_dims_[rank_] = dim;
+        else heap_dims_.push_back(dim);
         ++rank_;
     }
 
-    const Dim* begin() const { return rank_ <= few ? few_ : many_.data(); }
+    const Dim* begin() const { return rank_ <= inline_capacity ? inline_dims_ : heap_dims_.data(); }
     const Dim* end() const { return begin() + rank_; }
 
     friend bool operator==(const Shape& a, const Shape& b) {
@@ -107,17 +107,17 @@ class Shape {
     friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
 
   private:
-    size_t checked(int64_t axis) const {
+    size_t index_of(int64_t axis) const {
         const int64_t found = axis < 0 ? axis + rank() : axis;
-        if (found < 0 || found >= rank()) detail::no_such_axis(axis, rank());
+        if (found < 0 || found >= rank()) detail::throw_no_such_axis(axis, rank());
         return static_cast<size_t>(found);
     }
 
     // Memory of its own would be what a call of a small operator mostly does.
-    static constexpr int64_t few = 6;
+    static constexpr int64_t inline_capacity = 6;
     int64_t rank_ = 0;
-    Dim few_[few];
-    std::vector<Dim> many_;  // all of them, where there are more
+    Dim inline_dims_[inline_capacity];
+    std::vector<Dim> heap_dims_;  // all of them, where there are more
 };
 
 // The shapes of an operator's outputs, in order; one shape where there is one output.
@@ -134,11 +134,11 @@ class Shapes {
     std::vector<Shape> shapes_;
 };
 
-OPBRIDGE_HOST std::string to_string(const Shape& shape);
+OPBRIDGE_ADAPTER std::string to_string(const Shape& shape);
 
 // Throws where a condition on the arguments does not hold: `require(k > 0, "k has to be positive")`.
-inline void require(bool holds, const char* words) {
-    if (!holds) throw std::invalid_argument(words);
+inline void require(bool holds, const char* message) {
+    if (!holds) throw std::invalid_argument(message);
 }
 
 }  // namespace opbridge

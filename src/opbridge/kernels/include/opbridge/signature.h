@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "platform.h"
 #include "attribute.h"
+#include "dispatch.h"
+#include "platform.h"
 #include "views.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
@@ -44,21 +45,21 @@ struct Parameter {
     int rank;
 };
 
-[[noreturn]] OPBRIDGE_HOST void out_of_range(int64_t value);
+[[noreturn]] OPBRIDGE_ADAPTER void throw_number_out_of_range(int64_t value);
 
 template <class N>
 N narrow(const Dim& dim) {
     const int64_t value = dim.value();
     if (value < static_cast<int64_t>(std::numeric_limits<N>::min()) ||
         (sizeof(N) < 8 && value > static_cast<int64_t>(std::numeric_limits<N>::max()))) {
-        out_of_range(value);
+        throw_number_out_of_range(value);
     }
     return static_cast<N>(value);
 }
 
 // How a parameter of type P of a kernel is declared, and its value.
 template <class P>
-struct Take {
+struct ParameterTraits {
     static_assert(std::is_integral_v<P> || std::is_floating_point_v<P>,
                   "a kernel's parameters are Input<T>, std::optional<Input<T>>, Inputs<T>, Output<T>, Context&, int64_t, double, bool, "
                   "std::string, Ints, Floats, and std::optional of these");
@@ -74,64 +75,60 @@ struct Take {
 };
 
 template <class T, int Rank>
-struct Take<Input<T, Rank>> {
+struct ParameterTraits<Input<T, Rank>> {
     static constexpr Parameter parameter{Kind::tensor, false, type_of<T>(), Rank};
     static Input<T, Rank> from(const Argument& argument) { return Input<T, Rank>(argument.tensor); }
 };
 
 template <class T, int Rank>
-struct Take<Inputs<T, Rank>> {
+struct ParameterTraits<Inputs<T, Rank>> {
     static constexpr Parameter parameter{Kind::tensors, false, type_of<T>(), Rank};
-    static Inputs<T, Rank> from(const Argument& argument) {
-        return Inputs<T, Rank>(argument.tensors.data(), argument.tensors.size());
-    }
+    static Inputs<T, Rank> from(const Argument& argument) { return Inputs<T, Rank>(argument.tensors.data(), argument.tensors.size()); }
 };
 
 template <class T, int Rank>
-struct Take<Output<T, Rank>> {
+struct ParameterTraits<Output<T, Rank>> {
     static constexpr Parameter parameter{Kind::output, false, type_of<T>(), Rank};
 };
 
 template <>
-struct Take<Context> {
+struct ParameterTraits<Context> {
     static constexpr Parameter parameter{Kind::context, false, Type::any, any_rank};
 };
 
 template <>
-struct Take<std::string> {
+struct ParameterTraits<std::string> {
     static constexpr Parameter parameter{Kind::text, false, Type::any, any_rank};
     static const std::string& from(const Argument& argument) { return argument.attribute->text; }
 };
 
 template <>
-struct Take<std::string_view> : Take<std::string> {};
+struct ParameterTraits<std::string_view> : ParameterTraits<std::string> {};
 
 template <>
-struct Take<Ints> {
+struct ParameterTraits<Ints> {
     static constexpr Parameter parameter{Kind::integers, false, Type::any, any_rank};
     static const Ints& from(const Argument& argument) { return argument.attribute->integers; }
 };
 
 template <>
-struct Take<Floats> {
+struct ParameterTraits<Floats> {
     static constexpr Parameter parameter{Kind::numbers, false, Type::any, any_rank};
     static const Floats& from(const Argument& argument) { return argument.attribute->numbers; }
 };
 
 // What shape functions take.
 
-inline Shape shape_of(const Tensor& tensor) {
-    return tensor.dims ? Shape(tensor.dims, tensor.rank) : Shape(tensor.sizes, tensor.rank);
-}
+inline Shape shape_of(const Tensor& tensor) { return tensor.dims ? Shape(tensor.dims, tensor.rank) : Shape(tensor.sizes, tensor.rank); }
 
 template <>
-struct Take<Shape> {
+struct ParameterTraits<Shape> {
     static constexpr Parameter parameter{Kind::tensor, false, Type::any, any_rank};
     static Shape from(const Argument& argument) { return shape_of(argument.tensor); }
 };
 
 template <>
-struct Take<std::vector<Shape>> {
+struct ParameterTraits<std::vector<Shape>> {
     static constexpr Parameter parameter{Kind::tensors, false, Type::any, any_rank};
     static std::vector<Shape> from(const Argument& argument) {
         std::vector<Shape> shapes;
@@ -141,13 +138,13 @@ struct Take<std::vector<Shape>> {
 };
 
 template <>
-struct Take<Dim> {
+struct ParameterTraits<Dim> {
     static constexpr Parameter parameter{Kind::integer, false, Type::any, any_rank};
     static Dim from(const Argument& argument) { return argument.attribute->integer; }
 };
 
 template <>
-struct Take<std::vector<Dim>> {
+struct ParameterTraits<std::vector<Dim>> {
     static constexpr Parameter parameter{Kind::integers, false, Type::any, any_rank};
     static std::vector<Dim> from(const Argument& argument) {
         const Attribute& attribute = *argument.attribute;
@@ -156,21 +153,23 @@ struct Take<std::vector<Dim>> {
 };
 
 template <class P>
-struct Take<std::optional<P>> {
-    static constexpr Parameter parameter{Take<P>::parameter.kind, true, Take<P>::parameter.type, Take<P>::parameter.rank};
+struct ParameterTraits<std::optional<P>> {
+    static constexpr Parameter parameter{ParameterTraits<P>::parameter.kind, true, ParameterTraits<P>::parameter.type,
+                                         ParameterTraits<P>::parameter.rank};
     static std::optional<P> from(const Argument& argument) {
-        return argument.given ? std::optional<P>(Take<P>::from(argument)) : std::nullopt;
+        return argument.given ? std::optional<P>(ParameterTraits<P>::from(argument)) : std::nullopt;
     }
 };
 
 template <class P>
-using Plain = std::remove_cv_t<std::remove_reference_t<P>>;
+using Unqualified = std::remove_cv_t<std::remove_reference_t<P>>;
 
 // A function with parameters P...: their declarations, and a call.
 template <class R, class... P>
 struct Signature {
     static constexpr size_t count = sizeof...(P);
-    static constexpr Parameter parameters[count + 1] = {Take<Plain<P>>::parameter..., {Kind::context, false, Type::any, any_rank}};
+    static constexpr Parameter parameters[count + 1] = {ParameterTraits<Unqualified<P>>::parameter...,
+                                                        {Kind::context, false, Type::any, any_rank}};
 
     // How many arguments of the schema, or outputs, stand before a parameter.
     static constexpr size_t place(size_t index) {
@@ -183,16 +182,16 @@ struct Signature {
     }
 
     template <size_t index, class Q>
-    static decltype(auto) take(Call& call) {
-        constexpr Kind kind = Take<Q>::parameter.kind;
+    static decltype(auto) argument_value(Call& call) {
+        constexpr Kind kind = ParameterTraits<Q>::parameter.kind;
         if constexpr (kind == Kind::context) return static_cast<Context&>(*call.context);
         else if constexpr (kind == Kind::output) return Q(call.results[place(index)]);
-        else return Take<Q>::from(static_cast<const Argument&>(call.arguments[place(index)]));
+        else return ParameterTraits<Q>::from(static_cast<const Argument&>(call.arguments[place(index)]));
     }
 
     template <R (*function)(P...), size_t... index>
     static void run_each(Call& call, std::index_sequence<index...>) {
-        in_best_version([&] { function(take<index, Plain<P>>(call)...); });
+        run_kernel([&] { function(argument_value<index, Unqualified<P>>(call)...); });
     }
 
     template <R (*function)(P...)>
@@ -202,7 +201,7 @@ struct Signature {
 
     template <R (*function)(P...), size_t... index>
     static Shapes shapes_each(Call& call, std::index_sequence<index...>) {
-        return Shapes(function(take<index, Plain<P>>(call)...));
+        return Shapes(function(argument_value<index, Unqualified<P>>(call)...));
     }
 
     template <R (*function)(P...)>

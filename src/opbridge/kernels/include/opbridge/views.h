@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dispatch.h"
 #include "platform.h"
 #include "shape.h"
 #include "types.h"
@@ -19,12 +20,24 @@ namespace opbridge OPBRIDGE_HIDDEN {
 
 // Element types, by ONNX's numbers.
 enum class Type : int32_t {
-    any = 0, float32 = 1, uint8 = 2, int8 = 3, uint16 = 4, int16 = 5, int32 = 6, int64 = 7,
-    boolean = 9, float16 = 10, float64 = 11, uint32 = 12, uint64 = 13, bfloat16 = 16,
+    any = 0,
+    float32 = 1,
+    uint8 = 2,
+    int8 = 3,
+    uint16 = 4,
+    int16 = 5,
+    int32 = 6,
+    int64 = 7,
+    boolean = 9,
+    float16 = 10,
+    float64 = 11,
+    uint32 = 12,
+    uint64 = 13,
+    bfloat16 = 16,
 };
 
-OPBRIDGE_HOST const char* name_of(Type type);
-OPBRIDGE_HOST size_t size_of(Type type);
+OPBRIDGE_ADAPTER const char* name_of(Type type);
+OPBRIDGE_ADAPTER size_t size_of(Type type);
 
 template <class T>
 constexpr Type type_of() {
@@ -63,7 +76,7 @@ struct Tensor {
 };
 
 // What a runtime does for a kernel.
-class Host {
+class Runtime {
   public:
     virtual void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) = 0;
     virtual void* allocate_scratch(size_t bytes) = 0;  // aligned to 64 bytes, freed when the call is over
@@ -72,14 +85,14 @@ class Host {
     virtual void* stream() { return nullptr; }
 
   protected:
-    ~Host() = default;
+    ~Runtime() = default;
 };
 
-OPBRIDGE_HOST void* allocate_scratch(Host& host, int64_t count, size_t size);
+OPBRIDGE_ADAPTER void* allocate_scratch(Runtime& runtime, int64_t count, size_t size);
 
 // One output of a call.
 struct Result {
-    Host* host = nullptr;
+    Runtime* runtime = nullptr;
     int index = 0;
     Type type = Type::any;
     int rank = any_rank;            // as the kernel declares it
@@ -91,21 +104,22 @@ struct Result {
 
     void allocate();
     void allocate(const int64_t* begin, const int64_t* end);  // as the kernel says, where that fits `expected`
-    std::string words() const;
+    std::string name() const;
     Shape shape() const;
 };
 
-[[noreturn]] OPBRIDGE_HOST void outside(int64_t index, int64_t size);
+[[noreturn]] OPBRIDGE_ADAPTER void throw_out_of_bounds(int64_t index, int64_t size);
+[[noreturn]] OPBRIDGE_ADAPTER void throw_wrong_number_of_indices(size_t indices, int64_t rank);
 
 // -DOPBRIDGE_CHECK_BOUNDS, which `opbridge build -g` sets: an element outside of a tensor throws.
 inline void check_bounds([[maybe_unused]] int64_t index, [[maybe_unused]] int64_t size) {
 #ifdef OPBRIDGE_CHECK_BOUNDS
-    if (index < 0 || index >= size) outside(index, size);
+    if (index < 0 || index >= size) throw_out_of_bounds(index, size);
 #endif
 }
 
-// What inputs and outputs have in common.
-template <class T>
+// What inputs and outputs have in common. `Rank` is the number of dimensions, or any_rank where it is known only when the kernel runs.
+template <class T, int Rank>
 class View {
   public:
     int64_t rank() const { return rank_; }
@@ -118,7 +132,7 @@ class View {
     // The size along an axis; -1 is the last one.
     int64_t size(int64_t axis) const {
         const int64_t found = axis < 0 ? axis + rank_ : axis;
-        if (found < 0 || found >= rank_) no_such_axis(axis, rank_);
+        if (found < 0 || found >= rank_) throw_no_such_axis(axis, rank_);
         return sizes_[found];
     }
 
@@ -133,12 +147,19 @@ class View {
         return data_[index];
     }
 
-    // By its index along each axis: x(i, j).
+    // By its index along each axis: x(i, j). Another number of indices than the tensor has dimensions does not compile where the rank is
+    // declared, and throws std::logic_error where it is not, which may keep a loop from being vectorised.
     template <class... Index>
     T& operator()(Index... index) const {
-        const int64_t indices[] = {static_cast<int64_t>(index)...};
+        constexpr size_t count = sizeof...(Index);
+        static_assert(Rank == any_rank || count == static_cast<size_t>(Rank),
+                      "x(i, j, ...) takes one index for each dimension of the tensor, as Input<T, rank> and Output<T, rank> declare them");
+        if constexpr (Rank == any_rank) {
+            if (rank_ != static_cast<int64_t>(count)) throw_wrong_number_of_indices(count, rank_);
+        }
+        const int64_t indices[count + 1] = {static_cast<int64_t>(index)...};
         int64_t place = 0;
-        for (size_t axis = 0; axis < sizeof...(Index); ++axis) {
+        for (size_t axis = 0; axis < count; ++axis) {
             check_bounds(indices[axis], sizes_[axis]);
             place = place * sizes_[axis] + indices[axis];
         }
@@ -158,10 +179,10 @@ class View {
 
 // A tensor to read. With a rank, as in Input<float, 4>, tensors of another one are refused before the kernel runs.
 template <class T, int Rank = any_rank>
-class Input : public detail::View<const T> {
+class Input : public detail::View<const T, Rank> {
   public:
     explicit Input(const detail::Tensor& tensor)
-        : detail::View<const T>(static_cast<const T*>(tensor.data), tensor.sizes, tensor.rank, tensor.count) {}
+        : detail::View<const T, Rank>(static_cast<const T*>(tensor.data), tensor.sizes, tensor.rank, tensor.count) {}
 };
 
 // The tensors of an argument `Tensor[]`.
@@ -174,7 +195,7 @@ class Inputs {
     }
     int64_t size() const { return static_cast<int64_t>(views_.size()); }
     const Input<T, Rank>& operator[](int64_t index) const {
-        if (index < 0 || index >= size()) detail::outside(index, size());
+        if (index < 0 || index >= size()) detail::throw_out_of_bounds(index, size());
         return views_[static_cast<size_t>(index)];
     }
     const Input<T, Rank>* begin() const { return views_.data(); }
@@ -187,10 +208,10 @@ class Inputs {
 // A tensor to write. Its memory is there when the kernel begins, unless the shape function says that a size is computed: the kernel then
 // calls `allocate` with the sizes before it writes.
 template <class T, int Rank = any_rank>
-class Output : public detail::View<T> {
+class Output : public detail::View<T, Rank> {
   public:
     explicit Output(detail::Result& result)
-        : detail::View<T>(static_cast<T*>(result.data), result.sizes.data(), static_cast<int64_t>(result.sizes.size()), result.count),
+        : detail::View<T, Rank>(static_cast<T*>(result.data), result.sizes.data(), static_cast<int64_t>(result.sizes.size()), result.count),
           result_(&result) {}
 
     void allocate(std::initializer_list<int64_t> sizes) { allocate(sizes.begin(), sizes.end()); }
@@ -211,7 +232,7 @@ class Output : public detail::View<T> {
 // Where a kernel runs: a parameter `Context& context`, anywhere among the others.
 class Context {
   public:
-    explicit Context(detail::Host& host) : host_(host) {}
+    explicit Context(detail::Runtime& runtime) : runtime_(runtime) {}
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
@@ -219,7 +240,7 @@ class Context {
     template <class T>
     T* scratch(int64_t count) {
         static_assert(std::is_trivially_destructible_v<T>);
-        return static_cast<T*>(detail::allocate_scratch(host_, count, sizeof(T)));
+        return static_cast<T*>(detail::allocate_scratch(runtime_, count, sizeof(T)));
     }
 
     // Calls body(begin, end) over [0, count) in pieces of at least `grain`, on the threads of whoever runs the kernel; body(begin, end,
@@ -229,9 +250,9 @@ class Context {
     void parallel_for(int64_t count, int64_t grain, Body&& body) {
         const int64_t pieces = this->pieces(count, grain);
         if (pieces <= 0) return;
-        if (pieces == 1) return detail::in_best_version([&] { call(body, 0, count, 0); });
+        if (pieces == 1) return detail::run_kernel([&] { call(body, 0, count, 0); });
         Work<std::remove_reference_t<Body>> work{&body, count, pieces};
-        host_.run(pieces, &Work<std::remove_reference_t<Body>>::run, &work);
+        runtime_.run(pieces, &Work<std::remove_reference_t<Body>>::run, &work);
         if (work.thrown) std::rethrow_exception(work.thrown);
     }
 
@@ -240,15 +261,15 @@ class Context {
         if (count <= 0) return 0;
         grain = grain < 1 ? 1 : grain;
         const int64_t most = count / grain < 1 ? 1 : count / grain;
-        const int64_t useful = most > 1 ? 4 * host_.threads() : 1;
+        const int64_t useful = most > 1 ? 4 * runtime_.threads() : 1;
         return most < useful ? most : useful;
     }
 
     // How many threads work on a `parallel_for` at most.
-    int64_t threads() { return host_.threads(); }
+    int64_t threads() { return runtime_.threads(); }
 
     // The stream of the device that the tensors are on; null on the CPU.
-    void* stream() { return host_.stream(); }
+    void* stream() { return runtime_.stream(); }
 
   private:
     template <class Body>
@@ -264,14 +285,14 @@ class Context {
         std::atomic_flag failed = ATOMIC_FLAG_INIT;
         std::exception_ptr thrown;
 
-        // Nothing may be thrown through the host's threads.
+        // Nothing may be thrown through the runtime's threads.
         static void run(void* data, int64_t piece) {
             Work& work = *static_cast<Work*>(data);
             try {
                 const int64_t share = work.count / work.pieces, rest = work.count % work.pieces;
                 const int64_t begin = piece * share + (piece < rest ? piece : rest);
                 const int64_t end = begin + share + (piece < rest ? 1 : 0);
-                detail::in_best_version([&] { call(*work.body, begin, end, piece); });
+                detail::run_kernel([&] { call(*work.body, begin, end, piece); });
             } catch (...) {
                 if (!work.failed.test_and_set()) work.thrown = std::current_exception();
             }
@@ -280,7 +301,7 @@ class Context {
         Work(Body* body, int64_t count, int64_t pieces) : body(body), count(count), pieces(pieces) {}
     };
 
-    detail::Host& host_;
+    detail::Runtime& runtime_;
 };
 
 }  // namespace opbridge

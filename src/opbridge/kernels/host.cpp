@@ -1,5 +1,0 @@
-// The part of every library that does not depend on its kernels, but for what ONNX Runtime calls. `opbridge build` compiles it once for
-// each compiler and set of flags, and links it into what it builds.
-#define OPBRIDGE_SEPARATE_HOST
-#include <opbridge/host/describe.h>
-#include <opbridge/host/operator_body.h>

@@ -1,3 +1,0 @@
-// The part of every library that ONNX Runtime calls; see host.cpp.
-#define OPBRIDGE_SEPARATE_HOST
-#include <opbridge/host/ort.h>

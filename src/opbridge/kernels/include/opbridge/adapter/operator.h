@@ -1,0 +1,40 @@
+// An operator: its schema, its kernels and its shape function, found to agree; what both runtimes' adapters call.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../kernel.h"
+#include "schema.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+namespace detail {
+
+struct Operator {
+    Schema schema;
+    std::vector<Instance> instances;
+    ShapeFunction shape;
+    TorchEntry torch_entry;
+    std::string problem;  // why it cannot be used, found when the library is loaded
+    Operator* next = nullptr;
+
+    Operator(const char* text, ShapeFunction shape, const Instance* first_instance, size_t count, TorchEntry entry);
+
+    // All operators of the library, in the order of its files.
+    static Operator*& first();
+
+    // The kernel for these arguments.
+    const Instance& choose(const Call& call) const;
+
+    // Runs a call whose arguments are set; `results` are made here.
+    void run(Call& call, Runtime& runtime) const;
+
+    // The shapes of the outputs, one for each that the schema returns.
+    Shapes shapes(Call& call) const;
+
+    // An error's message, with the operator that it is about.
+    std::string error_message(const std::string& message) const;
+};
+
+}  // namespace detail
+}  // namespace opbridge

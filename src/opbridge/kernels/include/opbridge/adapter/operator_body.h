@@ -1,0 +1,206 @@
+// Operators: found to agree with their schemas, and called.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "operator.h"
+#include "schema_reader.h"
+#include "shape.h"
+#include "views.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+namespace detail {
+
+OPBRIDGE_ADAPTER void throw_number_out_of_range(int64_t value) {
+    throw std::out_of_range("the number " + std::to_string(value) + " is out of the range of the kernel's parameter");
+}
+
+inline void check_parameters(const Operator& op, const Parameter* parameters, size_t count, const std::string& what, bool is_kernel) {
+    const Schema& schema = op.schema;
+    size_t argument = 0, outputs = 0;
+    for (size_t i = 0; i < count; ++i) {
+        const Parameter& parameter = parameters[i];
+        if (parameter.kind == Kind::context && is_kernel) continue;
+        if (parameter.kind == Kind::output && is_kernel) {
+            ++outputs;
+            continue;
+        }
+        if (argument == schema.arguments.size()) {
+            throw std::invalid_argument(op.error_message(what + " has more parameters than the schema has arguments: " + schema.text));
+        }
+        const ArgumentSchema& declared = schema.arguments[argument++];
+        if (parameter.kind != declared.kind || parameter.optional != declared.optional) {
+            throw std::invalid_argument(op.error_message(
+                what + "'s parameter for '" + declared.name + "' takes " + name_of(parameter.kind) + (parameter.optional ? "?" : "") +
+                ", and the schema says " + name_of(declared.kind) + (declared.optional ? "?" : "") + "."));
+        }
+    }
+    if (argument != schema.arguments.size()) {
+        throw std::invalid_argument(op.error_message(what + " has no parameter for '" + schema.arguments[argument].name + "'."));
+    }
+    if (is_kernel && outputs != schema.returns) {
+        throw std::invalid_argument(op.error_message(what + " has " + std::to_string(outputs) + " outputs, and the schema returns " +
+                                                     std::to_string(schema.returns) + " tensors."));
+    }
+}
+
+inline void check(const Operator& op) {
+    const Schema& schema = op.schema;
+    for (const Instance& each : op.instances) check_parameters(op, each.parameters, each.count, "the kernel", true);
+    check_parameters(op, op.shape.parameters, op.shape.count, "the shape function", false);
+    bool has_tensor = false, in_list = false;
+    for (const ArgumentSchema& declared : schema.arguments) {
+        has_tensor = has_tensor || is_tensor(declared.kind);
+        if (in_list && declared.kind == Kind::tensor && declared.optional) {
+            throw std::invalid_argument(op.error_message("put the optional tensor '" + declared.name +
+                                                         "' before the list of tensors: ONNX has no empty input behind a variadic one."));
+        }
+        in_list = in_list || declared.kind == Kind::tensors;
+    }
+    if (!has_tensor)
+        throw std::invalid_argument(op.error_message("the schema has no tensor among its arguments, which decides where it runs."));
+    if (schema.returns == 0) throw std::invalid_argument(op.error_message("the schema returns nothing."));
+}
+
+template <class Body>
+void each_argument(const Instance& kernel, Body&& body) {
+    size_t argument = 0;
+    for (size_t i = 0; i < kernel.count; ++i) {
+        const Kind kind = kernel.parameters[i].kind;
+        if (kind != Kind::output && kind != Kind::context) body(argument++, kernel.parameters[i]);
+    }
+}
+
+inline bool fits(const Instance& kernel, const Call& call) {
+    bool fitting = true;
+    each_argument(kernel, [&](size_t index, const Parameter& parameter) {
+        const Argument& argument = call.arguments[index];
+        if (parameter.kind == Kind::tensor) fitting = fitting && (!argument.given || argument.tensor.type == parameter.type);
+        for (const Tensor& each : argument.tensors) fitting = fitting && each.type == parameter.type;
+    });
+    return fitting;
+}
+
+inline void check_ranks(const Schema& schema, const Instance& kernel, const Call& call) {
+    each_argument(kernel, [&](size_t index, const Parameter& parameter) {
+        const Argument& argument = call.arguments[index];
+        const auto check = [&](const Tensor& tensor) {
+            if (parameter.rank == any_rank || tensor.rank == parameter.rank) return;
+            throw std::invalid_argument("'" + schema.arguments[index].name + "' has " + std::to_string(tensor.rank) +
+                                        " dimensions, and the kernel takes " + std::to_string(parameter.rank) + ": " +
+                                        to_string(shape_of(tensor)));
+        };
+        if (parameter.kind == Kind::tensor && argument.given) check(argument.tensor);
+        for (const Tensor& each : argument.tensors) check(each);
+    });
+}
+
+inline std::string describe_types(const Schema& schema, const Instance& kernel) {
+    std::string text;
+    each_argument(kernel, [&](size_t index, const Parameter& parameter) {
+        if (!is_tensor(parameter.kind)) return;
+        text += (text.empty() ? "" : ", ") + schema.arguments[index].name + ": " + opbridge::name_of(parameter.type);
+        text += parameter.kind == Kind::tensors ? "[]" : "";
+    });
+    return text;
+}
+
+inline std::string describe_types(const Schema& schema, const Call& call) {
+    std::string text;
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+        const Argument& argument = call.arguments[i];
+        if (!is_tensor(schema.arguments[i].kind)) continue;
+        text += (text.empty() ? "" : ", ") + schema.arguments[i].name + ": ";
+        if (schema.arguments[i].kind == Kind::tensor) text += argument.given ? opbridge::name_of(argument.tensor.type) : "None";
+        else {
+            text += "[";
+            for (size_t j = 0; j < argument.tensors.size(); ++j) {
+                text += (j ? ", " : "") + std::string(opbridge::name_of(argument.tensors[j].type));
+            }
+            text += "]";
+        }
+    }
+    return text;
+}
+
+OPBRIDGE_ADAPTER Operator::Operator(const char* text, ShapeFunction shape, const Instance* first_instance, size_t count, TorchEntry entry)
+    : instances(first_instance, first_instance + count), shape(shape), torch_entry(entry) {
+    schema.text = text;
+    try {
+        schema = read_schema(text);
+        check(*this);
+    } catch (const std::exception& error) {
+        problem = error.what();
+    }
+    Operator** place = &first();
+    while (*place) place = &(*place)->next;
+    *place = this;
+}
+
+OPBRIDGE_ADAPTER Operator*& Operator::first() {
+    static Operator* head = nullptr;
+    return head;
+}
+
+OPBRIDGE_ADAPTER std::string Operator::error_message(const std::string& message) const { return schema.operator_name() + ": " + message; }
+
+OPBRIDGE_ADAPTER const Instance& Operator::choose(const Call& call) const {
+    for (const Instance& each : instances) {
+        if (fits(each, call)) {
+            check_ranks(schema, each, call);
+            return each;
+        }
+    }
+    std::string known;
+    for (const Instance& each : instances) known += (known.empty() ? "(" : ", (") + describe_types(schema, each) + ")";
+    throw std::invalid_argument("no kernel takes (" + describe_types(schema, call) + "); there are kernels for " + known);
+}
+
+OPBRIDGE_ADAPTER Shapes Operator::shapes(Call& call) const {
+    Shapes found = shape.run(call);
+    if (found.size() == schema.returns) return found;
+    throw std::logic_error("the shape function returns " + std::to_string(found.size()) + " shapes for " + std::to_string(schema.returns) +
+                           " outputs");
+}
+
+OPBRIDGE_ADAPTER void Operator::run(Call& call, Runtime& runtime) const {
+    const Instance& kernel = choose(call);
+    const Shapes shapes = this->shapes(call);
+    call.results.resize(schema.returns);
+    size_t index = 0;
+    for (size_t i = 0; i < kernel.count; ++i) {
+        if (kernel.parameters[i].kind != Kind::output) continue;
+        Result& result = call.results[index];
+        result.runtime = &runtime;
+        result.index = static_cast<int>(index);
+        result.type = kernel.parameters[i].type;
+        result.rank = kernel.parameters[i].rank;
+        const Shape& expected = shapes[index++];
+        bool known = true;
+        for (const Dim& dim : expected) known = known && dim.is_known();
+        if (known) {
+            for (const Dim& dim : expected) result.sizes.push_back(dim.known);
+            result.allocate();
+        } else {
+            result.expected = expected;
+        }
+    }
+    Context context(runtime);
+    call.context = &context;
+    kernel.run(call);
+    for (const Result& result : call.results) {
+        if (!result.allocated) throw std::logic_error("the kernel has not called allocate() for " + result.name());
+    }
+}
+
+// Never destroyed: whoever has registered it may call it until the process ends.
+OPBRIDGE_ADAPTER Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
+                                             TorchEntry entry) {
+    return new Operator(schema, shape, instances, count, entry);
+}
+
+}  // namespace detail
+}  // namespace opbridge

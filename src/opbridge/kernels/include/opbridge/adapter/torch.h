@@ -1,0 +1,238 @@
+// Kernels as operators of PyTorch, through libtorch's stable C interface.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "guarded.h"
+#include "libtorch.h"
+#include "operator.h"
+
+namespace opbridge OPBRIDGE_HIDDEN {
+namespace torch {
+
+using namespace detail;
+
+// Finds the interface in the libtorch at a path, which is loaded.
+inline void load(const char* path) {
+#if defined(_WIN32)
+    void* library = GetModuleHandleA(path);
+#else
+    void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+#endif
+    if (!library) throw std::runtime_error(std::string("libtorch is not loaded from ") + path);
+    connect(library, "kernels");
+}
+
+// An empty row-major tensor on the CPU.
+inline OwnedTensor empty(const int64_t* sizes, int64_t rank, int32_t dtype) {
+    const std::vector<int64_t> strides = row_major_strides(sizes, static_cast<size_t>(rank));
+    TensorObject* made = nullptr;
+    check(libtorch().aoti_torch_empty_strided(rank, sizes, strides.data(), dtype, 0, 0, &made));
+    return OwnedTensor(made);
+}
+
+class TorchRuntime final : public Runtime {
+  public:
+    std::vector<OwnedTensor> results;
+
+    ~TorchRuntime() {
+        for (void* memory : scratch_) std::free(memory);
+    }
+
+    void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) override {
+        if (results.size() <= static_cast<size_t>(index)) results.resize(static_cast<size_t>(index) + 1);
+        OwnedTensor& result = results[static_cast<size_t>(index)];
+        result = empty(sizes, rank, dtypes().of_onnx[static_cast<int32_t>(type)]);
+        void* data = nullptr;
+        check(libtorch().aoti_torch_get_data_ptr(result.get(), &data));
+        return data;
+    }
+
+    void* allocate_scratch(size_t bytes) override {
+        void* found = std::malloc(bytes + 63);
+        if (!found) throw std::bad_alloc();
+        scratch_.push_back(found);
+        return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(found) + 63) & ~uintptr_t{63});
+    }
+
+    void run(int64_t pieces, void (*piece)(void*, int64_t), void* data) override {
+        struct Work {
+            void (*piece)(void*, int64_t);
+            void* data;
+        } work{piece, data};
+        const auto some = [](int64_t begin, int64_t end, void* given) {
+            const Work& work = *static_cast<Work*>(given);
+            for (int64_t i = begin; i < end; ++i) work.piece(work.data, i);
+        };
+        check(libtorch().torch_parallel_for(0, pieces, 1, some, &work));
+    }
+
+    int64_t threads() override {
+        uint32_t count = 1;
+        check(libtorch().torch_get_num_threads(&count));
+        return count;
+    }
+
+  private:
+    std::vector<void*> scratch_;
+};
+
+// Reads the arguments of a call from libtorch's stack. What is on it is the callee's to delete.
+class StackReader {
+  public:
+    Tensor tensor(StableValue value) {
+        OwnedTensor owned(reinterpret_cast<TensorObject*>(value));
+        const Libtorch& at = libtorch();
+        Tensor tensor;
+        int32_t type = 0;
+        bool contiguous = false;
+        int64_t* sizes = nullptr;
+        check(at.aoti_torch_get_dtype(owned.get(), &type));
+        check(at.aoti_torch_get_dim(owned.get(), &tensor.rank));
+        check(at.aoti_torch_get_sizes(owned.get(), &sizes));
+        check(at.aoti_torch_get_numel(owned.get(), &tensor.count));
+        check(at.aoti_torch_is_contiguous(owned.get(), &contiguous));
+        bool is_complex = false;
+        const int32_t onnx = dtypes().onnx_of(type, &is_complex);
+        tensor.type = is_complex ? Type::any : static_cast<Type>(onnx);
+        if (!contiguous) {
+            OwnedTensor copy = empty(sizes, tensor.rank, type);
+            check(at.aoti_torch_copy_(copy.get(), owned.get(), 0));
+            owned = std::move(copy);
+            check(at.aoti_torch_get_sizes(owned.get(), &sizes));
+        }
+        tensor.sizes = sizes;
+        check(at.aoti_torch_get_data_ptr(owned.get(), &tensor.data));
+        owned_.push_back(std::move(owned));
+        return tensor;
+    }
+
+    void attribute(StableValue value, Kind kind, Attribute& result) {
+        const Libtorch& at = libtorch();
+        result.given = true;
+        switch (kind) {
+            case Kind::integer: result.integer = static_cast<int64_t>(value); break;
+            case Kind::boolean: result.integer = (value & 1) != 0; break;
+            case Kind::number: result.number = number(value); break;
+            case Kind::text: {
+                auto* object = reinterpret_cast<StringObject*>(value);
+                const char* data = nullptr;
+                size_t length = 0;
+                check(at.torch_string_length(object, &length));
+                check(at.torch_string_c_str(object, &data));
+                result.text.assign(data, length);
+                check(at.torch_delete_string(object));
+                break;
+            }
+            case Kind::integers: each(value, [&](StableValue item) { result.integers.push_back(static_cast<int64_t>(item)); }); break;
+            default: each(value, [&](StableValue item) { result.numbers.push_back(number(item)); });
+        }
+    }
+
+    template <class Body>
+    void each(StableValue value, Body&& body) {
+        const Libtorch& at = libtorch();
+        auto* list = reinterpret_cast<ListObject*>(value);
+        const std::unique_ptr<ListObject, void (*)(ListObject*)> owned(list, [](ListObject* list) { libtorch().torch_delete_list(list); });
+        size_t size = 0;
+        check(at.torch_list_size(list, &size));
+        for (size_t i = 0; i < size; ++i) {
+            StableValue item = 0;
+            check(at.torch_list_get_item(list, i, &item));
+            body(item);
+        }
+    }
+
+  private:
+    static double number(StableValue value) {
+        double result;
+        std::memcpy(&result, &value, sizeof result);
+        return result;
+    }
+
+    std::vector<OwnedTensor> owned_;
+};
+
+// One call from libtorch.
+inline void run(const Operator& op, StableValue* stack) {
+    const Schema& schema = op.schema;
+    Call call;
+    StackReader reader;
+    call.arguments.resize(schema.arguments.size());
+    std::vector<Attribute> attributes(schema.arguments.size());
+    for (size_t i = 0; i < schema.arguments.size(); ++i) {
+        const ArgumentSchema& declared = schema.arguments[i];
+        Argument& argument = call.arguments[i];
+        argument.attribute = &attributes[i];
+        StableValue value = stack[i];
+        if (declared.optional) {
+            auto* held = reinterpret_cast<StableValue*>(value);
+            if (!held) continue;
+            value = *held;
+            check(libtorch().torch_delete_stable_ivalue(held));
+        }
+        argument.given = true;
+        if (declared.kind == Kind::tensor) argument.tensor = reader.tensor(value);
+        else if (declared.kind == Kind::tensors)
+            reader.each(value, [&](StableValue item) { argument.tensors.push_back(reader.tensor(item)); });
+        else reader.attribute(value, declared.kind, attributes[i]);
+    }
+    TorchRuntime runtime;
+    op.run(call, runtime);
+    for (size_t i = 0; i < schema.returns; ++i) stack[i] = reinterpret_cast<StableValue>(runtime.results[i].release());
+}
+
+}  // namespace torch
+
+namespace detail {
+
+// What libtorch calls. Its caller turns an exception into Python's, by its message.
+OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, uint64_t* stack) {
+    std::string error;
+    const auto report = [&](Thrown, const char* message) { error = op.error_message(message); };
+    if (!guarded([&] { torch::run(op, stack); }, report)) throw std::runtime_error(error);
+}
+
+}  // namespace detail
+
+namespace torch {
+
+inline std::vector<LibraryObject*>& registered() {
+    static std::vector<LibraryObject*> libraries;
+    return libraries;
+}
+
+// Defines the library's operators in libtorch.
+inline void register_operators() {
+    const Libtorch& at = libtorch();
+    const int32_t tag = at.torch_tag_pt2_compliant_tag();
+    for (const Operator* op = Operator::first(); op; op = op->next) {
+        if (!op->problem.empty()) throw std::invalid_argument(op->problem);
+        const char* domain = op->schema.domain.c_str();
+        LibraryObject* library = nullptr;
+        check(at.aoti_torch_library_init_fragment(domain, "opbridge", 0, &library));
+        registered().push_back(library);
+        check(at.torch_library_def_with_tags(library, op->schema.text.c_str(), &tag, 1));
+        LibraryObject* implementation = nullptr;
+        check(at.aoti_torch_library_init_impl(domain, "CPU", "opbridge", 0, &implementation));
+        registered().push_back(implementation);
+        check(at.torch_library_impl(implementation, op->schema.operator_name().c_str(), op->torch_entry, interface_version));
+    }
+}
+
+inline void unregister_operators() {
+    while (!registered().empty()) {
+        libtorch().aoti_torch_delete_library_object(registered().back());
+        registered().pop_back();
+    }
+}
+
+}  // namespace torch
+}  // namespace opbridge
