@@ -1,4 +1,4 @@
-# make demo | test | quick | lint | types | layers | package | bench
+# make demo | test | quick | lint | types | layers | docs | package | bench
 #
 # Each sets up its virtual environment first, once: .venv with the newest torch and torchvision, or, with TORCH=2.13.0,
 # .venv-2.13.0 with that torch and no torchvision (there is no CPU build of it to go with a given torch).
@@ -27,7 +27,7 @@ MODEL := build/deform.onnx
 CPP_FILES := git ls-files '*.cpp' '*.h'
 CXX_WARNINGS := -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -Isrc/opbridge/kernels/include
 
-.PHONY: demo test quick lint format types layers package bench clean
+.PHONY: demo test quick lint format types layers docs package bench clean
 
 demo: $(READY)
 	@mkdir -p $(dir $(MODEL))
@@ -61,6 +61,10 @@ types: $(READY)
 layers: $(READY)
 	$(BIN)/lint-imports
 
+# The pages of docs/ and the API reference as a site, in build/site; a link that leads nowhere is an error.
+docs: $(VENV)/.docs-ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 package: $(READY)
 	$(BIN)/python -m build
 
@@ -80,4 +84,8 @@ $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $(TORCH_PACKAGES)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(VENV)/.docs-ready: $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pathlib
 import re
+import types
 
 import pytest
 from helpers import docs_blocks
 from helpers.scripts import run_script
 
+import opbridge
+
 ROOT = pathlib.Path(__file__).parents[1]
-RUN = [ROOT / "docs" / "migration.md", ROOT / "docs" / "kernels.md"]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+RUN = [DOCS / f"{name}.md" for name in ("architecture", "kernels", "migration", "translations")]
+PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(DOCS.glob("*.md"))]
+
+
+def _load(file: pathlib.Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+draw = _load(DOCS / "pictures" / "draw.py")
+site = _load(DOCS / "pages_of_the_root.py")
 
 
 @pytest.mark.slow
@@ -50,6 +67,39 @@ def test_a_block_that_prints_something_else_is_seen(tmp_path):
     assert run_script(docs_blocks.__file__, page, first).returncode == 0
     failed = run_script(docs_blocks.__file__, page, second)
     assert failed.returncode == 1 and "it prints something else" in failed.stderr
+
+
+@pytest.mark.slow
+def test_commands_run_beside_the_files_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    net = "```python\n# net.py\ndef build():\n    return abs, (1,)\n```\n\n```python\nimport net\n```\n\n"
+    page.write_text(f"{net}```console\n$ opbridge ops aten::re?u\n...1 operator,...\n```\n")
+    last = max(docs_blocks.blocks(page))
+    done = run_script(docs_blocks.__file__, page, last, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(draw.PICTURES))
+def test_pictures_are_up_to_date(name):
+    picture = (DOCS / "pictures" / name).read_text()
+    assert picture == draw.PICTURES[name](), "python docs/pictures/draw.py draws it again"
+
+
+def test_the_architecture_names_every_folder():
+    text = (DOCS / "architecture.md").read_text()
+    for file in sorted((ROOT / "src" / "opbridge").glob("*/__init__.py")):
+        assert f"| `{file.parent.name}/` |" in text
+
+
+def test_the_reference_has_every_public_name():
+    """`make docs` makes an entry of each line from its docstring."""
+    named = re.findall(r"^::: opbridge\.(\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(opbridge.__all__)
+
+
+def test_every_page_is_in_the_sidebar():
+    listed = re.findall(r"^ +- .*?([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted([*(page.name for page in DOCS.glob("*.md")), *site.PAGES.values()])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

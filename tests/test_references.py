@@ -8,7 +8,8 @@ What counts as a reference in a Python file:
     3. `x.py`: a file beside the file that names it, or below the package or the repository.
     4. "see `x`": a module as in 2, or a name of the file itself.
     5. Paths that begin with a folder of the repository: src/, tests/, docs/, examples/, bench/.
-In documents: 1, 5, links to files, and in CONTRIBUTING.md all paths below src/opbridge.
+In documents: 1, 5, links to files, and in CONTRIBUTING.md all paths below src/opbridge and tests. Files that readers of
+a tutorial write are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 FULL_NAME = re.compile(r"opbridge(\.[A-Za-z_]\w*)+")
 SEE = re.compile(r"\b[Ss]ee `(\w+)`")
 PATH = re.compile(r"(?<![\w./-])((?:src|tests|docs|examples|bench)/[\w./-]*\w)")
-LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)[^)]*\)")
+LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+TUTORIAL = {"reference", "softsign_scale", "test_reference"}
+"""The names of files that readers of a tutorial write."""
 
 
 def module_name(path: Path) -> str:
@@ -151,7 +155,7 @@ def identifiers(path: Path) -> set[str]:
 
 
 def nearby(path: Path) -> dict[str, str]:
-    """The modules that a file may name by their last part: its own, those of its folder and those beside it."""
+    """The modules that a file may name by their last part: those of its folder, and those beside its folder."""
     package = module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
     around = package.rpartition(".")[0]
     return {
@@ -193,19 +197,25 @@ def python_problems(path: Path) -> list[str]:
 
 def document_problems(path: Path) -> list[str]:
     problems = []
+    is_code = False
     for line, text in enumerate(path.read_text().splitlines(), 1):
+        is_code ^= text.lstrip().startswith("```")
         for match in PATH.finditer(text):
-            if not (ROOT / match[1]).exists():
+            if not (ROOT / match[1]).exists() and Path(match[1]).stem not in TUTORIAL:
                 problems.append(f"{line}: there is no {match[1]}")
         for match in LINK.finditer(text):
-            if "://" not in match[1] and not (path.parent / match[1]).exists():
+            if not is_code and "://" not in match[1] and not (path.parent / match[1]).exists():
                 problems.append(f"{line}: the link to {match[1]} leads nowhere")
         for match in QUOTED.finditer(text):
             name = match[1].partition("(")[0].rstrip(".")
             if FULL_NAME.fullmatch(name) and not exists(name) and name not in metadata_keys():
                 problems.append(f"{line}: `{match[1]}` does not exist")
+            elif Path(match[1]).stem in TUTORIAL:
+                continue
             elif path.name == "CONTRIBUTING.md" and re.fullmatch(r"[\w/]+(\.py|/)", match[1]):
-                if not any((folder / match[1]).exists() for folder in (ROOT, PACKAGE)):
+                if not (ROOT / match[1]).exists() and not any(
+                    found for folder in (PACKAGE, ROOT / "tests") for found in folder.rglob(match[1].rstrip("/"))
+                ):
                     problems.append(f"{line}: there is no `{match[1]}`")
     return problems
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from opbridge.capture import capture
-from opbridge.verification.dynamic_sizes import DynamicSizes, evaluate, from_capture, from_shapes
+from opbridge.verification.dynamic_sizes import DynamicSizes, from_capture, from_shapes
+from opbridge.verification.size_expressions import evaluate
 
 
 def zeros(*shape: int) -> torch.Tensor:

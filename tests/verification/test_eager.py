@@ -57,10 +57,10 @@ def test_the_seed_decides_and_the_generator_is_put_back() -> None:
     one, again, other = (eager.run((), {}, seed)[0] for seed in (1, 1, 2))
     assert torch.equal(one, again) and not torch.equal(one, other)
     assert torch.equal(torch.get_rng_state(), state)
-    assert eager.drew
+    assert eager.used_generator
     steady = Eager(torch.relu)
     steady.run((torch.randn(3),), {}, 1)
-    assert not steady.drew
+    assert not steady.used_generator
 
 
 def test_inputs_are_copies_and_gradients_are_off() -> None:

@@ -10,7 +10,8 @@ from helpers.handmade import onnx_model
 
 from opbridge.capture import Capture, capture
 from opbridge.verification import intermediate
-from opbridge.verification.first_difference import Search, first_difference
+from opbridge.verification.difference import Search
+from opbridge.verification.first_difference import first_difference
 
 
 def rows(*shape: int) -> torch.Tensor:

@@ -34,7 +34,8 @@ class Capture:
         functions: The calls of torch.autograd.Function that are operators of the graph.
         read_inputs: The inputs, by their number among the leaves of `(args, kwargs)`, whose values such a function
             turns into Python numbers.
-        whole: The operators of other libraries that were kept whole as they tell no shapes (`opaque_operators`).
+        whole: The operators of other libraries that were kept whole as they tell no shapes (see
+            `opbridge.capture.opaque_operators`).
     """
 
     exported_program: ExportedProgram

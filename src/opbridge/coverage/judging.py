@@ -129,7 +129,7 @@ def _kind(eager: Eager, args: tuple[torch.Tensor, ...], expected: Sequence[Any])
             for left, right in zip(expected, again, strict=True)
         ):
             return "random"
-        if not eager.drew:
+        if not eager.used_generator:
             break
     return "deterministic"
 

@@ -1,4 +1,4 @@
-"""The stage as a whole: what kernels the model needs, then what its target has in another form."""
+"""The whole stage: the kernels that a model needs, then the rewrites for its target."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def fit(
         model: The model that was built by the plan.
         plan: The plan.
         target: The runtime that is to run it.
-        custom_opsets: The versions of domains other than ONNX's own; for their kernels the user vouches.
-        complete: Whether every node of the model was built. A model with gaps is only asked which kernels it needs.
+        custom_opsets: The versions of domains other than ONNX's own, whose kernels the user provides.
+        complete: Whether every node of the model was built. Of an incomplete model only the kernels are determined.
 
     Returns:
-        The plan with the kernels that the model calls, and the operators that the target cannot run.
+        The plan with the kernels that the model calls, and a problem for each operator that the target cannot run.
     """
-    plan, problems = kernels_needed.settle(plan, model, target, custom_opsets)
+    plan, problems = kernels_needed.assign_kernel_routes(plan, model, target, custom_opsets)
     if complete and plan.ok and not problems:
         problems = {operator: Problem(reason) for operator, reason in widening.widen(model, target).items()}
     return plan, problems

@@ -1,13 +1,13 @@
-"""Which kernels a model needs beyond its runtime's own, and which of them are at hand.
+"""Which kernels a model needs in addition to those of its runtime, and which of them are available.
 
-A node needs one where its domain is neither ONNX's nor the runtime's own, and no function of the model defines it:
+A node needs a kernel if its domain is neither ONNX's nor the runtime's, and no function of the model defines it:
 
-    1. Nodes of the routes `aten` and `fallthrough` were asked for (`allow=`, `routes=`): the file is written.
-    2. Nodes that a translation or symbolic function built take the route `kernel`. Where neither a library that is
-       loaded (`opbridge.load`) nor one that comes with opbridge has a kernel for them, the operator is missing, unless
-       somebody vouches for one: `custom_opsets=` names the domain, or `fallthrough` is allowed.
-    3. What is written and cannot be run here is not verified, and the plan says why. Nodes of the route `aten` run
-       where their library is, or a compiler that builds it.
+    1. Nodes of the routes `aten` and `fallthrough` were requested (`allow=`, `routes=`): the file is written.
+    2. Nodes that a translation or symbolic function builds take the route `kernel`. If neither a loaded library
+       (`opbridge.load`) nor one that comes with opbridge has a kernel for them, the operator is missing, unless the
+       user promises one: `custom_opsets=` names the domain, or `fallthrough` is allowed.
+    3. A model that cannot be run here is not verified, and the plan says why. Nodes of the route `aten` can be run if
+       their library is there, or a compiler that builds it.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from opbridge.plan.rows import Problem
 if TYPE_CHECKING:
     from opbridge.fit.targets import Target
 
-__all__ = ["Need", "needs", "settle"]
+__all__ = ["Need", "assign_kernel_routes", "needs"]
 
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 @dataclass
 class Need:
-    """An operator of a domain that the runtime does not know by itself.
+    """An ONNX operator of a domain that the runtime does not have.
 
     Attributes:
         domain: Its domain.
-        op_type: Its name.
-        built_for: The model's operators whose translation built it.
-        asked_for: The model's operators that became it by the routes `aten` and `fallthrough`.
-        at_hand: Whether a library that is loaded, comes with opbridge or can be built here has a kernel for it.
+        op_type: Its operator type.
+        built_for: The PyTorch operators whose translations build it.
+        requested_for: The PyTorch operators that became it by the routes `aten` and `fallthrough`.
+        is_available: Whether a library that is loaded, comes with opbridge or can be built here has a kernel for it.
     """
 
     domain: str
     op_type: str
     built_for: list[str] = field(default_factory=list)
-    asked_for: list[str] = field(default_factory=list)
-    at_hand: bool = False
+    requested_for: list[str] = field(default_factory=list)
+    is_available: bool = False
 
     @property
     def name(self) -> str:
@@ -57,83 +57,84 @@ class Need:
         return f"{self.domain}::{self.op_type}"
 
     def __str__(self) -> str:
-        operators = f" ({listed(self.asked_for, _MOST_NAMED)})" if self.domain == ATEN and self.asked_for else ""
+        operators = f" ({listed(self.requested_for, _MAX_NAMED)})" if self.domain == ATEN and self.requested_for else ""
         return f"{self.name}{operators}"
 
 
 def needs(model: ir.Model, target: Target) -> list[Need]:
-    """What a model needs kernels for, in the order in which it calls it.
+    """The ONNX operators that a model needs kernels for, in the order of their first node.
 
     Args:
-        model: The model; its nodes' metadata tells which operators they stand for.
-        target: The runtime.
+        model: The model. The metadata of its nodes names the PyTorch operators that they were made from.
+        target: The runtime with its operators.
     """
     found: dict[tuple[str, str], Need] = {}
     for node in model.graph.all_nodes():
         operator = node.metadata_props.get("opbridge.operator", node.op_type)
         for domain, op_type in _called(node, model, target, ()):
             need = found.setdefault((domain, op_type), Need(domain, op_type))
-            operators = need.asked_for if "opbridge.route" in node.metadata_props else need.built_for
+            operators = need.requested_for if "opbridge.route" in node.metadata_props else need.built_for
             if operator not in operators:
                 operators.append(operator)
     for need in found.values():
-        need.at_hand = shipped.at_hand(aten.LIBRARY) if need.name == aten.NAME else library.find(need.name) is not None
+        is_aten = need.name == aten.NAME
+        need.is_available = shipped.at_hand(aten.LIBRARY) if is_aten else library.find(need.name) is not None
     return list(found.values())
 
 
 def _called(
     node: ir.Node, model: ir.Model, target: Target, inside: tuple[ir.OperatorIdentifier, ...]
 ) -> Iterator[tuple[str, str]]:
-    """The operators behind a node that the runtime does not know: its own, or those in the function that it calls."""
+    """The operators that the runtime does not have: that of a node, or those in the function that the node calls."""
     function = model.functions.get(node.op_identifier())
     if function is not None:
         if node.op_identifier() not in inside:
             for called in function.all_nodes():
                 yield from _called(called, model, target, (*inside, node.op_identifier()))
-    elif node.domain not in ("", "ai.onnx") and not target.knows(node.domain, node.op_type):
+    elif node.domain not in ("", "ai.onnx") and not target.has_operator(node.domain, node.op_type):
         yield node.domain, node.op_type
 
 
-def settle(
+def assign_kernel_routes(
     plan: Plan, model: ir.Model, target: Target, custom_opsets: Collection[str]
 ) -> tuple[Plan, dict[str, Problem]]:
-    """The plan with the route `kernel` where a kernel is called, and what is missing.
+    """Changes the route of operators to `kernel` where their translations build nodes that need kernels.
 
     Args:
         plan: The plan that the model was built by.
         model: The model.
         target: The runtime.
-        custom_opsets: The domains that the user vouches for.
+        custom_opsets: The domains for which the user provides kernels.
 
     Returns:
-        The plan, and the operators that are missing because of a kernel.
+        The changed plan, and a problem for each operator that is missing because of a kernel or a pinned route.
     """
     found = needs(model, target)
     runtime = f"{target.name} {target.version}"
-    called: dict[str, list[Need]] = {}
+    needs_by_operator: dict[str, list[Need]] = {}
     for need in found:
         for operator in need.built_for:
-            called.setdefault(operator, []).append(need)
+            needs_by_operator.setdefault(operator, []).append(need)
     problems: dict[str, Problem] = {}
     to_kernel = {row.operator for row in plan.rows if row.route == "kernel"}
-    for operator, built in called.items():
+    for operator, built in needs_by_operator.items():
         names = ", ".join(need.name for need in built)
-        lacking = [need for need in built if need.domain not in custom_opsets and not need.at_hand]
+        lacking = [need for need in built if need.domain not in custom_opsets and not need.is_available]
         if plan.is_pinned(operator) and operator not in to_kernel:
             reason = f"It is pinned to another route than 'kernel', and its translation builds {names}."
             problems[operator] = Problem(reason, "Pin it to the route kernel, or to none.")
         elif "kernel" not in plan.allow and operator not in to_kernel:
             problems[operator] = Problem(f"Its translation builds {names}.", "Allow the route kernel, which that is.")
         elif lacking and "fallthrough" not in plan.allow:
-            names = listed([need.name for need in lacking], _MOST_NAMED)
+            names = listed([need.name for need in lacking], _MAX_NAMED)
             reason = f"Its translation builds {names}, for which {runtime} has no kernel."
             problems[operator] = Problem(reason, _remedy(lacking), ("fallthrough",))
-    for operator in to_kernel - called.keys():
+    for operator in to_kernel - needs_by_operator.keys():
         reason = "It is pinned to the route 'kernel', and what its translation builds needs no kernel."
         problems[operator] = Problem(reason, "Pin it to another route, or to none.")
-    absent = [str(need) for need in found if not need.at_hand]
-    unverified = f"{runtime} has no kernel for {listed(absent, _MOST_NAMED)}" if absent else ""
-    names_by_operator = {operator: [need.name for need in built] for operator, built in called.items()}
+    absent = [str(need) for need in found if not need.is_available]
+    unverified = f"{runtime} has no kernel for {listed(absent, _MAX_NAMED)}" if absent else ""
+    names_by_operator = {operator: [need.name for need in built] for operator, built in needs_by_operator.items()}
     return with_kernels(plan, names_by_operator, tuple(need.name for need in found), unverified), problems
 
 

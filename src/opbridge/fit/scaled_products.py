@@ -1,11 +1,11 @@
-"""Keeps ONNX Runtime from rounding a factor of a double matrix product to float32.
+"""A correction for ONNX Runtime, which rounds a factor of a matrix product in float64 to float32.
 
-ONNX Runtime (1.31.1) replaces MatMul and a multiplication or division by one number, before it or after it, by its own
-FusedMatMul, whose factor is a float32 attribute. It looks for tensors of one element only:
+ONNX Runtime (1.31.1) fuses MatMul with a multiplication or division by a constant, before or after it, into its own
+FusedMatMul, whose factor is a float32 attribute. It fuses constants of one element only:
 
-    1. A double factor that is exact in float32, and whose inverse is where it divides, stays as it is.
-    2. Any other one becomes a vector as long as the last dimension of the other operand, expanded when the model runs
-       where that is not known.
+    1. A float64 factor is not changed if it is exact in float32; a divisor, if its reciprocal is exact too.
+    2. Any other factor becomes a vector of the size of the other operand's last dimension. If that is not known, it is
+       expanded at run time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import onnx_ir as ir
 
 __all__ = ["keep_exact"]
 
-_TRANSPARENT = ("Transpose", "Cast")
+_FUSED_THROUGH = ("Transpose", "Cast")
 
 
 def keep_exact(model: ir.Model) -> None:
-    """Rewrites the factors of double matrix products, in place."""
+    """Rewrites the factors of matrix products in float64, in place.
+
+    Args:
+        model: The model. The types of its values are known.
+    """
     for graph in [model.graph, *model.graph.subgraphs()]:
         for node in list(graph):
             if node.op_type in ("Mul", "Div") and node.domain == "" and node.outputs[0].dtype == ir.DataType.DOUBLE:
@@ -27,6 +31,7 @@ def keep_exact(model: ir.Model) -> None:
 
 
 def _rewrite(graph: ir.Graph, node: ir.Node) -> None:
+    """Rewrites the factor of one multiplication or division, if it has to be."""
     for position in (1,) if node.op_type == "Div" else (1, 0):
         factor, other = node.inputs[position], node.inputs[1 - position]
         constant = ir.convenience.get_const_tensor(factor) if factor is not None else None
@@ -56,25 +61,26 @@ def _rewrite(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _is_exact(number: float) -> bool:
+    """Whether a number is the same in float32; NaN is."""
     with np.errstate(over="ignore"):
         return float(np.float32(number)) == number or number != number
 
 
 def _is_product(value: ir.Value) -> bool:
-    """Whether a value is a matrix product, perhaps transposed."""
+    """Whether a value is the result of a MatMul, possibly transposed or cast."""
     producer = value.producer()
-    while producer is not None and producer.op_type in _TRANSPARENT:
+    while producer is not None and producer.op_type in _FUSED_THROUGH:
         before = producer.inputs[0]
         producer = before.producer() if before is not None else None
     return producer is not None and producer.op_type == "MatMul"
 
 
 def _feeds_product(node: ir.Node) -> bool:
-    """Whether a node's result goes into a matrix product, perhaps transposed."""
+    """Whether a node's result is an input of a MatMul, possibly transposed or cast."""
     readers = list(node.outputs[0].consumers())
     for reader in readers:
         if reader.op_type == "MatMul":
             return True
-        if reader.op_type in _TRANSPARENT:
+        if reader.op_type in _FUSED_THROUGH:
             readers.extend(reader.outputs[0].consumers())
     return False

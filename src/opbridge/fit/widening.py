@@ -1,12 +1,12 @@
-"""Fits a model to its target.
+"""Rewrites for a target: wider types where kernels are missing, and the target's own corrections.
 
 Rules, in this order, node by node:
-    1. Outputs that an operator may leave out, and that nobody reads, are left out.
-    2. An operator without a kernel for its types, or that has them only in a later opset, computes in the next wider
-       type that it has one for, and its results are cast back. Only types that hold every value of the narrower one are
-       taken, so that nothing is lost.
-    3. What still has no kernel is reported.
-    4. What the target would compute wrongly is rewritten, by the target's own rules.
+    1. Optional outputs that no node reads are removed.
+    2. An operator without a kernel for its types computes in the next wider type that has one, and its results are cast
+       back. The same holds for types that its schema allows in a later opset only. A wider type can represent every
+       value of the narrower one, so that the cast is exact.
+    3. An operator that has no kernel for wider types either is reported.
+    4. Nodes that the target would compute wrongly are rewritten by the target.
 """
 
 from __future__ import annotations
@@ -36,38 +36,40 @@ _WIDER: dict[ir.DataType, tuple[ir.DataType, ...]] = {
     _T.BFLOAT16: (_T.FLOAT,),
 }
 
-# Outputs from this one on may be left out when nobody reads them (their schemas call them optional).
+# The first output that the operator's schema declares as optional.
 _OPTIONAL_FROM = {"BatchNormalization": 1, "Dropout": 1, "LayerNormalization": 1, "MaxPool": 1, "Unique": 1}
 
 
 def widen(model: ir.Model, target: Target) -> dict[str, str]:
-    """Fits a model, in place.
+    """Rewrites a model for its target, in place.
 
     Args:
-        model: Every value's type is known.
-        target: What to fit it to.
+        model: The model. The types of all its values are known.
+        target: The target.
 
     Returns:
-        What the target cannot run: operator (as in the node's metadata "opbridge.operator") -> the reason.
+        The operators that the target cannot run, as in the metadata "opbridge.operator" of nodes, with the reasons.
     """
     problems: dict[str, str] = {}
     for graph in [model.graph, *model.graph.subgraphs()]:
         for node in list(graph):
             _drop_unread_outputs(node)
-            if node.domain not in ("", "ai.onnx") or node.op_type == "Constant":  # which runtimes read at load
+            if (
+                node.domain not in ("", "ai.onnx") or node.op_type == "Constant"
+            ):  # it is evaluated when the model is loaded
                 continue
             types = _types(node, target.opset)
-            if types is None or not _lacks(node, types, target):
+            if types is None or not _lacks_kernel(node, types, target):
                 continue
             wider = _wider(node, types, target)
             if wider is None:
                 said = ", ".join(sorted({dtype.name.lower() for dtype in types.values()}))
                 operator = node.metadata_props.get("opbridge.operator", node.op_type)
                 problems[operator] = f"{target.name} {target.version} has no kernel for {node.op_type} of {said}"
-                problems[operator] += _later(node, types, target)
+                problems[operator] += _newer_opset_hint(node, types, target)
             else:
                 _widen(graph, node, target.opset, *wider)
-    target.repair(model)
+    target.correct(model)
     return problems
 
 
@@ -82,8 +84,8 @@ def _drop_unread_outputs(node: ir.Node) -> None:
         node.resize_outputs(count)
 
 
-def _named(node: ir.Node, opset: int) -> Iterator[tuple[str, ir.Value]]:
-    """The node's values with the names of their type variables."""
+def _values_by_type_variable(node: ir.Node, opset: int) -> Iterator[tuple[str, ir.Value]]:
+    """The node's inputs and outputs with the type variables that the schema gives them."""
     schema = opsets.schema_for(node.op_type, opset, written_for=opset)
     for position, value in enumerate(node.inputs):
         if value is not None:
@@ -93,26 +95,27 @@ def _named(node: ir.Node, opset: int) -> Iterator[tuple[str, ir.Value]]:
 
 
 def _types(node: ir.Node, opset: int) -> dict[str, ir.DataType] | None:
-    """The types that the node's type variables stand for; None where one is no tensor or not known."""
+    """The element types of the node's type variables; None where a value is no tensor or has no type."""
     types: dict[str, ir.DataType] = {}
-    for name, value in _named(node, opset):
+    for name, value in _values_by_type_variable(node, opset):
         if not isinstance(value.type, ir.TensorType):
             return None
         types.setdefault(name, value.type.dtype)
     return types
 
 
-def _lacks(node: ir.Node, types: dict[str, ir.DataType], target: Target) -> bool:
+def _lacks_kernel(node: ir.Node, types: dict[str, ir.DataType], target: Target) -> bool:
+    """Whether the schema or the target's kernels do not allow these types."""
     spelled = {name: _spelled(dtype) for name, dtype in types.items()}
     if not opsets.allows(node.op_type, target.opset, spelled):
         return True
-    return target.lacks(node.op_type, target.opset, spelled) and not _is_function_only(node.op_type, target)
+    return target.lacks_kernel(node.op_type, target.opset, spelled) and not _is_function_only(node.op_type, target)
 
 
-def _later(node: ir.Node, types: dict[str, ir.DataType], target: Target) -> str:
-    """Which later opset's models have the operator with these types, as the end of a sentence."""
+def _newer_opset_hint(node: ir.Node, types: dict[str, ir.DataType], target: Target) -> str:
+    """The end of a sentence that names the next opset in which the target runs the operator with these types."""
     for opset in range(target.opset + 1, target.newest + 1):
-        if opsets.native_schema(node.op_type, opset) is not None and not _lacks(
+        if opsets.native_schema(node.op_type, opset) is not None and not _lacks_kernel(
             node, types, dataclasses.replace(target, opset=opset)
         ):
             return f" at opset {target.opset}. Export with opset_version={opset} or newer."
@@ -120,9 +123,10 @@ def _later(node: ir.Node, types: dict[str, ir.DataType], target: Target) -> str:
 
 
 def _is_function_only(op_type: str, target: Target) -> bool:
-    """Whether ONNX defines an operator by others and the target has no kernel of its own for it, for any types."""
+    """Whether the target runs an operator only by the function of other operators that ONNX defines it as."""
     schema = onnx.defs.get_schema(op_type, target.opset)
-    return (schema.has_function or schema.has_context_dependent_function) and target.lacks(op_type, target.opset, {})
+    is_function = schema.has_function or schema.has_context_dependent_function
+    return is_function and target.lacks_kernel(op_type, target.opset, {})
 
 
 def _spelled(dtype: ir.DataType) -> str:
@@ -134,23 +138,23 @@ def _wider(
 ) -> tuple[frozenset[str], ir.DataType, ir.DataType] | None:
     """The type variables to widen, from which type, and to which."""
     schema = opsets.schema_for(node.op_type, target.opset, written_for=target.opset)
-    # A type that no input has is one that an attribute names.
-    taken = {schema.type_variable(position) for position in range(len(node.inputs))}
+    # A type variable that no input has is determined by an attribute.
+    input_variables = {schema.type_variable(position) for position in range(len(node.inputs))}
     for narrow in dict.fromkeys(types.values()):
         for wide in _WIDER.get(narrow, ()):
             casts = ({"T1": _spelled(narrow), "T2": _spelled(wide)}, {"T1": _spelled(wide), "T2": _spelled(narrow)})
             if not all(opsets.allows("Cast", target.opset, cast) for cast in casts):
                 continue
-            # The condition of a Where is a truth value, whatever else is one too.
+            # The schema may allow bool only, as for the condition of Where.
             names = frozenset(
                 name
                 for name, dtype in types.items()
                 if dtype == narrow
-                and name in taken
+                and name in input_variables
                 and opsets.allows(node.op_type, target.opset, {name: _spelled(wide)})
             )
             for chosen in (names, *(frozenset({name}) for name in sorted(names) if len(names) > 1)):
-                if chosen and not _lacks(
+                if chosen and not _lacks_kernel(
                     node, {name: wide if name in chosen else dtype for name, dtype in types.items()}, target
                 ):
                     return chosen, narrow, wide
@@ -160,6 +164,7 @@ def _wider(
 def _widen(
     graph: ir.Graph, node: ir.Node, opset: int, names: frozenset[str], narrow: ir.DataType, wide: ir.DataType
 ) -> None:
+    """Casts the inputs of some type variables to the wide type, and the outputs back to the narrow one."""
     schema = opsets.schema_for(node.op_type, opset, written_for=opset)
     for position, value in enumerate(node.inputs):
         if value is not None and schema.type_variable(position) in names:
@@ -171,7 +176,7 @@ def _widen(
             continue
         cast = _cast(node, value, narrow, f"{node.name}/out{position}")
         graph.insert_after(node, cast)
-        # The cast takes over the value's readers, its name and its place among the graph's outputs.
+        # The cast replaces the value for its consumers and in the graph's outputs, and gets its name.
         result = cast.outputs[0]
         ir.convenience.replace_all_uses_with(value, result, replace_graph_outputs=True)
         cast.replace_input_with(0, value)

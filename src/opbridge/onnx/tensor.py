@@ -92,7 +92,7 @@ class Tensor(ir.Value):
         self.builder = builder
         self._inferred = _UNASKED
 
-    @property
+    @property  # type: ignore[override]
     def shape(self) -> ir.Shape | None:
         if self._shape is not None:
             return self._shape

@@ -154,7 +154,7 @@ class TorchTensor(ir.TensorProtocol):
     def _detached(self) -> torch.Tensor:
         tensor = self.tensor.detach()
         storage = tensor.untyped_storage()
-        # The storage of a fake tensor is on the meta device, whatever its device is; wrapper subclasses have none.
+        # The storage of a fake tensor is on the meta device, whatever its device; wrapper subclasses have no storage.
         if storage.device.type == "meta" or (tensor.numel() and not storage.data_ptr()):
             raise UsageError(
                 f"The weight {self.name!r} has no numbers in memory: it is a {type(self.tensor).__name__} on a meta or "

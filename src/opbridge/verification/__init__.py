@@ -1,6 +1,6 @@
 """The last stage: an ONNX model against eager PyTorch, output by output; and the first operator that differs.
 
-In: a Program, or a file with the model that it was made from, and example inputs.
+In: a Program, or a file with the PyTorch model that it was made from, and example inputs.
 Out: a Verification.
 May import: runtimes, plan, capture, and what these stand on.
 

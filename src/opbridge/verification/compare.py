@@ -1,4 +1,4 @@
-"""Two tensors under a tolerance: what PyTorch gave and what a runtime gave."""
+"""The comparison of two tensors with a tolerance: one of PyTorch, one of a runtime."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import torch
 __all__ = ["Comparison", "Tolerance", "compare", "dtype_name", "exact", "rms", "tolerance"]
 
 _CHUNK = 1 << 22
-"""Elements that are compared at a time: the arithmetic is done in float64, and should not double a large output."""
+"""How many elements are compared at a time. They are converted to float64, which needs too much memory for all."""
 
 _ROUNDING = 4
-"""In units of eps: an output with an RMS below that is what rounding leaves of values near 1, and has no digits.
+"""The rounding error of values near 1, in units of eps: an output with a smaller RMS has no significant digits.
 
-The eps is float32's for narrower dtypes too: they are summed up in float32, and a softmax in float16 has digits.
+The eps is at most that of float32, as narrower dtypes are accumulated in float32: a softmax in float16 is significant.
 """
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far two values may lie apart: `|actual - expected| <= absolute + relative * |expected|`.
+    """A tolerance: `|actual - expected| <= absolute + relative * |expected|`.
 
     Attributes:
-        relative: The part that grows with the expected value.
-        absolute: The part that every element is allowed.
-        origin: Where the two come from, for a person.
+        relative: The relative tolerance.
+        absolute: The absolute tolerance.
+        origin: How the two were determined, for messages.
     """
 
     relative: float
@@ -47,26 +47,26 @@ _NOT_COMPARED = Tolerance(math.inf, math.inf, "random: not compared")
 
 @dataclass(frozen=True)
 class Comparison:
-    """One tensor of PyTorch beside the same tensor of a runtime.
+    """The comparison of a tensor of PyTorch with that of a runtime.
 
     Attributes:
         name: The output's name.
-        dtype: PyTorch's dtype, "float32"; a complex tensor is compared as pairs and named by its own dtype.
+        dtype: PyTorch's dtype, "float32"; for a complex tensor, which is compared as pairs, the complex dtype.
         shape: PyTorch's shape, of the pairs where the tensor is complex.
         actual_dtype: The runtime's dtype.
         actual_shape: The runtime's shape.
-        tolerance: What was allowed.
-        absolute: The largest `|actual - expected|`; infinite where one is NaN or infinite and the other is not.
-        relative: The largest of these differences over the element's magnitude or the tensor's RMS, whichever is
-            greater. Elements near zero would otherwise drown every other.
-        index: Where the difference is greatest in units of what is allowed; None where nothing differs at all.
+        tolerance: The tolerance.
+        absolute: The largest `|actual - expected|`; infinite if one is NaN or infinite and the other is not.
+        relative: The largest of these differences divided by the element's magnitude or the tensor's RMS, whichever is
+            larger, so that elements near zero do not dominate.
+        index: The index of the element with the largest ratio of difference to tolerance; None if nothing differs.
         expected: PyTorch's value there.
         actual: The runtime's value there.
-        excess: The difference there, in units of what is allowed.
-        elements: How many elements there are.
-        outside: How many of them lie outside the tolerance.
-        random: The values are random and were not compared.
-        reason: What differs beside the values: the shape or the dtype. The values are then not compared.
+        excess: The ratio of difference to tolerance there.
+        elements: The number of elements.
+        outside: The number of elements outside the tolerance.
+        random: Whether the values are random, and were not compared.
+        reason: A difference in shape or dtype; the values were not compared then.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Comparison:
         return self.reason is None and self.outside == 0
 
     def as_random(self, reason: str | None) -> Comparison:
-        """The same for values that turn out to be random: nothing is said of them."""
+        """The comparison of the same tensors if their values are random and therefore not compared."""
         return Comparison(
             self.name,
             self.dtype,
@@ -117,7 +117,7 @@ class Comparison:
         )
 
     def brief(self) -> str:
-        """How much differs, without what was allowed."""
+        """The difference, without the tolerance."""
         if self.reason is not None:
             return self.reason
         place = f" at {list(self.index)}" if self.index else ""
@@ -137,7 +137,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def exact(dtype: torch.dtype) -> Tolerance:
-    """No difference is allowed at all."""
+    """The tolerance that allows no difference."""
     return Tolerance(0.0, 0.0, f"{dtype_name(dtype)}: equal")
 
 
@@ -149,21 +149,21 @@ def tolerance(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Tolerance:
-    """What a runtime may differ by from PyTorch.
+    """The tolerance for an output of a runtime.
 
-    1. `rtol` and `atol` are taken where they are given; one of them alone makes the other 0.
-    2. Integers and truth values have to be equal.
+    1. `rtol` and `atol` are used if they are given; if only one is, the other is 0.
+    2. Integers and bools have to be equal.
     3. For floats, `relative` is the square root of eps (the distance from 1 to the next number): half of the digits
-       that the dtype has. The dtype is the output's own, or `precision` where that is coarser.
-    4. `absolute` is the same times the RMS of the expected output, infinities and NaNs left out: a small element
-       beside large ones is judged on the scale of the computation that it comes from.
-    5. Where the whole output is no larger than what rounding leaves of values of size `scale`, such as the mean of
-       something that was just normalised, it has no digits to compare, and `absolute` is that rounding.
+       of the dtype. The dtype is that of the output, or `precision` if its eps is larger.
+    4. `absolute` is `relative` times the RMS of the finite expected values: small elements are compared on the scale of
+       the computation that they come from.
+    5. If the RMS is not larger than the rounding error of values of size `scale`, as for the mean of normalised values,
+       the output has no significant digits, and `absolute` is that rounding error.
 
     Args:
         expected: PyTorch's output, of any dtype and shape.
-        precision: The coarsest dtype that the values passed through on their way.
-        scale: The size of the values that the output was computed from.
+        precision: The dtype of the lowest precision that the values were computed in.
+        scale: The RMS of the values that the output was computed from.
         rtol: Replaces `relative`.
         atol: Replaces `absolute`.
     """
@@ -183,19 +183,19 @@ def compare(
 ) -> Comparison:
     """Compares a runtime's tensor with PyTorch's.
 
-    1. Shape and dtype have to be equal. A complex tensor is real with a trailing dimension of 2 in the runtime.
-    2. NaNs have to stand at the same places, infinities too and with the same sign.
+    1. Shape and dtype have to be equal. A complex tensor has a trailing dimension of 2 in the runtime.
+    2. NaNs have to be at the same positions, and infinities too, with the same sign.
     3. Every other element has to lie within `tolerance`.
 
     Args:
-        name: The output's name, for the report.
+        name: The output's name in the report.
         expected: PyTorch's tensor, on any device.
         actual: The runtime's tensor.
         precision: As for `tolerance`.
         scale: As for `tolerance`.
         rtol: As for `tolerance`.
         atol: As for `tolerance`.
-        random: The model draws these values at random: only shape and dtype are compared.
+        random: Whether the values are random: only shape and dtype are compared then.
     """
     dtype = dtype_name(expected.dtype)
     original, expected, actual = expected.dtype, _real(expected), _real(actual)
@@ -246,7 +246,7 @@ class _Worst:
         self.place: int | None = None
 
     def add(self, start: int, expected: torch.Tensor, actual: torch.Tensor, allowed: Tolerance, size: float) -> None:
-        """Takes one stretch of the flattened tensors into account."""
+        """Adds a chunk of the flattened tensors, which begins at element `start`."""
         same = expected == actual
         if expected.is_floating_point():
             same |= expected.isnan() & actual.isnan()
@@ -258,7 +258,7 @@ class _Worst:
             error.clamp_(min=1)  # neighbouring int64 values can be equal as float64
         error.masked_fill_(same, 0)
         limit = allowed.absolute + allowed.relative * left.abs()
-        limit.masked_fill_(error.isinf(), 0)  # an infinity allows nothing beside itself
+        limit.masked_fill_(error.isinf(), 0)  # an infinity has to be equal
         outside = error > limit
         excess = torch.where(error == 0, 0.0, error / limit)
         magnitude = left.abs().clamp_(min=size).nan_to_num(nan=size)
@@ -266,7 +266,7 @@ class _Worst:
         self.absolute = max(self.absolute, float(error.max()))
         self.relative = max(self.relative, float(relative.max()))
         self.outside += int(outside.sum())
-        # Where several are infinitely far off, the first of the largest in numbers says most.
+        # Among infinite ratios, the one with the largest difference is reported.
         place = int(torch.where(excess == excess.max(), error, -1.0).argmax())
         if self.place is None or float(excess[place]) > self.excess:
             self.place, self.excess = start + place, float(excess[place])
@@ -304,7 +304,7 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in a dtype that torch computes with: float8 and the wide unsigned integers have few operators."""
+    """The values in a dtype that torch has all operators for, unlike float8 and the wider unsigned integers."""
     if tensor.is_floating_point():
         return tensor if tensor.dtype == torch.float64 else tensor.float()
     if tensor.dtype == torch.uint64:

@@ -1,4 +1,4 @@
-"""A file, or a program, is made ready for its verification."""
+"""The preparation of a verification, of a file or a program."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ import torch
 from torch.export import ExportedProgram
 
 from opbridge.capture import Capture
-from opbridge.capture import capture as take_capture
+from opbridge.capture import capture as capture_model
 from opbridge.capture.model_inputs import register_containers
 from opbridge.errors import CaptureError, ModelFileError, UsageError
 from opbridge.plan.data import Plan
 from opbridge.runtimes.onnxruntime import session
+from opbridge.verification.options import Options
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
-from opbridge.verification.verifier import Options, Verifier, runtime_label
+from opbridge.verification.verifier import Verifier, runtime_label
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -32,7 +33,7 @@ __all__ = ["Exported", "verify_file", "verify_program"]
 
 @runtime_checkable
 class Exported(Protocol):
-    """What a verification needs of an `opbridge.Program`, which is above it: a program holds its verification."""
+    """The part of `opbridge.Program` that a verification uses; its module imports this package."""
 
     model: ir.Model
     plan: Plan
@@ -43,7 +44,7 @@ class Exported(Protocol):
         """A session of ONNX Runtime with the model."""
 
     def aten_operators(self) -> tuple[str, ...]:
-        """The operators that the model hands to PyTorch."""
+        """The operators that the model calls in PyTorch."""
 
 
 def verify_file(
@@ -54,25 +55,25 @@ def verify_file(
     dynamic_shapes: Any,
     options: Options,
 ) -> Verification:
-    """`opbridge.verify` for a file, of which only the file is known."""
+    """`opbridge.verify` for a file."""
     start = time.perf_counter()
     args, kwargs = _checked(model, args, kwargs)
     name = os.fsdecode(path)
     loaded = session(name, aten=options.aten, loaded=True)
     capture = None
     if dynamic_shapes is not None:
-        # A model that was traced may be one that torch.export cannot capture; the file knows its dimensions too.
+        # If the model cannot be captured, the dimensions of the file are used; it may have been exported by a trace.
         with contextlib.suppress(CaptureError):
-            capture = take_capture(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+            capture = capture_model(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     return Verifier(name, loaded, lambda: ir.load(name), model, args, kwargs, capture, False, options).run(start)
 
 
 def verify_program(
     program: Exported, model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options
 ) -> Verification:
-    """`opbridge.verify` for a program, which knows its model, its inputs and which of their dimensions may vary.
+    """`opbridge.verify` for a program, which has its own model, example inputs and dynamic shapes.
 
-    A program that ONNX Runtime refuses to load is a mismatch, and raises nothing.
+    A program that ONNX Runtime refuses to load is a mismatch, not an error.
     """
     if not isinstance(program, Exported):
         raise UsageError(
@@ -97,7 +98,11 @@ def verify_program(
 
 
 def _checked(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The example inputs in their usual form."""
+    """The example inputs as a tuple and a dict.
+
+    Raises:
+        UsageError: The model cannot be called, or the inputs have another type.
+    """
     if not callable(model) and not isinstance(model, ExportedProgram):
         raise UsageError(
             "opbridge.verify compares with a torch.nn.Module, a function or an ExportedProgram, not with a "

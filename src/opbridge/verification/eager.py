@@ -1,4 +1,4 @@
-"""The user's model as it is, run without a trace: nothing of it, and no generator, is changed afterwards."""
+"""The user's model, run in PyTorch without lasting effects on the model and on torch's generators."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ _LONGEST_MESSAGE = 200
 
 
 class Eager:
-    """A model that gives the same answer to the same inputs and seed, however often it was called.
+    """A model whose result depends on its inputs and the seed only, and not on earlier calls.
 
-    1. It runs in the mode (training or evaluation) that it is in, and without gradients, unless it asks for some.
-    2. It gets copies of its inputs, as it may write to them.
-    3. Buffers that it writes to or replaces, and tensors that it keeps as plain attributes, are put back: an exported
-       model starts from the same state at each call.
-    4. torch's generators are seeded, and put back.
+    1. It runs in its current mode (training or evaluation), and without gradients unless it fails without them.
+    2. It is called with copies of its inputs, as it may write to them.
+    3. Buffers and tensors in plain attributes are restored after each run: an exported model has no state either.
+    4. torch's generators are seeded, and restored.
 
     Attributes:
-        drew: Whether the last run took numbers from torch's generator on the CPU.
+        used_generator: Whether the last run drew numbers from torch's generator for the CPU.
     """
 
     def __init__(self, model: Any) -> None:
@@ -40,13 +39,21 @@ class Eager:
         self._call = model.module() if isinstance(model, ExportedProgram) else torch_tracing.original_module(model)
         self._state = _State(self._call) if isinstance(self._call, torch.nn.Module) else None
         self._grad = False
-        self.drew = False
+        self.used_generator = False
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
-        """The leaves of the model's output, tensors and others, in order.
+        """Runs the model.
+
+        Args:
+            args: The positional inputs.
+            kwargs: The keyword inputs.
+            seed: The seed for torch's generators.
+
+        Returns:
+            The leaves of the model's output, tensors and others, in order.
 
         Raises:
-            Exception: whatever the model raises.
+            Exception: Whatever the model raises.
         """
         try:
             return self._run(args, kwargs, seed)
@@ -65,15 +72,15 @@ class Eager:
                 register_containers(output)
                 leaves = pytree.tree_leaves(output)
                 held = self._state.storages() if self._state else set()
-                return [_kept(leaf, held) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+                return [_independent(leaf, held) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             finally:
-                self.drew = not torch.equal(torch.get_rng_state(), before)
+                self.used_generator = not torch.equal(torch.get_rng_state(), before)
                 if self._state:
                     self._state.restore()
 
 
 def explain(error: BaseException) -> str:
-    """What a model raised, and the line of its own that raised it."""
+    """The error of a model in one line: its type, the line of the model's source, and the message."""
     message = " ".join(str(error).split())
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[:_LONGEST_MESSAGE].rstrip()} ..."
@@ -84,8 +91,8 @@ def explain(error: BaseException) -> str:
     return f"{type(error).__name__}{where}" + (f": {message}" if message else "")
 
 
-def _kept(tensor: torch.Tensor, held: set[int]) -> torch.Tensor:
-    """A tensor that stays as it is when the model's buffers are put back."""
+def _independent(tensor: torch.Tensor, held: set[int]) -> torch.Tensor:
+    """A detached tensor that does not share memory with the model's buffers, which are restored."""
     tensor = tensor.detach()
     shares = tensor.layout == torch.strided and tensor.untyped_storage().data_ptr() in held
     return tensor.clone() if shares else tensor
@@ -100,7 +107,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 class _State:
-    """What a module may change when it runs, parameters aside."""
+    """The buffers of a module and the tensors in its plain attributes."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._buffers = [(each, dict(each._buffers)) for each in module.modules()]
@@ -113,18 +120,18 @@ class _State:
         self._copies = [(tensor, tensor.detach().clone()) for tensor in unique.values()]
 
     def storages(self) -> set[int]:
-        """Where the buffers lie in memory."""
+        """The addresses of the memory of these tensors."""
         return {tensor.untyped_storage().data_ptr() for tensor, _ in self._copies if tensor.layout == torch.strided}
 
     def restore(self) -> None:
-        """Puts everything back."""
+        """Restores the tensors and their values."""
         for module, named in self._buffers:
             module._buffers.clear()
             module._buffers.update(named)
         for module, named in self._plain:
             vars(module).update(named)
         for tensor, value in self._copies:
-            # By value, not by version: batch_norm writes its statistics past the counter.
+            # Values are compared, not version counters, which batch_norm does not increment.
             if not torch.equal(tensor, value):
                 with torch.no_grad():
                     tensor.copy_(value)

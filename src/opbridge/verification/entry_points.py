@@ -61,7 +61,7 @@ def verify(
         CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
     """
     from opbridge.verification import dispatch
-    from opbridge.verification.verifier import Options
+    from opbridge.verification.options import Options
 
     options = Options(samples, seed, rtol, atol, (aten,) if isinstance(aten, str) else tuple(aten))
     if isinstance(path_or_program, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""PyTorch's tensors into ONNX Runtime and back, in every dtype that both have."""
+"""The conversion of tensors between PyTorch and ONNX Runtime, in every dtype that both have."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from opbridge.errors import UsageError
 
 __all__ = ["dtype_of", "run", "runtime_form"]
 
-_OWN_NAMES = {"float": "FLOAT", "double": "DOUBLE"}
+_DTYPE_NAMES = {"float": "FLOAT", "double": "DOUBLE"}
 
 
 def runtime_form(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as it enters a runtime: on the CPU, contiguous, a complex one with a trailing dimension of 2."""
+    """A tensor as a runtime takes it: on the CPU, contiguous, a complex one with a trailing dimension of 2."""
     tensor = tensor.detach().cpu().resolve_neg()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
@@ -27,12 +27,12 @@ def runtime_form(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def dtype_of(type_name: str) -> torch.dtype | None:
-    """The dtype of what ONNX Runtime calls "tensor(float16)"; None for sequences and for what torch does not have."""
+    """The dtype of a type of ONNX Runtime, "tensor(float16)"; None for sequences and dtypes that torch lacks."""
     if not type_name.startswith("tensor("):
         return None
     name = type_name.removeprefix("tensor(").removesuffix(")")
     try:
-        return torch_dtype(ir.DataType[_OWN_NAMES.get(name, name.upper())])
+        return torch_dtype(ir.DataType[_DTYPE_NAMES.get(name, name.upper())])
     except (KeyError, UsageError):
         return None
 
@@ -43,13 +43,13 @@ def run(session: Any, feeds: Mapping[str, torch.Tensor], outputs: Sequence[str] 
     Args:
         session: An onnxruntime.InferenceSession, all of whose outputs are tensors.
         feeds: A tensor for each input.
-        outputs: The outputs wanted; None: all of them.
+        outputs: The names of the outputs to compute; None: all of them.
 
     Returns:
-        The outputs, on the CPU. Complex ones are pairs.
+        The outputs, on the CPU. Complex ones are real, with a trailing dimension of 2.
 
     Raises:
-        Exception: whatever ONNX Runtime raises; its errors share no other base.
+        Exception: Whatever ONNX Runtime raises; its errors have no other common base class.
     """
     values = {name: _to_runtime(tensor) for name, tensor in feeds.items()}
     return [_to_torch(value) for value in session.run_with_ort_values(outputs, values)]

@@ -1,18 +1,18 @@
-"""Fresh inputs that a model can take wherever it takes the example's.
+"""Fresh inputs with random values, which a model accepts if it accepts the example inputs.
 
-A model says nothing of what its inputs may hold; the example does. Token ids are below the vocabulary's size because
-the example's are, probabilities lie in [0, 1], a mask of ones masks nothing. So every fresh tensor is drawn from what
-is seen in the example's tensor, by the first of these rules that fits:
+A model does not declare the values that its inputs may have. The example shows them: token ids are less than the size
+of the vocabulary, probabilities are in [0, 1], a mask is all ones. So the values of a fresh tensor are drawn according
+to the example's tensor, by the first of these rules that applies:
 
-1. *constant*: all elements are equal, or there are none. It stays as it is.
-2. *ordered* integers or truth values (position ids, arange, offsets, causal or padding masks). They stay as they are.
+1. *constant*: all elements are equal, or there are none. The tensor is not changed.
+2. *ordered* integers or bools (position ids, arange, offsets, causal or padding masks). The tensor is not changed.
 3. *two-valued* tensors, or floats with infinities or NaNs (masks). Each row, along the last dimension, is shuffled, so
-   that a row keeps its share of each value.
-4. *boxes*: floats of shape (N, 4) or (N, 5) whose last columns are corners x1 <= x2, y1 <= y2, as detection operators
-   take them. The corners move inwards; the first of five columns (the image's number) stays.
-5. *whole* numbers. Integers between the example's least and greatest; distinct where the example's are distinct.
+   that it has the same number of each value.
+4. *boxes*: floats of shape (N, 4) or (N, 5) whose last columns are corners x1 < x2, y1 < y2, as for detection
+   operators. The corners move inwards; the first of five columns (the index of the image) is not changed.
+5. *whole* numbers. Integers from the example's minimum to its maximum; distinct if the example's are distinct.
 6. *ordered* floats (bin edges, time steps). As rule 7, then sorted along the last dimension in the example's direction.
-7. Other floats: the example's own distribution, every value between its least and its greatest. Complex ones: the real
+7. Other floats: the empirical distribution of the example, from its minimum to its maximum. Complex tensors: the real
    and the imaginary part, each by these rules.
 """
 
@@ -28,14 +28,14 @@ from torch.utils import _pytree as pytree
 
 __all__ = ["Kind", "fresh_inputs", "fresh_tensor", "kind_of"]
 
-_MOST_ORDER_STATISTICS = 4096
+_MAX_ORDER_STATISTICS = 4096
 _LARGEST_DISTINCT_RANGE = 1 << 22
 _SHORTEST_SEQUENCE = 3
 _SHORTEST_ORDERED_ROW = 4
 
 
 class Kind(enum.Enum):
-    """What the values of an example tensor look like; the rules above."""
+    """The kinds of values of an example tensor, one for each rule of this module."""
 
     CONSTANT = "constant"
     ORDERED = "ordered"
@@ -48,7 +48,7 @@ class Kind(enum.Enum):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a fresh tensor of the same shape is the example's again."""
+        """Whether a fresh tensor of the same shape has the example's values."""
         return self in (Kind.CONSTANT, Kind.ORDERED)
 
 
@@ -61,15 +61,15 @@ def fresh_inputs(
     numbers: Mapping[int, int] | None = None,
     kept: Container[int] = (),
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Inputs with the example's structure and fresh tensors in it.
+    """Inputs with the structure of the example inputs and fresh tensors.
 
     Args:
         args: The example's positional inputs, nested as the model takes them.
         kwargs: The example's keyword inputs.
         seed: The same seed gives the same values.
-        shapes: Other shapes for some of the tensors, by their number among the leaves of `(args, kwargs)`.
-        numbers: Other values for some of the Python numbers, likewise.
-        kept: The leaves that stay as they are.
+        shapes: New shapes of tensors, by their position among the leaves of `(args, kwargs)`.
+        numbers: New values of Python numbers, by their position.
+        kept: The positions of leaves that are not changed.
     """
     leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
     fresh = []
@@ -77,7 +77,7 @@ def fresh_inputs(
         if numbers and position in numbers:
             leaf = numbers[position]
         elif isinstance(leaf, torch.Tensor) and position not in kept:
-            # A generator for each tensor: what one of them draws does not depend on the others.
+            # One generator for each tensor, so that its values do not depend on the other tensors.
             generator = torch.Generator().manual_seed((seed * 1_000_003 + position) % (1 << 63))
             leaf = fresh_tensor(leaf, generator, (shapes or {}).get(position))
         fresh.append(leaf)
@@ -90,13 +90,13 @@ def fresh_tensor(
     """A fresh tensor like the example.
 
     Args:
-        example: Any dtype, any device. A sparse or quantized one is returned as it is.
-        generator: Where the values are drawn from, on the CPU.
-        shape: The shape, of the example's rank; the example's own by default.
+        example: A tensor of any dtype on any device. A sparse or quantized one is returned itself.
+        generator: A generator for the CPU.
+        shape: The shape, of the same rank; None: the example's.
 
     Returns:
-        A tensor that shares no memory with the example, of its dtype, on its device; of its memory layout too where the
-        shape is the same.
+        A tensor of the example's dtype on its device that shares no memory with it; with its strides if the shape is
+        the same.
     """
     if example.layout != torch.strided or example.is_quantized:
         return example
@@ -110,7 +110,7 @@ def fresh_tensor(
 
 
 def kind_of(example: torch.Tensor) -> Kind:
-    """What the values of an example tensor look like; the first rule that fits."""
+    """The kind of an example tensor, by the first rule that applies."""
     if example.numel() == 0:
         return Kind.CONSTANT
     if example.is_complex():
@@ -136,14 +136,14 @@ def kind_of(example: torch.Tensor) -> Kind:
 
 
 def _draw(example: torch.Tensor, generator: torch.Generator, shape: tuple[int, ...]) -> torch.Tensor:
-    """The fresh values, in the example's dtype, on the CPU; perhaps the example's own tensor."""
+    """The fresh values in the example's dtype, on the CPU. They may share memory with the example."""
     kind = kind_of(example)
     if example.is_complex():
         parts = torch.view_as_real(example.resolve_conj()).unbind(-1)
         return torch.view_as_complex(torch.stack([_draw(part, generator, shape) for part in parts], -1).contiguous())
     if kind is Kind.ORDERED:
-        return _continued(example, shape)
-    values = _stretched(_computable(example), shape)
+        return _resized_sequence(example, shape)
+    values = _resized(_computable(example), shape)
     if values.numel() == 0 or kind is Kind.CONSTANT:
         return values.to(example.dtype)
     if kind is Kind.SHUFFLED:
@@ -156,12 +156,12 @@ def _draw(example: torch.Tensor, generator: torch.Generator, shape: tuple[int, .
     drawn = _like_distribution(original, generator, shape)
     if kind is Kind.SORTED:
         drawn = drawn.sort(dim=-1, descending=_direction(original) < 0).values
-    # Rounding to the dtype must not leave the example's range either; it cannot, as the ends are numbers of the dtype.
+    # Rounding to the dtype stays within the example's range, as its bounds are numbers of the dtype.
     return drawn.to(example.dtype)
 
 
 def _computable(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values as int64, float64 or float32: not every dtype has a minimum or comes in random."""
+    """The values as int64, float64 or float32, as torch lacks operators for some other dtypes."""
     if tensor.is_floating_point():
         return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
     return tensor.to(torch.int64)
@@ -173,7 +173,7 @@ def _all_alike(values: torch.Tensor) -> bool:
 
 
 def _steps(values: torch.Tensor) -> tuple[int, int] | None:
-    """The dimension along which all elements grow by the same step, and that step."""
+    """The last dimension along which all elements increase by the same step, and the step; None if there is none."""
     for dim in range(values.dim() - 1, -1, -1):
         if values.shape[dim] >= _SHORTEST_SEQUENCE:
             steps = values.diff(dim=dim)
@@ -184,7 +184,7 @@ def _steps(values: torch.Tensor) -> tuple[int, int] | None:
 
 
 def _direction(values: torch.Tensor) -> int:
-    """1 where every row of the last dimension grows or stays, -1 where it falls or stays, 0 otherwise."""
+    """1 if every row of the last dimension is non-decreasing, -1 if non-increasing, 0 otherwise."""
     if values.dim() == 0:
         return 0
     steps = values.diff(dim=-1)
@@ -210,32 +210,32 @@ def _is_boxes(values: torch.Tensor) -> bool:
     return bool(((left < right) & (top < bottom)).all())
 
 
-def _stretched(values: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """The tensor at another size of its own rank, each element from the nearest place."""
+def _resized(values: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """The tensor in another shape of the same rank, by nearest-neighbour sampling."""
     for dim, size in enumerate(shape):
         if size != values.shape[dim]:
             if values.shape[dim] == 0:
-                values = values.new_zeros(())  # nothing to take values from
+                values = values.new_zeros(())  # there are no values to sample
                 return values.expand(shape).clone()
             values = values.index_select(dim, torch.arange(size) * values.shape[dim] // max(size, 1))
     return values
 
 
-def _continued(example: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """Ordered values at another size: a sequence with a constant step goes on with it."""
+def _resized_sequence(example: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Ordered values in another shape: a sequence with a constant step is continued."""
     found = _steps(_computable(example))
     if found is None or tuple(example.shape) == shape:
-        return _stretched(_computable(example), shape).to(example.dtype)
+        return _resized(_computable(example), shape).to(example.dtype)
     dim, step = found
     sizes = tuple(example.shape[each] if each == dim else size for each, size in enumerate(shape))
-    start = _stretched(_computable(example), sizes).narrow(dim, 0, 1)
+    start = _resized(_computable(example), sizes).narrow(dim, 0, 1)
     along = [1] * len(shape)
     along[dim] = shape[dim]
     return (start + step * torch.arange(shape[dim]).reshape(along)).to(example.dtype)
 
 
 def _shuffled(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Each row in another order; all elements where the rows are of one element or alike throughout."""
+    """Each row shuffled; all elements together if each row has one element, or equal elements only."""
     order = torch.rand(values.shape, generator=generator)
     if values.dim() < 2 or values.shape[-1] == 1 or bool((values == values[..., :1]).all()):
         return values.reshape(-1)[order.reshape(-1).argsort()].reshape(values.shape)
@@ -243,7 +243,7 @@ def _shuffled(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _moved_boxes(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Each corner moves towards the box's middle by up to four tenths of the box."""
+    """Boxes whose corners are moved towards the centre, by up to 0.4 of the box's size."""
     corners = values[:, -4:]
     low, high = corners[:, :2], corners[:, 2:]
     shares = torch.rand(corners.shape, generator=generator, dtype=values.dtype) * 0.4
@@ -263,12 +263,12 @@ def _whole(values: torch.Tensor, generator: torch.Generator, shape: tuple[int, .
 
 
 def _like_distribution(values: torch.Tensor, generator: torch.Generator, shape: tuple[int, ...]) -> torch.Tensor:
-    """Values from the example's empirical distribution, straight lines between its order statistics."""
+    """Values from the example's empirical distribution, interpolated linearly between its order statistics."""
     flat = values.reshape(-1)
-    if flat.numel() > _MOST_ORDER_STATISTICS:
-        chosen = torch.randint(flat.numel(), (_MOST_ORDER_STATISTICS,), generator=generator)
+    if flat.numel() > _MAX_ORDER_STATISTICS:
+        chosen = torch.randint(flat.numel(), (_MAX_ORDER_STATISTICS,), generator=generator)
         flat = torch.cat([flat[chosen], values.min().reshape(1), values.max().reshape(1)])
-    ladder = flat.double().sort().values
-    place = torch.rand(shape, generator=generator, dtype=torch.float64) * (ladder.numel() - 1)
-    below = place.long().clamp_(max=ladder.numel() - 2)
-    return torch.lerp(ladder[below], ladder[below + 1], place - below)
+    ordered = flat.double().sort().values
+    place = torch.rand(shape, generator=generator, dtype=torch.float64) * (ordered.numel() - 1)
+    below = place.long().clamp_(max=ordered.numel() - 2)
+    return torch.lerp(ordered[below], ordered[below + 1], place - below)

@@ -1,4 +1,4 @@
-"""The values inside an ONNX model, node by node of the captured graph."""
+"""The intermediate values of an ONNX model, for the nodes of the captured graph."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session
 from opbridge.save import writer
 from opbridge.verification import dynamic_sizes, exchange
+from opbridge.verification.size_expressions import evaluate
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -27,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["RuntimeValues", "Unusable", "counterparts", "feeds_of", "keyed", "order_of"]
 
 _LARGEST_FETCH = 1 << 30
-"""Bytes of intermediate values that are asked of the runtime at a time."""
+"""Bytes of intermediate values that one run of the model returns."""
 
 _UNKNOWN_SIZE = 64
 
 
 class Unusable(Exception):
-    """The values cannot be compared; the message says why."""
+    """The intermediate values cannot be compared; the message is the reason."""
 
 
 def counterparts(graph: ir.Graph, program: ExportedProgram) -> dict[str, ir.Value]:
-    """The ONNX value of each node of the captured graph, "relu" or "split:1", where the file has it.
+    """The ONNX values of the nodes of the captured graph that the file has, by the keys of `keyed`.
 
     Raises:
-        Unusable: the file has none, or is of another graph.
+        Unusable: The file has none, or was made from another capture.
     """
     operators = {node.name: operator_of(node) for node in program.graph.nodes}
     found: dict[str, ir.Value] = {}
@@ -51,10 +52,10 @@ def counterparts(graph: ir.Graph, program: ExportedProgram) -> dict[str, ir.Valu
         for key, name in zip(keys, names, strict=False):
             value = by_name.get(name)
             if value is None and len(keys) == len(node.outputs) == 1:
-                value = node.outputs[0]  # renamed since
+                value = node.outputs[0]  # it was renamed later
             operator = node.metadata_props.get("opbridge.operator")
             if operator is not None and operators.get(key.partition(":")[0]) != operator:
-                # Under these names another graph's values would be compared.
+                # The names are the same, but the values are those of another graph.
                 raise Unusable(
                     f"the file was made from another capture of the model, in which '{key}' is {operator}; give the "
                     "dynamic_shapes that it was exported with"
@@ -76,7 +77,7 @@ def feeds_of(model: ir.Model, program: ExportedProgram, leaves: Sequence[Any]) -
 def order_of(
     program: ExportedProgram, values: Mapping[str, ir.Value], capture: Capture, leaves: Sequence[Any]
 ) -> list[tuple[str, int]]:
-    """The names of the ONNX values in the order in which the walk asks for them, with their sizes in bytes."""
+    """The names of the ONNX values in the order of the captured graph, with their sizes in bytes."""
     sizes = dynamic_sizes.from_capture(capture, leaves).example
     order: dict[str, int] = {}
     for node in program.graph.nodes:
@@ -87,7 +88,7 @@ def order_of(
 
 
 def keyed(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A node's value under the name that the file gives it; each output by its number where there are several."""
+    """A node's value with its key in the file: "relu", or for each of several outputs "split:0", "split:1"."""
     if isinstance(value, (list, tuple)):
         yield from ((f"{name}:{index}", item) for index, item in enumerate(value))
     else:
@@ -100,46 +101,51 @@ def _bytes(value: Any, sizes: Mapping[str, int]) -> int:
     count = value.itemsize
     for size in value.shape:
         try:
-            count *= size if isinstance(size, int) else dynamic_sizes.evaluate(str(size), sizes)
+            count *= size if isinstance(size, int) else evaluate(str(size), sizes)
         except ValueError:
             count *= _UNKNOWN_SIZE
     return count
 
 
 class RuntimeValues:
-    """The runtime's values by name, computed as they are asked for: all at once, or in stretches where they are large.
+    """The runtime's values, by name.
 
-    `take` is called in the order of `order`; what was taken is given up.
+    They are computed in one run of the model, or in several if they are large. Only those of the latest run are kept.
+
+    Args:
+        model: The ONNX model. It is not changed.
+        feeds: The tensors for its inputs, by name.
+        order: The names of the values, in the order in which `value` will be called, with their sizes in bytes.
     """
 
     def __init__(self, model: ir.Model, feeds: dict[str, torch.Tensor], order: list[tuple[str, int]]) -> None:
         self._model, self._feeds = model, feeds
-        self._stretches: list[list[str]] = []
-        room = 0
+        self._batches: list[list[str]] = []
+        remaining = 0
         for name, size in order:
-            if not self._stretches or size > room:
-                self._stretches.append([])
-                room = _LARGEST_FETCH
-            self._stretches[-1].append(name)
-            room -= size
-        self._held: dict[str, torch.Tensor] = {}
+            if not self._batches or size > remaining:
+                self._batches.append([])
+                remaining = _LARGEST_FETCH
+            self._batches[-1].append(name)
+            remaining -= size
+        self._values: dict[str, torch.Tensor] = {}
 
-    def take(self, name: str) -> torch.Tensor:
-        """One value.
+    def value(self, name: str) -> torch.Tensor:
+        """One value, on the CPU.
 
         Raises:
-            Unusable: the runtime raised.
+            Unusable: The runtime raises.
         """
-        while name not in self._held and self._stretches:
-            stretch = self._stretches.pop(0)
-            self._held = dict(zip(stretch, self.compute(stretch), strict=True))
-        return self._held[name]
+        while name not in self._values and self._batches:
+            batch = self._batches.pop(0)
+            self._values = dict(zip(batch, self.compute(batch), strict=True))
+        return self._values[name]
 
     def compute(self, names: Sequence[str]) -> list[torch.Tensor]:
-        """Runs a copy of the model that has these values among its outputs, with the optimiser off.
+        """Runs a copy of the model that has these values as outputs, with graph optimisations off.
 
         Raises:
-            Unusable: the runtime raised.
+            Unusable: The runtime raises.
         """
         copy = self._model.clone()
         missing = set(names) - {value.name for value in copy.graph.outputs}
@@ -150,7 +156,7 @@ class RuntimeValues:
         options.log_severity_level = 4
         try:
             return self._run(copy, options, names)
-        except Exception as error:  # the runtime's errors share no other base
+        except Exception as error:  # the runtime's errors have no other common base class
             raise Unusable(f"ONNX Runtime does not run the model without its optimiser: {error}") from error
 
     def _run(self, model: ir.Model, options: Any, names: Sequence[str]) -> list[torch.Tensor]:
@@ -158,7 +164,7 @@ class RuntimeValues:
         arguments = {"options": options, "loaded": True, "aten": called_operators(model)}
         try:
             content = serialize.to_bytes(model)
-        except SaveError:  # more than one file can hold
+        except SaveError:  # it is larger than 2 GB
             with tempfile.TemporaryDirectory(prefix="opbridge") as folder:
                 path = Path(folder) / "model.onnx"
                 writer.save(model, path, external_data=True)

@@ -1,4 +1,4 @@
-"""Does the ONNX model give what PyTorch gives? Output by output, on more than the example."""
+"""The result of a verification: the comparison of each output, on each set of inputs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from opbridge.base.wording import counted, listed, sentence
 
 if TYPE_CHECKING:
     from opbridge.verification.compare import Comparison
-    from opbridge.verification.first_difference import FirstDifference
+    from opbridge.verification.difference import FirstDifference
     from opbridge.verification.runtime_failure import RuntimeFailure
 
 __all__ = ["OutputReport", "Run", "Verification"]
 
-_MOST_ROWS = 12
-_MOST_LEFT_OUT = 3
+_MAX_ROWS = 12
+_MAX_LEFT_OUT = 3
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Run:
     Attributes:
         kind: "example", "fresh" (new values) or "sizes" (other sizes, new values).
         label: "example", "fresh 1" or "batch=1".
-        comparisons: One for each output of the graph; empty where there was nothing to compare.
-        left_out: Why the run does not count: what the model itself raised on these inputs, or what the capture demands
-            of their sizes.
-        failure: What the runtime raised.
+        comparisons: One for each output of the graph; empty if the run was left out or failed.
+        left_out: Why the run was left out: the error of the model itself on these inputs, or a condition of the capture
+            on their sizes.
+        failure: The error of the runtime.
     """
 
     kind: str
@@ -48,13 +48,13 @@ class Run:
 
 @dataclass(frozen=True)
 class OutputReport:
-    """One output of the graph over all runs.
+    """One output of the graph, over all runs.
 
     Attributes:
-        name: Its name in the file.
-        worst: The comparison of the run in which it differs most.
+        name: The name of the output in the file.
+        worst: The comparison of the run with the largest difference.
         run: The label of that run.
-        wrong: The labels of the runs in which it differs.
+        wrong: The labels of the runs in which the difference exceeds the tolerance.
     """
 
     name: str
@@ -72,13 +72,13 @@ class Verification:
     """The comparison of an ONNX model with eager PyTorch.
 
     Attributes:
-        subject: What was compared: the file, or "the exported model".
-        runtime: What ran it, "onnxruntime 1.31.1".
-        runs: Every set of inputs, the example first.
-        difference: The first operator that differs; None where nothing does, or where it could not be found.
-        kept: Inputs whose fresh values are the example's: constants, position ids and the like.
-        notes: What else a person should know.
-        seconds: How long it took.
+        subject: The path of the file, or "the exported model".
+        runtime: The runtime and its version, "onnxruntime 1.31.1".
+        runs: The runs on all sets of inputs, the example first.
+        difference: The first operator that differs; None if there is none or if it could not be found.
+        kept: The inputs that had the example's values in all runs: constants, position ids and the like.
+        notes: Remarks on what was not compared, or proves little.
+        seconds: The duration in seconds.
     """
 
     subject: str
@@ -108,16 +108,16 @@ class Verification:
 
     @property
     def random(self) -> tuple[str, ...]:
-        """The outputs that the model draws at random: only their shape and dtype were compared."""
+        """The outputs with random values, of which only shape and dtype were compared."""
         return tuple(report.name for report in self.outputs if report.worst.random)
 
     @property
     def left_out(self) -> tuple[Run, ...]:
-        """The runs that do not count, because the model or its capture does not take these inputs."""
+        """The runs that were left out, as the model or its capture does not accept their inputs."""
         return tuple(run for run in self.runs if run.left_out is not None)
 
     def summary(self) -> str:
-        """One line: what agrees, and on which inputs."""
+        """One line: which outputs agree or differ, and on which inputs."""
         failed = next((run for run in self.runs if run.failure is not None), None)
         if failed is not None:
             return f"{self.runtime} does not run it ({failed.label})"
@@ -134,7 +134,7 @@ class Verification:
         return f"{counted(len(outputs), 'output')} {verb} with PyTorch{random} {on}"
 
     def describe_mismatch(self) -> str:
-        """One paragraph: what differs, how much, which operator is to blame, and what to do."""
+        """One paragraph: what differs and by how much, the first operator that differs, and what to do."""
         run = next((run for run in self.runs if not run.ok), None)
         if run is None:
             return f"{sentence(self.subject)} gives what PyTorch gives: {self.summary()}."
@@ -158,7 +158,7 @@ class Verification:
         return " ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; infinities and NaNs as text, as JSON has none."""
+        """As data for JSON; infinities and NaNs are strings."""
         data = {
             "ok": self.ok,
             "subject": self.subject,
@@ -199,9 +199,9 @@ class Verification:
         if not self.ok:
             lines.append(self.describe_mismatch())
         left_out = self.left_out
-        lines.extend(f"left out: {run.label}: {run.left_out}" for run in left_out[:_MOST_LEFT_OUT])
-        if len(left_out) > _MOST_LEFT_OUT:
-            lines.append(f"left out: {counted(len(left_out) - _MOST_LEFT_OUT, 'run')} more")
+        lines.extend(f"left out: {run.label}: {run.left_out}" for run in left_out[:_MAX_LEFT_OUT])
+        if len(left_out) > _MAX_LEFT_OUT:
+            lines.append(f"left out: {counted(len(left_out) - _MAX_LEFT_OUT, 'run')} more")
         if self.kept:
             lines.append(f"as in the example throughout: {listed(list(self.kept), 6)}")
         if self.ok:
@@ -209,12 +209,12 @@ class Verification:
         return "\n".join(lines)
 
     def _table(self) -> Iterator[str]:
-        """The outputs, those that differ first where there are too many for a screen."""
-        reports = sorted(self.outputs, key=lambda report: report.ok) if len(self.outputs) > _MOST_ROWS else self.outputs
+        """The lines of the table of outputs; those that differ are first if not all are shown."""
+        reports = sorted(self.outputs, key=lambda report: report.ok) if len(self.outputs) > _MAX_ROWS else self.outputs
         if not reports:
             return
         rows = [("output", "dtype", "shape", "absolute", "relative", "outside", "tolerance")]
-        for report in reports[:_MOST_ROWS]:
+        for report in reports[:_MAX_ROWS]:
             worst = report.worst
             if worst.reason is not None:
                 errors = ("-", "-", "-", worst.reason)
@@ -230,7 +230,7 @@ class Verification:
                 for text, width, heading in zip(row, widths, rows[0], strict=True)
             ]
             yield "  ".join(cells).rstrip()
-        hidden = len(reports) - _MOST_ROWS
+        hidden = len(reports) - _MAX_ROWS
         if hidden > 0:
             yield f"and {counted(hidden, 'output')} more"
 

@@ -1,4 +1,4 @@
-"""Which operator of the model it was, when ONNX Runtime raises."""
+"""Errors of ONNX Runtime at run time, and the operator of the model that they come from."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["RuntimeFailure", "label", "locate_failure"]
 
 @dataclass(frozen=True)
 class RuntimeFailure:
-    """The runtime raised instead of giving an answer.
+    """An error of the runtime.
 
     Attributes:
-        message: What it said.
-        operator: The operator of the model whose ONNX node raised, where it can be told.
-        source: The model's line, "net.py:31".
-        module: Where in the model it stands.
-        onnx_node: The ONNX node that raised: operator and name.
+        message: Its text.
+        operator: The PyTorch operator that the failing node was made from; None if it is not known.
+        source: The line of the model's source, "net.py:31".
+        module: The path of the module that calls the operator.
+        onnx_node: The ONNX node that failed: its operator and its name.
     """
 
     message: str
@@ -37,23 +37,23 @@ class RuntimeFailure:
 
 
 def locate_failure(message: str, model: ir.Model | None) -> RuntimeFailure:
-    """What ONNX Runtime raised, with the model's operator that the failing node was made from.
+    """The error of ONNX Runtime, with the PyTorch operator that the failing node was made from.
 
     Args:
         message: The text of its error.
-        model: The model that was run, where it could be read.
+        model: The model that was run; None if it could not be read.
     """
-    said = " ".join(_NOISE.sub("", message).split())
+    text = " ".join(_NOISE.sub("", message).split())
     named = next((found for pattern in _NODE_NAMES if (found := pattern.search(message))), None)
     groups = named.groupdict() if named else {}
     node = _node_named(model, groups.get("name") or "") if model is not None else None
     if node is None:
         kind = groups.get("kind")
         name = f" '{groups['name']}'" if groups.get("name") else ""
-        return RuntimeFailure(said, onnx_node=f"ONNX {kind}{name}" if kind else None)
+        return RuntimeFailure(text, onnx_node=f"ONNX {kind}{name}" if kind else None)
     metadata = node.metadata_props
     return RuntimeFailure(
-        said,
+        text,
         metadata.get("opbridge.operator"),
         metadata.get("opbridge.source"),
         metadata.get("opbridge.module", ""),
@@ -72,7 +72,7 @@ _NODE_NAMES = (
 
 
 def label(node: ir.Node) -> str:
-    """An ONNX node for a person: "ONNX Gelu 'act/gelu'"."""
+    """An ONNX node in messages: "ONNX Gelu 'act/gelu'"."""
     domain = f"{node.domain}::" if node.domain else ""
     return f"ONNX {domain}{node.op_type}" + (f" '{node.name}'" if node.name else "")
 

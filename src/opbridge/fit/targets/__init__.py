@@ -1,4 +1,4 @@
-"""Targets: a runtime with its version and limits, which a model is fitted to."""
+"""Targets: runtimes with their versions and limitations, for which models are rewritten."""
 
 from __future__ import annotations
 
@@ -16,48 +16,54 @@ __all__ = ["Target", "find_target"]
 
 @dataclass(frozen=True)
 class Target:
-    """What a model is fitted to.
+    """A runtime, and the opset that a model is built for.
 
     Attributes:
         name: The runtime's name.
         version: Its version.
         opset: The opset that the model is built for.
-        newest: The newest opset that the runtime runs well.
-        lacks: Whether the runtime has no kernel for an operator with these types: (operator, opset, type variable ->
-            type in ONNX's spelling).
-        knows: Whether an operator of a domain other than ONNX's is one of the runtime's own: (domain, operator).
-        repair: Rewrites, in place, what the runtime would compute wrongly.
+        newest: The newest opset of which the runtime has all kernels that it has for older ones.
+        lacks_kernel: Whether the runtime has no kernel for a standard operator with given types: (operator, opset, type
+            variable of the schema -> type as in "tensor(float)").
+        has_operator: Whether the runtime itself has an operator of a domain other than ONNX's: (domain, operator).
+        correct: Rewrites, in place, nodes that the runtime computes wrongly.
     """
 
     name: str
     version: str
     opset: int
     newest: int
-    lacks: Callable[[str, int, dict[str, str]], bool]
-    knows: Callable[[str, str], bool]
-    repair: Callable[[ir.Model], None]
+    lacks_kernel: Callable[[str, int, dict[str, str]], bool]
+    has_operator: Callable[[str, str], bool]
+    correct: Callable[[ir.Model], None]
 
 
 def find_target(name: str | None, opset: int | None) -> Target:
-    """The target of that name at an opset.
+    """The target of a name, with an opset.
 
     Args:
         name: "onnxruntime", the only one so far; None means the same.
-        opset: The opset asked for; None: the newest that the target runs well.
+        opset: The opset that models are built for; None: the `newest` of the target.
 
     Raises:
-        UsageError: no such target, or an opset that it or opbridge cannot do.
+        UsageError: There is no such target, or it or opbridge does not support the opset.
     """
     if name not in (None, onnxruntime.NAME):
         raise UsageError(f"There is no target '{name}'; the targets are: {onnxruntime.NAME}.")
     oldest, newest = onnxruntime.oldest_opset(), onnxruntime.newest_opset()
-    well = onnxruntime.default_opset()
-    chosen = well if opset is None else opset
+    default = onnxruntime.default_opset()
+    chosen = default if opset is None else opset
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not oldest <= chosen <= newest:
         raise UsageError(
             f"opset_version={chosen} is out of range: opbridge builds for opset {oldest} and newer, and the installed "
             f"onnxruntime {onnxruntime.version()} runs up to opset {newest}."
         )
     return Target(
-        onnxruntime.NAME, onnxruntime.version(), chosen, well, onnxruntime.lacks, onnxruntime.knows, keep_exact
+        onnxruntime.NAME,
+        onnxruntime.version(),
+        chosen,
+        default,
+        onnxruntime.lacks_kernel,
+        onnxruntime.has_operator,
+        keep_exact,
     )

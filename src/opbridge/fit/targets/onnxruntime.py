@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU: the opsets that it runs, and the operators and types that it has no kernel for."""
+"""ONNX Runtime on the CPU as a target: its opsets, and the operators and types that it has kernels for."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import functools
 from opbridge.onnx import opsets
 from opbridge.runtimes import onnxruntime as runtime
 
-__all__ = ["NAME", "default_opset", "knows", "lacks", "newest_opset", "oldest_opset", "version"]
+__all__ = ["NAME", "default_opset", "has_operator", "lacks_kernel", "newest_opset", "oldest_opset", "version"]
 
 NAME = "onnxruntime"
 
 
 def version() -> str:
-    """The installed release."""
+    """The version of the installed onnxruntime."""
     import onnxruntime
 
     return onnxruntime.__version__
@@ -33,19 +33,19 @@ def newest_opset() -> int:
 
 @functools.cache
 def default_opset() -> int:
-    """The newest opset that the installed release runs well: none of its operators has lost its kernels.
+    """The newest opset in which every operator that had kernels in the opset before still has some.
 
-    A release has schemas of newer opsets before it has all their kernels; 1.31 loads opset 26, and runs RoiAlign up to
-    21 only.
+    A release has the schemas of a new opset before all of its kernels: 1.31 loads models of opset 26, but has kernels
+    for RoiAlign up to opset 21 only.
     """
     opset = opsets.WRITTEN_FOR
-    while opset < newest_opset() and not _lost(opset, opset + 1):
+    while opset < newest_opset() and not _operators_without_kernels(opset, opset + 1):
         opset += 1
     return opset
 
 
-def _lost(before: int, after: int) -> list[str]:
-    """The operators of an opset that have kernels there and none in a later one."""
+def _operators_without_kernels(before: int, after: int) -> list[str]:
+    """The operators that have kernels in one opset and none in a later one."""
     return [
         name
         for name, kernels in runtime.cpu_kernels().items()
@@ -56,21 +56,22 @@ def _lost(before: int, after: int) -> list[str]:
 
 @functools.cache
 def _kernels(op_type: str, opset: int) -> tuple[runtime.Kernel, ...]:
+    """The CPU kernels that run an operator in models of an opset."""
     return tuple(kernel for kernel in runtime.cpu_kernels().get(op_type, ()) if kernel.since <= opset <= kernel.until)
 
 
-def knows(domain: str, op_type: str) -> bool:
-    """Whether an operator of a domain other than ONNX's is one of ONNX Runtime's own (com.microsoft, ai.onnx.ml)."""
+def has_operator(domain: str, op_type: str) -> bool:
+    """Whether ONNX Runtime has an operator of a domain other than ONNX's (com.microsoft, ai.onnx.ml)."""
     return runtime.has_schema(domain, op_type)
 
 
-def lacks(op_type: str, opset: int, types: dict[str, str]) -> bool:
+def lacks_kernel(op_type: str, opset: int, types: dict[str, str]) -> bool:
     """Whether no CPU kernel takes a standard operator with these types.
 
     Args:
         op_type: The operator.
         opset: The model's opset.
-        types: By type variable of the operator's schema, the type, as in "tensor(float)".
+        types: The types by type variable of the operator's schema, as in "tensor(float)".
     """
     return not any(
         all(type_ in kernel.types.get(variable, (type_,)) for variable, type_ in types.items())

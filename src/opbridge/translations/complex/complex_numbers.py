@@ -1,4 +1,4 @@
-"""Arithmetic and elementary functions of complex tensors, which travel as pairs (see `_complex`)."""
+"""Arithmetic and elementary functions of complex tensors, which travel as pairs (see `pairs`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from opbridge.translations.complex.pairs import (
     number,
     parts,
     scaled,
-    shaped,
     times_i,
     unjoined,
 )
@@ -276,19 +275,19 @@ def tanh(self):
 @builtin("aten::sin", complex=True)
 def sin(self):
     """sin(Tensor self) -> Tensor"""
-    return _divided_by_i(_sinh(_times_i(self)))
+    return _divided_by_i(_sinh(times_i(self)))
 
 
 @builtin("aten::cos", complex=True)
 def cos(self):
     """cos(Tensor self) -> Tensor"""
-    return _cosh(_times_i(self))
+    return _cosh(times_i(self))
 
 
 @builtin("aten::tan", complex=True)
 def tan(self):
     """tan(Tensor self) -> Tensor"""
-    return _divided_by_i(_tanh(_times_i(self)))
+    return _divided_by_i(_tanh(times_i(self)))
 
 
 @builtin("aten::asinh", complex=True)
@@ -300,7 +299,7 @@ def asinh(self):
 @builtin("aten::asin", complex=True)
 def asin(self):
     """asin(Tensor self) -> Tensor"""
-    return _divided_by_i(_asinh(_times_i(self)))
+    return _divided_by_i(_asinh(times_i(self)))
 
 
 @builtin("aten::acos", complex=True)
@@ -313,7 +312,7 @@ def acos(self):
 def acosh(self):
     """acosh(Tensor self) -> Tensor"""
     one = number(1, self)
-    less, more = (parts(_sqrt(shaped(z, self.shape))) for z in (self - one, self + one))
+    less, more = (parts(_sqrt(z)) for z in (self - one, self + one))
     return join(elementwise.asinh(less[0] * more[0] + less[1] * more[1]), 2.0 * atan2(less[1], more[0]))
 
 
@@ -326,7 +325,7 @@ def atanh(self):
 @builtin("aten::atan", complex=True)
 def atan(self):
     """atan(Tensor self) -> Tensor"""
-    return _divided_by_i(_atanh(_times_i(self)))
+    return _divided_by_i(_atanh(times_i(self)))
 
 
 @builtin("aten::sigmoid", complex=True)
@@ -352,11 +351,6 @@ def _scale(value: Any, factor: Any) -> Any:
 def _pair(value: Any, like: Any) -> Any:
     """A number as a pair; a tensor of pairs as it is."""
     return number(value, like) if is_number(value) else value
-
-
-def _times_i(x: Any) -> Any:
-    """x times i, of known shape."""
-    return shaped(times_i(x), x.shape)
 
 
 def _divided_by_i(x: Any) -> Any:
@@ -439,8 +433,8 @@ def _tanh(z: Any) -> Any:
 
 def _asinh(z: Any) -> Any:
     # Kahan's forms, which cancel nowhere.
-    iz, one = _times_i(z), number(1, z)
-    more, less = (parts(_sqrt(shaped(each, z.shape))) for each in (one - iz, one + iz))
+    iz, one = times_i(z), number(1, z)
+    more, less = (parts(_sqrt(each)) for each in (one - iz, one + iz))
     real = elementwise.asinh(less[0] * more[1] - more[0] * less[1])
     _, y = parts(z)
     return join(op.Neg(real), atan2(y, less[0] * more[0] - less[1] * more[1]))
@@ -448,7 +442,7 @@ def _asinh(z: Any) -> Any:
 
 def _acos(z: Any) -> Any:
     one = number(1, z)
-    less, more = (parts(_sqrt(shaped(each, z.shape))) for each in (one - z, one + z))
+    less, more = (parts(_sqrt(each)) for each in (one - z, one + z))
     return join(2.0 * atan2(less[0], more[0]), elementwise.asinh(more[0] * less[1] - more[1] * less[0]))
 
 

@@ -36,7 +36,6 @@ def vdot(self, other):
 def linear(input, weight, bias=None):
     """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     turned_weight = op.Transpose(weight, perm=[1, 0, 2])
-    turned_weight.shape = type(weight.shape)([weight.shape[1], weight.shape[0], 2])
     product = _matmul(input, turned_weight)
     return product if bias is None else product + bias
 

@@ -1,4 +1,4 @@
-"""Fourier transforms of rows, as products with the transform's matrix: a real one between pairs (see `_complex`).
+"""Fourier transforms of rows, as products with the transform's matrix: a real one between pairs (see `pairs`).
 
 onnxruntime's own DFT is exact for lengths that are powers of two only, and slower than a product up to a length of some
 hundreds. Long transforms of other lengths are taken apart into two short ones (Cooley and Tukey).

@@ -16,7 +16,6 @@ from opbridge.translations.complex.pairs import (
     number,
     rank,
     real_translation,
-    shaped,
 )
 from opbridge.translations.registry import builtin
 
@@ -160,7 +159,7 @@ def masked_scatter(self, mask, source):
 @builtin("aten::nonzero", complex=True)
 def nonzero(self):
     """nonzero(Tensor self) -> Tensor"""
-    return real_translation("aten::nonzero")(shaped(ne(self, 0), self.shape[:-1]))
+    return real_translation("aten::nonzero")(ne(self, 0))
 
 
 # Triangles and diagonals

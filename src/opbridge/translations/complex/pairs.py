@@ -29,7 +29,6 @@ __all__ = [
     "rank",
     "real_translation",
     "scaled",
-    "shaped",
     "times_i",
     "unjoined",
 ]
@@ -63,16 +62,9 @@ def number(value: Any, like: Any) -> Any:
     return const([value.real, value.imag], like.dtype)
 
 
-def shaped(value: Any, shape: Sequence[Any] | None) -> Any:
-    """A value made in a translation, whose shape is known after all."""
-    value.shape = None if shape is None else ir.Shape(shape)
-    return value
-
-
 def parts(x: Any) -> tuple[Any, Any]:
     """The real and the imaginary part, without the last dimension."""
-    shape = None if x.shape is None else x.shape[:-1]
-    return shaped(op.Gather(x, 0, axis=-1), shape), shaped(op.Gather(x, 1, axis=-1), shape)
+    return op.Gather(x, 0, axis=-1), op.Gather(x, 1, axis=-1)
 
 
 def unjoined(x: Any) -> tuple[Any, Any]:

@@ -197,10 +197,12 @@ _UNBACKED = re.compile(r"\bu\d+\b")
 def may_be_empty(x: Any, axes: Iterable[int] | None = None) -> bool:
     """Whether one of the axes is empty, or is counted when the model runs, as the rows are that a mask selects.
 
+    A size of which nothing is known counts as one that may be 0.
+
     torch.export takes it for granted that no dynamic size of an input is 0.
     """
     dims = [x.shape[axis] for axis in (range(len(x.shape)) if axes is None else axes)]
-    return any(dim == 0 if isinstance(dim, int) else bool(_UNBACKED.search(str(dim))) for dim in dims)
+    return any(dim == 0 if isinstance(dim, int) else dim.value is None or _UNBACKED.search(dim.value) for dim in dims)
 
 
 # Several sizes

@@ -1,0 +1,180 @@
+"""Which values of a PyTorch model are the inputs and outputs of its ONNX file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from opbridge.base.wording import counted, listed, sentence
+from opbridge.capture import capture as capture_model
+from opbridge.errors import CaptureError, UsageError
+from opbridge.graph.interface import as_tensor, is_frozen, user_inputs, user_outputs
+from opbridge.graph.precision import coarsest, precisions
+from opbridge.verification import dynamic_sizes, exchange
+from opbridge.verification.compare import dtype_name
+
+if TYPE_CHECKING:
+    from opbridge.capture import Capture
+    from opbridge.verification.dynamic_sizes import DynamicSizes
+
+__all__ = ["Correspondence"]
+
+
+class Correspondence:
+    """The leaves of a model's inputs and outputs that are the inputs and outputs of an ONNX file.
+
+    Leaves are those of torch's pytrees: of `(args, kwargs)`, and of what the model returns.
+
+    Attributes:
+        leaves: The leaves of the example inputs.
+        names: The names of the file's inputs.
+        positions: For each input of the file, the position of its leaf.
+        fixed: The positions of leaves whose values the model turns into Python numbers: all runs have the example's.
+        output_names: The names of the file's outputs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        session: Any,
+        model: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        capture: Capture | None,
+    ) -> None:
+        """Matches the example inputs with the inputs of the file.
+
+        Args:
+            name: The file's name in messages.
+            session: A session with the file.
+            model: A module, a function or an ExportedProgram.
+            args: The positional example inputs.
+            kwargs: The keyword example inputs, in the order of the file's inputs.
+            capture: The capture that the file was made from, where it is known.
+
+        Raises:
+            UsageError: The example inputs do not fit the file, or an output of the file is no tensor of PyTorch's.
+        """
+        self._name, self._model, self._args, self._kwargs, self._capture = name, model, args, kwargs, capture
+        # It tells which outputs of the model are constants, which a file does not always tell.
+        self._program = None if capture is None else capture.exported_program
+        self._inputs = session.get_inputs()
+        self.leaves = pytree.tree_leaves((args, kwargs))
+        self.names = [each.name for each in self._inputs]
+        self.output_names = [output.name for output in session.get_outputs()]
+        self.positions = self._matched_inputs()
+        fixed = json.loads(session.get_modelmeta().custom_metadata_map.get("opbridge.read_inputs", "[]"))
+        self.fixed = {position for name, position in zip(self.names, self.positions, strict=True) if name in fixed}
+        self._check_outputs(session)
+
+    def feeds(self, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
+        """The tensors for the file's inputs, by name, from the leaves of `(args, kwargs)`."""
+        return {name: as_tensor(leaves[position]) for name, position in zip(self.names, self.positions, strict=True)}
+
+    def _matched_inputs(self) -> list[int]:
+        """The position of the leaf for each input of the file."""
+        tensors = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        numbers = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor) or type(leaf) is int]
+        positions = numbers if len(numbers) == len(self._inputs) else tensors
+        if self._program is not None:
+            specs = user_inputs(self._program)
+            if len(specs) != len(self.leaves):
+                raise UsageError(
+                    f"The example inputs do not fit the model's capture: it was captured with "
+                    f"{counted(len(specs), 'input')}, and the example holds {len(self.leaves)}. Give inputs of the "
+                    "same structure, or leave them out where a program is given."
+                )
+            positions = [i for i, spec in enumerate(specs) if not is_frozen(spec)]
+        if len(positions) != len(self._inputs):
+            names = f" ({listed(self.names, 6)})" if self.names else ""
+            raise UsageError(
+                f"The example inputs do not fit {self._name}: it has {counted(len(self._inputs), 'input')}{names}, and "
+                f"the example holds {counted(len(positions), 'tensor')}. Give the inputs that the file was exported "
+                "with, in the same order."
+            )
+        for wanted, position in zip(self._inputs, positions, strict=True):
+            self._check_input(wanted, as_tensor(self.leaves[position]))
+        return positions
+
+    def _check_input(self, wanted: Any, leaf: torch.Tensor) -> None:
+        """Checks that a tensor has the dtype and the static sizes of an input of the file."""
+        form = exchange.runtime_form(leaf)
+        dtype, shape = exchange.dtype_of(wanted.type), list(wanted.shape)
+        same_sizes = len(shape) == form.dim() and all(
+            size == given for size, given in zip(shape, form.shape, strict=True) if isinstance(size, int)
+        )
+        if dtype == form.dtype and same_sizes:
+            return
+        described = f"{dtype_name(dtype) if dtype else wanted.type} [{', '.join(map(str, shape))}]"
+        given = f"{dtype_name(leaf.dtype)} {list(leaf.shape)}"
+        if leaf.is_complex():
+            given += f", which enters as {dtype_name(form.dtype)} {list(form.shape)}"
+        raise UsageError(
+            f"The example inputs do not fit {self._name}: its input '{wanted.name}' is {described}, and the example "
+            f"has {given} in its place. Give the inputs that the file was exported with, in the same order."
+        )
+
+    def _check_outputs(self, session: Any) -> None:
+        for output in session.get_outputs():
+            if exchange.dtype_of(output.type) is None:
+                raise UsageError(
+                    f"Output '{output.name}' of {self._name} is a {output.type}, which PyTorch has no tensor for, so "
+                    "it cannot be compared. Give a file whose outputs are all tensors."
+                )
+
+    def expected(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        """The tensors that the file's outputs have to equal, from the leaves of the model's output.
+
+        Raises:
+            UsageError: The model has another number of outputs than the file.
+        """
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        kept: list[Any] = tensors
+        if self._program is None and len(tensors) != len(self.output_names):
+            # The model returns numbers too; only a capture tells whether they are outputs or constants.
+            try:
+                self._program = capture_model(self._model, self._args, self._kwargs).exported_program
+            except CaptureError:
+                kept = [leaf for leaf in leaves if isinstance(leaf, (torch.Tensor, int))]
+        if self._program is not None:
+            specs = user_outputs(self._program)
+            if len(specs) == len(leaves):
+                kept = [leaf for leaf, spec in zip(leaves, specs, strict=True) if not is_frozen(spec)]
+        if len(kept) != len(self.output_names):
+            raise UsageError(
+                f"{sentence(self._name)} has {counted(len(self.output_names), 'output')} "
+                f"({listed(self.output_names, 6)}), and the model gives {len(kept)} that could be compared with them. "
+                "Give the model that the file was exported from."
+            )
+        return [as_tensor(leaf) for leaf in kept]
+
+    def precisions(self, expected: Sequence[torch.Tensor]) -> list[torch.dtype | None]:
+        """For each output, the dtype of the lowest precision that it was computed in; None where that is not known."""
+        if self._program is not None:
+            found = precisions(self._program)
+            specs = [spec for spec in user_outputs(self._program) if not is_frozen(spec)]
+            if len(specs) == len(expected):
+                return [found.get(spec.arg.name) for spec in specs]
+        tensors = [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+        if isinstance(self._model, torch.nn.Module):
+            tensors += [*self._model.parameters(), *self._model.buffers()]
+        return [coarsest(tensor.dtype for tensor in tensors)] * len(expected)
+
+    def dynamic_sizes(self) -> DynamicSizes:
+        """The dimensions that may vary, by the capture where there is one, and else by the file."""
+        if self._capture is not None:
+            return dynamic_sizes.from_capture(self._capture, self.leaves)
+        dims: dict[int, tuple[int | str, ...]] = {}
+        for wanted, position in zip(self._inputs, self.positions, strict=True):
+            leaf = self.leaves[position]
+            if isinstance(leaf, torch.Tensor):
+                # A complex tensor has one more dimension in the file. A dimension without a name gets its own symbol.
+                dims[position] = tuple(
+                    size if isinstance(size, (int, str)) else f"{wanted.name}.{dim}"
+                    for dim, size in enumerate(wanted.shape[: leaf.dim()])
+                )
+        return dynamic_sizes.from_shapes(dims, self.leaves)

@@ -1,0 +1,41 @@
+"""How a verification is made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from opbridge.errors import UsageError
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `opbridge.verify`.
+
+    Attributes:
+        samples: How many runs on fresh inputs are made.
+        seed: The seed for fresh inputs and for torch's generators.
+        rtol: The relative difference that is allowed; None: by dtype.
+        atol: The absolute difference that is allowed; None: by dtype.
+        aten: Operators that PyTorch may run for the model, in addition to the default list.
+
+    Raises:
+        UsageError: `samples` or `seed` is no integer or is negative, or a tolerance is negative or not finite.
+    """
+
+    samples: int = 2
+    seed: int = 0
+    rtol: float | None = None
+    atol: float | None = None
+    aten: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if type(self.samples) is not int or self.samples < 0:
+            raise UsageError(f"samples={self.samples!r} is no number of samples; give 0 or more.")
+        if type(self.seed) is not int:
+            raise UsageError(f"seed={self.seed!r} is no seed; give an integer.")
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            if value is not None and not (isinstance(value, (int, float)) and 0 <= value < math.inf):
+                raise UsageError(f"{name}={value!r} is no tolerance; give a number from 0 on, or leave it out.")

@@ -1,0 +1,270 @@
+"""The walk over a captured graph that compares each operator with the runtime's value, given the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+
+from opbridge.base.sources import innermost
+from opbridge.capture.functionalize import FunctionalProgram
+from opbridge.graph.interface import is_frozen, lifted_tensors, user_outputs
+from opbridge.graph.operators import operator_of
+from opbridge.graph.precision import coarsest
+from opbridge.graph.values import tensors_in
+from opbridge.verification.compare import Comparison, compare, dtype_name, rms
+from opbridge.verification.difference import FirstDifference, Search
+from opbridge.verification.intermediate import RuntimeValues, Unusable, keyed
+from opbridge.verification.runtime_failure import label
+
+__all__ = ["Walk"]
+
+
+class Walk:
+    """One walk over the captured graph."""
+
+    def __init__(
+        self,
+        functional: FunctionalProgram,
+        runtime: RuntimeValues,
+        counterparts: Mapping[str, ir.Value],
+        outputs: Mapping[int, torch.Tensor] | None,
+        rtol: float | None,
+        atol: float | None,
+    ) -> None:
+        """Prepares a walk.
+
+        Args:
+            functional: The captured graph in functional form.
+            runtime: The values of the runtime.
+            counterparts: The ONNX value of each node of the captured graph, by "node" or "node:output".
+            outputs: The outputs that differ, by position; None: all outputs.
+            rtol: As for `compare`.
+            atol: As for `compare`.
+        """
+        self._program, self._functional = functional.program, functional
+        self._runtime, self._counterparts = runtime, counterparts
+        self._rtol, self._atol = rtol, atol
+        self._relevant = _dependencies(functional, outputs)
+        self._values: dict[Node, Any] = {}
+        # For a node whose value is not compared: the operators, its own included, that this value comes from.
+        self._unchecked: dict[Node, tuple[str, ...]] = {}
+        self._unusable: set[Node] = set()
+        self._compared = 0
+        self._nearest: FirstDifference | None = None
+
+    def run(self, leaves: Sequence[Any]) -> Search:
+        """Walks to the first node that differs.
+
+        Args:
+            leaves: The leaves of `(args, kwargs)`.
+
+        Raises:
+            Unusable: PyTorch cannot compute a node, or the runtime raises.
+        """
+        self._set_placeholders(leaves)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            for node in self._program.graph.nodes:
+                if node.op == "get_attr":
+                    self._values[node] = _attribute(self._program.graph_module, str(node.target))
+                elif node.op == "call_function":
+                    found = self._call(node)
+                    if found is not None:
+                        return Search(found, self._compared)
+        if not self._compared:
+            return Search(None, 0, "none of its values belongs to an operator that the wrong outputs depend on")
+        reason = f"none of {self._compared} operators differs by more than is allowed when given the same inputs"
+        return Search(self._nearest, self._compared, reason)
+
+    def _set_placeholders(self, leaves: Sequence[Any]) -> None:
+        """Sets the values of the placeholders. Buffers are copied, as batch_norm writes to them."""
+        lifted = lifted_tensors(self._program)
+        placeholders = {node.name: node for node in self._program.graph.nodes if node.op == "placeholder"}
+        remaining = iter(leaves)
+        for spec in self._program.graph_signature.input_specs:
+            node = placeholders[spec.arg.name]
+            if node.name in lifted:
+                tensor = lifted[node.name][1].detach()
+                self._values[node] = tensor if spec.kind == InputKind.PARAMETER else tensor.clone()
+            elif spec.kind == InputKind.USER_INPUT:
+                leaf = next(remaining)
+                self._values[node] = spec.arg.value if is_frozen(spec) else _detached(leaf)
+            else:
+                self._values[node] = self._program.constants.get(spec.target or "")
+
+    def _call(self, node: Node) -> FirstDifference | None:
+        """Computes one node, compares it, and gives it the runtime's value. Returns the difference, if there is one."""
+        clones: dict[Node, torch.Tensor] = {}
+        # Nodes that depend on no input may write in place: their values are not shared with others.
+        is_writing = node not in self._functional.constant and _is_writing(node)
+
+        def argument_value(argument: Node) -> Any:
+            value = self._values[argument]
+            if is_writing and isinstance(value, torch.Tensor):
+                value = clones.setdefault(argument, value.clone())
+            return value
+
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), argument_value)
+        try:
+            result = node.target(*args, **kwargs)
+        except Exception as error:
+            name = operator_of(node)
+            raise Unusable(f"PyTorch does not compute {name} again on the runtime's values: {error}") from error
+        parents = node.all_input_nodes
+        random = _is_random(node, self._values, result)
+        unusable = any(parent in self._unusable for parent in parents)
+        unchecked = tuple(dict.fromkeys(name for parent in parents for name in self._unchecked.get(parent, ())))
+        found, values, is_complete = None, [], True
+        for key, value in keyed(node.name, result):
+            counterpart = self._counterparts.get(key)
+            if counterpart is None or _as_tensor(value, None) is None:
+                values.append(value)
+                is_complete = False
+                continue
+            actual = self._runtime.value(str(counterpart.name))
+            self._compared += 1
+            comparison = self._comparison(key, value, actual, parents, random or unusable)
+            if node in self._relevant and not unusable:
+                difference = self._difference(node, key, counterpart, comparison, parents, unchecked)
+                if found is None and not comparison.ok:
+                    found = difference
+                nearest = self._nearest
+                if comparison.excess > 0 and (nearest is None or comparison.excess > nearest.comparison.excess):
+                    self._nearest = difference
+            values.append(_torch_form(value, actual) if comparison.reason is None else value)
+        self._values[node] = values if isinstance(result, (list, tuple)) else values[0]
+        if not is_complete and node not in self._functional.constant:
+            self._unchecked[node] = unchecked if _is_getitem(node) else (*unchecked, operator_of(node))
+            if random or unusable:
+                self._unusable.add(node)
+        for written in self._functional.rebinds.get(node, ()):
+            value = self._values[node]
+            self._values[written] = value if isinstance(value, torch.Tensor) else clones.get(written, value)
+            self._unchecked[written] = self._unchecked.get(node, ())
+            (self._unusable.add if node in self._unusable else self._unusable.discard)(written)
+        return found
+
+    def _comparison(
+        self, key: str, value: Any, actual: torch.Tensor, parents: Sequence[Node], random: bool
+    ) -> Comparison:
+        expected = _as_tensor(value, actual)
+        assert expected is not None
+        tensors = [tensor for parent in parents for tensor in tensors_in(self._values[parent])]
+        scale = max((rms(tensor) for tensor in tensors), default=1.0)
+        precision = coarsest(tensor.dtype for tensor in tensors)
+        return compare(
+            key,
+            expected,
+            actual,
+            precision=precision,
+            scale=max(scale, 1.0),
+            rtol=self._rtol,
+            atol=self._atol,
+            random=random,
+        )
+
+    def _difference(
+        self,
+        node: Node,
+        key: str,
+        counterpart: ir.Value,
+        comparison: Comparison,
+        parents: Sequence[Node],
+        unchecked: tuple[str, ...],
+    ) -> FirstDifference:
+        frames = innermost(node.meta.get("stack_trace"))
+        stack = node.meta.get("nn_module_stack") or {}
+        producer = counterpart.producer()
+        return FirstDifference(
+            operator=operator_of(node),
+            node=key,
+            source=str(frames[0]) if frames else None,
+            code=frames[0].code if frames else "",
+            module=next(reversed(stack.values()))[0] if stack else "",
+            onnx_node=label(producer) if producer is not None else "",
+            inputs=tuple(
+                f"{dtype_name(tensor.dtype)} {list(tensor.shape)}"
+                for parent in parents
+                for tensor in tensors_in(self._values[parent])
+            ),
+            comparison=comparison,
+            unchecked=unchecked,
+            is_beyond=not comparison.ok,
+        )
+
+
+def _dependencies(functional: FunctionalProgram, outputs: Mapping[int, Any] | None) -> set[Node]:
+    """The nodes that the given outputs depend on. A value that is read after a write depends on the write."""
+    program = functional.program
+    latest: dict[Node, Node] = {}
+    parents: dict[Node, list[Node]] = {}
+    by_name: dict[str, Node] = {}
+    for node in program.graph.nodes:
+        by_name[node.name] = node
+        parents[node] = [latest.get(argument, argument) for argument in node.all_input_nodes]
+        for written in functional.rebinds.get(node, ()):
+            latest[written] = node
+    results = [by_name[spec.arg.name] for spec in user_outputs(program) if not is_frozen(spec)]
+    chosen = results if outputs is None else [results[position] for position in outputs if position < len(results)]
+    pending = [latest.get(node, node) for node in chosen]
+    found: set[Node] = set()
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending.extend(parents[node])
+    return found
+
+
+def _is_writing(node: Node) -> bool:
+    return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
+
+
+def _is_getitem(node: Node) -> bool:
+    return operator_of(node) == "_operator::getitem"
+
+
+def _is_random(node: Node, values: Mapping[Node, Any], result: Any) -> bool:
+    """Whether an operator gives another result when it is called again. Dropout does so in training only."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: _copied(values[argument]))
+    again = node.target(*args, **kwargs)
+    pairs = zip(tensors_in(result), tensors_in(again), strict=True)
+    return not all(torch.equal(left, right) for left, right in pairs)
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _as_tensor(value: Any, like: torch.Tensor | None) -> torch.Tensor | None:
+    """A value as the tensor that the ONNX file has for it; None for what is no number."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, float) and like is not None and like.is_floating_point():
+        return torch.tensor(value, dtype=like.dtype)  # a Python float has no dtype of its own
+    return torch.tensor(value) if isinstance(value, (bool, int, float)) else None
+
+
+def _torch_form(value: Any, actual: torch.Tensor) -> Any:
+    """The runtime's value in the form that PyTorch has: a number, or a tensor that may be complex."""
+    if not isinstance(value, torch.Tensor):
+        return actual.item()
+    if value.is_complex():
+        actual = torch.view_as_complex(actual)
+    return actual.to(value.device)
