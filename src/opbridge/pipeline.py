@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.version import __version__
-from opbridge.capture.model_inputs import as_module, example_inputs
+from opbridge.capture.model_inputs import example_inputs
+from opbridge.capture.model_module import as_module
 from opbridge.errors import MissingOperators, SaveError, TranslationFault, UsageError, VerificationError
 from opbridge.fit.targets import Target, find_target
 from opbridge.plan.data import Plan

@@ -26,7 +26,7 @@ class Source:
     """One line of Python.
 
     Attributes:
-        file: The file as a person would name it: relative to the working directory or to site-packages.
+        file: The file in a short form: relative to the working directory or to site-packages.
         line: The line number, from 1.
         function: The function that the line stands in.
         code: The text of the line, stripped.
@@ -91,7 +91,7 @@ def innermost(stack_trace: str | None) -> tuple[Source, ...]:
 
 
 def of_function(function: Callable[..., Any]) -> str:
-    """What a person would call a function, with the file and line of its definition: `gelu (ops.py:12)`."""
+    """A function's readable name, with the file and line of its definition: `gelu (ops.py:12)`."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)

@@ -3,6 +3,23 @@
 In: a module, function or ExportedProgram, and its example inputs.
 Out: a Capture, functional.
 May import: symbolics, and what it stands on; no later stage.
+
+| module | |
+| --- | --- |
+| torch_export | the attempts at a capture with torch.export |
+| data | the Capture |
+| model_module | the module to export |
+| model_inputs | the example inputs |
+| dynamic_shapes | the forms of dynamic shapes, converted to one |
+| size_constraints | names, ranges and conditions of dynamic dimensions after the capture |
+| autograd_functions | calls of torch.autograd.Function as operators |
+| opaque_operators, operator_recording | operators of other libraries without fake implementations |
+| fake_implementations | operators of torch that read values during a capture |
+| side_effects | attributes and random numbers that a run of the model changes |
+| training_mode | models in training mode |
+| functionalize | in-place operators and views become values |
+| advice, advice_rules | why a capture failed, and what to write instead |
+| listing | a listing of the capture, for people |
 """
 
 from __future__ import annotations

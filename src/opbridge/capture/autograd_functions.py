@@ -1,11 +1,11 @@
-"""Keeps classes of torch.autograd.Function whole while a model is captured.
+"""Captures each call of certain classes of torch.autograd.Function as one operator.
 
-1. Where the model looks like calling such a class, or turns out to, it runs once as it is, on the example inputs; each
-   call is noted with what it returned.
-2. During the capture, the call becomes one operator (`opbridge.graph.function_calls`), and `forward` is not run. Which
-   call is which is known by their order.
+1. Where the model may call such a class, or the capture reaches one, the model itself runs once on the example inputs.
+   Each call is recorded with its results.
+2. During the capture, a call becomes one operator (`opbridge.graph.function_calls`), and `forward` is not run. Calls
+   are matched by their order.
 
-What is replaced for that time is the class's `forward`, not `apply`: code often keeps `apply` under a name of its own.
+The class's `forward` is replaced for that time, not `apply`: code often keeps a reference to `apply`.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from opbridge.symbolics.shapes import Inference
 __all__ = ["Functions"]
 
 
-_one_at_a_time = threading.RLock()
+_replacement_lock = threading.RLock()
 
 
 class Functions:
-    """The classes that stay whole in one capture, and their calls.
+    """The classes that are captured as operators in one capture, and their calls.
 
     Args:
         handler: The symbolic function of `prim::PythonOp`, if one is registered.
-        opset: The opset that symbolic functions are asked for.
-        names: What the user calls the sizes of the inputs, by place (`x.shape[0]`).
+        opset: The opset that symbolic functions build for.
+        names: The user's names of input sizes, by place (`x.shape[0]`).
 
     Attributes:
         records: The calls of the model's own run, in order.
-        calls: Those of the capture.
-        unrecorded: Whether a call was met before there were records.
-        recording_now: Whether the model's own run is under way.
+        calls: The calls of the capture.
+        unrecorded: Whether the capture reached a call before calls were recorded.
+        recording_now: Whether the model's own run is in progress.
         read_inputs: The inputs, by their number among all, whose values become Python numbers inside of such a class:
             what they may hold is known from the example only.
     """
@@ -56,7 +56,7 @@ class Functions:
         self._opset = opset
         self._names = names
         self._forwards: dict[type, Callable[..., Any]] = {}
-        self._setups: dict[type, bool] = {}
+        self._has_setup_context: dict[type, bool] = {}
         self.unrecorded = False
         self.recording_now = False
         self.read_inputs: set[int] = set()
@@ -67,26 +67,26 @@ class Functions:
         self._thread = threading.get_ident()
         self.inference = self._inference(use_example_sizes=False)
 
-    def likely(self, model: Any) -> bool:
-        """Whether a model looks like one that calls such a class: one is defined in the file of a part of it."""
+    def may_call_one(self, model: Any) -> bool:
+        """Whether a model may call such a class: one is defined in the module of one of its submodules."""
         parts = model.modules() if isinstance(model, torch.nn.Module) else ()
         files = {type(part).__module__ for part in parts} | {getattr(model, "__module__", None)}
         return any(cls.__module__ in files for cls in self.classes)
 
-    def fix_sizes(self) -> None:
-        """From here on, sizes that depend on values are taken to be the example's."""
+    def use_example_sizes(self) -> None:
+        """Fixes sizes that depend on values to the example's in later attempts."""
         self._known.clear()
         self.inference = self._inference(use_example_sizes=True)
 
-    def begin(self, *_: Any) -> None:
-        """The model starts to run; also as a hook."""
+    def start_run(self, *_: Any) -> None:
+        """Called when the model starts to run; also used as a hook."""
         self._position = 0
         if not self.recording_now:
             self.calls = []
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Around the model's own run; `note_inputs` is to be called in it."""
+        """Within this context, which is around the model's own run, calls are recorded. Call `note_inputs` in it."""
         self.recording_now, self.unrecorded = True, False
         self.records = []
         try:
@@ -95,7 +95,7 @@ class Functions:
             self.recording_now = False
 
     def note_inputs(self, leaves: Sequence[Any]) -> None:
-        """Says which tensors the run gets, as leaves of its inputs."""
+        """Registers the leaves of the inputs of the run, to detect reads of their values."""
         self._memory = {
             leaf.data_ptr(): index
             for index, leaf in enumerate(leaves)
@@ -106,13 +106,13 @@ class Functions:
         if type(tensor) is torch.Tensor and tensor.numel() and tensor.data_ptr() in self._memory:
             self.read_inputs.add(self._memory[tensor.data_ptr()])
 
-    def is_aside(self) -> bool:
-        """Whether the inside of such a class runs, or a run of the model of which nothing is noted."""
+    def is_suspended(self) -> bool:
+        """Whether calls are not recorded or captured now: inside of such a class, or in a run for another purpose."""
         return self._depth > 0
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
-        """Within this context, calls run as if nothing were replaced."""
+    def suspended(self) -> Iterator[None]:
+        """Within this context, calls run as usual, and are not recorded or captured."""
         self._depth += 1
         try:
             yield
@@ -121,8 +121,8 @@ class Functions:
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
-        """Within this context, calls are recorded, or become operators; those of other threads run as ever."""
-        with _one_at_a_time, self._replaced():
+        """Within this context, calls are recorded or become operators; those of other threads run as usual."""
+        with _replacement_lock, self._replaced():
             yield
 
     @contextlib.contextmanager
@@ -131,10 +131,10 @@ class Functions:
         for cls in self.classes:
             kept[cls] = {name: vars(cls).get(name) for name in ("forward", "setup_context")}
             self._forwards[cls] = cls.forward  # type: ignore[attr-defined]
-            self._setups[cls] = _has_setup(cls)
+            self._has_setup_context[cls] = _has_setup_context_method(cls)
         try:
             for cls in self.classes:
-                cls.forward = staticmethod(self._stand_in(cls))  # type: ignore[attr-defined]
+                cls.forward = staticmethod(self._replacement(cls))  # type: ignore[attr-defined]
             yield
         finally:
             for cls, attributes in kept.items():
@@ -143,16 +143,16 @@ class Functions:
                 else:
                     del cls.forward  # type: ignore[attr-defined]
 
-    def missed(self) -> list[type]:
+    def traced_through(self) -> list[type]:
         """Classes that were defined while the model ran, and were traced through."""
         return [cls for cls in opaque_classes(self._handler is not None) if cls not in self._forwards]
 
     def _inference(self, *, use_example_sizes: bool) -> Inference:
         return Inference(self._run_forward, self._opset, use_example_sizes=use_example_sizes, names=self._names)
 
-    def _stand_in(self, cls: type) -> Callable[..., Any]:
+    def _replacement(self, cls: type) -> Callable[..., Any]:
         def forward(*args: Any) -> Any:
-            ctx, given = (None, args) if self._setups[cls] else (args[0], args[1:])
+            ctx, given = (None, args) if self._has_setup_context[cls] else (args[0], args[1:])
             if self._depth or threading.get_ident() != self._thread:
                 return self._forwards[cls](*args)
             return self._record(cls, ctx, given) if self.recording_now else self._capture(cls, given)
@@ -160,16 +160,16 @@ class Functions:
         return forward
 
     def _call_forward(self, cls: type, ctx: Any, given: Sequence[Any]) -> Any:
-        with self.aside():
-            return self._forwards[cls](*given) if self._setups[cls] else self._forwards[cls](ctx, *given)
+        with self.suspended():
+            return self._forwards[cls](*given) if self._has_setup_context[cls] else self._forwards[cls](ctx, *given)
 
     def _run_forward(self, cls: type, given: Sequence[Any]) -> Any:
         """A class's own `forward`, outside of autograd."""
         return self._call_forward(cls, _Context(given), given)
 
     def _record(self, cls: type, ctx: Any, given: Sequence[Any]) -> Any:
-        handled = not callable(getattr(cls, "symbolic", None))
-        traced = self._traced(cls, given) if handled else None
+        by_handler = not callable(getattr(cls, "symbolic", None))
+        traced = self._traced(cls, given) if by_handler else None
         before = [(leaf, leaf._version) for leaf in pytree.tree_leaves(list(given)) if isinstance(leaf, torch.Tensor)]
         with torch_overrides.observing_value_reads(self._note_read):
             returned = self._call_forward(cls, ctx, given)
@@ -196,14 +196,14 @@ class Functions:
             return cls.apply(*pytree.tree_unflatten(filled, spec))  # type: ignore[attr-defined]
 
         example = tuple(leaves[index].detach().clone() for index in at)
-        with self.aside():
+        with self.suspended():
             graph = torchscript_export.traced_call_graph(call, example)
         return graph.findNode("prim::PythonOp"), graph
 
     def _capture(self, cls: type, given: Sequence[Any]) -> Any:
         if not self.records:
             self.unrecorded = True
-            raise CaptureError("What the function returns is not known yet.")  # which ends this attempt
+            raise CaptureError("What the function returns is not known yet.")  # ends this attempt
         position, self._position = self._position, self._position + 1
         record = self.records[position] if position < len(self.records) else None
         if record is None or record.cls is not cls:
@@ -233,9 +233,9 @@ class Functions:
         return values[0] if record.single else tuple(values)
 
     def _call(self, cls: type, args: tuple[Any, ...], record: _Record) -> FunctionCall:
-        """A new call, or an equal one of before: torch knows the results of an operator that it has seen."""
+        """A new call, or an earlier equal one, for which torch has cached the results."""
         known: FunctionCall | None = None
-        # By their text: 0.0 and -0.0 are equal, and so are 1 and True. Of other things the text may not be all.
+        # Compared by their repr, as 0.0 equals -0.0 and 1 equals True. The repr of other objects may be incomplete.
         plain = record.traced is None and all(isinstance(each, _PLAIN) for each in args)
         key = cls, repr(args), record.outputs, record.single
         if plain:
@@ -250,7 +250,7 @@ class Functions:
         return known
 
     def notes(self) -> Iterator[str]:
-        """What a person should know of these functions."""
+        """Notes for the user about these functions."""
         for cls in dict.fromkeys(record.cls for record in self.records if record.writes):
             yield (
                 f"{cls.__qualname__} writes to its arguments; the ONNX model has what it returns, and leaves its "
@@ -274,7 +274,7 @@ class _Record:
 
 
 class _Context:
-    """The `ctx` of a `forward` that runs outside of autograd: takes everything, keeps attributes."""
+    """The `ctx` of a `forward` that runs outside of autograd: accepts all calls, and keeps attributes."""
 
     def __init__(self, given: Sequence[Any]) -> None:
         self.needs_input_grad = tuple(False for _ in given)
@@ -294,6 +294,6 @@ class _Context:
         pass
 
 
-def _has_setup(cls: Any) -> bool:
+def _has_setup_context_method(cls: Any) -> bool:
     """Whether a class has a `setup_context`, and so a `forward` without ctx."""
     return cls.setup_context is not torch.autograd.Function.setup_context

@@ -1,7 +1,7 @@
-"""Dynamic shapes: every form that torch.export takes and two more, brought into one.
+"""Dynamic shapes: converts every form that torch.export accepts, and two more, to one.
 
-The two more are "auto" for the whole, which leaves every dimension of every tensor to torch, and names in place of
-dimensions, as torch.onnx takes them: `{"x": {0: "batch"}}`.
+The other two are "auto", which leaves every dimension of every tensor to torch, and names in place of dimensions, as
+torch.onnx accepts them: `{"x": {0: "batch"}}`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = ["Axis", "Shapes", "resolve"]
 
 @dataclass(frozen=True)
 class Axis:
-    """What the user asked of one dimension of one tensor.
+    """One dimension of one tensor that the user made dynamic.
 
     Attributes:
-        place: The dimension, as a person would write it: `x.shape[0]`.
-        name: What the user called it, if anything: "batch", "2*batch".
+        place: The dimension as a Python expression: `x.shape[0]`.
+        name: The user's name for it, if there is one: "batch", "2*batch".
         root: The name of the dimension that it is computed from, "batch"; else its own.
         size: Its size in the example.
-        low: The least size that the user allows, if any.
-        high: The greatest size that the user allows, if any.
-        checked: Whether torch itself refuses what contradicts this; it does for a Dim.
+        low: The smallest size that the user allows, if given.
+        high: The largest size that the user allows, if given.
+        checked: Whether torch itself raises where the model contradicts this, as it does for a Dim.
     """
 
     place: str
@@ -46,13 +46,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Dynamic shapes in the form that torch.export takes.
+    """Dynamic shapes in the form that torch.export accepts.
 
     Attributes:
         given: For torch.export's `dynamic_shapes`.
-        relaxed: The same with every dynamic dimension left to torch, to find out what the model makes of it.
+        relaxed: The same with Dim.AUTO for every dynamic dimension, to find the conditions of the model.
         axes: The dynamic dimensions, by the identity of the tensor and the dimension's number.
-        verify: Called with the program when it is there; raises where it does not fit the inputs that the user added.
+        verify: Called with the exported program; raises where it is not valid for the user's additional inputs.
     """
 
     given: Any = None
@@ -62,12 +62,12 @@ class Shapes:
 
     @property
     def has_small_sizes(self) -> bool:
-        """Whether the example has a dynamic dimension of size 0 or 1, which torch is inclined to fix."""
+        """Whether the example has a dynamic dimension of size 0 or 1, which torch may specialise."""
         return any(axis.size < 2 for axis in self.axes.values())
 
 
 def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Shapes:
-    """Brings the dynamic shapes that a user gave into one form.
+    """Converts the dynamic shapes that a user gave to one form.
 
     1. "auto" asks for all dimensions; a ShapesCollection and AdditionalInputs are made into the form by name.
     2. A tuple or list goes by the order of the parameters. Parameters that a dict leaves out are static, and what it
@@ -111,7 +111,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[str, Any]:
-    """The shapes by name, in the structure of the inputs; `gathered` is the parameter that takes other keywords."""
+    """The shapes by name, in the structure of the inputs; `gathered` is the `**kwargs` parameter."""
     names = ", ".join(static)
     if isinstance(shapes, tuple | list):
         if len(shapes) != len(static):
@@ -141,7 +141,7 @@ def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[
 
 
 class _Reader:
-    """Reads what was asked of each tensor, and keeps it by dimension."""
+    """Reads the dynamic shape of each tensor, and collects the axes by dimension."""
 
     def __init__(self) -> None:
         self.axes: dict[tuple[int, int], Axis] = {}
@@ -172,7 +172,7 @@ class _Reader:
 
     @staticmethod
     def relax(place: str, leaf: Any, shape: Any) -> Any:
-        """Dim.AUTO for whatever may vary."""
+        """The same shape with Dim.AUTO for each dynamic dimension."""
         if not isinstance(shape, Mapping):
             return shape
         return {

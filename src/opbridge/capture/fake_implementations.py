@@ -1,11 +1,10 @@
-"""Shapes for operators that ask for values during a capture, or whose example limits the sizes of the capture.
+"""Fake implementations for operators of torch that read values during a capture, or specialise sizes.
 
-1. During a capture torch runs an operator on tensors without data to learn the shapes of its results. For an operator
-   that is composed of others it runs these, and stops where they check a value (cov: that no weight is negative) or
-   settle a size (a recurrent layer: the length of its loop; cdist: more than 25 rows or not).
-2. Here each of them has a function of shapes instead. The operator itself is in the graph as it always is, and its
-   translation, or libtorch, does the computing.
-3. Functions of torch written in Python that check values are replaced by the same without the check.
+1. During a capture, torch runs an operator on fake tensors to get the shapes of its results. A composite operator runs
+   others, and fails where they check a value (cov: that no weight is negative), or specialises a size (a recurrent
+   layer: the length of its loop; cdist: whether there are more than 25 rows).
+2. Here each of these operators has a fake implementation instead. The operator itself stays in the graph.
+3. Python functions of torch that check values are replaced by the same functions without the check.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
 
-__all__ = ["checks", "shapes_of_their_own", "without_checks"]
+__all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
 
-def shapes_of_their_own() -> contextlib.AbstractContextManager[None]:
-    """Within this context, the operators in this file have the shapes that they have here."""
-    return torch_overrides.replacing_shape_functions(_COMPOSED, _WHOLE)
+def replacing_fake_implementations() -> contextlib.AbstractContextManager[None]:
+    """Within this context, the operators of this module have the fake implementations of this module."""
+    return torch_overrides.replacing_shape_functions(_COMPOSITE, _WITH_KERNELS)
 
 
-def checks(error: BaseException) -> bool:
-    """Whether an error comes from a check in one of torch's functions that there is a form without it of."""
-    codes = {function.__code__ for function in _CHECKING}
+def is_raised_by_check(error: BaseException) -> bool:
+    """Whether an error comes from a check in a function of torch's for which there is a form without the check."""
+    codes = {function.__code__ for function in _WITHOUT_CHECKS}
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def without_checks(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
-    """Within this context, functions of torch that check values are the same without the check."""
-    return torch_overrides.replacing_torch_functions(_CHECKING) if enabled else contextlib.nullcontext()
+    """Within this context, functions of torch that check values do not check them."""
+    return torch_overrides.replacing_torch_functions(_WITHOUT_CHECKS) if enabled else contextlib.nullcontext()
 
 
 def _cov(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> torch.Tensor:
@@ -111,7 +110,7 @@ def _rnn(input: torch.Tensor, hx: torch.Tensor, *settings: Any) -> tuple[torch.T
 def _lstsq(
     x: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """Matrices are taken to be of full rank: torch leaves the residuals empty where one is not."""
+    """Assumes matrices of full rank: torch returns empty residuals where one is not."""
     rows, columns = x.shape[-2:]
     is_vector = b.dim() == 1 or (b.dim() == x.dim() - 1 and b.shape == x.shape[:-1])
     right = () if is_vector else (b.shape[-1],)
@@ -147,8 +146,8 @@ def _gaussian_nll_loss(
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
-# Composed of others in torch; and with a kernel of their own, but no function of shapes.
-_COMPOSED: dict[str, Callable[..., Any]] = {
+# Composite operators; and operators with kernels of their own, but without a fake implementation.
+_COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::cov": _cov,
     "aten::corrcoef": _corrcoef,
     "aten::cdist": _cdist,
@@ -162,7 +161,7 @@ _COMPOSED: dict[str, Callable[..., Any]] = {
     "aten::rnn_tanh.input": _rnn,
     "aten::rnn_relu.input": _rnn,
 }
-_WHOLE: dict[str, Callable[..., Any]] = {"aten::linalg_lstsq": _lstsq}
+_WITH_KERNELS: dict[str, Callable[..., Any]] = {"aten::linalg_lstsq": _lstsq}
 
 # Written in Python.
-_CHECKING: dict[Any, Callable[..., Any]] = {torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss}
+_WITHOUT_CHECKS: dict[Any, Callable[..., Any]] = {torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss}

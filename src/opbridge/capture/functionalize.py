@@ -78,7 +78,7 @@ def functionalize(program: ExportedProgram, whole: frozenset[str] = frozenset())
     """
     functional = _analyse(program)
     if functional is None:
-        with fake_implementations.shapes_of_their_own(), shapes_as_in(program.graph_module, whole):
+        with fake_implementations.replacing_fake_implementations(), shapes_as_in(program.graph_module, whole):
             rewritten = torch_tracing.without_writes(program)
         lost = (_called(program) - _called(rewritten)) & whole
         if lost:

@@ -1,4 +1,4 @@
-"""The capture for a person: every operator as the model called it, with its source line. Nothing is translated."""
+"""A listing of a capture: every operator as the model called it, with its source line. Nothing is translated."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Line:
         kind: "input", "weight", "operator", "graph" (the body of a control flow operator) or "output".
         operator: The operator, "aten::triu"; of a weight, its name in the model.
         arguments: The arguments, as Python would write them.
-        result: What it gives: "float32[3, batch]".
+        result: The type of its result: "float32[3, batch]".
         source: The model's line, "net.py:31".
         code: The text of that line.
-        depth: In how many graphs of control flow it stands.
+        depth: The number of subgraphs that it is nested in.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Line:
     depth: int = 0
 
     def text(self) -> str:
-        """What it does, in a line: `triu = aten::triu(mul, 1)`."""
+        """The node in one line: `triu = aten::triu(mul, 1)`."""
         indent = "  " * self.depth
         if self.kind == "operator":
             return f"{indent}{self.name} = {self.operator}({self.arguments})"
@@ -64,7 +64,7 @@ class Raw:
     Attributes:
         lines: Its nodes, in order.
         strategy: How it was captured.
-        notes: What a person should know about the capture.
+        notes: Notes for the user about the capture.
     """
 
     lines: tuple[Line, ...]
@@ -101,7 +101,7 @@ def listing(capture: Capture) -> Raw:
 
 
 class _Dims:
-    """Sizes by the names that the ONNX model gives them."""
+    """Formats sizes with the names that they have in the ONNX model."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names

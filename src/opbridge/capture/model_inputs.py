@@ -1,15 +1,11 @@
-"""What torch.export asks of a model and its inputs beforehand, and what it does not say of them afterwards."""
+"""The example inputs of a model: their forms, whether they fit the model, containers among them, frozen numbers."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
-import functools
 import inspect
-import random
-from collections.abc import Callable, Iterator, Mapping
-from types import MethodType, TracebackType
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy
@@ -18,101 +14,17 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_operators, torch_tracing
 from opbridge.errors import UsageError
 
 __all__ = [
-    "Watch",
-    "as_module",
     "described",
     "distinct",
-    "evaluating",
     "example_inputs",
     "fit_signature",
     "frozen_inputs",
     "inputs_of_program",
     "register_containers",
-    "training_notes",
 ]
-
-# Operators that act otherwise in training, and which of their arguments says so.
-_TRAINING_FLAGS = {
-    "aten::alpha_dropout": 2,
-    "aten::batch_norm": 5,
-    "aten::dropout": 2,
-    "aten::feature_alpha_dropout": 2,
-    "aten::feature_dropout": 2,
-    "aten::native_dropout": 2,
-    "aten::rrelu": 3,
-}
-
-
-def as_module(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.nn.Module:
-    """A module to export: the model, what `torch.compile` was put around, or a wrapper around a callable.
-
-    The wrapper has the callable's signature, and holds the modules that the callable uses under their own names, so
-    that their parameters are parameters of the graph.
-
-    Raises:
-        UsageError: No model: a class, a path, a TorchScript object.
-    """
-    if isinstance(model, type):
-        raise UsageError(f"The model is the class {model.__name__}, not an instance. Pass {model.__name__}(...).")
-    if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
-        raise UsageError(
-            "The model is a TorchScript object, which torch.export does not take. Pass the model it was made from."
-        )
-    if isinstance(model, torch.nn.Module):
-        module = torch_tracing.original_module(model)
-        if any(isinstance(each, torch.nn.parameter.UninitializedParameter) for each in module.parameters()):
-            raise UsageError("The model has lazy layers without weights yet. Run it once on the example inputs.")
-        return module
-    if not callable(model):
-        raise UsageError(
-            f"The model is of type {type(model).__name__}. Pass a torch.nn.Module, a function or an ExportedProgram."
-        )
-    return _wrapper(model, args, kwargs)
-
-
-def _wrapper(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.nn.Module:
-    class Function(torch.nn.Module):
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
-
-    kind = inspect.Parameter
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some builtins have none
-        parameters = [kind(f"input_{index}", kind.POSITIONAL_ONLY) for index in range(len(args))]
-        parameters += [kind(name, kind.KEYWORD_ONLY) for name in kwargs]
-    forward: Any = Function.forward
-    forward.__signature__ = inspect.Signature([kind("_module", kind.POSITIONAL_ONLY), *parameters])
-    wrapper = Function()
-    wrapper.training = False
-    for name, module in _modules_of(function):
-        if not hasattr(wrapper, name):
-            wrapper.add_module(name, module)
-    return wrapper
-
-
-def _modules_of(function: Any) -> Iterator[tuple[str, torch.nn.Module]]:
-    """The modules that a callable holds or refers to, with a name for each."""
-    found: dict[str, Any] = {}
-    if isinstance(function, functools.partial):
-        yield from _modules_of(function.func)
-        found = {f"argument_{index}": value for index, value in enumerate(function.args)} | function.keywords
-    elif isinstance(function, MethodType):
-        yield from _modules_of(function.__func__)
-        owner = function.__self__
-        found = {"module": owner} if isinstance(owner, torch.nn.Module) else getattr(owner, "__dict__", {})
-    elif inspect.isfunction(function):
-        scope = inspect.getclosurevars(function)
-        found = {**scope.globals, **scope.nonlocals}
-    else:
-        found = getattr(function, "__dict__", {})
-    for name, value in found.items():
-        if isinstance(value, torch.nn.Module):
-            yield name, value
 
 
 def example_inputs(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -141,7 +53,7 @@ def example_inputs(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, A
 
 
 def distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The inputs with copies of tensors that are given twice: torch.export would make one input of them."""
+    """The inputs, in which tensors that occur twice are copied: torch.export would make one input of them."""
     seen: set[int] = set()
 
     def once(tensor: torch.Tensor) -> torch.Tensor:
@@ -162,14 +74,14 @@ def _refuse_array(value: Any, what: str) -> None:
 def inputs_of_program(
     program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The example inputs of a program that was given: those given with it, else those it was made with.
+    """The example inputs of an ExportedProgram: the given ones, or else those that it was exported with.
 
     Raises:
-        UsageError: Inputs that do not fit, or none, or dynamic shapes.
+        UsageError: Inputs that do not fit, no inputs at all, or dynamic shapes, which the program already has.
     """
     if dynamic_shapes is not None:
         raise UsageError(
-            "dynamic_shapes is given with an ExportedProgram, whose dimensions are settled. Pass dynamic_shapes to "
+            "dynamic_shapes is given with an ExportedProgram, which has its own already. Pass dynamic_shapes to "
             "torch.export.export instead, or the model itself to opbridge."
         )
     if not args and not kwargs:
@@ -185,7 +97,11 @@ def inputs_of_program(
 
 
 def fit_signature(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuses inputs that the model cannot be called with: too many, too few, of an unknown name."""
+    """Checks that the model can be called with the inputs.
+
+    Raises:
+        UsageError: There are too many or too few, or one has an unknown name.
+    """
     signature = inspect.signature(module.forward)
     try:
         signature.bind(*args, **kwargs)
@@ -197,10 +113,10 @@ def fit_signature(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
 
 
 def described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """What the inputs are, for a message: `float32[2, 3], int64[2]`."""
+    """A description of the inputs, for messages: `float32[2, 3], int64[2]`."""
     leaves = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if leaf is not None]
-    told = [_summary(leaf) for leaf in leaves[:6]]
-    return ", ".join([*told, "..."] if len(leaves) > len(told) else told) or "none"
+    shown = [_summary(leaf) for leaf in leaves[:6]]
+    return ", ".join([*shown, "..."] if len(leaves) > len(shown) else shown) or "none"
 
 
 def _summary(leaf: Any) -> str:
@@ -210,7 +126,7 @@ def _summary(leaf: Any) -> str:
 
 
 def register_containers(tree: Any) -> None:
-    """Makes the dataclasses and caches among the leaves of a tree known to torch as containers."""
+    """Registers the dataclasses and caches among the leaves of a tree as containers with torch.export."""
     seen: set[type] = set()
     while True:
         kinds = {type(leaf) for leaf in pytree.tree_leaves(tree)} - seen
@@ -219,7 +135,7 @@ def register_containers(tree: Any) -> None:
             return
         seen |= new
         for kind in new:
-            # What cannot be registered stays a leaf, and torch.export names it.
+            # What cannot be registered stays a leaf, and torch.export reports it.
             with contextlib.suppress(ValueError, TypeError, AssertionError, ImportError):
                 _register(kind)
 
@@ -233,118 +149,8 @@ def _register(kind: type) -> None:
         register_dynamic_cache_export_support()
 
 
-class Watch:
-    """Around a run of the model: knows the containers that it returns, and what it does beside its outputs.
-
-    1. When the model returns, its output's containers are registered, before torch looks into them.
-    2. Attributes that forward() sets are noticed, since a graph keeps no Python state. The old ones are put back, with
-       the elements that they had, and new ones, which hold tensors without data, are removed.
-    3. So are draws from Python's and NumPy's random numbers.
-    """
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._module = module
-        self._before = {
-            name: {attribute: (value, _length(value)) for attribute, value in vars(each).items()}
-            for name, each in module.named_modules()
-        }
-        self._tables = [
-            (table, set(table))
-            for each in module.modules()
-            for table in (vars(each), each._parameters, each._buffers, each._modules)
-        ]
-        self._elements = [
-            (value, copy.copy(value))
-            for each in module.modules()
-            for attribute, value in vars(each).items()
-            if isinstance(value, list | dict | set) and attribute not in _OWN_ATTRIBUTES
-        ]
-        self._changed: dict[str, None] = {}
-        self._random: Any = None
-        self._drew = False
-
-    def __enter__(self) -> Watch:
-        self._random = _random_state()
-        self._hook = self._module.register_forward_hook(self._returned)
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._hook.remove()
-        self._drew = _random_state() != self._random
-        for table, names in self._tables:
-            for name in set(table) - names:
-                del table[name]
-        for name, each in self._module.named_modules():
-            for attribute, (value, length) in self._before.get(name, {}).items():
-                if length is None and attribute not in _OWN_ATTRIBUTES:
-                    vars(each)[attribute] = value
-        for container, elements in self._elements:
-            if len(container) != len(elements):
-                container.clear()
-                container.extend(elements) if isinstance(container, list) else container.update(elements)
-
-    def notes(self) -> Iterator[str]:
-        """What the capture froze without a word."""
-        if self._changed:
-            names = ", ".join(f"self.{name}" for name in self._changed)
-            yield (
-                f"forward() sets {names}, and a graph keeps no Python state: each run sees the value from before the "
-                "capture (for state that lasts use register_buffer, or an input and an output)"
-            )
-        if self._drew:
-            yield (
-                "the model draws from Python's or NumPy's random numbers, which are frozen in the graph as drawn; "
-                "torch.rand draws anew at each run"
-            )
-
-    def _returned(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        register_containers(output)
-        for name, each in self._module.named_modules():
-            before = self._before.get(name, {})
-            for attribute, value in vars(each).items():
-                if attribute in _OWN_ATTRIBUTES or attribute in _FOLLOWING_PARAMETERS:
-                    continue
-                old, length = before.get(attribute, (_ABSENT, None))
-                if not _same(old, value) or length != _length(value):
-                    self._changed[f"{name}.{attribute}" if name else attribute] = None
-
-
-_ABSENT = object()
-_OWN_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
-# A recurrent layer keeps its parameters in lists too, which follow when torch.export puts others in their place.
-_FOLLOWING_PARAMETERS = frozenset({"_flat_weights", "_flat_weight_refs"})
-
-
-def _same(before: Any, after: Any) -> bool:
-    return before is after or (type(before) is type(after) and isinstance(after, _PLAIN) and before == after)
-
-
-def _length(value: Any) -> int | None:
-    return len(value) if isinstance(value, list | dict | set) else None
-
-
-_PLAIN = (bool, int, float, complex, str, bytes)
-
-
-def _random_state() -> tuple[Any, ...]:
-    state: Any = numpy.random.get_state()
-    return random.getstate(), state[1].tobytes(), *state[2:]
-
-
-@contextlib.contextmanager
-def evaluating(module: torch.nn.Module) -> Iterator[None]:
-    """Within this context, a model is in evaluation mode, and afterwards all its parts are as they were."""
-    training = [each for each in module.modules() if each.training]
-    module.eval()
-    try:
-        yield
-    finally:
-        for each in training:
-            each.training = True
-
-
 def frozen_inputs(program: ExportedProgram, leaves: list[Any]) -> Iterator[str]:
-    """Says which numbers among the inputs became part of the graph."""
+    """A note about the numbers among the inputs that are constants of the graph."""
     inputs = [each.arg for each in program.graph_signature.input_specs if each.kind == InputKind.USER_INPUT]
     frozen = [
         f"{arg.name} = {leaf!r}"
@@ -353,22 +159,3 @@ def frozen_inputs(program: ExportedProgram, leaves: list[Any]) -> Iterator[str]:
     ]
     if frozen:
         yield f"inputs that are Python numbers are fixed in the graph ({', '.join(frozen)}); a tensor stays an input"
-
-
-def training_notes(module: torch.nn.Module, program: ExportedProgram) -> Iterator[str]:
-    """Says which operators were captured as they act in training."""
-    if not any(each.training for each in module.modules()):
-        return
-    found: dict[str, None] = {}
-    for node in program.graph.nodes:
-        name = (
-            (torch_operators.operator_name(node.target) or "").partition(".")[0] if node.op == "call_function" else ""
-        )
-        at = _TRAINING_FLAGS.get(name)
-        if at is not None and len(node.args) > at and node.args[at] is True:
-            found[name] = None
-    if found:
-        yield (
-            f"the model is in training mode, and {', '.join(found)} act as in training; call model.eval() first for "
-            "inference"
-        )

@@ -1,4 +1,4 @@
-"""What became of the dynamic dimensions of a capture: their names, their ranges, and the conditions on them."""
+"""The dynamic dimensions of a capture: their names, their ranges, and the conditions on them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis
 
-__all__ = ["dim_names", "settle_sizes"]
+__all__ = ["constrain_sizes", "dim_names"]
 
 Condition = tuple[str, Source | None]
 Range = tuple[int, int | None]
 
-# A condition on one size is looked at up to here one by one, and beyond by halves.
+# A condition on one size is tested for each size up to this one, and by bisection beyond.
 _SCANNED = 2048
 _LARGEST = 1 << 40
-# Sizes on which a condition on several is tried: one that holds for all of them says nothing worth telling.
+# Sizes for which a condition on several sizes is tested; one that holds for all of them is not reported.
 _TRIED = (1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 31, 64, 100, 1000, 4096, 1_000_003)
 _EQUAL = re.compile(r"[a-z]+\d+ == [a-z]+\d+")
 
@@ -33,7 +33,7 @@ def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[i
     Args:
         program: The capture.
         leaves: The leaves of `(args, kwargs)`, one for each input of the program.
-        axes: What the user asked, from `capture_shapes.resolve`.
+        axes: The dimensions that the user made dynamic, from `dynamic_shapes.resolve`.
     """
     names: dict[str, str] = {}
     automatic: dict[str, str] = {}
@@ -48,17 +48,17 @@ def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[i
                 names.setdefault(found[0], axis.name if str(size) == found[0] else axis.root)
             for symbol in found:
                 automatic.setdefault(symbol, f"{name}_dim_{index}")
-    taken = set(names.values())
+    used = set(names.values())
     for symbol, name in automatic.items():
         if symbol not in names:
-            while name in taken:
+            while name in used:
                 name += "_"
             names[symbol] = name
-            taken.add(name)
+            used.add(name)
     return names
 
 
-def settle_sizes(
+def constrain_sizes(
     program: ExportedProgram,
     leaves: list[Any],
     axes: Mapping[tuple[int, int], Axis],
@@ -66,49 +66,50 @@ def settle_sizes(
     *,
     checked: bool = True,
 ) -> list[Condition]:
-    """Narrows the ranges of a capture to the sizes that it covers, and says what it needs beyond the user's own word.
+    """Narrows the ranges of a capture to the sizes that it is valid for, and returns the model's further conditions.
 
-    1. A dimension that may vary, and that the model fixed, is told with its size.
-    2. What the model asks of one dimension becomes a range where it is one: `batch >= 2`, `seq <= 512`. torch leaves in
-       its ranges the sizes below 2 that it set apart, and whatever it states as an equation.
-    3. Other conditions are told as they are (`batch % 2 == 0`), where they can fail. That two dimensions without names
-       are equal is not.
+    1. A dynamic dimension that the model specialised is reported with its size.
+    2. A condition on one dimension becomes a range where it is one: `batch >= 2`, `seq <= 512`. torch's own ranges
+       include the sizes below 2 that it treats separately, and sizes that it excludes by an equation.
+    3. Other conditions are reported as they are (`batch % 2 == 0`), where they can fail. That two dimensions without
+       names are equal is not reported.
 
     Args:
         program: A capture with dynamic shapes; its ranges change.
         leaves: The leaves of `(args, kwargs)`.
-        axes: What the user asked, from `capture_shapes.resolve`.
-        least: The least size that the capture was made for: 1, or 2 where torch set 0 and 1 apart.
-        checked: Whether torch held the model to the user's Dims, so that there is nothing to say about these.
+        axes: The dimensions that the user made dynamic, from `dynamic_shapes.resolve`.
+        least: The smallest size that the capture is valid for: 1, or 2 where torch treats 0 and 1 separately.
+        checked: Whether torch has checked the user's Dims, so that their conditions need no report.
 
     Returns:
-        Conditions, each with the line that made it where that is known.
+        Conditions, each with the line that causes it where that is known.
     """
-    called = {axis.place: axis.name or axis.place for axis in axes.values()}
+    user_names = {axis.place: axis.name or axis.place for axis in axes.values()}
     shown = {
-        symbol: _called(place, leaves, axes, called) for symbol, place in torch_sizes.shape_sources(program).items()
+        symbol: _user_name(place, leaves, axes, user_names)
+        for symbol, place in torch_sizes.shape_sources(program).items()
     }
-    asked: dict[str, Range] = {}
+    requested: dict[str, Range] = {}
     label: dict[str, str] = {}
-    fixed: dict[str, int] = {}
+    specialized: dict[str, int] = {}
     for (_, value), leaf in zip(_inputs(program), leaves, strict=True):
         for index, size in enumerate(_shape(value)):
             axis, symbol = axes.get((id(leaf), index)), str(size)
             if axis is not None and not torch_sizes.symbols(size):
-                fixed.setdefault(called[axis.place], int(size))
-            elif axis is not None and torch_sizes.symbols(size) == (symbol,) and symbol not in asked:
-                asked[symbol] = max(axis.low or 0, 1), axis.high
-                label[symbol] = called[axis.place]
+                specialized.setdefault(user_names[axis.place], int(size))
+            elif axis is not None and torch_sizes.symbols(size) == (symbol,) and symbol not in requested:
+                requested[symbol] = max(axis.low or 0, 1), axis.high
+                label[symbol] = user_names[axis.place]
                 shown.setdefault(symbol, label[symbol])
-    ranges: dict[str, Range] = {symbol: (max(low, least), high) for symbol, (low, high) in asked.items()}
+    ranges: dict[str, Range] = {symbol: (max(low, least), high) for symbol, (low, high) in requested.items()}
     lines: dict[tuple[str, str], Source | None] = {}
-    told: dict[str, Source | None] = {}
+    conditions: dict[str, Source | None] = {}
     rest: list[tuple[str, tuple[str, ...], Source | None]] = []
     for expression, symbols, stack in torch_sizes.shape_guards(program):
         line = next(iter(innermost(stack)), None)
         symbol = symbols[0]
-        if len(symbols) == 1 and shown.get(symbol) in fixed:
-            told.setdefault(f"{shown[symbol]} == {fixed[shown[symbol]]}", line)
+        if len(symbols) == 1 and shown.get(symbol) in specialized:
+            conditions.setdefault(f"{shown[symbol]} == {specialized[shown[symbol]]}", line)
             continue
         low, high = ranges.get(symbol, (1, None))
         span = _span(_test(expression, symbol), low, high) if len(symbols) == 1 and symbol in ranges else None
@@ -122,19 +123,23 @@ def settle_sizes(
         ranges[symbol] = span
     for symbol, (low, high) in ranges.items():
         torch_sizes.narrow_range(program, symbol, low if low > 1 else None, high)
-        if low == high != asked[symbol][1]:
-            told.setdefault(f"{label[symbol]} == {low}", lines.get((symbol, "high")))
+        if low == high != requested[symbol][1]:
+            conditions.setdefault(f"{label[symbol]} == {low}", lines.get((symbol, "high")))
             continue
-        if low > asked[symbol][0]:
-            told.setdefault(f"{label[symbol]} >= {low}", lines.get((symbol, "low")))
-        if high != asked[symbol][1]:
-            told.setdefault(f"{label[symbol]} <= {high}", lines.get((symbol, "high")))
+        if low > requested[symbol][0]:
+            conditions.setdefault(f"{label[symbol]} >= {low}", lines.get((symbol, "low")))
+        if high != requested[symbol][1]:
+            conditions.setdefault(f"{label[symbol]} <= {high}", lines.get((symbol, "high")))
     named = {axis.name for axis in axes.values()}
-    known = {called[axis.place] for axis in axes.values() if axis.checked and checked}
+    known = {user_names[axis.place] for axis in axes.values() if axis.checked and checked}
     for expression, symbols, line in rest:
         places = [shown.get(symbol, symbol) for symbol in symbols]
         ranges.update(
-            {symbol: (fixed[at], fixed[at]) for symbol, at in zip(symbols, places, strict=True) if at in fixed}
+            {
+                symbol: (specialized[at], specialized[at])
+                for symbol, at in zip(symbols, places, strict=True)
+                if at in specialized
+            }
         )
         if len(set(places)) < len(places) or known.issuperset(places):
             continue
@@ -143,13 +148,13 @@ def settle_sizes(
         text = _readable(expression, shown)
         sides = re.sub(r"[()]", "", text).split(" == ")
         if sides[0] != sides[-1] and not _always(expression, symbols, ranges):
-            told.setdefault(text, line)
-    left = [f"{place} == {size}" for place, size in fixed.items()]
-    return [*told.items(), *((text, None) for text in left if text not in told)]
+            conditions.setdefault(text, line)
+    left = [f"{place} == {size}" for place, size in specialized.items()]
+    return [*conditions.items(), *((text, None) for text in left if text not in conditions)]
 
 
 def _test(expression: str, symbol: str) -> Callable[[int], bool]:
-    """Whether a condition on one size holds; yes where it has no answer."""
+    """Whether a condition on one size holds; true where it cannot be evaluated."""
     code = compile(expression, "<condition>", "eval")
 
     def holds(size: int) -> bool:
@@ -166,7 +171,7 @@ def _holds(code: Any, sizes: Mapping[str, int]) -> bool:
 
 
 def _span(holds: Callable[[int], bool], low: int, high: int | None) -> Range | None:
-    """The least and the greatest size for which a condition holds; None where it does not hold for all between."""
+    """The smallest and largest size for which a condition holds; None where it does not hold for all between them."""
     last = _SCANNED if high is None else min(high, _SCANNED)
     sizes = [size for size in range(low, last + 1) if holds(size)]
     if not sizes or len(sizes) != sizes[-1] - sizes[0] + 1:
@@ -186,7 +191,7 @@ def _span(holds: Callable[[int], bool], low: int, high: int | None) -> Range | N
 
 
 def _always(expression: str, symbols: tuple[str, ...], ranges: Mapping[str, Range]) -> bool:
-    """Whether a condition held for all the sizes that were tried."""
+    """Whether a condition holds for all tested sizes."""
     code = compile(expression, "<condition>", "eval")
     choices = []
     for symbol in symbols:
@@ -200,16 +205,18 @@ def _always(expression: str, symbols: tuple[str, ...], ranges: Mapping[str, Rang
     )
 
 
-def _called(place: str, leaves: list[Any], axes: Mapping[tuple[int, int], Axis], called: Mapping[str, str]) -> str:
-    """What to call a place; the strict mode numbers the inputs."""
+def _user_name(
+    place: str, leaves: list[Any], axes: Mapping[tuple[int, int], Axis], user_names: Mapping[str, str]
+) -> str:
+    """The user's name of a place; strict mode numbers the inputs."""
     if numbered := re.fullmatch(r"flat_args\[(\d+)\]\.shape\[(\d+)\]", place):
         axis = axes.get((id(leaves[int(numbered[1])]), int(numbered[2])))
         place = axis.place if axis else place
-    return called.get(place, place)
+    return user_names.get(place, place)
 
 
 def _readable(expression: str, shown: Mapping[str, str]) -> str:
-    """A condition as a person would write it."""
+    """A condition as a Python expression over names of dimensions."""
     text = re.sub(r"^\(([^()]*)\) (==|!=|<=|>=|<|>) ", r"\1 \2 ", expression)
     text = re.sub(r" (==|!=|<=|>=|<|>) \(([^()]*(?:\([^()]*\)[^()]*)*)\)$", r" \1 \2", text)
     return re.sub(r"\b[a-z]+\d+\b", lambda found: _operand(shown.get(found[0], found[0])), text)

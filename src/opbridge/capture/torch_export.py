@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.sources import raised_at
 from opbridge.base.torch_private import torch_sizes, torch_tracing
-from opbridge.capture import fake_implementations, model_inputs
+from opbridge.capture import fake_implementations, model_module
 from opbridge.capture.advice import (
     advise,
     advise_eager,
@@ -31,19 +31,18 @@ from opbridge.capture.data import Capture
 from opbridge.capture.dynamic_shapes import Shapes, resolve
 from opbridge.capture.functionalize import functionalize
 from opbridge.capture.model_inputs import (
-    Watch,
-    as_module,
     described,
     distinct,
-    evaluating,
     example_inputs,
     fit_signature,
     frozen_inputs,
     inputs_of_program,
-    training_notes,
 )
+from opbridge.capture.model_module import as_module
 from opbridge.capture.opaque_operators import Operators
-from opbridge.capture.size_constraints import dim_names, settle_sizes
+from opbridge.capture.side_effects import SideEffects
+from opbridge.capture.size_constraints import constrain_sizes, dim_names
+from opbridge.capture.training_mode import evaluating, training_notes
 from opbridge.errors import CaptureError, UsageError
 from opbridge.onnx import opsets
 
@@ -148,7 +147,7 @@ class _Attempts:
         self.kwargs = kwargs
         self.shapes = shapes
         self.functions = functions
-        self.operators = Operators(functions.is_aside)
+        self.operators = Operators(functions.is_suspended)
         self.thorough = thorough
         self.dynamic = shapes.given is not None
         self.general = self.dynamic
@@ -204,14 +203,14 @@ class _Attempts:
         with contextlib.ExitStack() as stack:
             if functions.classes:
                 stack.enter_context(functions.whole())
-                hook = self.module.register_forward_pre_hook(functions.begin)
+                hook = self.module.register_forward_pre_hook(functions.start_run)
                 stack.callback(hook.remove)
             yield
-        missed = functions.missed()
-        if missed:
+        traced_through = functions.traced_through()
+        if traced_through:
             raise CaptureError(
-                f"The class {missed[0].__qualname__}, whose symbolic is to be used, is defined while the model runs, "
-                "and was traced through. Define it at the top of its module."
+                f"The class {traced_through[0].__qualname__}, whose symbolic is to be used, is defined while the model "
+                "runs, and was traced through. Define it at the top of its module."
             )
 
     def _run_eagerly(self) -> None:
@@ -220,7 +219,7 @@ class _Attempts:
         Raises:
             UsageError: It fails.
         """
-        with Watch(self.module), torch.random.fork_rng(devices=[]), self.functions.recording():
+        with SideEffects(self.module), torch.random.fork_rng(devices=[]), self.functions.recording():
             with self.operators.recording():
                 failure = self._eager_failure()
             if failure is not None and "does not require grad" in str(failure):
@@ -232,17 +231,17 @@ class _Attempts:
             raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
 
     def _default(self) -> ExportedProgram:
-        with Watch(self.module) as watch:
+        with SideEffects(self.module) as effects:
             try:
                 program = self._after_eager_run_if_needed()
             except Exception:  # torch.export raises what the model does
                 if not (self.functions.inference.unknown or self.operators.unknown):
                     raise
                 # The model does not do with sizes that are known only at run time.
-                self.functions.fix_sizes()
-                self.operators.fix_sizes()
+                self.functions.use_example_sizes()
+                self.operators.use_example_sizes()
                 program = self._with_special_sizes_if_needed()
-        self.notes += watch.notes()
+        self.notes += effects.notes()
         return program
 
     @property
@@ -252,20 +251,20 @@ class _Attempts:
 
     def _after_eager_run_if_needed(self) -> ExportedProgram:
         """The capture; before it the model itself is run, where it calls classes or operators that stay whole."""
-        if self.functions.likely(self.model) and not self.functions.records:
+        if self.functions.may_call_one(self.model) and not self.functions.records:
             self._run_eagerly()
         try:
             return self._retried_after_eager_run()
         except UsageError:
             raise
         except Exception:
-            if not self.operators.may_take_more():
+            if not self.operators.has_traced_operators():
                 raise
             if self.operators.calls is None:
                 self._run_eagerly()
-            if not self.operators.may_take_more():
+            if not self.operators.has_traced_operators():
                 raise
-        self.operators.take_all()
+        self.operators.keep_all_whole()
         return self._retried_after_eager_run()
 
     def _retried_after_eager_run(self) -> ExportedProgram:
@@ -284,7 +283,7 @@ class _Attempts:
             first = error
         if self.needs_eager_run:
             raise first
-        if fake_implementations.checks(first) and not self.unchecked:
+        if fake_implementations.is_raised_by_check(first) and not self.unchecked:
             self.unchecked = True
             return self._with_special_sizes_if_needed()
         if "does not require grad" in str(first):
@@ -303,7 +302,10 @@ class _Attempts:
     def _strict(self, error: Exception) -> ExportedProgram:
         if is_shape_violation(error):
             raise CaptureError(advise_shapes(error, self._violated())) from error
-        with Watch(self.module) as watch, self.functions.aside():  # the strict mode leaves no chance to watch
+        with (
+            SideEffects(self.module) as effects,
+            self.functions.suspended(),
+        ):  # strict mode gives no chance to observe them
             failure = self._eager_failure()
         if failure is not None:
             raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
@@ -318,7 +320,7 @@ class _Attempts:
             mode = is_data_dependent(error) and self._is_the_mode()
             raise CaptureError(advise(error, mode=mode)) from error
         self.notes.append(f"captured with torch.export's strict mode, as its default mode stops: {reason(error)}")
-        self.notes += watch.notes()
+        self.notes += effects.notes()
         return program
 
     def _export(self, shapes: Any = None) -> ExportedProgram:
@@ -326,11 +328,11 @@ class _Attempts:
         with (
             torch.set_grad_enabled(self.grad),
             torch_sizes.small_sizes_dynamic(self.general),
-            fake_implementations.shapes_of_their_own(),
+            fake_implementations.replacing_fake_implementations(),
             self.operators.whole() if self.strategy != "strict" else contextlib.nullcontext(),
             fake_implementations.without_checks(self.unchecked),
             torch_sizes.recording_guard_stacks(model_line) if self.dynamic else contextlib.nullcontext(),
-            torch_tracing.keep_model_frames(__file__, model_inputs.__file__),
+            torch_tracing.keep_model_frames(__file__, model_module.__file__),
             torch_tracing.in_onnx_export(),
             torch_tracing.mute_export(),
             warnings.catch_warnings(),
@@ -349,7 +351,7 @@ class _Attempts:
         if not self.shapes.axes:
             return []
         leaves = pytree.tree_leaves((self.args, self.kwargs))
-        return settle_sizes(program, leaves, self.shapes.axes, 1 if self.general else 2, checked=checked)
+        return constrain_sizes(program, leaves, self.shapes.axes, 1 if self.general else 2, checked=checked)
 
     def _violated(self) -> list[Any]:
         """What the model needs of its sizes, found by leaving every dimension to torch."""
@@ -367,7 +369,7 @@ class _Attempts:
             return False
         self.strategy = "non-strict"
         try:
-            with evaluating(self.module), Watch(self.module):
+            with evaluating(self.module), SideEffects(self.module):
                 self._export()
         except Exception:
             return False

@@ -1,4 +1,4 @@
-"""The graphs that higher-order operators hold, and which of these operators can be built."""
+"""The subgraphs of higher-order operators, and the higher-order operators that have a translation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KNOWN = frozenset(
 
 
 def bodies(node: Node, module: GraphModule) -> Iterator[GraphModule]:
-    """The graphs that a higher-order operator holds."""
+    """The subgraphs of a higher-order operator."""
     for argument in node.all_input_nodes:
         if argument.op == "get_attr":
             body = module.get_submodule(str(argument.target)) if _is_module(module, argument) else None

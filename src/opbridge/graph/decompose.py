@@ -1,4 +1,4 @@
-"""One operator, as a graph of operators that have translations."""
+"""Decomposes one operator into a graph of operators that have translations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["decompose"]
 
 
 def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule | None:
-    """The graph that torch replaces an operator by, or None where torch has no other form of it.
+    """torch's decomposition of an operator as a graph, or None where torch has none.
 
-    The graph's placeholders stand for the node's tensor and symbolic arguments, in the order of `node.all_input_nodes`;
-    the rest of the arguments are part of it.
+    The graph's placeholders are the node's tensor and symbolic arguments, in the order of `node.all_input_nodes`; the
+    other arguments are constants in it.
 
     Args:
         node: A call of a `torch._ops.OpOverload`, whose arguments carry their fake values in `meta["val"]`.
@@ -44,7 +44,7 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
     try:
         graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
     except Exception:
-        # A decomposition that fails is as good as none: the plan then says that the operator is missing.
+        # A decomposition that fails counts as none; the plan reports that the operator is missing.
         return None
     calls = [inner for inner in graph.graph.nodes if inner.op == "call_function"]
     if any(inner.target is node.target for inner in calls):

@@ -1,8 +1,9 @@
 """Calls of torch.autograd.Function that stay one operator in the capture.
 
 They are nodes `opbridge::function(Tensor[] tensors, SymInt[] sizes, int call) -> Tensor[]`, or its overload `single`,
-which returns one tensor; `call` is the number of the `FunctionCall` that knows the rest. In the plan and in metadata
-such a node is called `python::<name of the class>`. Which classes these are: `opbridge.symbolics.autograd_functions`.
+which returns one tensor; `call` is the number of the `FunctionCall` with the other arguments. In the plan and in
+metadata, the name of such a node is `python::<name of the class>`. `opbridge.symbolics.autograd_functions` says which
+classes these are.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["FunctionCall", "OutputRecord", "Placeholder", "call_of", "run_as_ope
 
 @dataclass(frozen=True)
 class OutputRecord:
-    """One output of a call, as `forward` gave it on the example; `shape` is None where the output is no tensor."""
+    """One output of a call in the example; `shape` is None where the output is no tensor."""
 
     shape: tuple[int, ...] | None
     dtype: torch.dtype | None = None
@@ -37,13 +38,13 @@ class FunctionCall:
 
     Attributes:
         cls: The class.
-        args: The arguments of `forward` after ctx: `Placeholder`s for tensors and symbolic sizes, all else as it is.
+        args: The arguments of `forward` after ctx, with `Placeholder`s for tensors and symbolic sizes.
         outputs: What `forward` returned on the example.
         single: Whether it returned one value rather than a tuple.
         handler: The symbolic function of `prim::PythonOp`, where the class has no `symbolic`.
         traced: TorchScript's node of the call, which `handler` gets as `g.original_node`; its graph, which owns it.
-        infer: The shapes of the outputs, given the fake inputs; None: as in `outputs`.
-        number: Its number in the graph.
+        infer: Returns the shapes of the outputs for fake inputs; None: they are those in `outputs`.
+        number: The number that identifies it in the graph.
     """
 
     cls: type[Any]
@@ -62,17 +63,17 @@ class FunctionCall:
 
     @property
     def name(self) -> str:
-        """What its operator is called."""
+        """The name of its operator."""
         return f"python::{self.cls.__name__}"
 
     def arguments(self, tensors: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments of `forward`, or of `symbolic`, with these tensors and sizes in their places."""
+        """The arguments of `forward`, or of `symbolic`, with these tensors and sizes for the placeholders."""
         if not any(isinstance(each, (list, tuple, dict)) for each in self.args):
-            return tuple(each.among(tensors, sizes) if isinstance(each, Placeholder) else each for each in self.args)
-        return tuple(pytree.tree_map_only(Placeholder, lambda place: place.among(tensors, sizes), list(self.args)))
+            return tuple(each.select(tensors, sizes) if isinstance(each, Placeholder) else each for each in self.args)
+        return tuple(pytree.tree_map_only(Placeholder, lambda place: place.select(tensors, sizes), list(self.args)))
 
     def keywords(self) -> dict[str, Any]:
-        """What TorchScript passes to a handler of `prim::PythonOp`: the class's name, and its node's attributes."""
+        """The keyword arguments of a handler of `prim::PythonOp`: the class's name, and the attributes of its node."""
         found: dict[str, Any] = {"name": self.cls.__name__}
         if self.traced is not None:
             node = self.traced[0]
@@ -80,7 +81,7 @@ class FunctionCall:
         return found
 
     def apply(self, tensors: Sequence[torch.Tensor], sizes: Sequence[Any]) -> list[torch.Tensor]:
-        """Runs the class for real."""
+        """Runs the class on data."""
         returned = self.cls.apply(*self.arguments(tensors, sizes))
         values = [returned] if self.single else list(returned)
         # An operator may not return its argument.
@@ -89,13 +90,13 @@ class FunctionCall:
 
 @dataclass(frozen=True)
 class Placeholder:
-    """Where in a call's arguments a tensor or a symbolic size stands."""
+    """The place of a tensor or a symbolic size in the arguments of a call."""
 
     is_tensor: bool
     index: int
 
-    def among(self, tensors: Sequence[Any], sizes: Sequence[Any]) -> Any:
-        """What stands there."""
+    def select(self, tensors: Sequence[Any], sizes: Sequence[Any]) -> Any:
+        """The tensor or size for this place."""
         return (tensors if self.is_tensor else sizes)[self.index]
 
 
@@ -115,9 +116,9 @@ def call_of(node: Node) -> FunctionCall | None:
 
 @functools.cache
 def _define() -> Any:
-    """Defines the operator; the library object has to live as long as it."""
+    """Defines the operator. The library object has to live as long as the operator."""
     library = torch.library.Library("opbridge", "FRAGMENT")
-    # Beside the operator of all calls one for the most frequent ones, which saves the capture half of its nodes.
+    # The overload for calls with one result, which are the most frequent, saves a getitem node for each.
     for name, run, fake, returns in (
         ("function", _run, _fake, "Tensor[]"),
         ("function.single", _run_single, _fake_single, "Tensor"),

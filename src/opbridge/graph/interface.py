@@ -1,4 +1,4 @@
-"""What a captured graph is given and gives: the model's inputs, outputs, parameters, buffers and constants."""
+"""The interface of a captured graph: the model's inputs, outputs, parameters, buffers and constants."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def user_outputs(program: ExportedProgram) -> list[OutputSpec]:
 
 
 def is_frozen(spec: InputSpec | OutputSpec) -> bool:
-    """Whether a leaf is a constant of the graph: None, text, a number that may not vary."""
+    """Whether a leaf is a constant of the graph: None, a string, or a number that is not dynamic."""
     return isinstance(spec.arg, ConstantArgument)
 
 
 def as_tensor(leaf: Any) -> torch.Tensor:
-    """A leaf as the graph has it: an integer is an int64 tensor without dimensions."""
+    """A leaf in the form that it has in the graph: an integer is an int64 tensor without dimensions."""
     return leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
 
 

@@ -1,4 +1,4 @@
-"""Which operators a captured graph calls, by name."""
+"""The operators that a captured graph calls, by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def functional_name(operator: str) -> str | None:
     return None
 
 
-# What a capture holds for torch's own sake; nothing of it is left in an ONNX model.
+# Assertions and bookkeeping of torch.export, for which an ONNX model has no nodes.
 _NOT_OPERATORS = frozenset(
     {
         "aten::_assert_async.msg",
@@ -45,17 +45,17 @@ _NOT_OPERATORS = frozenset(
 
 
 def calls_in(module: GraphModule) -> Iterator[tuple[Node, str]]:
-    """The operators that a graph calls, with their names; not what it holds for torch's own sake."""
-    idle: set[Node] = set()  # assertions, and what only they read
+    """The operators that a graph calls, with their names, without assertions and what only these read."""
+    ignored: set[Node] = set()  # assertions, and nodes that only they read
     for node in reversed(module.graph.nodes):
         if node.op != "call_function":
             continue
         asserts = operator_of(node).partition("::")[2].startswith(("_assert", "sym_constrain"))
         is_number = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float))
-        if asserts or (is_number and node.users and idle.issuperset(node.users)):
-            idle.add(node)
+        if asserts or (is_number and node.users and ignored.issuperset(node.users)):
+            ignored.add(node)
     for node in module.graph.nodes:
-        if node.op == "call_function" and node not in idle:
+        if node.op == "call_function" and node not in ignored:
             operator = operator_of(node)
             if operator not in _NOT_OPERATORS:
                 yield node, operator

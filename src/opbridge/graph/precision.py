@@ -1,4 +1,4 @@
-"""The coarsest floating dtype that a value was computed through."""
+"""The coarsest floating dtype among a value and the values that it depends on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """torch's implicit type promotion, made explicit.
 
-ONNX operators take inputs of one type. torch's pointwise operators take any mix of tensors and numbers and compute in
-the type that promotion gives ("Type promotion" in torch's documentation of tensor attributes).
+Inputs of an ONNX operator have one type. torch's pointwise operators accept any mix of tensors and numbers and compute
+in the type that promotion gives ("Type promotion" in torch's documentation of tensor attributes).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opbridge.base.torch_private import torch_operators
 
 __all__ = ["computation_dtype", "promoted_dtype"]
 
-# Pointwise by torch's tag, and yet their arguments keep their own types: conversions, and masks beside values.
+# Pointwise by torch's tag, but their arguments keep their own types: conversions, and operators with masks.
 _OWN_TYPES = frozenset(
     {
         "_to_copy",
@@ -38,32 +38,32 @@ _OWN_TYPES = frozenset(
 # Pointwise without torch's tag: other names of operators that have it.
 _POINTWISE = frozenset({"divide", "true_divide", "multiply", "subtract"})
 
-# Not pointwise, and yet a real tensor given to them becomes complex where the result is.
+# Not pointwise, but their real tensor arguments become complex where the result is complex.
 _TO_COMPLEX = frozenset(
     {"_to_copy", "to", "type_as", "where", "cat", "concat", "concatenate", "stack", "masked_fill", "index_put", "copy"}
     | {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
     | {"sum", "mean", "prod", "cumsum", "cumprod"}
 )
 
-_STANDS_FOR: dict[type, int | float | bool] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+_REPRESENTATIVES: dict[type, int | float | bool] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
 
 
 def computation_dtype(node: Node) -> torch.dtype | None:
-    """The dtype that a node's tensor arguments have to be converted to, or None where they stay as they are.
+    """The dtype that a node's tensor arguments have to be converted to, or None where they keep their own.
 
     Rules, in this order:
-        0. What a conversion makes complex, or joins to something complex, is made complex.
+        0. Real tensors that a conversion makes complex, or that are joined with complex ones, become complex.
         1. Only pointwise operators promote; conversions, and operators with masks, do not.
         2. The type is torch's common type of all tensor and number arguments.
         3. Where that is an integer or bool type and the result is floating, the operator computes in the result's type.
-        4. Where every tensor has the type already, and no size is an argument, nothing is done.
+        4. Where every tensor has the type already, and no size is an argument, the result is None.
     """
     arguments = [_value(argument) for argument in (*node.args, *node.kwargs.values())]
     return promoted_dtype(node.target, arguments, node.meta.get("val"))
 
 
 def promoted_dtype(target: Any, arguments: Sequence[Any], result: Any) -> torch.dtype | None:
-    """The same for an operator, its arguments and its result; of tensors only dtype and rank count."""
+    """`computation_dtype` for an operator, its arguments and its result. Of tensors, only dtype and rank matter."""
     if not isinstance(target, torch._ops.OpOverload):
         return None
     name = target._schema.name.partition("::")[2]
@@ -78,8 +78,8 @@ def promoted_dtype(target: Any, arguments: Sequence[Any], result: Any) -> torch.
     output = result.dtype if isinstance(result, torch.Tensor) else None
     dtypes = {tensor.dtype for tensor in tensors}
     numbers = [value for value in arguments if isinstance(value, (int, float, complex))]
-    # Sizes known only when the model runs arrive as tensors of their own type.
-    symbolic = [_STANDS_FOR[type(value)] for value in arguments if type(value) in _STANDS_FOR]
+    # Sizes that are known only at run time are tensors, of their own types.
+    symbolic = [_REPRESENTATIVES[type(value)] for value in arguments if type(value) in _REPRESENTATIVES]
     (first, *others) = dtypes
     alike = not others and not symbolic and (first.is_complex or not any(isinstance(n, complex) for n in numbers))
     if alike and (first.is_floating_point or first.is_complex or output == first):

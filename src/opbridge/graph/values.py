@@ -1,4 +1,4 @@
-"""What the fake values of a captured graph's nodes tell."""
+"""Properties of the fake values of a captured graph's nodes."""
 
 from __future__ import annotations
 

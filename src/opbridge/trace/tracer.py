@@ -23,7 +23,9 @@ from opbridge.base.torch_private import torch_sizes, torchscript_export
 from opbridge.capture import Capture
 from opbridge.capture.advice import advise_eager
 from opbridge.capture.dynamic_shapes import Shapes, resolve
-from opbridge.capture.model_inputs import Watch, as_module, described, example_inputs, fit_signature
+from opbridge.capture.model_inputs import described, example_inputs, fit_signature
+from opbridge.capture.model_module import as_module
+from opbridge.capture.side_effects import SideEffects
 from opbridge.errors import CaptureError, UsageError
 from opbridge.plan.data import Plan
 from opbridge.trace.converting import convert
@@ -109,10 +111,10 @@ def trace(
     recorder = Recorder(registry, opset, allow, functools.partial(_pin, routes or {}))
     flat = Flat(module, args, kwargs)
     with process_state:  # One trace at a time: it changes global state, Python's warnings included.
-        with Watch(module) as watch, _unchanged(module), collecting() as frozen:
+        with SideEffects(module) as effects, _unchanged(module), collecting() as frozen:
             graph = _graph(flat, shapes, recorder, args, kwargs)
         captured = capture_stand_in(flat, args, kwargs, dynamic_shapes)
-    all_notes = (*notes, *frozen.notes(), *watch.notes(), *captured.notes)
+    all_notes = (*notes, *frozen.notes(), *effects.notes(), *captured.notes)
     reference = module if isinstance(model, torch.nn.Module) else model
     captured = dataclasses.replace(captured, model=reference, notes=all_notes, seconds=time.perf_counter() - start)
     built = convert(

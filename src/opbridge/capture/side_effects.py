@@ -1,0 +1,114 @@
+"""Side effects of a run of the model: attributes that it sets, and random numbers of Python and NumPy."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+import numpy
+import torch
+
+from opbridge.capture.model_inputs import register_containers
+
+__all__ = ["SideEffects"]
+
+
+class SideEffects:
+    """A context around a run of the model that detects side effects, and undoes those on attributes.
+
+    1. When the model returns, the containers in its output are registered with torch.export.
+    2. Attributes that forward() sets are detected, since a graph keeps no Python state. Their values are restored with
+       their elements, and new attributes, which hold fake tensors, are removed.
+    3. Uses of Python's and NumPy's random numbers are detected.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._before = {
+            name: {attribute: (value, _length(value)) for attribute, value in vars(each).items()}
+            for name, each in module.named_modules()
+        }
+        self._tables = [
+            (table, set(table))
+            for each in module.modules()
+            for table in (vars(each), each._parameters, each._buffers, each._modules)
+        ]
+        self._elements = [
+            (value, copy.copy(value))
+            for each in module.modules()
+            for attribute, value in vars(each).items()
+            if isinstance(value, list | dict | set) and attribute not in _OWN_ATTRIBUTES
+        ]
+        self._changed: dict[str, None] = {}
+        self._random: Any = None
+        self._drew = False
+
+    def __enter__(self) -> SideEffects:
+        self._random = _random_state()
+        self._hook = self._module.register_forward_hook(self._returned)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._hook.remove()
+        self._drew = _random_state() != self._random
+        for table, names in self._tables:
+            for name in set(table) - names:
+                del table[name]
+        for name, each in self._module.named_modules():
+            for attribute, (value, length) in self._before.get(name, {}).items():
+                if length is None and attribute not in _OWN_ATTRIBUTES:
+                    vars(each)[attribute] = value
+        for container, elements in self._elements:
+            if len(container) != len(elements):
+                container.clear()
+                container.extend(elements) if isinstance(container, list) else container.update(elements)
+
+    def notes(self) -> Iterator[str]:
+        """Notes about state and random numbers that are constants of the graph."""
+        if self._changed:
+            names = ", ".join(f"self.{name}" for name in self._changed)
+            yield (
+                f"forward() sets {names}, and a graph keeps no Python state: each run sees the value from before the "
+                "capture (for state that lasts use register_buffer, or an input and an output)"
+            )
+        if self._drew:
+            yield (
+                "the model draws from Python's or NumPy's random numbers, which are frozen in the graph as drawn; "
+                "torch.rand draws anew at each run"
+            )
+
+    def _returned(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        register_containers(output)
+        for name, each in self._module.named_modules():
+            before = self._before.get(name, {})
+            for attribute, value in vars(each).items():
+                if attribute in _OWN_ATTRIBUTES or attribute in _FOLLOWING_PARAMETERS:
+                    continue
+                old, length = before.get(attribute, (_ABSENT, None))
+                if not _same(old, value) or length != _length(value):
+                    self._changed[f"{name}.{attribute}" if name else attribute] = None
+
+
+_ABSENT = object()
+_OWN_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
+# Recurrent layers keep their parameters in lists too, which change when torch.export replaces the parameters.
+_FOLLOWING_PARAMETERS = frozenset({"_flat_weights", "_flat_weight_refs"})
+
+
+def _same(before: Any, after: Any) -> bool:
+    return before is after or (type(before) is type(after) and isinstance(after, _PLAIN) and before == after)
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if isinstance(value, list | dict | set) else None
+
+
+_PLAIN = (bool, int, float, complex, str, bytes)
+
+
+def _random_state() -> tuple[Any, ...]:
+    state: Any = numpy.random.get_state()
+    return random.getstate(), state[1].tobytes(), *state[2:]
