@@ -33,7 +33,7 @@ DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 FULL_NAME = re.compile(r"opbridge(\.[A-Za-z_]\w*)+")
 SEE = re.compile(r"\b[Ss]ee `(\w+)`")
 PATH = re.compile(r"(?<![\w./-])((?:src|tests|docs|examples|bench)/[\w./-]*\w)")
-LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)[^)]*\)")
+LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 TUTORIAL = {"reference", "softsign_scale", "test_reference"}
 """The names of files that readers of a tutorial write."""

@@ -170,7 +170,7 @@ def _broadcast(*shapes: Sequence[Size] | None) -> Sizes | None:
         return None
     given = [shape for shape in shapes if shape is not None]
     rank = max(map(len, given), default=0)
-    padded: list[list[Size]] = [[*[1] * (rank - len(shape)), *shape] for shape in given]
+    padded: list[Sizes] = [[*[1] * (rank - len(shape)), *shape] for shape in given]
     return [_common([shape[axis] for shape in padded]) for axis in range(rank)]
 
 

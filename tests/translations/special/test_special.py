@@ -198,6 +198,12 @@ def test_histograms():
         "histogram edges": lambda x: torch.histogram(x, torch.tensor([-1.0, 0.0, 0.5, 2.0]), density=True),
     }
     assert_all_match(table, x, others=[(torch.randn(20),), (torch.full((20,), 0.5),)])
+    assert_matches(
+        lambda x: (torch.histc(x, 5), torch.histc(x, 4, -1.0, 1.0)),
+        x,
+        dynamic_shapes=({0: "count"},),
+        others=[(torch.randn(7),)],
+    )
 
 
 def test_bincount():

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.lib.dims import Dim, dim_of, shape_of
-from opbridge.translations.lib.dtypes import FLOATS
+from opbridge.translations.lib.dtypes import FLOATS, cast, const
 
 __all__ = ["last_position", "sorted_positions", "take_along_axis"]
 
@@ -31,7 +31,8 @@ def sorted_positions(x: Any, axis: int, *, descending: bool = False, first: Any 
     is_nan = op.IsNaN(x)
     if x.dtype != _DOUBLE:
         # Double has room between the largest number and inf, and inf for nan then.
-        key = op.Where(is_nan, math.inf, op.Min(op.Cast(x, to=_DOUBLE), 1e300))
+        bounded = op.Min(cast(x, _DOUBLE), const(1e300, _DOUBLE))
+        key = op.Where(is_nan, const(math.inf, _DOUBLE), bounded)
         return _topk(key, count, axis, descending)
     # By value, and then, since sorting is stable, the nans to their end.
     by_value = _topk(op.Where(is_nan, math.inf, x), dim_of(x, axis), axis, descending)
