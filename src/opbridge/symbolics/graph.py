@@ -45,7 +45,9 @@ _graphs: weakref.WeakKeyDictionary[Builder, list[Any]] = weakref.WeakKeyDictiona
 
 
 class Call:
-    """One call of a symbolic function; to be made and used inside of `torchscript_export.exporting_for`.
+    """One call of a symbolic function.
+
+    It is made and used in `opbridge.base.torch_private.torchscript_export.exporting_for`.
 
     Args:
         builder: Builds the nodes, at its opset.
