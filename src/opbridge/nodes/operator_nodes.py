@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from opbridge.onnx.builder import Builder
     from opbridge.onnx.tensor import Tensor
 
-__all__ = ["ROUTES", "Values", "build", "carrying", "gives_tensors", "obstacle", "permissions", "permitting"]
+__all__ = [
+    "ROUTES",
+    "Values",
+    "build",
+    "first_possible",
+    "gives_tensors",
+    "permission_advice",
+    "reason_impossible",
+    "routes_to_allow",
+]
 
 ROUTES = ("aten", "fallthrough")
 
@@ -59,7 +68,7 @@ def gives_tensors(node: Node) -> bool:
     return is_operator and bool(found) and all(isinstance(leaf, torch.Tensor) for leaf in found)
 
 
-def obstacle(node: Node, route: str) -> str | None:
+def reason_impossible(node: Node, route: str) -> str | None:
     """Why a node cannot take one of the routes `aten` and `fallthrough`, as a sentence; None where it can."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
@@ -77,7 +86,7 @@ def obstacle(node: Node, route: str) -> str | None:
     return None
 
 
-def carrying(node: Node, allow: Sequence[str], after: str | None = None) -> str | None:
+def first_possible(node: Node, allow: Sequence[str], after: str | None = None) -> str | None:
     """The first allowed route of `ROUTES` that a node can take.
 
     Args:
@@ -87,19 +96,21 @@ def carrying(node: Node, allow: Sequence[str], after: str | None = None) -> str 
     """
     first = ROUTES.index(after) + 1 if after in ROUTES else 0
     return next(
-        (each for each in ROUTES[first:] if each in allow and not obstacle(node, each)),
+        (each for each in ROUTES[first:] if each in allow and not reason_impossible(node, each)),
         None,
     )
 
 
-def permissions(nodes: Sequence[Node], allow: Sequence[str]) -> tuple[str, ...]:
+def routes_to_allow(nodes: Sequence[Node], allow: Sequence[str]) -> tuple[str, ...]:
     """The routes of `ROUTES` that are not allowed and that all of the nodes could take; none without nodes."""
     return tuple(
-        route for route in ROUTES if nodes and route not in allow and not any(obstacle(node, route) for node in nodes)
+        route
+        for route in ROUTES
+        if nodes and route not in allow and not any(reason_impossible(node, route) for node in nodes)
     )
 
 
-def permitting(permissions: Sequence[str]) -> str:
+def permission_advice(permissions: Sequence[str]) -> str:
     """The sentence that proposes to allow routes; "" without any."""
     routes = ", or ".join(f"{route}, {_CONSEQUENCES[route]}" for route in permissions)
     return f" Or allow the route {routes}." if routes else ""

@@ -109,14 +109,14 @@ class _Planner:
         """
         pinned = self.pin(node, operator)
         if pinned in operator_nodes.ROUTES:
-            problem = operator_nodes.obstacle(node, pinned)
+            problem = operator_nodes.reason_impossible(node, pinned)
             if problem is None:
                 return Step(pinned, final=True)
             reason = f"It is pinned to the route '{pinned}', which cannot carry it. {problem}"
             return Step(None, reason=reason, remedy="Pin it to another route, or to none.", final=True)
         step = self.built(node, operator, pinned)
         if step.route is None and not step.final and carry:
-            route = operator_nodes.carrying(node, self.allow)
+            route = operator_nodes.first_possible(node, self.allow)
             return step if route is None else Step(route, reason=step.reason)
         return step
 
@@ -131,7 +131,7 @@ class _Planner:
                 continue
             self.pins_used.add(pattern)
             is_one = not set(pattern) & set("*?[")
-            if is_one or route not in operator_nodes.ROUTES or operator_nodes.obstacle(node, route) is None:
+            if is_one or route not in operator_nodes.ROUTES or operator_nodes.reason_impossible(node, route) is None:
                 return route
         return None
 

@@ -33,14 +33,14 @@ def with_failures(plan: Plan, failures: Mapping[Node, str]) -> Plan:
     for row in plan.rows:
         nodes = lost.get(row.operator)
         if nodes and row.route is not None:
-            permissions = () if plan.steps[nodes[0]].final else operator_nodes.permissions(nodes, plan.allow)
+            permissions = () if plan.steps[nodes[0]].final else operator_nodes.routes_to_allow(nodes, plan.allow)
             translation = plan.steps[nodes[0]].translation
             own = translation is not None and translation.form == "symbolic"
             row = dataclasses.replace(
                 row,
                 route=None,
                 reason=failures[nodes[0]],
-                remedy=operator_nodes.permitting(permissions).strip()
+                remedy=operator_nodes.permission_advice(permissions).strip()
                 if own
                 else remedy_for(row.operator, row.schema, permissions),
                 sources=sources_of(nodes),
@@ -89,13 +89,13 @@ def with_problems(plan: Plan, problems: Mapping[str, Problem]) -> Plan:
         if row.operator in problems:
             problem = problems[row.operator]
             nodes = () if plan.is_pinned(row.operator) else plan.occurrences.get(row.operator, ())
-            others = operator_nodes.permissions(nodes, plan.allow)
+            others = operator_nodes.routes_to_allow(nodes, plan.allow)
             others = tuple(route for route in others if route not in problem.permissions)
             row = dataclasses.replace(
                 row,
                 route=None,
                 reason=problem.reason,
-                remedy=f"{problem.remedy}{operator_nodes.permitting(others)}",
+                remedy=f"{problem.remedy}{operator_nodes.permission_advice(others)}",
                 permissions=(*others, *problem.permissions),
             )
         rows.append(row)
@@ -133,7 +133,7 @@ def rerouted(plan: Plan, reasons: Mapping[Node, str]) -> Plan | None:
     steps = dict(plan.steps)
     for node, reason in reasons.items():
         step = steps[node]
-        route = None if step.final else operator_nodes.carrying(node, plan.allow, after=step.route)
+        route = None if step.final else operator_nodes.first_possible(node, plan.allow, after=step.route)
         if route is not None:
             steps[node] = Step(route, reason=reason)
     changed = {operator_of(node) for node in reasons if steps[node] is not plan.steps[node]}

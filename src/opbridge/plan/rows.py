@@ -97,7 +97,7 @@ def row_of(operator: str, nodes: list[Node], steps: Mapping[Node, Step], allow: 
     schema = str(getattr(nodes[0].target, "_schema", ""))
     if lost:
         step = steps[lost[0]]
-        permissions = () if any(steps[node].final for node in lost) else operator_nodes.permissions(lost, allow)
+        permissions = () if any(steps[node].final for node in lost) else operator_nodes.routes_to_allow(lost, allow)
         remedy = remedy_for(operator, schema, permissions) if step.remedy is None else step.remedy
         return PlanRow(operator, len(nodes), None, "", sources, step.reason, remedy, schema, permissions)
     worst = max((step.route or "" for step in taken), key=ROUTES.index)
@@ -137,4 +137,4 @@ def remedy_for(operator: str, schema: str, permissions: Sequence[str]) -> str:
         return "Write the model without it, or around it."
     arguments = schema.partition("(")[2].rpartition(" -> ")[0].removesuffix(")")
     advice = f'Write a translation: @opbridge.translation("{operator}") over a function of ({arguments}).'
-    return f"{advice}{operator_nodes.permitting(permissions)}"
+    return f"{advice}{operator_nodes.permission_advice(permissions)}"

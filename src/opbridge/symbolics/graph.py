@@ -47,7 +47,7 @@ _graphs: weakref.WeakKeyDictionary[Builder, list[Any]] = weakref.WeakKeyDictiona
 class Call:
     """One call of a symbolic function.
 
-    Make and run it inside of `opbridge.base.torch_private.torchscript_export.exporting_for`.
+    It is made and used in `opbridge.base.torch_private.torchscript_export.exporting_for`.
 
     Args:
         builder: Builds the nodes, at its opset.

@@ -20,7 +20,7 @@ from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
 from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_operators, torchscript_export, torchscript_registry
 from opbridge.nodes.operator_nodes import ROUTES as NODE_ROUTES
-from opbridge.nodes.operator_nodes import permitting
+from opbridge.nodes.operator_nodes import permission_advice
 from opbridge.plan.rows import PlanRow
 from opbridge.symbolics.bridging import TranslationOutcome, as_symbolic, translations_by_base_name
 from opbridge.symbolics.single_nodes import as_node
@@ -249,7 +249,7 @@ def _remedy(operator: str, permissions: Sequence[str]) -> str:
         return "Write the model without it, or give the torch.autograd.Function a symbolic."
     return (
         f'Write a translation, @opbridge.translation("{operator}"), or a symbolic function, '
-        f'@opbridge.symbolic("{base}").{permitting(permissions)}'
+        f'@opbridge.symbolic("{base}").{permission_advice(permissions)}'
     )
 
 
