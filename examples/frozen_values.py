@@ -1,4 +1,4 @@
-"""Scenario 17: Python control flow, and values that a trace freezes without a word.
+"""Scenario 17: Python control flow, and values that a trace freezes silently.
 
 By default the model is refused, with its line and what to write in its place. capture="trace" takes it as it runs on
 the example, and names every value that it froze; verification finds out where these decide.

@@ -1,4 +1,4 @@
-"""The operators that torch.onnx.export gets wrong without a word: its output fails the test that ours passes."""
+"""The operators that torch.onnx.export gets silently wrong: its output fails the test that ours passes."""
 
 from __future__ import annotations
 

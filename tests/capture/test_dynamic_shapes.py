@@ -126,7 +126,7 @@ def test_dimensions_that_the_model_fixed_are_told():
 
 
 def test_a_size_that_torch_sets_apart_is_told():
-    # The branch contradicts a named dimension unless torch leaves out 0 and 1, which it does without a word.
+    # The branch contradicts a named dimension unless torch leaves out 0 and 1, which it does silently.
     taken = capture(lambda x: x if x.shape[0] == 1 else x * 2, X, dynamic_shapes={"x": {0: Dim("n")}})
     assert "where n >= 2;" in taken.notes[0]
     assert [each.lower for each in taken.exported_program.range_constraints.values()] == [2]

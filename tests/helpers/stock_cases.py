@@ -1,4 +1,4 @@
-"""What torch.onnx.export gets wrong without a word, one case an operator; and a script that lets it try.
+"""What torch.onnx.export gets silently wrong, one case an operator; and a script that lets it try.
 
 python tests/helpers/stock_cases.py FOLDER     exports every case with torch.onnx and writes its outputs, as .npz
 """

@@ -89,7 +89,7 @@ def _backwards(value: np.ndarray | None) -> np.ndarray | None:
 
 
 def assert_clean(module: str, names: Sequence[str], seeds: int) -> None:
-    """The cases of a module run without a word from the sanitizers of addresses and of undefined behaviour."""
+    """The cases of a module run without a finding of the sanitizers of addresses and of undefined behaviour."""
     folder = LIBRARIES["_builtin"].folder
     # Unoptimised code is checked as thoroughly, and compiled four times as fast.
     library = build(*(folder / f"{name}.cpp" for name in names), sanitize=_SANITIZERS, flags=["-O0"])

@@ -111,7 +111,7 @@ def test_dynamic_sizes():
     "operator", ["batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"]
 )
 def test_training_takes_the_statistics_of_the_batch(operator):
-    """torch.onnx exports these three forms without a word, and takes the running statistics."""
+    """torch.onnx exports these three forms without a warning, and takes the running statistics."""
     x, y = torch.randn(4, 6, 5) * 4 + 2, torch.randn(4, 6, 5) * 3
 
     def model(x):

@@ -126,7 +126,7 @@ def test_without_a_batch():
 
 @pytest.mark.parametrize("pool", [F.avg_pool2d, F.avg_pool3d])
 def test_a_divisor_takes_the_place_of_the_window(pool):
-    """torch.onnx exports the divisor without a word, and divides by the window's size."""
+    """torch.onnx exports the divisor without a warning, and divides by the window's size."""
     rank = 2 if pool is F.avg_pool2d else 3
     x = _random(1, 3, *([9] * rank))
 
