@@ -14,11 +14,13 @@ A symbolic function is called for one node of a trace. The one that `as_symbolic
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
+from opbridge.base.sources import PACKAGE_FOLDER, raised_in
 from opbridge.base.torch_private import torch_operators, torchscript_export
 from opbridge.errors import TranslationError
 from opbridge.symbolics.arguments import Misfit, choose, read
@@ -26,16 +28,6 @@ from opbridge.symbolics.translation_call import TranslationCall
 from opbridge.translations.registry import Registry, Translation
 
 __all__ = ["TranslationOutcome", "as_symbolic", "translations_by_base_name"]
-
-_RAISED_BY_TRANSLATIONS = (
-    TranslationError,
-    NotImplementedError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    KeyError,
-)
 
 # torch.onnx rewrites in-place writes to a part of a tensor as these. The values are then in the order of the written
 # elements, in a shape that the operator itself would not broadcast.
@@ -99,8 +91,13 @@ def as_symbolic(
             return _call(g, registry, operators, arguments, attributes, outcome)
         except Misfit as misfit:
             outcome.reason = str(misfit)
-        except _RAISED_BY_TRANSLATIONS as error:
+        except (TranslationError, NotImplementedError) as error:
             outcome.reason = _first_line(error)
+        except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
+            # A graph of TorchScript's leaves out dtypes and shapes that a translation may rely on, so that this need
+            # not be a fault of the translation. Where it failed is said, and torch.onnx's own function is used.
+            place = raised_in(error, os.path.join(PACKAGE_FOLDER, "translations"))
+            outcome.reason = f"it raises {type(error).__name__} at {place}: {_first_line(error)}"
         finally:
             if on_outcome is not None and not outcome.reason:
                 on_outcome(outcome)
