@@ -7,6 +7,9 @@ from helpers.matching import assert_matches
 from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
+from opbridge.graph import control_flow as known
+from opbridge.translate import control_flow
+
 
 def test_cond_takes_both_branches():
     def model(x):
@@ -82,3 +85,7 @@ def test_checkpointed_regions():
             return checkpoint(self.linear, x, use_reentrant=False) + 1
 
     assert_matches(Model(), torch.randn(2, 3), rtol=1e-5, atol=1e-6)
+
+
+def test_the_plan_knows_the_operators_that_can_be_built():
+    assert control_flow.TRANSLATIONS.keys() == known.KNOWN

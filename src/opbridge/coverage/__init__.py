@@ -1,5 +1,9 @@
 """Which operators cross to ONNX, by which route, and whether they are right: a sweep over a database of samples.
 
+In: a database of operators with samples, and what to try of it.
+Out: the outcome of every sample, counted by operator.
+May import: everything but cli.
+
 from opbridge.coverage import sweep
 
 if __name__ == "__main__":  # worker processes import the script again
