@@ -138,6 +138,14 @@ def test_additive_masks_are_shuffled_within_their_rows() -> None:
     assert kind_of(finite) is Kind.SHUFFLED and (fresh(finite) == -1e9).sum(-1).tolist() == [3, 1]
 
 
+def test_numbers_that_look_like_boxes_in_rows_of_another_length() -> None:
+    boxes = torch.tensor([[0.5, 1.0, 2.0, 3.0], [0.0, 0.25, 4.0, 1.5]])
+    assert kind_of(boxes) is Kind.BOXES
+    for shape in ((2, 2), (3, 7), (2, 1)):
+        (fresh,), _ = fresh_inputs((boxes,), {}, 0, shapes={0: shape})
+        assert fresh.shape == shape and fresh.min() >= 0 and fresh.max() <= 4
+
+
 def test_boxes_stay_boxes_of_the_same_image() -> None:
     rois = torch.tensor([[0.0, 1.0, 2.0, 30.0, 20.0], [1.0, 4.0, 4.0, 9.0, 50.0]])
     for example in (rois, rois[:1], rois[:, 1:]):
