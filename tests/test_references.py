@@ -239,6 +239,7 @@ def test_what_documents_refer_to_exists(path):
     assert document_problems(path) == []
 
 
+@pytest.mark.slow
 def test_missing_references_are_found(tmp_path, monkeypatch):
     folder = PACKAGE / "nodes"
     source = '''

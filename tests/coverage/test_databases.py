@@ -29,6 +29,7 @@ def test_the_whole_of_op_db_is_there():
     assert entries["empty_like"].undefined and not entries["ones_like"].undefined
 
 
+@pytest.mark.slow
 def test_patterns():
     assert pick("torch", ["std"]) == ["std", "std/unbiased"]
     assert pick("torch", ["std/*", "topk"]) == ["topk", "std/unbiased"]

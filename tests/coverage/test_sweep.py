@@ -37,6 +37,7 @@ def without_times(found):
     ]
 
 
+@pytest.mark.slow
 def test_a_crash_or_a_hang_costs_its_sample_only():
     start = time.perf_counter()
     found = swept("BREAKING", timeout=5)
@@ -51,6 +52,7 @@ def test_a_crash_or_a_hang_costs_its_sample_only():
     assert found.document["summary"]["operators"]["deterministic"] == {"crash": 2, "timeout": 1, "pass": 2}
 
 
+@pytest.mark.slow
 def test_the_file(tmp_path):
     path = tmp_path / "results.json"
     found = swept("ALL", samples=2, output=path)
@@ -99,6 +101,7 @@ class Interrupted:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_goes_on(tmp_path):
     path = tmp_path / "results.json"
     with pytest.raises(KeyboardInterrupt):
@@ -114,6 +117,7 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
     assert without_times(found) == without_times(swept("MANY")) and found.ok
 
 
+@pytest.mark.slow
 def test_other_settings_start_anew(tmp_path):
     path = tmp_path / "results.json"
     with pytest.raises(KeyboardInterrupt):
@@ -204,6 +208,7 @@ def test_results_of_another_form(tmp_path):
         results.read(path)
 
 
+@pytest.mark.slow
 def test_the_table_of_exporters():
     from opbridge.cli.coverage_report import comparison
 

@@ -47,6 +47,7 @@ def test_a_rank_that_is_not_declared_is_checked_when_a_kernel_runs(
         ops.last(torch.ones(2, 3, 4))
 
 
+@pytest.mark.slow
 def test_as_many_indices_as_dimensions_reach_the_element(tmp_path: Path) -> None:
     x = torch.arange(24.0).reshape(2, 3, 4)
     for name, rank in (("viewtestdeclared", ", 3"), ("viewtestundeclared", "")):

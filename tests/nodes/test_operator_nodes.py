@@ -60,6 +60,7 @@ class Sizes(torch.nn.Module):
         return grown.reshape(-1, size), torch.full((size, 2), 0.1) + size, t / (size * 0.5)
 
 
+@pytest.mark.slow
 def test_sizes_known_only_at_run_time():
     export = {"dynamic_shapes": {"t": {0: "n"}}}
     assert_matches_as_aten_nodes(Sizes(), x(3, 4), others=[(x(5, 4),), (x(2, 4),)], **export)

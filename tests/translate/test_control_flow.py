@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from helpers.matching import assert_matches
 from torch._higher_order_ops.scan import scan
@@ -62,6 +63,7 @@ def test_scan_carries_and_collects():
     assert_matches(Model(), torch.randn(3, 4), others=[(torch.randn(3, 4),)])
 
 
+@pytest.mark.slow
 def test_no_grad_and_autocast_regions():
     def model(x):
         with torch.no_grad():

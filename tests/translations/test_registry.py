@@ -149,6 +149,7 @@ def test_the_decorator_wants_an_operators_name():
         opbridge.translation("foo")
 
 
+@pytest.mark.slow
 def test_what_is_loaded_in_a_scope_outlasts_it():
     """Our translations register when they are first needed, which may be in the scope."""
     code = (

@@ -206,6 +206,7 @@ def test_distances_between_any_number_of_vectors() -> None:
     assert_matches(torch.pdist, numbers(6, 3), dynamic_shapes=({0: few},), others=[(numbers(11, 3),)])
 
 
+@pytest.mark.slow
 def test_distances_of_nothing() -> None:
     shapes = [((0, 3), (4, 3)), ((4, 3), (0, 3)), ((4, 0), (5, 0)), ((2, 0, 3), (2, 4, 3)), ((4, 5), (0, 3, 5))]
     for first, second in shapes:

@@ -42,6 +42,7 @@ def test_images(opset: int) -> None:
     assert_all_match(table(), *inputs[0], others=inputs[1:], opset_version=opset)
 
 
+@pytest.mark.slow
 def test_points_far_outside() -> None:
     assert_all_match(table(), torch.randn(2, 3, 7, 4), points(2, 5, 6, 2, reach=30), rtol=1e-3, atol=1e-3)
 
@@ -128,6 +129,7 @@ def narrow(functions: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 21])
 @pytest.mark.parametrize("dtype", NARROW)
 def test_images_in_narrow_types(dtype: torch.dtype, opset: int) -> None:
