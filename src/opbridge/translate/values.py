@@ -20,6 +20,9 @@ __all__ = ["Values"]
 _SMALL = 4096
 """Constants of at most this many elements are numbers of the graph; larger ones are weights with a name."""
 
+_PLAIN = frozenset({bool, int, float, str})
+"""Types of arguments that translations take as they are."""
+
 
 class Values:
     """Converts what the captured graph holds into values of the ONNX graph.
@@ -44,6 +47,8 @@ class Values:
 
     def as_argument(self, value: Any, promoted: torch.dtype | None) -> Any:
         """An argument in the form that translations take it."""
+        if value is None or type(value) in _PLAIN:
+            return value
         if isinstance(value, torch.Tensor):
             value = self.as_tensor(value)
         if isinstance(value, Tensor):

@@ -51,9 +51,12 @@ class Dim:
 
     def __init__(self, value: Any) -> None:
         """A size from a number, a value of the graph or another size."""
-        if isinstance(value, Dim):
-            value = value.value
-        self.value = value if isinstance(value, ir.Value) else operator.index(value)
+        if type(value) is int:  # nearly always; isinstance is slow for onnx_ir's classes, which implement protocols
+            self.value = value
+        elif isinstance(value, Dim):
+            self.value = value.value
+        else:
+            self.value = value if isinstance(value, ir.Value) else operator.index(value)
 
     @property
     def is_known(self) -> bool:

@@ -64,7 +64,8 @@ def described(result: Any, shape: ir.Shape | None, dtype: ir.DataType | None) ->
 
     torch.onnx.export, which may call translations too, finds neither out while they run.
     """
-    if result.shape is None:
+    # A shape without unknown sizes is all that inference could give, and is not asked for then.
+    if (shape is not None and shape.is_static()) or result.shape is None:
         result.shape = shape
     if result.dtype is None and dtype is not None:
         result.dtype = dtype
