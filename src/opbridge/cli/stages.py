@@ -23,14 +23,14 @@ class Stage:
 
     name: str
     started: float
-    text_shown: str = ""
+    detail_text: str = ""
     seconds: float | None = None
     failed: bool = False
     spinner: Spinner = field(default_factory=lambda: Spinner("dots", style="cyan"), repr=False)
 
     def detail(self, text: str) -> None:
         """Says what the stage found, or how far it is."""
-        self.text_shown = text
+        self.detail_text = text
 
 
 class Stages:
@@ -75,7 +75,7 @@ class Stages:
         grid.expand = True
         for stage in self._stages:
             seconds = stage.seconds if stage.seconds is not None else time.perf_counter() - stage.started
-            grid.add_row(self._mark(stage), stage.name, Text(stage.text_shown, "dim"), f"{seconds:.2f} s")
+            grid.add_row(self._mark(stage), stage.name, Text(stage.detail_text, "dim"), f"{seconds:.2f} s")
         return grid
 
     def _mark(self, stage: Stage) -> RenderableType:

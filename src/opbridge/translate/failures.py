@@ -53,7 +53,7 @@ def fault(operator: str, step: Step, raised_by: Step, error: BaseException) -> F
         raised_by: The step that failed: the same, or one of the operators that it was decomposed into.
         error: What was raised.
     """
-    what = _describe(step if raised_by is step else raised_by)
+    what = _describe(raised_by)
     if raised_by is not step:
         what = f"{_describe(step)}, by the {what}"
     return Fault(operator, what, raised_in(error, *_TRANSLATIONS), error)
