@@ -1,0 +1,105 @@
+"""The graph that a capture gives, whichever way the model was captured.
+
+It holds what plan, translation, verification and the search for a difference need, and none of torch.export's classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+__all__ = ["CapturedGraph", "Leaf", "SizeCondition", "Weight"]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One leaf of the model's inputs `(args, kwargs)`, or of what it returns.
+
+    Attributes:
+        name: For an input, the name of its placeholder: "x", "batch_ids". For an output, its path in what the model
+            returns: "logits", "hidden_states.0", "output".
+        node: The node that it is; None where the leaf is a constant of the graph.
+        value: The constant: None, a string, or a number that is not dynamic.
+    """
+
+    name: str
+    node: Node | None
+    value: Any = None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the leaf is a constant of the graph."""
+        return self.node is None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the leaf is a symbolic number: a dynamic int among the inputs, or a size that the model returns."""
+        return self.node is not None and not isinstance(self.node.meta.get("val"), torch.Tensor)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor of the model: a parameter, a buffer, or a constant.
+
+    Attributes:
+        name: Its name in the model: "layer1.0.weight". A constant has a name of its own.
+        tensor: The tensor.
+        kind: "parameter", "buffer", or "constant" for a tensor that forward() makes or that is no parameter or buffer.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    kind: str
+
+
+@dataclass(frozen=True)
+class SizeCondition:
+    """A condition on sizes under which the graph is the model.
+
+    Attributes:
+        expression: A Python expression over symbols: `(s77 % 2) == 0`.
+        symbols: Its symbols, sorted.
+        stack: The stack trace of the line that caused it; empty where that is not known.
+    """
+
+    expression: str
+    symbols: tuple[str, ...]
+    stack: str = ""
+
+
+@dataclass
+class CapturedGraph:
+    """A graph of operators with the interface of a model.
+
+    Attributes:
+        module: The graph, with the subgraphs of its higher-order operators as submodules. Its placeholders are the
+            weights that it uses and the inputs that are no constants, in any order; it returns the tuple of the
+            model's outputs, leaf by leaf, with constants as they are. Each node has its fake value in `meta["val"]`.
+        inputs: One entry for each leaf of `(args, kwargs)`, in order.
+        outputs: One entry for each leaf of what the model returns, in order.
+        weights: The parameters, buffers and constants that are placeholders.
+        structure: The pytree structure of what the model returns.
+        ranges: The smallest and the largest value of each symbol, by its name ("s77"); None: no upper bound.
+        conditions: The conditions on the sizes, beyond the ranges.
+        places: The input size that each symbol was made for, as a Python expression: `x.shape[0]`.
+        updated: The names of the buffers that the model writes to.
+    """
+
+    module: GraphModule
+    inputs: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    weights: dict[Node, Weight]
+    structure: Any = None
+    ranges: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    conditions: tuple[SizeCondition, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+    updated: tuple[str, ...] = ()
+
+    @property
+    def graph(self) -> Graph:
+        """The nodes."""
+        return self.module.graph
