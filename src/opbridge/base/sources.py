@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
 import os
 import re
 import sys
@@ -11,9 +12,10 @@ import sysconfig
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
-__all__ = ["PACKAGE_FOLDER", "Source", "innermost", "of_function", "raised_at", "raised_in"]
+__all__ = ["PACKAGE_FOLDER", "Source", "innermost", "of_code", "of_function", "raised_at", "raised_in"]
 
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]*)'
@@ -88,6 +90,15 @@ def innermost(stack_trace: str | None) -> tuple[Source, ...]:
         if _is_users(found["file"])
     ]
     return tuple(reversed(frames))
+
+
+@functools.lru_cache(maxsize=65536)
+def of_code(code: CodeType, line: int) -> Source | None:
+    """One line of a function; None where it lies inside of torch or opbridge."""
+    file = code.co_filename
+    if not _is_users(file):
+        return None
+    return Source(_readable(file), line, code.co_name, linecache.getline(file, line).strip())
 
 
 def of_function(function: Callable[..., Any]) -> str:

@@ -32,7 +32,10 @@ class Axis:
         size: Its size in the example.
         low: The smallest size that the user allows, if given.
         high: The largest size that the user allows, if given.
-        checked: Whether torch itself raises where the model contradicts this, as it does for a Dim.
+        checked: Whether a model that contradicts this is an error, as for a Dim.
+        automatic: Whether the dimension may be fixed where the model needs it, as for Dim.AUTO.
+        derive: Computes the size from that of `root`, where it is not `root` itself.
+        root_range: The smallest and largest size of `root`.
     """
 
     place: str
@@ -42,6 +45,9 @@ class Axis:
     low: int | None = None
     high: int | None = None
     checked: bool = False
+    automatic: bool = False
+    derive: Callable[[Any], Any] | None = None
+    root_range: tuple[int | None, int | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -52,12 +58,14 @@ class Shapes:
         given: For torch.export's `dynamic_shapes`.
         relaxed: The same with Dim.AUTO for every dynamic dimension, to find the conditions of the model.
         axes: The dynamic dimensions, by the identity of the tensor and the dimension's number.
+        numbers: The ints among the inputs that are inputs of the graph, as Python expressions.
         verify: Called with the exported program; raises where it is not valid for the user's additional inputs.
     """
 
     given: Any = None
     relaxed: Any = None
     axes: dict[tuple[int, int], Axis] = field(default_factory=dict)
+    numbers: frozenset[str] = frozenset()
     verify: Callable[[ExportedProgram], None] | None = None
 
     @property
@@ -107,7 +115,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         relaxed = torch_sizes.map_shapes(reader.relax, arguments, given)
     except ValueError as error:
         raise UsageError(f"dynamic_shapes does not fit the inputs: {_first_sentence(error)}.") from error
-    return Shapes(given, relaxed, reader.axes, verify)
+    return Shapes(given, relaxed, reader.axes, frozenset(reader.numbers), verify)
 
 
 def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[str, Any]:
@@ -145,6 +153,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.axes: dict[tuple[int, int], Axis] = {}
+        self.numbers: set[str] = set()
         self._named: dict[str, Axis] = {}
 
     def read(self, place: str, leaf: Any, shape: Any) -> Any:
@@ -152,6 +161,8 @@ class _Reader:
             return None
         if not isinstance(leaf, torch.Tensor):
             if type(leaf) is int and torch_sizes.hint_kind(shape) is not None:
+                if torch_sizes.hint_kind(shape) != "STATIC":
+                    self.numbers.add(place)
                 return shape
             raise UsageError(
                 f"dynamic_shapes gives {shape!r} for {place}, which is {_kind(leaf)}: give None there, or Dim.DYNAMIC "
@@ -195,11 +206,21 @@ class _Reader:
             axis, dim = Axis(place, dim, dim, size), Dim.DYNAMIC
         elif isinstance(dim, Dim):
             root = getattr(dim, "root", dim)
-            axis = Axis(place, dim.__name__, root.__name__, size, int(dim.min), _finite(dim.max), checked=True)
+            axis = Axis(
+                place,
+                dim.__name__,
+                root.__name__,
+                size,
+                int(dim.min),
+                _finite(dim.max),
+                checked=True,
+                derive=None if root is dim else dim.fn,
+                root_range=(int(root.min), _finite(root.max)),
+            )
         elif (kind := torch_sizes.hint_kind(dim)) is not None:
             if kind == "STATIC":
                 return index, dim
-            axis = Axis(place, None, None, size, dim.min, dim.max)
+            axis = Axis(place, None, None, size, dim.min, dim.max, automatic=kind == "AUTO")
         else:
             raise UsageError(f"dynamic_shapes gives {dim!r} for {place}; give a name, a Dim, Dim.AUTO, an int or None.")
         if size < (axis.low or 0) or (axis.high is not None and size > axis.high):

@@ -16,6 +16,7 @@ from opbridge.base.locks import process_state
 from opbridge.base.torch_private.torch_operators import operator_object
 
 __all__ = [
+    "as_while_exporting",
     "observing_value_reads",
     "replacing_composite",
     "replacing_shape_functions",
@@ -29,6 +30,21 @@ def without_modes() -> contextlib.AbstractContextManager[Any]:
     from torch.utils._python_dispatch import _disable_current_modes
 
     return _disable_current_modes()
+
+
+@contextlib.contextmanager
+def as_while_exporting() -> Iterator[None]:
+    """Within this context, `torch.compiler.is_exporting()` and `is_compiling()` are true, and autocast keeps no casts."""
+    compiler: Any = torch.compiler
+    kept = compiler._is_compiling_flag, compiler._is_exporting_flag
+    caches = torch.is_autocast_cache_enabled()
+    compiler._is_compiling_flag = compiler._is_exporting_flag = True
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag, compiler._is_exporting_flag = kept
+        torch.set_autocast_cache_enabled(caches)
 
 
 @contextlib.contextmanager

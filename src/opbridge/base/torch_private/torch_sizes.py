@@ -12,6 +12,89 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._guards import Source
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place(Source):
+    """Where a symbol comes from, as a Python expression: `x.shape[0]`."""
+
+    place: str
+
+    @property
+    def _name_template(self) -> str:
+        return self.place
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.place
+
+
+class Sizes:
+    """The symbolic sizes of one capture.
+
+    Args:
+        general: Whether 0 and 1 are sizes like others; else a size of 0 or 1 in the example is fixed, and the others are
+            taken to be at least 2.
+
+    Attributes:
+        env: What torch knows of the symbols.
+    """
+
+    def __init__(self, *, general: bool) -> None:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        self.env = ShapeEnv(tracked_fakes=[], trace_asserts=True)
+        self._general = general
+        self._by_name: dict[str, Any] = {}
+
+    def new(self, example: int, place: str, name: str | None, low: int | None, high: int | None) -> Any:
+        """The symbol of a size, or the size itself where that is fixed.
+
+        Args:
+            example: Its value in the example.
+            place: The size as a Python expression.
+            name: Its name; equal names are one symbol.
+            low: Its smallest value.
+            high: Its largest value.
+        """
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, StrictMinMaxConstraint
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import ValueRanges
+
+        if name is not None and name in self._by_name:
+            return self._by_name[name]
+        constraint = None
+        if low is not None or high is not None:
+            bounds = ValueRanges(low or 0, int_oo if high is None else high)
+            constraint = StrictMinMaxConstraint(vr=bounds, warn_only=False)
+        source = _Place(place)
+        symbol = self.env.create_symbol(
+            example, source, DimDynamic.DYNAMIC, constraint, do_not_specialize_zero_one=self._general
+        )
+        size = self.env.create_symintnode(symbol, hint=example, source=source)
+        if name is not None:
+            self._by_name[name] = size
+        return size
+
+    def ranges(self) -> dict[str, tuple[int, int | None]]:
+        """The smallest and largest value of each symbol, by its name; None: no upper bound."""
+        return {str(symbol): (_bound(span.lower) or 0, _bound(span.upper)) for symbol, span in self.env.var_to_range.items()}
+
+    def conditions(self) -> list[tuple[str, tuple[str, ...], str]]:
+        """The conditions on the symbols, as `shape_guards` gives them."""
+        return _guards_in(self.env)
+
+    def places(self) -> dict[str, str]:
+        """For each symbol, the size of the example that it was made for, as a Python expression."""
+        return _sources_in(self.env)
+
+
+def _bound(bound: Any) -> int | None:
+    try:
+        return int(bound)
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
 
 
 def unknown_symbols(values: Sequence[Any]) -> set[Any]:
@@ -176,11 +259,13 @@ def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple
         For each one a Python expression over symbols (`(s77 % 2) == 0`), its symbols, and the stack of the line that
         caused it (empty outside of `recording_guard_stacks`).
     """
+    env = _shape_env(program)
+    return [] if env is None else _guards_in(env)
+
+
+def _guards_in(env: Any) -> list[tuple[str, tuple[str, ...], str]]:
     from torch.utils._sympy.printers import PythonPrinter
 
-    env = _shape_env(program)
-    if env is None:
-        return []
     printer = PythonPrinter()
     found = []
     for guard in env.guards:

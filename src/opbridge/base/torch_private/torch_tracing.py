@@ -22,6 +22,7 @@ __all__ = [
     "original_module",
     "output_paths",
     "storage_key",
+    "structure_paths",
     "trace_under",
     "without_writes",
 ]
@@ -56,7 +57,12 @@ def storage_key(tensor: torch.Tensor) -> int:
 
 def output_paths(program: Any) -> list[str]:
     """A name for each leaf of a program's output, from its path: "logits", "hidden_states.0", "output"."""
-    paths = _leaf_paths(program.call_spec.out_spec)
+    return structure_paths(program.call_spec.out_spec)
+
+
+def structure_paths(structure: Any) -> list[str]:
+    """The same for the leaves of a pytree structure."""
+    paths = _leaf_paths(structure)
     return [f"output_{path}" if path[:1].isdigit() else path or "output" for path in paths]
 
 

@@ -1,0 +1,221 @@
+"""Private interfaces of torch.fx's proxy tensors: the modes that see every operator, and the tracer they belong to.
+
+Checked on torch 2.13.0 and 2.15.0.
+
+torch's higher-order operators know one dispatch mode, ProxyTorchDispatchMode, and call methods of its tracer. The modes
+and the tracer here are of these classes, so that every higher-order operator can be captured, and replace what they do
+with an operator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._ops
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import Graph, Node
+from torch.fx.experimental import proxy_tensor
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from torch.utils.weak import WeakTensorKeyDictionary as WeakTensors
+
+__all__ = [
+    "Disabled",
+    "FakeTensor",
+    "FakeTensorMode",
+    "GraphTracer",
+    "Slot",
+    "WeakTensors",
+    "active",
+    "after_autograd",
+    "before_autograd",
+    "call_autocast_rule",
+    "enable_python_dispatcher",
+    "has_autocast_rule",
+    "is_below_autocast",
+    "is_composite",
+    "node_name",
+    "placeholder",
+    "snapshot",
+    "subgraphs_traced_by",
+]
+
+Disabled = proxy_tensor.disable_proxy_modes_tracing
+"""A context in which neither operators nor the arithmetic of symbolic sizes are recorded."""
+
+Slot = proxy_tensor._ProxyTensor
+"""What torch keeps for a tensor: a torch.fx.Proxy for its node, and its value where that is known."""
+
+_PROXY = torch._C._TorchDispatchModeKey.PROXY
+
+
+class GraphTracer(PythonKeyTracer):
+    """The tracer of one graph, in the form that torch's higher-order operators and symbolic sizes expect.
+
+    Args:
+        on_node: Called with each new node.
+        nodes: The node of each tensor; has the methods of a dictionary that torch uses.
+    """
+
+    def __init__(self, on_node: Callable[[Node], None], nodes: Any) -> None:
+        super().__init__()
+        self.root = torch.nn.Module()
+        # Higher-order operators ask for this method, which a torch.fx.GraphModule gets from nn.Module.
+        self.graph = Graph()
+        self.tensor_tracker = nodes
+        self.symnode_tracker = _Sizes()  # type: ignore[assignment]
+        self.on_node = on_node
+
+    def create_node(  # type: ignore[override]
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any = None,
+    ) -> Node:
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        self.on_node(node)
+        return node
+
+    def bind_size(self, size: torch.SymInt, make: Callable[[], Node]) -> None:
+        """Says how to get a symbolic size as a node, unless that is known; `make` is called at most once."""
+        sizes: Any = self.symnode_tracker
+        if size not in sizes:
+            thunk = proxy_tensor.Thunk(lambda: self.proxy(make()))
+            sizes[size] = thunk
+            expression = size.node._expr
+            if expression.is_symbol:
+                self.sympy_expr_tracker.setdefault(expression, proxy_tensor._SympyExprTrackerValue(thunk, size))
+
+    def size_argument(self, size: Any) -> Any:
+        """A symbolic size, float or bool as an argument of a node: a node, or a number where it is known."""
+        found = proxy_tensor.fetch_sym_proxy(self)(size)
+        return found.node if isinstance(found, torch.fx.Proxy) else found
+
+
+class _Sizes:
+    """The nodes of symbolic sizes, by expression: two sizes of the same expression are the same number."""
+
+    def __init__(self) -> None:
+        self._found: dict[Any, Any] = {}
+
+    @staticmethod
+    def _key(size: Any) -> Any:
+        node = size.node
+        return (node._expr, node.pytype) if hasattr(node, "_expr") else node
+
+    def __setitem__(self, size: Any, thunk: Any) -> None:
+        self._found[self._key(size)] = thunk
+
+    def __getitem__(self, size: Any) -> Any:
+        return self._found[self._key(size)]
+
+    def __contains__(self, size: Any) -> bool:
+        return self._key(size) in self._found
+
+    def get(self, size: Any, default: Any = None) -> Any:
+        return self._found.get(self._key(size), default)
+
+
+def before_autograd(tracer: GraphTracer, call: Callable[..., Any]) -> Any:
+    """The mode that sees operators before autograd and before composite operators are decomposed."""
+    return _mode(tracer, call, pre_dispatch=True)
+
+
+def after_autograd(tracer: GraphTracer, call: Callable[..., Any]) -> Any:
+    """The mode that sees operators after autograd, vmap and the other transforms have been applied."""
+    return _mode(tracer, call, pre_dispatch=False)
+
+
+def _mode(tracer: GraphTracer, call: Callable[..., Any], *, pre_dispatch: bool) -> Any:
+    mode: Any = ProxyTorchDispatchMode(tracer, "symbolic", pre_dispatch=pre_dispatch)
+
+    def dispatch(function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return call(function, args, kwargs or {})
+
+    mode.__torch_dispatch__ = dispatch
+    return mode
+
+
+@contextlib.contextmanager
+def active(mode: Any) -> Iterator[None]:
+    """Within this context, a mode is the one that sees operators, in place of the one that was."""
+    with Disabled():
+        if mode.pre_dispatch:
+            # Entering the mode in torch's way clears a cache of each operator, which holds nothing for this key.
+            torch._ops._set_mode_pre_dispatch(mode)
+            try:
+                yield
+            finally:
+                torch._ops.unset_mode_pre_dispatch(_PROXY)
+        else:
+            with mode:
+                yield
+
+
+@contextlib.contextmanager
+def subgraphs_traced_by(trace: Callable[..., Any], fake_mode: Any) -> Iterator[None]:
+    """Within this context, higher-order operators have their bodies traced by a function.
+
+    Args:
+        trace: Called with the body and its arguments; returns a torch.fx.GraphModule.
+        fake_mode: The fake tensor mode of the capture.
+    """
+    module: Any = proxy_tensor
+    kept = module._CURRENT_MAKE_FX_TRACER
+    module._CURRENT_MAKE_FX_TRACER = types.SimpleNamespace(
+        trace_subgraph=trace,
+        trace_subgraph_custom_decomp=lambda body, table, *args: trace(body, *args),
+        fake_tensor_mode=fake_mode,
+    )
+    try:
+        yield
+    finally:
+        module._CURRENT_MAKE_FX_TRACER = kept
+
+
+def placeholder(graph: Graph, name: str) -> Node:
+    """Creates a placeholder with exactly this name, which may be that of a Python builtin ("input")."""
+    node = graph.placeholder(name)
+    if node.name != name:
+        graph._graph_namespace._used_names.add(name)
+        node.name = node.target = name
+    return node
+
+
+def node_name(operator: str) -> str:
+    """The name that torch.fx gives a node for a function of this name."""
+    return Graph()._target_to_str(operator)
+
+
+def snapshot(tensor: Any) -> Any:
+    """A fake tensor with the present shape and strides of another, and its memory."""
+    return proxy_tensor.snapshot_fake(tensor)
+
+
+def is_below_autocast(device: str) -> bool:
+    """Whether the call that is in progress comes from autocast, which has applied its casts."""
+    return torch._C._dispatch_tls_is_dispatch_key_excluded(getattr(torch._C.DispatchKey, f"Autocast{device.upper()}"))
+
+
+def has_autocast_rule(function: Any, device: str) -> bool:
+    """Whether autocast treats an operator in its own way on a device."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), f"Autocast{device.upper()}"))
+
+
+def is_composite(function: Any) -> bool:
+    """Whether an operator is defined by the operators that it calls."""
+    return bool(function._can_decompose())
+
+
+def call_autocast_rule(function: Any, args: Any, kwargs: Any) -> Any:
+    """Calls an operator from autocast on: only the operators that autocast calls are seen by the active mode."""
+    keys = torch._ops._compute_keyset(args, kwargs, torch._C._dispatch_keyset_full())
+    below = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.PreDispatch)
+    return function.redispatch(keys & below, *args, **kwargs)

@@ -1,0 +1,115 @@
+"""Tensors without values for the model's inputs and weights, and the symbols of dynamic sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
+from opbridge.capture.dynamic_shapes import Axis
+from opbridge.errors import UsageError
+
+__all__ = ["Fakes"]
+
+
+class Fakes:
+    """Makes tensors without values, one for each tensor: an alias stays one.
+
+    Args:
+        general: Whether the sizes 0 and 1 of dynamic dimensions are sizes like others.
+
+    Attributes:
+        mode: The mode in which operators on these tensors give shapes and dtypes.
+        sizes: The symbolic sizes, and what is known of them.
+    """
+
+    def __init__(self, *, general: bool) -> None:
+        self.sizes = torch_sizes.Sizes(general=general)
+        self.mode = torch_proxies.FakeTensorMode(
+            shape_env=self.sizes.env, allow_non_fake_inputs=True, export=True, static_shapes=None
+        )
+        self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._memory: Counter[int] = Counter()
+
+    def expect(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Names tensors that will be asked for, so that those which share memory are known."""
+        for tensor in {id(tensor): tensor for tensor in tensors}.values():
+            self._memory[torch_tracing.storage_key(tensor)] += 1
+
+    def of(self, tensor: torch.Tensor, *, requires_grad: bool = False) -> torch.Tensor:
+        """A tensor without values and with the same static shape, strides, dtype and device."""
+        known = self._made.get(id(tensor))
+        if known is not None:
+            return known[1]
+        if type(tensor) in _ORDINARY and self._is_alone(tensor):
+            with self.mode:
+                fake = torch.empty_strided(
+                    tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device, requires_grad=False
+                )
+        else:
+            fake = self.mode.from_tensor(tensor.detach(), static_shapes=True)
+        if isinstance(tensor, torch.nn.Parameter):
+            fake._is_param = True  # type: ignore[attr-defined]
+        if requires_grad and tensor.requires_grad:
+            fake.requires_grad_()
+        self._made[id(tensor)] = tensor, fake
+        return fake
+
+    def input(
+        self, tensor: torch.Tensor, axes: Mapping[int, Axis], *, requires_grad: bool = False
+    ) -> torch.Tensor:
+        """A tensor without values for an input, with symbols for its dynamic dimensions.
+
+        Args:
+            tensor: The example.
+            axes: The dynamic dimensions, by number.
+            requires_grad: Whether it requires a gradient where the example does.
+        """
+        if not axes:
+            return self.of(tensor, requires_grad=requires_grad)
+        shape = [self.size(axes[i]) if i in axes else size for i, size in enumerate(tensor.shape)]
+        with self.mode:
+            fake = torch.empty_strided(shape, _strides(tensor, shape), dtype=tensor.dtype, device=tensor.device)
+        if requires_grad and tensor.requires_grad:
+            fake.requires_grad_()
+        return fake
+
+    def size(self, axis: Axis) -> Any:
+        """The symbol of a dynamic dimension; an expression of another one's for a derived dimension."""
+        if axis.derive is None:
+            return self.sizes.new(axis.size, axis.place, axis.name, axis.low, axis.high)
+        low, high = axis.root_range
+        example = next((size for size in range(axis.size + _SEARCHED) if axis.derive(size) == axis.size), None)
+        if example is None:
+            raise UsageError(f"{axis.place} is {axis.size} in the example, which '{axis.name}' never is.")
+        return axis.derive(self.sizes.new(example, axis.place, axis.root, low, high))
+
+    def _is_alone(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is all that its memory is for."""
+        return (
+            tensor.layout == torch.strided
+            and not tensor.is_quantized
+            and not tensor._is_view()
+            and not (tensor.is_conj() or tensor.is_neg())
+            and self._memory[torch_tracing.storage_key(tensor)] < 2
+            and tensor.device.type != "meta"
+        )
+
+
+_SEARCHED = 4096
+
+_ORDINARY = (torch.Tensor, torch.nn.Parameter)
+
+
+def _strides(tensor: torch.Tensor, shape: list[Any]) -> list[Any]:
+    """The strides of a dense tensor of another shape, in the order that the example's strides have."""
+    order = sorted(range(tensor.dim()), key=lambda i: (-tensor.stride(i), i))
+    strides: list[Any] = [0] * tensor.dim()
+    step: Any = 1
+    for i in reversed(order):
+        strides[i] = step
+        step = step * shape[i]
+    return strides

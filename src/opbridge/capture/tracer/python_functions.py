@@ -1,0 +1,83 @@
+"""Calls of torch's Python functions that would ask for numbers before any operator runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+__all__ = ["PythonFunctions"]
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+class PythonFunctions(TorchFunctionMode):
+    """While a model is captured:
+
+    1. Indexing by sizes and by integer tensors without dimensions becomes operators.
+    2. `torch.tensor` takes sizes and values of tensors among its numbers.
+    3. `torch._assert` of a tensor is an operator.
+    """
+
+    def __torch_function__(
+        self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
+            items = list(args[1]) if isinstance(args[1], tuple) else [args[1]]
+            if any(map(_asks_for_number, items)):
+                found = _index(args[0], items)
+                if found is not None:
+                    return found
+        elif function is torch.tensor:
+            if any(isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])):
+                return torch._refs.tensor(*args, **(kwargs or {}))
+        elif function is torch._assert:
+            condition, message = (*args, "")[:2] if args else (kwargs["condition"], kwargs.get("message", ""))
+            if isinstance(condition, torch.Tensor):
+                return torch._assert_async(condition, message)
+        return function(*args, **(kwargs or {}))
+
+
+def _asks_for_number(item: Any) -> bool:
+    if isinstance(item, slice):
+        return any(isinstance(each, torch.SymInt) or _is_number(each) for each in (item.start, item.stop, item.step))
+    return isinstance(item, torch.SymInt) or _is_number(item)
+
+
+def _is_number(item: Any) -> bool:
+    """Whether an index is an integer tensor without dimensions. Under vmap it has to stay a tensor."""
+    if not isinstance(item, torch.Tensor) or item.dim() != 0 or torch._C._functorch.is_batchedtensor(item):
+        return False
+    return not (item.dtype.is_floating_point or item.dtype.is_complex or item.dtype is torch.bool)
+
+
+def _number(item: Any) -> Any:
+    return item.item() if _is_number(item) else item
+
+
+def _index(x: torch.Tensor, items: list[Any]) -> Any:
+    """An index of numbers, slices, None and Ellipsis, as operators; None where there is anything else in it."""
+    if not all(item is None or item is ... or isinstance(item, (int, torch.SymInt, slice)) or _is_number(item) for item in items):
+        return None
+    if any(isinstance(item, bool) for item in items):
+        return None
+    if ... in [item for item in items if not isinstance(item, torch.Tensor)]:
+        at = next(i for i, item in enumerate(items) if item is ...)
+        missing = x.dim() - sum(item is not None and item is not ... for item in items)
+        items = [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
+    dim = 0
+    for item in items:
+        if item is None:
+            x = torch.unsqueeze(x, dim)
+            dim += 1
+        elif isinstance(item, slice):
+            step = 1 if item.step is None else _number(item.step)
+            if item.start is not None or item.stop is not None or not isinstance(step, int) or step != 1:
+                x = torch.ops.aten.slice(x, dim, _number(item.start), _number(item.stop), step)
+            dim += 1
+        else:
+            x = torch.select(x, dim, _number(item))
+    return x

@@ -1,0 +1,328 @@
+"""Records the operators that run, as the nodes of one graph."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import Node
+
+from opbridge.base.torch_private import torch_proxies
+from opbridge.capture.tracer import autocasting
+from opbridge.capture.tracer.constants import Constants
+from opbridge.errors import CaptureError
+
+__all__ = ["Recorder", "Tracked"]
+
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_PLAIN = frozenset(
+    {int, float, bool, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
+)
+_aten = torch.ops.aten
+
+
+class Tracked(NamedTuple):
+    """A tensor that the graph knows.
+
+    Attributes:
+        node: The node that it is now.
+        fake: The tensor itself, without values.
+    """
+
+    node: Node
+    fake: torch.Tensor
+
+
+class Recorder:
+    """The graph of one function, while that runs.
+
+    1. An operator is recorded before autograd, and so before a composite operator is taken apart.
+    2. Where its derivatives may be asked for, or a transform of torch.func is at work, the operators are recorded that
+       remain after these: `differentiating`, and `transforms`.
+    3. Under autocast, its casts are recorded as operators.
+
+    Args:
+        note: Called with each new node.
+        fake_mode: The mode that computes the shapes and dtypes of results.
+        constant: Called with a tensor that has values and that the graph does not know; returns its node.
+        outside: The recorder of the graph that this one is the body of an operator of.
+
+    Attributes:
+        tracer: The graph, as torch sees it.
+        before: The mode that records operators before autograd.
+        after: The mode that records operators after autograd.
+        casts: How many operators were run by a rule of autocast's.
+        is_differentiating: Whether operators are being recorded after autograd.
+    """
+
+    def __init__(
+        self,
+        note: Callable[[Node], None],
+        fake_mode: Any,
+        constant: Callable[[Recorder, torch.Tensor], Node],
+        outside: Recorder | None = None,
+    ) -> None:
+        self._tensors = _Tensors()
+        self.tracer = torch_proxies.GraphTracer(note, self._tensors)
+        self._tensors.proxy = self.tracer.proxy
+        self.graph = self.tracer.graph
+        self.fake_mode = fake_mode
+        self.outside = outside
+        self.constants = Constants()
+        self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
+        self.after = torch_proxies.after_autograd(self.tracer, self.record)
+        self._constant = constant
+        self.casts = 0
+        self.is_differentiating = False
+
+    @contextlib.contextmanager
+    def recording(self, *, differentiated: bool = False) -> Iterator[None]:
+        """Within this context, this is the graph that operators are recorded in.
+
+        Args:
+            differentiated: Whether they are recorded after autograd and the transforms of torch.func.
+        """
+        kept, self.is_differentiating = self.is_differentiating, differentiated
+        try:
+            with torch_proxies.active(self.after if differentiated else self.before):
+                yield
+        finally:
+            self.is_differentiating = kept
+
+    def remove_unused_numbers(self) -> None:
+        """Removes the arithmetic of sizes that nothing reads."""
+        for node in reversed(self.graph.nodes):
+            if node.op == "call_function" and not node.users and isinstance(node.meta.get("val"), _NUMBERS):
+                if node.target is _aten.sym_size.int or not isinstance(node.target, torch._ops.OpOverload):
+                    self.graph.erase_node(node)
+
+    def last_node(self) -> Node:
+        """The node that was recorded last."""
+        return next(iter(reversed(self.graph.nodes)))
+
+    def erase_after(self, last: Node) -> None:
+        """Takes back the nodes that were recorded after one."""
+        for node in reversed(self.graph.nodes):
+            if node is last:
+                return
+            self.graph.erase_node(node)
+
+    def track(self, tensor: torch.Tensor, node: Node, *aliases: torch.Tensor) -> None:
+        """Makes a node stand for a tensor without values, and for the tensors with values that it was made from."""
+        node.meta["val"] = tensor
+        tracked = Tracked(node, tensor)
+        for each in (tensor, *aliases):
+            self._tensors.found[id(each)] = tracked
+            self._tensors.alive.append(each)
+        self._bind_sizes(tensor, node)
+
+    def _bind_sizes(self, tensor: torch.Tensor, node: Node) -> None:
+        for index, size in enumerate(tensor.shape):
+            if isinstance(size, torch.SymInt):
+                self.tracer.bind_size(size, functools.partial(self._size_of, node, index, size))
+
+    def track_number(self, number: Any, node: Node) -> None:
+        """Makes a node stand for a symbolic number."""
+        node.meta["val"] = number
+        self.tracer.bind_size(number, lambda: node)
+
+    def argument(self, value: Any) -> Any:
+        """A value of the model's as an argument of a node."""
+        return self._converted(value)[1]
+
+    def _call_before_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
+        if self._is_differentiated(args, kwargs):
+            with self.recording(differentiated=True):
+                return function(*map(self._fake, args), **{name: self._fake(value) for name, value in kwargs.items()})
+        if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+            return autocasting.call(self, function, args, kwargs)
+        return self.record(function, args, kwargs)
+
+    def _is_differentiated(self, args: Any, kwargs: Any) -> bool:
+        """Whether derivatives of an operator's results may be asked for."""
+        if torch.autograd.forward_ad._current_level >= 0:
+            return True
+        return torch.is_grad_enabled() and any(map(_requires_grad, (*args, *kwargs.values())))
+
+    def _fake(self, value: Any) -> Any:
+        return self._converted(value)[0]
+
+    def record(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Records one operator, and computes the shapes and dtypes of its results."""
+        if function in _METADATA:
+            return function(*args, **kwargs)
+        if function is _aten.lift_fresh.default:
+            function = _aten.lift_fresh_copy.default  # or a write to the result would change the constant
+        elif function is _aten.is_nonzero.default:
+            return self._is_nonzero(args[0])
+        fakes, arguments = self._converted(tuple(args))
+        fake_keywords, keywords = {}, {}
+        for name, value in kwargs.items():
+            fake_keywords[name], keywords[name] = self._converted(value)
+        if torch.Tag.data_dependent_output in function.tags:
+            known, value = self.constants.result(function, arguments, keywords)
+            if known:
+                return value
+        elif torch.Tag.inplace_view in function.tags:
+            # The node keeps the shape that the tensor has before it is changed.
+            arguments[0].meta["val"] = torch_proxies.snapshot(fakes[0])
+        result = function(*fakes, **fake_keywords)
+        node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))
+        self.constants.add(function, node)
+        if isinstance(result, torch.Tensor) and not any(map(_is_tensor, node.all_input_nodes)):
+            self._track_fresh(result, node)
+        else:
+            self._bind(result, node)
+        return result
+
+    def _track_fresh(self, tensor: torch.Tensor, node: Node) -> None:
+        """Makes a node stand for a tensor that a factory function made.
+
+        Nothing may hold on to it: torch copies a tensor that it is not the only owner of before it returns it.
+        """
+        node.meta["val"] = torch_proxies.snapshot(tensor)
+        self._tensors.fresh[tensor] = node
+        self._bind_sizes(tensor, node)
+
+    def _bind(self, result: Any, node: Node) -> None:
+        """Makes a node stand for a result, and a getitem for each of several."""
+        if isinstance(result, torch.Tensor):
+            self.track(result, node)
+        elif isinstance(result, _NUMBERS):
+            self.track_number(result, node)
+        elif isinstance(result, (list, tuple)):
+            node.meta["val"] = result
+            for index, item in enumerate(result):
+                if isinstance(item, (torch.Tensor, list, tuple, *_NUMBERS)):
+                    inner = self.tracer.create_node("call_function", operator.getitem, (node, index), {})
+                    self.constants.add(operator.getitem, inner)
+                    self._bind(item, inner)
+        else:
+            node.meta["val"] = result
+
+    def rebind(self, result: Any, function: Any, args: Any, kwargs: Any) -> None:
+        """Records an operator whose result is there already."""
+        node = self.tracer.create_node(
+            "call_function",
+            function,
+            self._converted(tuple(args))[1],
+            {name: self._converted(value)[1] for name, value in kwargs.items()},
+            _name(function),
+        )
+        self.constants.add(function, node)
+        self._bind(result, node)
+
+    def _is_nonzero(self, tensor: torch.Tensor) -> Any:
+        """What `bool(tensor)` asks for, as operators that a graph can hold."""
+        with self.recording(differentiated=self.is_differentiating):
+            if tensor.numel() != 1:
+                raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+            return (tensor != 0).item()
+
+    def _converted(self, value: Any) -> tuple[Any, Any]:
+        """An argument of an operator, as what has its shape, and as what stands for it in the graph."""
+        if type(value) in _PLAIN:
+            return value, value
+        if isinstance(value, torch.Tensor):
+            tracked = self.tracked(value)
+            return tracked.fake, tracked.node
+        if isinstance(value, _NUMBERS):
+            return value, self.tracer.size_argument(value)
+        if isinstance(value, (list, tuple)):
+            pairs = [self._converted(item) for item in value]
+            kind = list if isinstance(value, list) else tuple
+            return kind(fake for fake, _ in pairs), kind(argument for _, argument in pairs)
+        return value, self.tracer.create_arg(value)
+
+    def tracked(self, tensor: torch.Tensor) -> Tracked:
+        """What the graph knows of a tensor.
+
+        Raises:
+            CaptureError: The tensor was computed outside of this graph.
+        """
+        found = self._tensors.find(tensor)
+        if found is not None:
+            return found
+        if isinstance(tensor, torch_proxies.FakeTensor):
+            raise CaptureError(
+                "A tensor takes part that was computed outside of this graph, such as in another branch or in an "
+                "earlier run. Compute it in forward(), or pass it as an input."
+            )
+        node = self._constant(self, tensor)
+        self.constants.add_weight(node, tensor)
+        return self._tensors.found[id(tensor)]
+
+    def _size_of(self, node: Node, index: int, size: torch.SymInt) -> Node:
+        made = self.tracer.create_node("call_function", _aten.sym_size.int, (node, index), {})
+        made.meta["val"] = size
+        return made
+
+
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
+
+
+@functools.cache
+def _name(function: Any) -> str:
+    """What a node of an operator is called: "add" for aten.add.Tensor."""
+    return torch_proxies.node_name(function._schema.name.partition("::")[2])
+
+
+def _requires_grad(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.requires_grad
+    return isinstance(value, (list, tuple)) and any(map(_requires_grad, value))
+
+
+# Questions about a tensor's metadata, whose answers are numbers that torch follows by itself.
+_METADATA = frozenset(
+    {
+        torch.ops.prim.device.default,
+        *(
+            getattr(getattr(_aten, name), overload)
+            for name in ("size", "sym_size", "stride", "sym_stride", "numel", "sym_numel", "storage_offset")
+            + ("sym_storage_offset", "dim", "is_contiguous")
+            if hasattr(_aten, name)
+            for overload in getattr(_aten, name).overloads()
+        ),
+    }
+)
+
+
+class _Tensors:
+    """The tensors that a graph knows, by identity, with the methods that torch uses."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Tracked] = {}
+        self.alive: list[torch.Tensor] = []
+        self.fresh = torch_proxies.WeakTensors()
+        self.proxy: Callable[[Node], Any] = torch.fx.Proxy
+
+    def find(self, tensor: torch.Tensor) -> Tracked | None:
+        """What is known of a tensor."""
+        found = self.found.get(id(tensor))
+        if found is None and self.fresh and (node := self.fresh.pop(tensor, None)) is not None:
+            found = self.found[id(tensor)] = Tracked(node, tensor)
+            self.alive.append(tensor)
+        return found
+
+    def __setitem__(self, tensor: torch.Tensor, slot: Any) -> None:
+        self.found[id(tensor)] = Tracked(slot.proxy.node, tensor)
+        self.alive.append(tensor)
+
+    def __contains__(self, tensor: torch.Tensor) -> bool:
+        return self.find(tensor) is not None
+
+    def get(self, tensor: torch.Tensor, default: Any = None) -> Any:
+        found = self.find(tensor)
+        return default if found is None else torch_proxies.Slot(self.proxy(found.node), None)
+
+    def __getitem__(self, tensor: torch.Tensor) -> Any:
+        found = self.find(tensor)
+        if found is None:
+            raise KeyError(tensor)
+        return torch_proxies.Slot(self.proxy(found.node), None)

@@ -1,0 +1,218 @@
+"""Captures a module: runs it on tensors without values, and records the operators that run."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from opbridge.base.locks import process_state
+from opbridge.base.torch_private import torch_overrides, torch_proxies, torch_tracing, torch_transforms
+from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.tracer.fakes import Fakes
+from opbridge.capture.tracer.interface import input_names
+from opbridge.capture.tracer.origins import Origins
+from opbridge.capture.tracer.python_functions import PythonFunctions
+from opbridge.capture.tracer.recorder import Recorder
+from opbridge.capture.tracer.subgraphs import body_of
+from opbridge.capture.tracer.weights import constant_names, replaced, state_of
+from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
+
+__all__ = ["trace"]
+
+_PREFIXES = {"parameter": "p", "buffer": "b", "constant": "c"}
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_CONSTANT = (int, float, complex, str, type(None), torch.dtype, torch.device, torch.nn.Module)
+
+
+def trace(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    shapes: Shapes,
+    *,
+    general: bool = True,
+    gradients: str = "",
+) -> CapturedGraph:
+    """Runs a module once, and gives the operators that it calls as a graph.
+
+    1. The module's parameters and buffers are replaced by tensors without values while it runs, and put back.
+    2. Dynamic dimensions are symbols; what the model asks of them is noted as a condition.
+    3. Operators are recorded before autograd and before they are decomposed, but for those whose derivatives are asked
+       for, or that a transform of torch.func is applied to.
+
+    Args:
+        module: The model.
+        args: Its positional inputs.
+        kwargs: Its keyword inputs.
+        shapes: The dynamic dimensions.
+        general: Whether the sizes 0 and 1 are sizes like others.
+        gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
+
+    Raises:
+        Exception: What the model raises, or torch where the model cannot be captured.
+    """
+    with process_state:  # it replaces functions of torch's
+        return _Run(module, args, dict(kwargs), shapes, general=general, gradients=gradients).graph()
+
+
+class _Run:
+    """One run of the module.
+
+    Attributes:
+        weights: The parameters, buffers and constants, by placeholder.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        shapes: Shapes,
+        *,
+        general: bool,
+        gradients: str,
+    ) -> None:
+        self._module, self._args, self._kwargs = module, args, kwargs
+        self._shapes = shapes
+        self._gradients = gradients
+        self._fakes = Fakes(general=general)
+        self._origins = Origins(module)
+        self._recorder = Recorder(self._origins.note, self._fakes.mode, self._constant)
+        self._recording = self._recorder
+        self._constant_names: dict[int, str] | None = None
+        self._first: Node | None = None
+        self.weights: dict[Node, Weight] = {}
+
+    def graph(self) -> CapturedGraph:
+        """The graph."""
+        recorder = self._recorder
+        leaves, inputs = self._inputs()
+        end = recorder.graph.placeholder("end_of_inputs")
+        self._first = next((leaf.node for leaf in inputs if leaf.node is not None), end)
+        state = list(state_of(self._module))
+        self._fakes.expect(tensor for _, _, tensor in state)
+        for kind, name, tensor in state:
+            fake = self._fakes.of(tensor, requires_grad=self._gradients == "inputs and parameters")
+            recorder.track(fake, self._weight(kind, name, tensor), tensor)
+            recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
+        _, structure = pytree.tree_flatten((self._args, self._kwargs))
+        args, kwargs = pytree.tree_unflatten(leaves, structure)
+        with replaced(self._module, self._fakes.of), self._running():
+            returned = self._run(args, kwargs)
+            found, returned_structure = pytree.tree_flatten(returned)
+            outputs = [self._output(value) for value in found]
+        recorder.graph.output(tuple(outputs))
+        recorder.graph.erase_node(end)
+        recorder.remove_unused_numbers()
+        return CapturedGraph(
+            GraphModule(recorder.tracer.root, recorder.graph, type(self._module).__name__),
+            tuple(inputs),
+            tuple(map(_leaf, torch_tracing.structure_paths(returned_structure), outputs)),
+            self.weights,
+            returned_structure,
+            self._fakes.sizes.ranges(),
+            tuple(SizeCondition(*each) for each in self._fakes.sizes.conditions()),
+            self._fakes.sizes.places(),
+        )
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        with self._origins.following():
+            return self._module(*args, **kwargs)
+
+    def _inputs(self) -> tuple[list[Any], list[Leaf]]:
+        """The leaves that the module is run on, and the graph's inputs."""
+        leaves, inputs = [], []
+        names = input_names(self._module, self._args, self._kwargs)
+        for (name, place), leaf in zip(names, pytree.tree_leaves((self._args, self._kwargs)), strict=True):
+            fake, node = self._input(name, place, leaf)
+            leaves.append(fake)
+            inputs.append(Leaf(name, node, None if node is not None else leaf))
+        return leaves, inputs
+
+    def _input(self, name: str, place: str, leaf: Any) -> tuple[Any, Node | None]:
+        recorder = self._recorder
+        if isinstance(leaf, torch.Tensor):
+            axes = {index: axis for (tensor, index), axis in self._shapes.axes.items() if tensor == id(leaf)}
+            fake = self._fakes.input(leaf, axes, requires_grad=bool(self._gradients))
+            node = torch_proxies.placeholder(recorder.graph, name)
+            recorder.track(fake, node)
+            return fake, node
+        if type(leaf) is int and place in self._shapes.numbers:
+            number = self._fakes.size(Axis(place, None, None, leaf))
+            if isinstance(number, torch.SymInt):
+                node = torch_proxies.placeholder(recorder.graph, name)
+                recorder.track_number(number, node)
+                return number, node
+        if isinstance(leaf, _CONSTANT):
+            return leaf, None
+        raise ValueError(f"Unsupported input type {type(leaf)}.")
+
+    def _weight(self, kind: str, name: str, tensor: torch.Tensor) -> Node:
+        graph = self._recorder.graph
+        with graph.inserting_before(self._first):
+            node = graph.placeholder(f"{_PREFIXES[kind]}_{re.sub(r'[^a-zA-Z0-9]', '_', name).lower()}")
+        self.weights[node] = Weight(name, tensor, kind)
+        return node
+
+    def _constant(self, recorder: Recorder, tensor: torch.Tensor) -> Node:
+        """The node of a tensor with values that is no parameter or buffer."""
+        fake = self._fakes.of(tensor)
+        if recorder is not self._recorder:  # the body of an operator has no weights of its own
+            name = recorder.tracer.get_fresh_qualname("_tensor_constant")
+            setattr(recorder.tracer.root, name, tensor)
+            node = recorder.tracer.create_node("get_attr", name, (), {})
+        else:
+            if self._constant_names is None:
+                self._constant_names = constant_names(self._module)
+            name = self._constant_names.get(id(tensor)) or f"lifted_tensor_{len(self.weights)}"
+            node = self._weight("constant", name, tensor)
+        recorder.track(fake, node, tensor)
+        return node
+
+    def _output(self, value: Any) -> Any:
+        if isinstance(value, (torch.Tensor, *_NUMBERS)):
+            return self._recorder.argument(value)
+        if isinstance(value, _CONSTANT) and not isinstance(value, torch.nn.Module):
+            return value
+        raise RuntimeError(f"Found {type(value)} in output, which is not a known type.")
+
+    def _body(self, function: Any, *args: Any) -> GraphModule:
+        outer = self._recording
+        inner = Recorder(self._origins.note, self._fakes.mode, self._constant, outer)
+        self._recording = inner
+        try:
+            return body_of(inner, function, args, differentiated=outer.is_differentiating)
+        finally:
+            self._recording = outer
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        """The contexts around the module's run."""
+        transforms = contextlib.ExitStack()
+
+        def begin() -> None:
+            transforms.enter_context(self._recording.recording(differentiated=True))
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch_transforms.restoring_levels())
+            stack.enter_context(torch_overrides.as_while_exporting())
+            stack.enter_context(self._fakes.mode)
+            stack.enter_context(torch_proxies.enable_python_dispatcher())
+            stack.enter_context(torch_proxies.subgraphs_traced_by(self._body, self._fakes.mode))
+            stack.enter_context(PythonFunctions())
+            stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
+            stack.enter_context(
+                torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
+            )
+            stack.enter_context(self._recorder.recording())
+            yield
+
+
+def _leaf(path: str, value: Any) -> Leaf:
+    return Leaf(path, value) if isinstance(value, Node) else Leaf(path, None, value)
