@@ -54,9 +54,9 @@ def storage_key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
 
 
-def output_paths(program: Any) -> list[str]:
-    """A name for each leaf of a program's output, from its path: "logits", "hidden_states.0", "output"."""
-    paths = _leaf_paths(program.call_spec.out_spec)
+def output_paths(structure: Any) -> list[str]:
+    """A name for each leaf of a pytree structure, from its path: "logits", "hidden_states.0", "output"."""
+    paths = _leaf_paths(structure)
     return [f"output_{path}" if path[:1].isdigit() else path or "output" for path in paths]
 
 
