@@ -128,7 +128,7 @@ class _Copy:
         original = self._program.graph.output_node()
         returned = self._graph.output(tuple(leaf.value if leaf.node is None else leaf.node for leaf in outputs))
         returned.meta = {key: value for key, value in original.meta.items() if key != "val"}
-        return GraphModule(self._attributes, self._graph)
+        return torch_tracing.lazy_graph_module(self._attributes, self._graph)
 
     def _placeholder(self, node: Node, spec: InputSpec) -> Any:
         """What stands for a placeholder: a placeholder, or a constant where it is none."""

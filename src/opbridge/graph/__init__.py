@@ -1,4 +1,4 @@
-"""Questions about a captured graph: its operators, their promoted dtypes, their decompositions, its inputs and outputs.
+"""The type of a captured graph, and questions about it: its operators, their promoted dtypes, their decompositions.
 
 In: an FX graph, or one node of it.
 Out: answers; no graph is changed.

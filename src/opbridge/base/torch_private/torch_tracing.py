@@ -18,6 +18,7 @@ import torch
 __all__ = [
     "in_onnx_export",
     "keep_model_frames",
+    "lazy_graph_module",
     "mute_export",
     "original_module",
     "output_paths",
@@ -52,6 +53,18 @@ def storage_key(tensor: torch.Tensor) -> int:
     """A key that is equal for tensors that share memory, fake tensors included."""
     # A sparse tensor has several storages and none of its own.
     return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
+
+
+def lazy_graph_module(attributes: dict[str, Any], graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """A module of a graph whose Python code is generated when it is first called.
+
+    Args:
+        attributes: What the graph's get_attr nodes stand for, by their targets.
+        graph: The graph.
+    """
+    from torch.fx._lazy_graph_module import _LazyGraphModule
+
+    return _LazyGraphModule(attributes, graph)
 
 
 def output_paths(structure: Any) -> list[str]:
