@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -103,7 +104,8 @@ class _Copy:
             if node.op == "placeholder":
                 self._copies[node] = self._placeholder(node, specs[node.name])
             elif node.op == "get_attr":
-                self._attributes[str(node.target)] = _attribute(program.graph_module, str(node.target))
+                path = str(node.target)
+                self._attributes[path] = operator.attrgetter(path)(program.graph_module)
                 self._copies[node] = self._copied(node)
             elif node.op != "output":
                 self._copies[node] = self._copied(node)
@@ -161,12 +163,6 @@ class _Copy:
         if copied.name != node.name:  # names of Python's own functions are changed: "input", "max"
             copied.name = node.name
         return copied
-
-
-def _attribute(module: Any, path: str) -> Any:
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module
 
 
 def _bounds(found: Any) -> tuple[int, int | None]:

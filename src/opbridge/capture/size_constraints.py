@@ -224,7 +224,7 @@ def _operand(name: str) -> str:
 
 
 def _narrow(ranges: dict[str, Range], symbol: str, low: int, high: int | None) -> None:
-    """Narrows the range of a symbol that has one; 1 is no lower bound, as the smallest size of any example."""
+    """Narrows the range of a symbol, if it has one. A lower bound of 1 changes nothing: torch's ranges start at 0."""
     if symbol not in ranges:
         return
     least, greatest = ranges[symbol]
