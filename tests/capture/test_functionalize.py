@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from helpers.matching import assert_matches
 from helpers.running import run
 
 import opbridge
+from opbridge.capture.exported_programs import from_exported_program, without_writes
 from opbridge.capture.functionalize import functionalize
 from opbridge.graph.operators import functional_name
 
@@ -18,7 +21,8 @@ def _functionalized(function, *args):
             return function(*given)
 
     program = torch.export.export(Model(), args)
-    return program, functionalize(program)
+    graph = from_exported_program(program)
+    return graph, functionalize(graph, frozenset(), functools.partial(without_writes, program))
 
 
 def _write_through_a_view(x):
@@ -94,15 +98,15 @@ def test_writes_give_what_pytorch_gives(function):
 
 
 def test_in_place_without_views_needs_no_rewriting():
-    program, functional = _functionalized(_chain_in_place, torch.randn(3))
-    assert functional.program is program
+    graph, functional = _functionalized(_chain_in_place, torch.randn(3))
+    assert functional.graph is graph
     assert len(functional.rebinds) == 3
 
 
 @pytest.mark.slow
 def test_a_write_through_a_view_is_rewritten():
-    program, functional = _functionalized(_write_through_a_view, torch.randn(3, 3))
-    assert functional.program is not program
+    graph, functional = _functionalized(_write_through_a_view, torch.randn(3, 3))
+    assert functional.graph is not graph
     assert not functional.rebinds
 
 
@@ -113,9 +117,9 @@ def test_constants_written_to_are_evaluated():
             mask[part, 1] = 7
         return x + mask
 
-    program, functional = _functionalized(masked, torch.randn(4, 4))
-    assert functional.program is program, "writes to constants happen at export and need no rewriting"
-    varying = [node for node in program.graph.nodes if node.op == "call_function" and node not in functional.constant]
+    graph, functional = _functionalized(masked, torch.randn(4, 4))
+    assert functional.graph is graph, "writes to constants happen at export and need no rewriting"
+    varying = [node for node in graph.graph.nodes if node.op == "call_function" and node not in functional.constant]
     assert [str(node.target) for node in varying] == ["aten.add.Tensor"]
     assert len(assert_matches(masked, torch.randn(4, 4)).model.graph) == 1
 
@@ -131,8 +135,8 @@ def test_a_constant_that_an_input_is_written_into_is_none():
 
 
 def test_random_numbers_are_no_constants():
-    program, functional = _functionalized(lambda x: x + torch.rand(3), torch.randn(3))
-    assert not functional.constant & {node for node in program.graph.nodes if "rand" in node.name}
+    graph, functional = _functionalized(lambda x: x + torch.rand(3), torch.randn(3))
+    assert not functional.constant & {node for node in graph.graph.nodes if "rand" in node.name}
 
 
 def test_buffers_are_left_as_they_are():

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from helpers.captures import computed
 from helpers.matching import assert_matches
 from onnxscript import opset18 as op
 from torch import nn
@@ -112,12 +113,12 @@ def halve(x: torch.Tensor) -> torch.Tensor:
 
 
 def called(taken) -> list[str]:
-    names = (str(node.target) for node in taken.exported_program.graph.nodes if node.op == "call_function")
+    names = (str(node.target) for node in taken.graph.graph.nodes if node.op == "call_function")
     return [name for name in names if name != "<built-in function getitem>"]
 
 
 def shapes(taken) -> list[tuple[int, ...]]:
-    output = next(node for node in taken.exported_program.graph.nodes if node.op == "output")
+    output = next(node for node in taken.graph.graph.nodes if node.op == "output")
     return [tuple(node.meta["val"].shape) for node in output.args[0]]
 
 
@@ -169,7 +170,7 @@ def test_all_kinds_of_results_are_what_the_run_gave():
     assert called(taken) == [f"opaquetest.{each}.default" for each in ("pair", "maybe", "parts", "maybe")]
     assert shapes(taken) == [(4,), (4,), (4,), (4,), (4,), (3, 4), (3, 4)]
     assert taken.whole == {"opaquetest::pair", "opaquetest::maybe", "opaquetest::parts"}
-    got = taken.exported_program.module()(X)
+    got = computed(taken, X)
     for one, other in zip(got, model(X), strict=True):
         assert torch.equal(one, other)
 
@@ -280,7 +281,7 @@ def test_calls_inside_of_a_function_that_stays_whole_are_none_of_the_graph(dynam
 
 def test_a_number_is_fixed_with_a_note():
     taken = capture(lambda x: x * ops.count(x), X)
-    assert torch.equal(taken.exported_program.module()(X), X * 6)
+    assert torch.equal(computed(taken, X), X * 6)
     assert taken.notes == ("the number that opaquetest::count returns is fixed to the example's",)
 
 

@@ -21,7 +21,7 @@ def _(x):
 
 
 def _node(function, *args, **keywords):
-    graph = capture(function, args, **keywords).exported_program.graph
+    graph = capture(function, args, **keywords).graph.graph
     return [node for node in graph.nodes if node.op == "call_function"][-1]
 
 

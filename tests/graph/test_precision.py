@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import torch
 
+from opbridge.capture.exported_programs import from_exported_program
 from opbridge.graph.precision import coarsest, precisions
 
 
@@ -12,9 +13,9 @@ def test_the_coarsest_has_the_fewest_digits() -> None:
 
 
 def outputs(model: torch.nn.Module, *args: torch.Tensor) -> list[torch.dtype | None]:
-    program = torch.export.export(model, args)
-    found = precisions(program)
-    return [found[spec.arg.name] for spec in program.graph_signature.output_specs]
+    graph = from_exported_program(torch.export.export(model, args))
+    found = precisions(graph)
+    return [found[leaf.node.name] for leaf in graph.outputs if leaf.node is not None]
 
 
 def test_each_output_knows_what_it_went_through() -> None:

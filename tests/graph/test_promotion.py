@@ -30,12 +30,12 @@ INT, BOOL, COMPLEX = torch.tensor([1, 2, 3]), torch.tensor([True, False, True]),
     ],
 )
 def test_the_type_that_torch_computes_in(function, args, expected):
-    graph = capture(function, args).exported_program.graph
+    graph = capture(function, args).graph.graph
     (node,) = [node for node in graph.nodes if node.op == "call_function"]
     assert computation_dtype(node) == expected
 
 
 def test_sizes_take_the_type_of_the_tensor():
-    program = capture(lambda x: x * x.shape[0], (torch.randn(3),), dynamic_shapes=({0: "n"},)).exported_program
-    (node,) = [node for node in program.graph.nodes if "mul" in node.name]
+    graph = capture(lambda x: x * x.shape[0], (torch.randn(3),), dynamic_shapes=({0: "n"},)).graph.graph
+    (node,) = [node for node in graph.nodes if "mul" in node.name]
     assert computation_dtype(node) == torch.float32

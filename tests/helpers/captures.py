@@ -22,18 +22,34 @@ def assert_same(taken: Capture, *args: Any, model: Any = None, **kwargs: Any) ->
     given, named = (args, kwargs) if args or kwargs else (taken.args, taken.kwargs)
     copies = pytree.tree_map_only(torch.Tensor, torch.clone, (given, named))
     with torch.no_grad():
-        got = pytree.tree_leaves(taken.exported_program.module()(*copies[0], **copies[1]))
+        got = pytree.tree_leaves(computed(taken, *copies[0], **copies[1]))
     torch.testing.assert_close(got, eager_results(model or taken.model, given, named))
 
 
+def computed(taken: Capture, *args: Any, **kwargs: Any) -> Any:
+    """What the captured graph gives, in the model's containers, for inputs of sizes that it is valid for."""
+    graph = taken.graph
+    values = {node: weight.tensor.clone() for node, weight in graph.weights.items()}
+    sizes: dict[str, int] = {}
+    for leaf, value in zip(graph.inputs, pytree.tree_leaves((args, kwargs)), strict=True):
+        if leaf.node is not None:
+            values[leaf.node] = value
+            known = getattr(leaf.node.meta["val"], "shape", ())
+            for size, given in zip(map(str, known), getattr(value, "shape", ()), strict=True):
+                assert sizes.setdefault(size, given) == given if not size.isdigit() else int(size) == given
+    for symbol, (low, high) in graph.ranges.items():
+        assert symbol not in sizes or (low <= sizes[symbol] and (high is None or sizes[symbol] <= high))
+    placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
+    return pytree.tree_unflatten(graph.module(*(values[node] for node in placeholders)), graph.structure)
+
+
 def operators(taken: Capture) -> list[str]:
-    return [str(node.target) for node in taken.exported_program.graph.nodes if node.op == "call_function"]
+    return [str(node.target) for node in taken.graph.graph.nodes if node.op == "call_function"]
 
 
 def shapes(taken: Capture) -> list[tuple[str, ...]]:
     """The sizes of the inputs, with the names that their symbols have."""
-    user = taken.exported_program.graph_signature.user_inputs
-    nodes = [node for node in taken.exported_program.graph.nodes if node.op == "placeholder" and node.name in user]
+    nodes = [leaf.node for leaf in taken.graph.inputs if leaf.node is not None]
     values = [node.meta["val"] for node in nodes if isinstance(node.meta["val"], torch.Tensor)]
     return [tuple(named(str(size), taken.dim_names) for size in value.shape) for value in values]
 

@@ -23,7 +23,7 @@ def onnx_model(graph: str, capture: Any = None, nodes: Mapping[str, str] | None 
     model = ir.from_proto(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": {opset}]> g {graph}'))
     operators = {}
     if capture is not None:
-        nodes_captured = capture.functional.program.graph.nodes
+        nodes_captured = capture.functional.graph.graph.nodes
         operators = {node.name: torch_operators.operator_name(node.target) for node in nodes_captured}
     for node in model.graph:
         node.name = f"node_{node.outputs[0].name}"

@@ -154,8 +154,7 @@ def test_a_write_through_a_view_is_compared_in_its_functional_form(wrong: str, e
         y = Cos(w)
     }}""".replace("int64[1] c0", "int64[1] one_axis = {1}, int64[1] c0")
     nodes = {"m": "mul", "y": "cos"}
-    program = taken.functional.program
-    for node in program.graph.nodes:
+    for node in taken.functional.graph.graph.nodes:
         kind = str(node.target)
         if kind.startswith("aten.add"):
             nodes["t"] = node.name
@@ -249,7 +248,7 @@ def test_symbolic_sizes_are_numbers() -> None:
         return x.sum() / x.shape[0]
 
     taken = capture(model, (rows(4, 3),), dynamic_shapes={"x": {0: "batch"}})
-    names = [node.name for node in taken.exported_program.graph.nodes if node.op == "call_function"]
+    names = [node.name for node in taken.graph.graph.nodes if node.op == "call_function"]
     size = next(name for name in names if name.startswith("sym_size"))
     divided = next(name for name in names if name.startswith(("div", "truediv")))
     graph = """(float[batch, 3] x) => (float y) <int64 at = {{{0}}}> {{
@@ -356,7 +355,7 @@ def test_control_flow_is_one_operator() -> None:
             return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)) + 1
 
     taken = capture(Branch(), (torch.ones(3),))
-    names = {str(node.target): node.name for node in taken.exported_program.graph.nodes}
+    names = {str(node.target): node.name for node in taken.graph.graph.nodes}
     cond = next(name for target, name in names.items() if "cond" in target or target == "cond")
     graph = "(float[3] x) => (float[3] y) <float one = {1}> { c = Abs(x) y = Add(c, one) }"
     difference = search(graph, taken, {"c": f"{cond}:0", "y": "add"}).difference

@@ -8,6 +8,7 @@ May import: symbolics, and what it stands on; no later stage.
 | --- | --- |
 | torch_export | the attempts at a capture with torch.export |
 | data | the Capture |
+| exported_programs | what torch.export gives, as a CapturedGraph |
 | model_module | the module to export |
 | model_inputs | the example inputs |
 | dynamic_shapes | the forms of dynamic shapes, converted to one |

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch.export import ExportedProgram
-
-from opbridge.capture.functionalize import FunctionalProgram
+from opbridge.capture.functionalize import FunctionalGraph
+from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.function_calls import FunctionCall
 
 __all__ = ["Capture"]
@@ -19,11 +17,11 @@ class Capture:
     """A model as a graph of operators.
 
     Attributes:
-        exported_program: As torch.export gave it: not functional, in the training form. Its ranges leave out sizes that
-            it does not cover.
+        graph: The graph as it was captured: not functional, in the training form. Its ranges leave out sizes that it
+            does not cover.
         functional: The same graph with in-place operators as values: what is planned, translated and verified.
-        model: The user's module (without what torch.compile put around it) or function, for comparison; None where an
-            ExportedProgram was given.
+        model: The user's module (without what torch.compile put around it), function or ExportedProgram, for
+            comparison.
         args: The positional example inputs.
         kwargs: The keyword example inputs.
         strategy: "non-strict", "strict", "given" for an ExportedProgram, or "trace": then the graph is that of a
@@ -38,9 +36,9 @@ class Capture:
             `opbridge.capture.opaque_operators`).
     """
 
-    exported_program: ExportedProgram
-    functional: FunctionalProgram
-    model: Callable[..., Any] | None
+    graph: CapturedGraph
+    functional: FunctionalGraph
+    model: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     strategy: str

@@ -1,30 +1,29 @@
 """Functionalisation: in-place operators and views become values, and constants are told from the rest.
 
 torch.export leaves writes in the graph. Most are harmless: `relu_(x)` gives a new value, and every later reader of `x`
-means that value. Which nodes these are is all that translation has to know (`FunctionalProgram.rebinds`). Only where a
+means that value. Which nodes these are is all that translation has to know (`FunctionalGraph.rebinds`). Only where a
 write goes through a view whose base, or another view of it, is read later, the graph is rewritten, by torch's own
-functionalisation (`run_decompositions` with an empty table).
+functionalisation: how depends on the capture, which passes the function that does it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.torch_private import torch_operators, torch_tracing
 from opbridge.capture import fake_implementations
 from opbridge.capture.opaque_operators import shapes_as_in
 from opbridge.errors import CaptureError
-from opbridge.graph.interface import lifted_tensors
+from opbridge.graph.captured_graph import CapturedGraph, Weight
 from opbridge.graph.values import tensors_in
 
-__all__ = ["FunctionalProgram", "functionalize"]
+__all__ = ["FunctionalGraph", "functionalize"]
 
 _BY_METADATA = frozenset(
     {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "new_empty", "empty_like"}
@@ -35,52 +34,53 @@ _LARGEST_GROWTH = 1 << 20
 
 
 @dataclass
-class FunctionalProgram:
+class FunctionalGraph:
     """A captured graph whose nodes are values: what is planned, translated and searched for a difference.
 
     Attributes:
-        program: The graph. In-place operators are left in it where `rebinds` says all that they do.
+        graph: The graph. In-place operators are left in it where `rebinds` says all that they do.
         constant: The nodes whose value depends on no input of the model, and is computed at export.
         rebinds: For a node that writes in place: the earlier nodes that stand for the written tensor. From that node
             on, they mean the node's own value.
     """
 
-    program: ExportedProgram
+    graph: CapturedGraph
     constant: set[Node] = field(default_factory=set)
     rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
 
     def state_notes(self) -> Iterator[str]:
         """What the model writes that an ONNX model cannot: it keeps no state between runs."""
-        lifted = lifted_tensors(self.program)
-        mutated = sorted({*self.program.graph_signature.buffers_to_mutate.values()})
-        for name in _written_placeholders(self.program.graph):
-            if name in lifted:
-                mutated.append(lifted[name][0])
+        mutated = list(self.graph.updated)
+        for node in _written_placeholders(self.graph.graph):
+            if node in self.graph.weights:
+                mutated.append(self.graph.weights[node].name)
             else:
-                yield f"the model writes to its input '{name}'; the ONNX model leaves its inputs as they are"
+                yield f"the model writes to its input '{node.name}'; the ONNX model leaves its inputs as they are"
         if mutated:
             names = ", ".join(dict.fromkeys(mutated))
             yield f"the model updates {names}; an ONNX model keeps no state between runs, so the updates are left out"
 
 
-def functionalize(program: ExportedProgram, whole: frozenset[str] = frozenset()) -> FunctionalProgram:
-    """Makes a captured program functional.
+def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable[[], CapturedGraph]) -> FunctionalGraph:
+    """Makes a captured graph functional.
 
     The graph is the one given, unless a write through a view or inside a region, or autocast, has to be rewritten.
 
     Args:
-        program: What torch.export gave.
+        graph: What the capture gave.
         whole: The operators that the capture kept whole.
+        rewrite: Gives the same graph without in-place operators, views of what is written to, and autocast.
 
     Raises:
         CaptureError: a write that torch's own functionalisation does not remove, or only with an operator that is to
             stay whole.
     """
-    functional = _analyse(program)
+    functional = _analyse(graph)
     if functional is None:
-        with fake_implementations.replacing_fake_implementations(), shapes_as_in(program.graph_module, whole):
-            rewritten = torch_tracing.without_writes(program)
-        lost = (_called(program) - _called(rewritten)) & whole
+        with fake_implementations.replacing_fake_implementations(), shapes_as_in(graph.module, whole):
+            rewritten = rewrite()
+        rewritten.ranges.update(graph.ranges)  # which may be narrower
+        lost = (_called(graph, is_read=True) - _called(rewritten)) & whole
         if lost:
             raise CaptureError(
                 f"torch's functionalisation takes apart {', '.join(sorted(lost))}, which reads memory. Write the "
@@ -95,19 +95,18 @@ def functionalize(program: ExportedProgram, whole: frozenset[str] = frozenset())
     return functional
 
 
-def _called(program: ExportedProgram) -> set[str]:
-    """The operators whose results a program reads, by their names."""
-    bodies = (body for body in program.graph_module.modules() if isinstance(body, GraphModule))
-    return {
-        torch_operators.operator_name(node.target) or "" for body in bodies for node in body.graph.nodes if node.users
-    }
+def _called(graph: CapturedGraph, *, is_read: bool = False) -> set[str]:
+    """The operators of a graph, or those whose results it reads, by their names."""
+    bodies = (body for body in graph.module.modules() if isinstance(body, GraphModule))
+    nodes = (node for body in bodies for node in body.graph.nodes if node.users or not is_read)
+    return {torch_operators.operator_name(node.target) or "" for node in nodes}
 
 
-def _written_placeholders(graph: Graph) -> list[str]:
-    """The names of the inputs, parameters and buffers that a graph writes to, directly or through a view."""
+def _written_placeholders(graph: Graph) -> list[Node]:
+    """The inputs, parameters and buffers that a graph writes to, directly or through a view."""
     targets = (target for node in graph.nodes if node.op == "call_function" for target in _written(node))
     written = {key for target in targets for key in _keys(target)}
-    return [node.name for node in graph.nodes if node.op == "placeholder" and _keys(node) & written] if written else []
+    return [node for node in graph.nodes if node.op == "placeholder" and _keys(node) & written] if written else []
 
 
 def _keys(node: Node) -> set[int]:
@@ -153,9 +152,9 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _analyse(program: ExportedProgram) -> FunctionalProgram | None:
-    """The program with what is known of its values, or None where the graph has to be rewritten first."""
-    module = program.graph_module
+def _analyse(graph: CapturedGraph) -> FunctionalGraph | None:
+    """The graph with what is known of its values, or None where it has to be rewritten first."""
+    module = graph.module
     nodes = list(module.graph.nodes)
     if any("autocast" in str(node.target) for node in nodes if node.op == "call_function"):
         return None
@@ -168,8 +167,8 @@ def _analyse(program: ExportedProgram) -> FunctionalProgram | None:
         for key in keys[node]:
             sharing[key].append(node)
     writes = {node: written for node in nodes if node.op == "call_function" and (written := _written(node))}
-    constant = _constants(nodes, keys, sharing, writes, lifted_tensors(program))
-    functional = FunctionalProgram(program, constant)
+    constant = _constants(nodes, keys, sharing, writes, graph.weights)
+    functional = FunctionalGraph(graph, constant)
     order = {node: position for position, node in enumerate(nodes)}
     for node, written in writes.items():
         if node in constant:
@@ -192,7 +191,7 @@ def _constants(
     keys: dict[Node, set[int]],
     sharing: dict[int, list[Node]],
     writes: dict[Node, list[Node]],
-    lifted: dict[str, tuple[str, torch.Tensor]],
+    weights: Mapping[Node, Weight],
 ) -> set[Node]:
     """The nodes that depend on no input of the model.
 
@@ -201,17 +200,17 @@ def _constants(
     """
     varying: set[int] = set()
     for node in nodes:
-        if node.op == "placeholder" and node.name not in lifted:
+        if node.op == "placeholder" and node not in weights:
             varying |= keys[node]
     for node, written in writes.items():
         for target in written:
             sharers = (other for key in keys[target] for other in sharing[key])
-            if any(other.name in lifted for other in sharers) or not _is_repeatable(node):
+            if any(other in weights for other in sharers) or not _is_repeatable(node):
                 varying |= keys[target]
     while True:
         constant: set[Node] = set()
         for node in nodes:
-            if node.op == "placeholder" and node.name in lifted and not keys[node] & varying:
+            if node.op == "placeholder" and node in weights and not keys[node] & varying:
                 constant.add(node)
             elif node.op == "call_function" and _is_constant(node, constant, keys, varying):
                 constant.add(node)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.sources import innermost
-from opbridge.graph.interface import lifted_tensors
+from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.node_sources import sources_of
 from opbridge.graph.operators import operator_of
 
 if TYPE_CHECKING:
@@ -94,10 +94,9 @@ def listing(capture: Capture) -> Raw:
     Args:
         capture: What `opbridge.capture.capture` returned.
     """
-    program = capture.exported_program
-    weights = {name: target for name, (target, _) in lifted_tensors(program).items()}
-    lines = _lines(program.graph_module, weights, _Dims(capture.dim_names), 0)
-    return Raw(tuple(lines), capture.strategy, capture.notes)
+    dims = _Dims(capture.dim_names)
+    lines = (*_interface(capture.graph, dims), *_lines(capture.graph.module, dims, 0))
+    return Raw(lines, capture.strategy, capture.notes)
 
 
 class _Dims:
@@ -111,21 +110,30 @@ class _Dims:
         return self._symbol.sub(lambda found: self._names[found[0]], str(size))
 
 
-def _lines(module: GraphModule, weights: Mapping[str, str], dims: _Dims, depth: int) -> Iterator[Line]:
+def _interface(graph: CapturedGraph, dims: _Dims) -> Iterator[Line]:
+    """The weights and the inputs, constants among them."""
+    for node, weight in graph.weights.items():
+        yield Line(node.name, "weight", weight.name, result=_result(node.meta.get("val"), dims))
+    for leaf in graph.inputs:
+        value = leaf.value if leaf.node is None else leaf.node.meta.get("val")
+        yield Line(leaf.name, "input", result=_result(value, dims))
+
+
+def _lines(module: GraphModule, dims: _Dims, depth: int) -> Iterator[Line]:
+    """The nodes of a graph; of a subgraph, the inputs too."""
     for node in module.graph.nodes:
         result = _result(node.meta.get("val"), dims)
-        if node.op == "placeholder":
-            target = weights.get(node.name)
-            yield Line(node.name, "weight" if target else "input", target or "", result=result, depth=depth)
+        if node.op == "placeholder" and depth:
+            yield Line(node.name, "input", result=result, depth=depth)
         elif node.op == "get_attr":
             body = module.get_submodule(str(node.target)) if hasattr(module, str(node.target)) else None
             if isinstance(body, GraphModule):
                 yield Line(node.name, "graph", depth=depth)
-                yield from _lines(body, {}, dims, depth + 1)
+                yield from _lines(body, dims, depth + 1)
             else:
                 yield Line(node.name, "weight", str(node.target), result=result, depth=depth)
         elif node.op == "call_function":
-            frames = innermost(node.meta.get("stack_trace"))
+            frames = sources_of(node)
             source, code = (str(frames[0]), frames[0].code) if frames else ("", "")
             yield Line(node.name, "operator", operator_of(node), _arguments(node), result, source, code, depth)
         elif node.op == "output":

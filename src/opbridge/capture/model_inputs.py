@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy
 import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
 from opbridge.errors import UsageError
+from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = [
     "described",
@@ -22,7 +21,6 @@ __all__ = [
     "example_inputs",
     "fit_signature",
     "frozen_inputs",
-    "inputs_of_program",
     "register_containers",
 ]
 
@@ -69,31 +67,6 @@ def distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, 
 def _refuse_array(value: Any, what: str) -> None:
     if isinstance(value, numpy.ndarray | numpy.generic):
         raise UsageError(f"{what} is a NumPy {type(value).__name__}. Convert it with torch.as_tensor.")
-
-
-def inputs_of_program(
-    program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The example inputs of an ExportedProgram: the given ones, or else those that it was exported with.
-
-    Raises:
-        UsageError: Inputs that do not fit, no inputs at all, or dynamic shapes, which the program already has.
-    """
-    if dynamic_shapes is not None:
-        raise UsageError(
-            "dynamic_shapes is given with an ExportedProgram, which has its own already. Pass dynamic_shapes to "
-            "torch.export.export instead, or the model itself to opbridge."
-        )
-    if not args and not kwargs:
-        if program.example_inputs is None:
-            raise UsageError("The ExportedProgram holds no example inputs. Pass them as args and kwargs.")
-        args, kwargs = program.example_inputs
-    given, wanted = len(pytree.tree_leaves((args, kwargs))), len(program.graph_signature.user_inputs)
-    if given != wanted:
-        raise UsageError(
-            f"The ExportedProgram has {wanted} inputs, and {given} were given. Pass inputs like those it was made with."
-        )
-    return args, kwargs
 
 
 def fit_signature(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -149,13 +122,12 @@ def _register(kind: type) -> None:
         register_dynamic_cache_export_support()
 
 
-def frozen_inputs(program: ExportedProgram, leaves: list[Any]) -> Iterator[str]:
+def frozen_inputs(graph: CapturedGraph, leaves: list[Any]) -> Iterator[str]:
     """A note about the numbers among the inputs that are constants of the graph."""
-    inputs = [each.arg for each in program.graph_signature.input_specs if each.kind == InputKind.USER_INPUT]
     frozen = [
-        f"{arg.name} = {leaf!r}"
-        for arg, leaf in zip(inputs, leaves, strict=True)
-        if isinstance(arg, ConstantArgument) and type(leaf) in (int, float, complex)
+        f"{given.name} = {leaf!r}"
+        for given, leaf in zip(graph.inputs, leaves, strict=True)
+        if given.is_frozen and type(leaf) in (int, float, complex)
     ]
     if frozen:
         yield f"inputs that are Python numbers are fixed in the graph ({', '.join(frozen)}); a tensor stays an input"

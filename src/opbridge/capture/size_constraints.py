@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 
 from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis
+from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["constrain_sizes", "dim_names"]
 
@@ -27,17 +26,17 @@ _TRIED = (1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 31, 64, 100, 1000, 4096, 1_000_003)
 _EQUAL = re.compile(r"[a-z]+\d+ == [a-z]+\d+")
 
 
-def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> dict[str, str]:
+def dim_names(graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> dict[str, str]:
     """A name for each symbol in the sizes of a capture's inputs: the user's own, else `<input>_dim_<i>`.
 
     Args:
-        program: The capture.
-        leaves: The leaves of `(args, kwargs)`, one for each input of the program.
+        graph: The capture.
+        leaves: The leaves of `(args, kwargs)`, one for each input of the graph.
         axes: The dimensions that the user made dynamic, from `dynamic_shapes.resolve`.
     """
     names: dict[str, str] = {}
     automatic: dict[str, str] = {}
-    for (name, value), leaf in zip(_inputs(program), leaves, strict=True):
+    for (name, value), leaf in zip(_inputs(graph), leaves, strict=True):
         if isinstance(value, torch.SymInt):
             for symbol in torch_sizes.symbols(value):
                 automatic.setdefault(symbol, name)
@@ -59,7 +58,7 @@ def dim_names(program: ExportedProgram, leaves: list[Any], axes: Mapping[tuple[i
 
 
 def constrain_sizes(
-    program: ExportedProgram,
+    graph: CapturedGraph,
     leaves: list[Any],
     axes: Mapping[tuple[int, int], Axis],
     least: int,
@@ -75,7 +74,7 @@ def constrain_sizes(
        names are equal is not reported.
 
     Args:
-        program: A capture with dynamic shapes; its ranges change.
+        graph: A capture with dynamic shapes; its ranges change.
         leaves: The leaves of `(args, kwargs)`.
         axes: The dimensions that the user made dynamic, from `dynamic_shapes.resolve`.
         least: The smallest size that the capture is valid for: 1, or 2 where torch treats 0 and 1 separately.
@@ -85,14 +84,11 @@ def constrain_sizes(
         Conditions, each with the line that causes it where that is known.
     """
     user_names = {axis.place: axis.name or axis.place for axis in axes.values()}
-    shown = {
-        symbol: _user_name(place, leaves, axes, user_names)
-        for symbol, place in torch_sizes.shape_sources(program).items()
-    }
+    shown = {symbol: _user_name(place, leaves, axes, user_names) for symbol, place in graph.places.items()}
     requested: dict[str, Range] = {}
     label: dict[str, str] = {}
     specialized: dict[str, int] = {}
-    for (_, value), leaf in zip(_inputs(program), leaves, strict=True):
+    for (_, value), leaf in zip(_inputs(graph), leaves, strict=True):
         for index, size in enumerate(_shape(value)):
             axis, symbol = axes.get((id(leaf), index)), str(size)
             if axis is not None and not torch_sizes.symbols(size):
@@ -105,8 +101,9 @@ def constrain_sizes(
     lines: dict[tuple[str, str], Source | None] = {}
     conditions: dict[str, Source | None] = {}
     rest: list[tuple[str, tuple[str, ...], Source | None]] = []
-    for expression, symbols, stack in torch_sizes.shape_guards(program):
-        line = next(iter(innermost(stack)), None)
+    for condition in graph.conditions:
+        expression, symbols = condition.expression, condition.symbols
+        line = next(iter(innermost(condition.stack)), None)
         symbol = symbols[0]
         if len(symbols) == 1 and shown.get(symbol) in specialized:
             conditions.setdefault(f"{shown[symbol]} == {specialized[shown[symbol]]}", line)
@@ -122,7 +119,7 @@ def constrain_sizes(
             lines[symbol, "high"] = line
         ranges[symbol] = span
     for symbol, (low, high) in ranges.items():
-        torch_sizes.narrow_range(program, symbol, low if low > 1 else None, high)
+        _narrow(graph.ranges, symbol, low, high)
         if low == high != requested[symbol][1]:
             conditions.setdefault(f"{label[symbol]} == {low}", lines.get((symbol, "high")))
             continue
@@ -226,11 +223,18 @@ def _operand(name: str) -> str:
     return f"({name})" if re.search(r"[-+*/ ]", name) else name
 
 
-def _inputs(program: ExportedProgram) -> Iterator[tuple[str, Any]]:
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
-        if spec.kind == InputKind.USER_INPUT:
-            yield node.name, node.meta.get("val")
+def _narrow(ranges: dict[str, Range], symbol: str, low: int, high: int | None) -> None:
+    """Narrows the range of a symbol, if it has one. A lower bound of 1 changes nothing: torch's ranges start at 0."""
+    if symbol not in ranges:
+        return
+    least, greatest = ranges[symbol]
+    limits = [limit for limit in (greatest, high) if limit is not None]
+    ranges[symbol] = max(least, low) if low > 1 else least, min(limits, default=None)
+
+
+def _inputs(graph: CapturedGraph) -> Iterator[tuple[str, Any]]:
+    for leaf in graph.inputs:
+        yield leaf.name, leaf.value if leaf.node is None else leaf.node.meta.get("val")
 
 
 def _shape(value: Any) -> tuple[Any, ...]:

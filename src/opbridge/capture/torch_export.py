@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,12 @@ from opbridge.capture.advice import (
 from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.data import Capture
 from opbridge.capture.dynamic_shapes import Shapes, resolve
+from opbridge.capture.exported_programs import (
+    from_exported_program,
+    inputs_of_program,
+    narrow_ranges,
+    without_writes,
+)
 from opbridge.capture.functionalize import functionalize
 from opbridge.capture.model_inputs import (
     described,
@@ -36,7 +43,6 @@ from opbridge.capture.model_inputs import (
     example_inputs,
     fit_signature,
     frozen_inputs,
-    inputs_of_program,
 )
 from opbridge.capture.model_module import as_module
 from opbridge.capture.opaque_operators import Operators
@@ -44,6 +50,7 @@ from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.size_constraints import constrain_sizes, dim_names
 from opbridge.capture.training_mode import evaluating, training_notes
 from opbridge.errors import CaptureError, UsageError
+from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]
@@ -91,9 +98,10 @@ def capture(
     if isinstance(model, ExportedProgram):
         args, kwargs = inputs_of_program(model, args, kwargs, dynamic_shapes)
         leaves = pytree.tree_leaves((args, kwargs))
-        functional = functionalize(model)
-        names, said = dim_names(model, leaves, {}), (*frozen_inputs(model, leaves), *functional.state_notes())
-        return Capture(model, functional, None, args, kwargs, "given", names, said, time.perf_counter() - start)
+        graph = from_exported_program(model)
+        functional = functionalize(graph, frozenset(), functools.partial(without_writes, model))
+        names, said = dim_names(graph, leaves, {}), (*frozen_inputs(graph, leaves), *functional.state_notes())
+        return Capture(graph, functional, model, args, kwargs, "given", names, said, time.perf_counter() - start)
     if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
         args, kwargs = distinct(args, kwargs)
     module = as_module(model, args, kwargs)
@@ -104,18 +112,19 @@ def capture(
     with run.keeping_functions():
         program = run.program()
     leaves = pytree.tree_leaves((args, kwargs))
-    notes = [*run.notes, *frozen_inputs(program, leaves), *training_notes(module, program), *run.size_notes(program)]
+    graph = from_exported_program(program)
+    notes = [*run.notes, *frozen_inputs(graph, leaves), *training_notes(module, graph), *run.size_notes(graph)]
     notes += [*run.functions.notes(), *run.operators.notes()]
-    run.check_others(program)
-    functional = functionalize(program, run.operators.names)
+    run.check_others(program, graph)
+    functional = functionalize(graph, run.operators.names, functools.partial(without_writes, program))
     notes += functional.state_notes()
-    names = dim_names(program, leaves, run.shapes.axes)
+    names = dim_names(graph, leaves, run.shapes.axes)
     reference = module if isinstance(model, torch.nn.Module) else model
     seconds = time.perf_counter() - start
     calls, read = tuple(run.functions.calls), tuple(sorted(run.functions.read_inputs))
     whole = run.operators.names
     return Capture(
-        program, functional, reference, args, kwargs, run.strategy, names, tuple(notes), seconds, calls, read, whole
+        graph, functional, reference, args, kwargs, run.strategy, names, tuple(notes), seconds, calls, read, whole
     )
 
 
@@ -175,22 +184,23 @@ class _Attempts:
                 raise CaptureError(str(self.operators.failure)) from error
             return self._strict(error)
 
-    def size_notes(self, program: ExportedProgram) -> Iterator[str]:
+    def size_notes(self, graph: CapturedGraph) -> Iterator[str]:
         """Which sizes the capture is for, where these are not all that the dynamic shapes allow."""
-        demands = self._demands(program)
+        demands = self._demands(graph)
         if demands:
             told = [f"{text} ({source})" if source else text for text, source in demands[:_MOST_CONDITIONS]]
             if len(demands) > len(told):
                 told.append(f"{len(demands) - len(told)} more conditions hold")
             yield f"the capture is the model only where {', '.join(told)}; other sizes are not covered"
 
-    def check_others(self, program: ExportedProgram) -> None:
+    def check_others(self, program: ExportedProgram, graph: CapturedGraph) -> None:
         """Refuses a capture that does not take the further inputs that the user gave."""
         if self.shapes.verify is not None:
+            narrow_ranges(program, graph)
             try:
                 self.shapes.verify(program)
             except Exception as error:
-                raise CaptureError(advise_others(error, self._demands(program))) from error
+                raise CaptureError(advise_others(error, self._demands(graph))) from error
 
     @contextlib.contextmanager
     def keeping_functions(self) -> Iterator[None]:
@@ -347,11 +357,11 @@ class _Attempts:
                 strict=self.strategy == "strict",
             )
 
-    def _demands(self, program: ExportedProgram, *, checked: bool = True) -> list[Any]:
+    def _demands(self, graph: CapturedGraph, *, checked: bool = True) -> list[Any]:
         if not self.shapes.axes:
             return []
         leaves = pytree.tree_leaves((self.args, self.kwargs))
-        return constrain_sizes(program, leaves, self.shapes.axes, 1 if self.general else 2, checked=checked)
+        return constrain_sizes(graph, leaves, self.shapes.axes, 1 if self.general else 2, checked=checked)
 
     def _violated(self) -> list[Any]:
         """What the model needs of its sizes, found by leaving every dimension to torch."""
@@ -359,7 +369,7 @@ class _Attempts:
             return []
         self.general = True  # says it in the fewest conditions
         try:
-            return self._demands(self._export(self.shapes.relaxed), checked=False)
+            return self._demands(from_exported_program(self._export(self.shapes.relaxed)), checked=False)
         except Exception:
             return []
 

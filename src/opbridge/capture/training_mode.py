@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 
 import torch
-from torch.export import ExportedProgram
 
 from opbridge.base.torch_private import torch_operators
+from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["evaluating", "training_notes"]
 
@@ -36,12 +36,12 @@ def evaluating(module: torch.nn.Module) -> Iterator[None]:
             each.training = True
 
 
-def training_notes(module: torch.nn.Module, program: ExportedProgram) -> Iterator[str]:
+def training_notes(module: torch.nn.Module, graph: CapturedGraph) -> Iterator[str]:
     """A note about the operators that were captured in training mode."""
     if not any(each.training for each in module.modules()):
         return
     found: dict[str, None] = {}
-    for node in program.graph.nodes:
+    for node in graph.graph.nodes:
         name = (
             (torch_operators.operator_name(node.target) or "").partition(".")[0] if node.op == "call_function" else ""
         )

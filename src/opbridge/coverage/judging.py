@@ -17,8 +17,8 @@ from opbridge.coverage.exporting import Exported, export
 from opbridge.coverage.tasks import Settings, Task, Verdict
 from opbridge.coverage.ties import picks_the_same
 from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError, TranslationFault
-from opbridge.graph.interface import as_tensor
 from opbridge.graph.precision import coarsest
+from opbridge.graph.values import as_tensor
 from opbridge.verification import exchange, verify_program
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager

@@ -1,4 +1,4 @@
-"""Questions about a captured graph: its operators, their promoted dtypes, their decompositions, its inputs and outputs.
+"""The type of a captured graph, and questions about it: its operators, their promoted dtypes, their decompositions.
 
 In: an FX graph, or one node of it.
 Out: answers; no graph is changed.
@@ -6,12 +6,13 @@ May import: base.
 
 | module | |
 | --- | --- |
-| interface | inputs, outputs, parameters, buffers and constants |
+| captured_graph | the graph that a capture gives, with its inputs, outputs and weights |
+| node_sources | the line and the module that a node comes from |
 | operators | the operators that a graph calls, by name |
 | function_calls | calls of torch.autograd.Function that stay one operator |
 | control_flow | the subgraphs of higher-order operators |
 | decompose | the decomposition of one operator |
 | promotion | implicit type promotion |
 | precision | the coarsest dtype that a value depends on |
-| values | properties of fake values |
+| values | properties of values, fake or real |
 """

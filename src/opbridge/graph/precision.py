@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.values import tensors_in
 
 __all__ = ["coarsest", "precisions"]
@@ -20,16 +20,16 @@ def coarsest(dtypes: Iterable[torch.dtype | None]) -> torch.dtype | None:
     return max(floats, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 
 
-def precisions(program: ExportedProgram) -> dict[str, torch.dtype | None]:
+def precisions(graph: CapturedGraph) -> dict[str, torch.dtype | None]:
     """The coarsest dtype among a node's own value and all values that it depends on, for each node of a capture.
 
     A model whose weights are float16 and that returns `logits.float()` gives float32 numbers with float16 digits.
     """
     found: dict[str, torch.dtype | None] = {}
-    for node in program.graph.nodes:
+    for node in graph.graph.nodes:
         own = [tensor.dtype for tensor in tensors_in(node.meta.get("val"))]
         if node.op == "get_attr":
-            own.extend(_inside(getattr(program.graph_module, str(node.target), None)))
+            own.extend(_inside(getattr(graph.module, str(node.target), None)))
         found[node.name] = coarsest([*own, *(found[argument.name] for argument in node.all_input_nodes)])
     return found
 

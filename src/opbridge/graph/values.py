@@ -1,4 +1,4 @@
-"""Properties of the fake values of a captured graph's nodes."""
+"""Properties of the values of a captured graph's nodes, fake or real."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-__all__ = ["is_complex", "tensors_in"]
+__all__ = ["as_tensor", "is_complex", "tensors_in"]
+
+
+def as_tensor(leaf: Any) -> torch.Tensor:
+    """A leaf in the form that it has in the graph: an integer is an int64 tensor without dimensions."""
+    return leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

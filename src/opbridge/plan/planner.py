@@ -59,7 +59,7 @@ def make_plan(
             raise UsageError(f"There is no route '{route}'; the routes are {', '.join(ROUTES)}.")
     functional = capture.functional
     planner = _Planner(registry, opset, tuple(allow), dict(routes or {}), capture.whole)
-    planner.walk(functional.program.graph_module, functional.constant)
+    planner.walk(functional.graph.module, functional.constant)
     notes = (*capture.notes, *planner.pin_notes())
     return Plan(
         planner.rows(),

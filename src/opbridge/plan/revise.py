@@ -12,7 +12,7 @@ from opbridge.nodes import operator_nodes
 from opbridge.plan.data import Plan
 from opbridge.plan.faults import Fault
 from opbridge.plan.report import FAULT_REMEDY
-from opbridge.plan.rows import Problem, Step, remedy_for, row_of, sources_of
+from opbridge.plan.rows import Problem, Step, lines_of, remedy_for, row_of
 
 __all__ = ["rerouted", "with_failures", "with_faults", "with_kernels", "with_problems"]
 
@@ -43,7 +43,7 @@ def with_failures(plan: Plan, failures: Mapping[Node, str]) -> Plan:
                 remedy=operator_nodes.permission_advice(permissions).strip()
                 if own
                 else remedy_for(row.operator, row.schema, permissions),
-                sources=sources_of(nodes),
+                sources=lines_of(nodes),
                 permissions=permissions,
             )
         rows.append(row)
@@ -68,7 +68,7 @@ def with_faults(plan: Plan, faults: Mapping[Node, Fault]) -> Plan:
         if nodes:
             reason = faults[nodes[0]].reason
             row = dataclasses.replace(
-                row, route=None, reason=reason, remedy=FAULT_REMEDY, sources=sources_of(nodes), permissions=()
+                row, route=None, reason=reason, remedy=FAULT_REMEDY, sources=lines_of(nodes), permissions=()
             )
         rows.append(row)
     found = {(fault.operator, fault.place): fault for fault in faults.values()}

@@ -10,12 +10,13 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from opbridge.base.routes import ROUTES
-from opbridge.base.sources import Source, innermost
+from opbridge.base.sources import Source
+from opbridge.graph.node_sources import sources_of
 from opbridge.graph.operators import calls_in
 from opbridge.nodes import operator_nodes
 from opbridge.translations.registry import Translation
 
-__all__ = ["PlanRow", "Problem", "Step", "remedy_for", "row_of", "sources_of"]
+__all__ = ["PlanRow", "Problem", "Step", "lines_of", "remedy_for", "row_of"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def row_of(operator: str, nodes: list[Node], steps: Mapping[Node, Step], allow: 
     """What a plan says of one operator."""
     taken = [steps[node] for node in nodes]
     lost = [node for node in nodes if steps[node].route is None]
-    sources = sources_of(lost or nodes)
+    sources = lines_of(lost or nodes)
     schema = str(getattr(nodes[0].target, "_schema", ""))
     if lost:
         step = steps[lost[0]]
@@ -107,9 +108,9 @@ def row_of(operator: str, nodes: list[Node], steps: Mapping[Node, Step], allow: 
     return PlanRow(operator, len(nodes), worst, how, sources, remedy=remedy, schema=schema)
 
 
-def sources_of(nodes: Sequence[Node]) -> tuple[Source, ...]:
+def lines_of(nodes: Sequence[Node]) -> tuple[Source, ...]:
     """The lines that nodes come from, without repeats."""
-    return tuple(dict.fromkeys(frames[0] for node in nodes if (frames := innermost(node.meta.get("stack_trace")))))
+    return tuple(dict.fromkeys(frames[0] for node in nodes if (frames := sources_of(node))))
 
 
 def _how(step: Step) -> str:

@@ -14,13 +14,11 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.export.graph_signature import SymIntArgument
 from torch.utils import _pytree as pytree
 
 from opbridge.capture import Capture, capture
 from opbridge.capture.model_inputs import register_containers
 from opbridge.errors import UsageError
-from opbridge.graph.interface import user_inputs
 from opbridge.graph.precision import coarsest
 from opbridge.plan.planner import make_plan
 from opbridge.translate.translator import translate
@@ -90,10 +88,10 @@ def capture_stand_in(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any], 
     dtypes = [tensor.dtype for tensor in (*flat.model.parameters(), *flat.model.buffers())]
     stand_in = _stand_in(flat, coarsest([*dtypes, *(tensor.dtype for _, tensor in flat.tensors)]))
     captured = capture(stand_in, args, kwargs, dynamic_shapes=dynamic_shapes)
-    for spec in user_inputs(captured.exported_program):
-        if isinstance(spec.arg, SymIntArgument):
+    for leaf in captured.graph.inputs:
+        if leaf.is_number:
             raise UsageError(
-                f"dynamic_shapes makes the int '{spec.arg.name}' an input, and a trace freezes every number among the "
+                f"dynamic_shapes makes the int '{leaf.name}' an input, and a trace freezes every number among the "
                 "inputs. Pass it as a tensor of no dimensions, or leave it out of dynamic_shapes."
             )
     return dataclasses.replace(captured, strategy="trace")

@@ -123,7 +123,7 @@ class _ExportedModel:
     target: Target
 
     def describe(self) -> str:
-        return f"{self.capture.strategy}, {len(self.capture.exported_program.graph.nodes)} nodes"
+        return f"{self.capture.strategy}, {len(self.capture.graph.graph.nodes)} nodes"
 
     def plan(self) -> Plan:
         request = self.request

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 from torch.fx import Node
 
-from opbridge.base.torch_private import torch_tracing
 from opbridge.errors import UsageError
-from opbridge.graph.interface import lifted_tensors
+from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.onnx.tensor import Tensor
 from opbridge.translate.values import Values
 
@@ -36,11 +32,11 @@ class GraphInputs:
         self.leaves: dict[int, Tensor] = {}
 
 
-def make_inputs(program: ExportedProgram, values: Values, names: Sequence[str] | None) -> GraphInputs:
+def make_inputs(graph: CapturedGraph, values: Values, names: Sequence[str] | None) -> GraphInputs:
     """The graph's inputs: the model's tensor inputs, one for one, used or not.
 
     Args:
-        program: The captured graph.
+        graph: The captured graph.
         values: Makes the values, and is given the names of the weights.
         names: Names for the inputs, in order; fewer than there are leave the rest as they are.
 
@@ -48,37 +44,26 @@ def make_inputs(program: ExportedProgram, values: Values, names: Sequence[str] |
         UsageError: more names than inputs, or a name given twice.
     """
     made = GraphInputs()
-    lifted = lifted_tensors(program)
-    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    given: list[tuple[int, Node]] = []
-    leaves = itertools.count()
-    for spec in program.graph_signature.input_specs:
-        leaf = next(leaves) if spec.kind == InputKind.USER_INPUT else -1
-        node = placeholders[spec.arg.name]
-        if node.name in lifted:
-            name, tensor = lifted[node.name]
-            values.weight_names.setdefault(id(tensor), name)
-            if spec.kind == InputKind.CONSTANT_TENSOR:
-                values.literals.add(id(tensor))
-            made.values[node] = tensor
-        elif isinstance(spec.arg, ConstantArgument):
-            made.values[node] = spec.arg.value
-        elif spec.kind == InputKind.USER_INPUT:
-            given.append((leaf, node))
+    for node, weight in graph.weights.items():
+        values.weight_names.setdefault(id(weight.tensor), weight.name)
+        if weight.kind == "constant":
+            values.literals.add(id(weight.tensor))
+        made.values[node] = weight.tensor
+    given = [(number, leaf.node) for number, leaf in enumerate(graph.inputs) if leaf.node is not None]
     chosen = _names(names, [node.name for _, node in given], "input")
     builder = values.builder
-    for (leaf, node), name in zip(given, chosen, strict=True):
+    for (number, node), name in zip(given, chosen, strict=True):
         value = builder.value(builder.unique(name), *values.described(node.meta["val"]))
-        made.values[node] = made.leaves[leaf] = value
+        made.values[node] = made.leaves[number] = value
         made.tensors.append(value)
     return made
 
 
-def make_outputs(program: ExportedProgram, values: Values, results: Any, names: Sequence[str] | None) -> list[Tensor]:
+def make_outputs(graph: CapturedGraph, values: Values, results: Any, names: Sequence[str] | None) -> list[Tensor]:
     """The graph's outputs: the model's tensor outputs in order, each a value of its own.
 
     Args:
-        program: The captured graph.
+        graph: The captured graph.
         values: Makes the values.
         results: What the outputs of the captured graph stand for.
         names: Names for the outputs, in order.
@@ -86,7 +71,7 @@ def make_outputs(program: ExportedProgram, values: Values, results: Any, names: 
     Raises:
         UsageError: more names than outputs, or a name given twice.
     """
-    kept = list(_tensor_outputs(program, results))
+    kept = list(_tensor_outputs(graph, results))
     chosen = _names(names, [path for _, path in kept], "output")
     builder = values.builder
     outputs: list[Tensor] = []
@@ -99,16 +84,11 @@ def make_outputs(program: ExportedProgram, values: Values, results: Any, names: 
     return outputs
 
 
-def _tensor_outputs(program: ExportedProgram, results: Any) -> Iterator[tuple[Any, str]]:
+def _tensor_outputs(graph: CapturedGraph, results: Any) -> Iterator[tuple[Any, str]]:
     """The outputs that are tensors or sizes, with their paths in what the model returns."""
-    users = [
-        (value, spec)
-        for value, spec in zip(results, program.graph_signature.output_specs, strict=True)
-        if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
-    ]
-    for (value, spec), path in zip(users, torch_tracing.output_paths(program), strict=True):
-        if isinstance(value, (ir.Value, torch.Tensor)) or isinstance(spec.arg, SymIntArgument):
-            yield value, path
+    for value, leaf in zip(results, graph.outputs, strict=True):
+        if isinstance(value, (ir.Value, torch.Tensor)) or leaf.is_number:
+            yield value, leaf.name
 
 
 def _names(given: Sequence[str] | None, defaults: Sequence[str], what: str) -> list[str]:

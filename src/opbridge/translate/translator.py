@@ -18,8 +18,8 @@ import torch
 from onnx_ir.passes import common as passes
 from torch.fx import GraphModule, Node
 
-from opbridge.base.sources import innermost
 from opbridge.errors import OpbridgeError, TranslationError
+from opbridge.graph.node_sources import has_module_path, module_path_of, sources_of
 from opbridge.graph.operators import operator_of
 from opbridge.nodes import operator_nodes
 from opbridge.onnx.builder import Builder
@@ -78,14 +78,14 @@ def translate(
     Raises:
         UsageError: more names than inputs or outputs, or a name given twice.
     """
-    program = capture.functional.program
+    graph = capture.functional.graph
     builder = Builder(plan.opset)
     values = Values(builder, capture.dim_names)
-    inputs = make_inputs(program, values, input_names)
+    inputs = make_inputs(graph, values, input_names)
     walk = _Walk(plan, capture.functional.rebinds, values, inputs.values)
     with builder.translating(), torch.no_grad():
-        results = walk.graph(program.graph_module)
-        outputs = make_outputs(program, values, results, output_names)
+        results = walk.graph(graph.module)
+        outputs = make_outputs(graph, values, results, output_names)
     model = _model(builder, inputs.tensors, outputs, custom_opsets or {})
     if not walk.failures and not walk.faults:
         passes.RemoveUnusedNodesPass()(model)
@@ -185,7 +185,7 @@ class _Walk:
             self.stands_for[written] = self.stands_for[node]
 
     def _labelled(self, node: Node, operator: str) -> contextlib.AbstractContextManager[None]:
-        if self._depth > 1 and "nn_module_stack" not in node.meta:
+        if self._depth > 1 and not has_module_path(node):
             return contextlib.nullcontext()
         return self.builder.labelled(*_label(node, operator))
 
@@ -310,13 +310,12 @@ class _Walk:
 
 def _label(node: Node, operator: str) -> tuple[str, dict[str, str]]:
     """What a node's ONNX nodes are named after, and the metadata that they carry."""
-    stack = node.meta.get("nn_module_stack") or {}
-    module = next(reversed(stack.values()), ("",))[0] if stack else ""
+    module = module_path_of(node)
     short = operator.partition("::")[2].partition(".")[0]
     metadata = {"opbridge.operator": operator}
     if module:
         metadata["opbridge.module"] = module
-    frames = innermost(node.meta.get("stack_trace"))
+    frames = sources_of(node)
     if frames:
         metadata["opbridge.source"] = str(frames[0])
     return (f"{module}/{short}" if module else short), metadata

@@ -12,8 +12,8 @@ from torch.utils import _pytree as pytree
 from opbridge.base.wording import counted, listed, sentence
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
-from opbridge.graph.interface import as_tensor, is_frozen, user_inputs, user_outputs
 from opbridge.graph.precision import coarsest, precisions
+from opbridge.graph.values import as_tensor
 from opbridge.verification import dynamic_sizes, exchange
 from opbridge.verification.compare import dtype_name
 
@@ -61,7 +61,7 @@ class Correspondence:
         """
         self._name, self._model, self._args, self._kwargs, self._capture = name, model, args, kwargs, capture
         # It tells which outputs of the model are constants, which a file does not always tell.
-        self._program = None if capture is None else capture.exported_program
+        self._graph = None if capture is None else capture.graph
         self._inputs = session.get_inputs()
         self.leaves = pytree.tree_leaves((args, kwargs))
         self.names = [each.name for each in self._inputs]
@@ -80,15 +80,15 @@ class Correspondence:
         tensors = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
         numbers = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor) or type(leaf) is int]
         positions = numbers if len(numbers) == len(self._inputs) else tensors
-        if self._program is not None:
-            specs = user_inputs(self._program)
-            if len(specs) != len(self.leaves):
+        if self._graph is not None:
+            inputs = self._graph.inputs
+            if len(inputs) != len(self.leaves):
                 raise UsageError(
                     f"The example inputs do not fit the model's capture: it was captured with "
-                    f"{counted(len(specs), 'input')}, and the example holds {len(self.leaves)}. Give inputs of the "
+                    f"{counted(len(inputs), 'input')}, and the example holds {len(self.leaves)}. Give inputs of the "
                     "same structure, or leave them out where a program is given."
                 )
-            positions = [i for i, spec in enumerate(specs) if not is_frozen(spec)]
+            positions = [i for i, leaf in enumerate(inputs) if not leaf.is_frozen]
         if len(positions) != len(self._inputs):
             names = f" ({listed(self.names, 6)})" if self.names else ""
             raise UsageError(
@@ -134,16 +134,16 @@ class Correspondence:
         """
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         kept: list[Any] = tensors
-        if self._program is None and len(tensors) != len(self.output_names):
+        if self._graph is None and len(tensors) != len(self.output_names):
             # The model returns numbers too; only a capture tells whether they are outputs or constants.
             try:
-                self._program = capture_model(self._model, self._args, self._kwargs).exported_program
+                self._graph = capture_model(self._model, self._args, self._kwargs).graph
             except CaptureError:
                 kept = [leaf for leaf in leaves if isinstance(leaf, (torch.Tensor, int))]
-        if self._program is not None:
-            specs = user_outputs(self._program)
-            if len(specs) == len(leaves):
-                kept = [leaf for leaf, spec in zip(leaves, specs, strict=True) if not is_frozen(spec)]
+        if self._graph is not None:
+            outputs = self._graph.outputs
+            if len(outputs) == len(leaves):
+                kept = [value for value, leaf in zip(leaves, outputs, strict=True) if not leaf.is_frozen]
         if len(kept) != len(self.output_names):
             raise UsageError(
                 f"{sentence(self._name)} has {counted(len(self.output_names), 'output')} "
@@ -154,11 +154,11 @@ class Correspondence:
 
     def precisions(self, expected: Sequence[torch.Tensor]) -> list[torch.dtype | None]:
         """For each output, the dtype of the lowest precision that it was computed in; None where that is not known."""
-        if self._program is not None:
-            found = precisions(self._program)
-            specs = [spec for spec in user_outputs(self._program) if not is_frozen(spec)]
-            if len(specs) == len(expected):
-                return [found.get(spec.arg.name) for spec in specs]
+        if self._graph is not None:
+            found = precisions(self._graph)
+            nodes = [leaf.node for leaf in self._graph.outputs if leaf.node is not None]
+            if len(nodes) == len(expected):
+                return [found.get(node.name) for node in nodes]
         tensors = [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
         if isinstance(self._model, torch.nn.Module):
             tensors += [*self._model.parameters(), *self._model.buffers()]

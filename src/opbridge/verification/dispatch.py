@@ -83,7 +83,7 @@ def verify_program(
     start = time.perf_counter()
     capture = program.capture
     if model is None:
-        model = capture.model if capture.model is not None else capture.exported_program
+        model = capture.model
     if args is None and kwargs is None:
         args, kwargs = capture.args, capture.kwargs
     args, kwargs = _checked(model, args, kwargs)

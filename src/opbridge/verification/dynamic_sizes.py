@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.graph.interface import user_inputs
 from opbridge.verification.size_expressions import evaluate, holds, is_known, solve
 
 if TYPE_CHECKING:
@@ -127,27 +126,25 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
         capture: The capture, whose symbols have ranges and names.
         leaves: The leaves of `(args, kwargs)`: those of the capture, or others of the same structure.
     """
-    program = capture.exported_program
+    graph = capture.graph
     unified = _UnifiedSymbols(capture.dim_names)
-    placeholders = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     dims: dict[int, tuple[int | str, ...]] = {}
     numbers: dict[int, str] = {}
-    for leaf, spec in enumerate(user_inputs(program)):
-        value = placeholders.get(spec.arg.name)
+    for number, leaf in enumerate(graph.inputs):
+        value = leaf.value if leaf.node is None else leaf.node.meta.get("val")
         if isinstance(value, torch.Tensor):
             sizes = map(torch_sizes.known_size, value.shape)
-            dims[leaf] = tuple(size if isinstance(size, int) else unified.text(size) for size in sizes)
+            dims[number] = tuple(size if isinstance(size, int) else unified.text(size) for size in sizes)
         elif isinstance(value, torch.SymInt):
-            numbers[leaf] = unified.text(value)
+            numbers[number] = unified.text(value)
     found = from_shapes(dims, leaves, numbers=numbers, names=capture.dim_names)
-    for symbol, bounds in program.range_constraints.items():
+    for symbol, (lower, upper) in graph.ranges.items():
         name = unified.text(symbol)
         least, greatest = found.ranges.get(name, (0, None))
-        lower, upper = _bound(bounds.lower), _bound(bounds.upper)
         if upper is not None:
             greatest = upper if greatest is None else min(greatest, upper)
-        found.ranges[name] = (max(least, lower or 0), greatest)
-    found.conditions = tuple(unified.text(expression) for expression, _, _ in torch_sizes.shape_guards(program))
+        found.ranges[name] = (max(least, lower), greatest)
+    found.conditions = tuple(unified.text(condition.expression) for condition in graph.conditions)
     return found
 
 
@@ -203,12 +200,3 @@ def from_shapes(
 
 def _size(dim: int | str, sizes: Mapping[str, int]) -> int:
     return dim if isinstance(dim, int) else evaluate(dim, sizes)
-
-
-def _bound(value: Any) -> int | None:
-    """A bound of a range in torch; None where it is infinite."""
-    try:
-        bound = int(value)
-    except (TypeError, ValueError, OverflowError, AttributeError):
-        return None
-    return None if abs(bound) >= 1 << 48 else bound

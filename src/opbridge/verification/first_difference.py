@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 import torch
-from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.dtypes import onnx_dtype
 from opbridge.base.wording import listed
-from opbridge.graph.interface import lifted_tensors
+from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.onnx.torch_tensor import TorchTensor
 from opbridge.verification.compare import compare
 from opbridge.verification.difference import Search
@@ -65,14 +64,14 @@ def first_difference(
         The operator, or why there is none to name.
     """
     functional = capture.functional
-    program = functional.program
+    captured = functional.graph
     leaves = pytree.tree_leaves((args, dict(kwargs)))
     try:
-        values = counterparts(model.graph, program)
-        feeds = feeds_of(model, program, leaves)
-        if check_weights and (differing := _differing_weights(model, program)):
+        values = counterparts(model.graph, captured)
+        feeds = feeds_of(model, captured, leaves)
+        if check_weights and (differing := _differing_weights(model, captured)):
             return Search(None, 0, f"weights of the file are not the model's: {listed(differing, 5)}")
-        runtime = RuntimeValues(model, feeds, order_of(program, values, capture, leaves))
+        runtime = RuntimeValues(model, feeds, order_of(captured, values, capture, leaves))
         if outputs and _agree_unoptimised(runtime, model, outputs, rtol, atol):
             reason = "with ONNX Runtime's graph optimisations off the outputs agree, so one of these changes the result"
             return Search(None, 0, f"{reason} (SessionOptions.graph_optimization_level)")
@@ -97,10 +96,11 @@ def _agree_unoptimised(
     )
 
 
-def _differing_weights(model: ir.Model, program: ExportedProgram) -> list[str]:
+def _differing_weights(model: ir.Model, captured: CapturedGraph) -> list[str]:
     """The parameters and buffers that differ from the initializer of the same name, dtype and shape, quoted."""
     differing = []
-    for name, tensor in lifted_tensors(program).values():
+    for weight in captured.weights.values():
+        name, tensor = weight.name, weight.tensor
         initializer = model.graph.initializers.get(name)
         stored = initializer.const_value if initializer is not None else None
         if stored is None or stored.dtype != onnx_dtype(tensor.dtype) or list(stored.shape) != list(tensor.shape):

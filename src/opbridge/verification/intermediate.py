@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 import onnxruntime
 import torch
-from torch.export import ExportedProgram
 
 from opbridge.errors import SaveError
-from opbridge.graph.interface import as_tensor, is_frozen, user_inputs
+from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.operators import operator_of
+from opbridge.graph.values import as_tensor
 from opbridge.nodes.aten_node import called_operators
 from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session
@@ -37,13 +37,13 @@ class Unusable(Exception):
     """The intermediate values cannot be compared; the message is the reason."""
 
 
-def counterparts(graph: ir.Graph, program: ExportedProgram) -> dict[str, ir.Value]:
+def counterparts(graph: ir.Graph, captured: CapturedGraph) -> dict[str, ir.Value]:
     """The ONNX values of the nodes of the captured graph that the file has, by the keys of `keyed`.
 
     Raises:
         Unusable: The file has none, or was made from another capture.
     """
-    operators = {node.name: operator_of(node) for node in program.graph.nodes}
+    operators = {node.name: operator_of(node) for node in captured.graph.nodes}
     found: dict[str, ir.Value] = {}
     for node in graph:
         keys = node.metadata_props.get("opbridge.node", "").split()
@@ -67,20 +67,20 @@ def counterparts(graph: ir.Graph, program: ExportedProgram) -> dict[str, ir.Valu
     return found
 
 
-def feeds_of(model: ir.Model, program: ExportedProgram, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
+def feeds_of(model: ir.Model, captured: CapturedGraph, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
     """The tensors of the graph's inputs, by name, from the leaves of `(args, kwargs)`."""
-    specs = user_inputs(program)
-    given = [as_tensor(leaf) for leaf, spec in zip(leaves, specs, strict=True) if not is_frozen(spec)]
+    pairs = zip(captured.inputs, leaves, strict=True)
+    given = [as_tensor(value) for leaf, value in pairs if not leaf.is_frozen]
     return {str(value.name): tensor for value, tensor in zip(model.graph.inputs, given, strict=True)}
 
 
 def order_of(
-    program: ExportedProgram, values: Mapping[str, ir.Value], capture: Capture, leaves: Sequence[Any]
+    captured: CapturedGraph, values: Mapping[str, ir.Value], capture: Capture, leaves: Sequence[Any]
 ) -> list[tuple[str, int]]:
     """The names of the ONNX values in the order of the captured graph, with their sizes in bytes."""
     sizes = dynamic_sizes.from_capture(capture, leaves).example
     order: dict[str, int] = {}
-    for node in program.graph.nodes:
+    for node in captured.graph.nodes:
         for key, value in keyed(node.name, node.meta.get("val")):
             if key in values:
                 order.setdefault(str(values[key].name), _bytes(value, sizes))

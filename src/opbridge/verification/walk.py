@@ -7,12 +7,10 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from opbridge.base.sources import innermost
-from opbridge.capture.functionalize import FunctionalProgram
-from opbridge.graph.interface import is_frozen, lifted_tensors, user_outputs
+from opbridge.capture.functionalize import FunctionalGraph
+from opbridge.graph.node_sources import module_path_of, sources_of
 from opbridge.graph.operators import operator_of
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import tensors_in
@@ -29,7 +27,7 @@ class Walk:
 
     def __init__(
         self,
-        functional: FunctionalProgram,
+        functional: FunctionalGraph,
         runtime: RuntimeValues,
         counterparts: Mapping[str, ir.Value],
         outputs: Mapping[int, torch.Tensor] | None,
@@ -46,7 +44,7 @@ class Walk:
             rtol: As for `compare`.
             atol: As for `compare`.
         """
-        self._program, self._functional = functional.program, functional
+        self._graph, self._functional = functional.graph, functional
         self._runtime, self._counterparts = runtime, counterparts
         self._rtol, self._atol = rtol, atol
         self._relevant = _dependencies(functional, outputs)
@@ -68,9 +66,9 @@ class Walk:
         """
         self._set_placeholders(leaves)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            for node in self._program.graph.nodes:
+            for node in self._graph.graph.nodes:
                 if node.op == "get_attr":
-                    self._values[node] = _attribute(self._program.graph_module, str(node.target))
+                    self._values[node] = _attribute(self._graph.module, str(node.target))
                 elif node.op == "call_function":
                     found = self._call(node)
                     if found is not None:
@@ -82,19 +80,12 @@ class Walk:
 
     def _set_placeholders(self, leaves: Sequence[Any]) -> None:
         """Sets the values of the placeholders. Buffers are copied, as batch_norm writes to them."""
-        lifted = lifted_tensors(self._program)
-        placeholders = {node.name: node for node in self._program.graph.nodes if node.op == "placeholder"}
-        remaining = iter(leaves)
-        for spec in self._program.graph_signature.input_specs:
-            node = placeholders[spec.arg.name]
-            if node.name in lifted:
-                tensor = lifted[node.name][1].detach()
-                self._values[node] = tensor if spec.kind == InputKind.PARAMETER else tensor.clone()
-            elif spec.kind == InputKind.USER_INPUT:
-                leaf = next(remaining)
-                self._values[node] = spec.arg.value if is_frozen(spec) else _detached(leaf)
-            else:
-                self._values[node] = self._program.constants.get(spec.target or "")
+        for node, weight in self._graph.weights.items():
+            tensor = weight.tensor.detach()
+            self._values[node] = tensor if weight.kind == "parameter" else tensor.clone()
+        for leaf, value in zip(self._graph.inputs, leaves, strict=True):
+            if leaf.node is not None:
+                self._values[leaf.node] = _detached(value)
 
     def _call(self, node: Node) -> FirstDifference | None:
         """Computes one node, compares it, and gives it the runtime's value. Returns the difference, if there is one."""
@@ -176,15 +167,14 @@ class Walk:
         parents: Sequence[Node],
         unchecked: tuple[str, ...],
     ) -> FirstDifference:
-        frames = innermost(node.meta.get("stack_trace"))
-        stack = node.meta.get("nn_module_stack") or {}
+        frames = sources_of(node)
         producer = counterpart.producer()
         return FirstDifference(
             operator=operator_of(node),
             node=key,
             source=str(frames[0]) if frames else None,
             code=frames[0].code if frames else "",
-            module=next(reversed(stack.values()))[0] if stack else "",
+            module=module_path_of(node),
             onnx_node=label(producer) if producer is not None else "",
             inputs=tuple(
                 f"{dtype_name(tensor.dtype)} {list(tensor.shape)}"
@@ -197,18 +187,15 @@ class Walk:
         )
 
 
-def _dependencies(functional: FunctionalProgram, outputs: Mapping[int, Any] | None) -> set[Node]:
+def _dependencies(functional: FunctionalGraph, outputs: Mapping[int, Any] | None) -> set[Node]:
     """The nodes that the given outputs depend on. A value that is read after a write depends on the write."""
-    program = functional.program
     latest: dict[Node, Node] = {}
     parents: dict[Node, list[Node]] = {}
-    by_name: dict[str, Node] = {}
-    for node in program.graph.nodes:
-        by_name[node.name] = node
+    for node in functional.graph.graph.nodes:
         parents[node] = [latest.get(argument, argument) for argument in node.all_input_nodes]
         for written in functional.rebinds.get(node, ()):
             latest[written] = node
-    results = [by_name[spec.arg.name] for spec in user_outputs(program) if not is_frozen(spec)]
+    results = [leaf.node for leaf in functional.graph.outputs if leaf.node is not None]
     chosen = results if outputs is None else [results[position] for position in outputs if position < len(results)]
     pending = [latest.get(node, node) for node in chosen]
     found: set[Node] = set()

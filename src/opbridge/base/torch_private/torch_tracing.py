@@ -18,11 +18,11 @@ import torch
 __all__ = [
     "in_onnx_export",
     "keep_model_frames",
+    "lazy_graph_module",
     "mute_export",
     "original_module",
     "output_paths",
     "storage_key",
-    "structure_paths",
     "trace_under",
     "without_writes",
 ]
@@ -55,13 +55,20 @@ def storage_key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
 
 
-def output_paths(program: Any) -> list[str]:
-    """A name for each leaf of a program's output, from its path: "logits", "hidden_states.0", "output"."""
-    return structure_paths(program.call_spec.out_spec)
+def lazy_graph_module(attributes: dict[str, Any], graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """A module of a graph whose Python code is generated when it is first called.
+
+    Args:
+        attributes: What the graph's get_attr nodes stand for, by their targets.
+        graph: The graph.
+    """
+    from torch.fx._lazy_graph_module import _LazyGraphModule
+
+    return _LazyGraphModule(attributes, graph)
 
 
-def structure_paths(structure: Any) -> list[str]:
-    """The same for the leaves of a pytree structure."""
+def output_paths(structure: Any) -> list[str]:
+    """A name for each leaf of a pytree structure, from its path: "logits", "hidden_states.0", "output"."""
     paths = _leaf_paths(structure)
     return [f"output_{path}" if path[:1].isdigit() else path or "output" for path in paths]
 

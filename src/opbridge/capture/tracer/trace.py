@@ -113,7 +113,7 @@ class _Run:
         return CapturedGraph(
             GraphModule(recorder.tracer.root, recorder.graph, type(self._module).__name__),
             tuple(inputs),
-            tuple(map(_leaf, torch_tracing.structure_paths(returned_structure), outputs)),
+            tuple(map(_leaf, torch_tracing.output_paths(returned_structure), outputs)),
             self.weights,
             returned_structure,
             self._fakes.sizes.ranges(),
