@@ -16,6 +16,17 @@ import opbridge
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(autouse=True)
+def _no_transforms_left():
+    """A failure inside a transform of torch.func must not leave the transform on, which breaks what comes next."""
+    yield
+    left = 0
+    while torch._C._functorch.peek_interpreter_stack() is not None:
+        torch._C._functorch.pop_dynamic_layer_stack()
+        left += 1
+    assert not left, f"{left} transforms of torch.func are still on"
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_static(name, tmp_path):
     form = FORMS[name]
