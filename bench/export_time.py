@@ -67,8 +67,8 @@ def main() -> None:
     )
     body = (
         f"Medians of {options.runs} runs, in turns in one process after a warm-up. `x` is in units of torch.export's "
-        "own time. `capture` is opbridge's capture alone, as its export calls it. torch.onnx and opbridge do not verify, "
-        f"but for the column that says so.\n\n{times}\n\n{memory}"
+        "own time. `capture` is opbridge's capture alone, as its export calls it. torch.onnx and opbridge do not "
+        f"verify, but for the column that says so.\n\n{times}\n\n{memory}"
     )
     write_section("export_time", "Export time and memory", body)
 

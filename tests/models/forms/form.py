@@ -97,6 +97,7 @@ class Form:
 
     def dynamic_shapes(self, model: Callable[..., Any]) -> dict[str, Any]:
         """The dimensions that may vary, by the names of the model's parameters and in the structure of the inputs."""
+        model = getattr(model, "_orig_mod", model)  # what torch.compile was given
         forward = model.forward if isinstance(model, torch.nn.Module) else model
         given = inspect.signature(forward).bind(*self.args, **self.kwargs).arguments
         return _map(lambda leaf: leaf.dynamic_dims(), dict(given), constant=lambda leaf: None)

@@ -166,9 +166,14 @@ class GradientThroughEmbedding(nn.Module):
         return by_token.norm(dim=-1), by_weight
 
 
-@form(floats("length"))
+@form(floats(4))
 def jacobian_of_function(x):
     return torch.autograd.functional.jacobian(lambda value: value.sin() * value.sum(), x)
+
+
+@form(floats("length"))
+def vectorised_jacobian(x):
+    return torch.autograd.functional.jacobian(lambda value: value.sin() * value.sum(), x, vectorize=True)
 
 
 @form(floats(4))

@@ -17,7 +17,7 @@ _SEQUENCE = floats("batch", "length", 4)
 @form(_X)
 def factories_of_sizes(x):
     rows = torch.arange(x.shape[0], dtype=x.dtype)
-    return torch.cat([x + rows[:, None], torch.zeros(x.shape[0], 3), torch.full((len(x), 1), 2.0)], dim=1)
+    return torch.cat([x + rows[:, None], torch.zeros(x.shape[0], 3), torch.full((x.size(0), 1), 2.0)], dim=1)
 
 
 @form(_SEQUENCE)
@@ -133,7 +133,7 @@ def arithmetic_of_sizes(x):
 
 @form(floats("batch", 1, 4, 1))
 def squeezed(x):
-    return x.squeeze(), x.squeeze(-1).squeeze(1)
+    return x.squeeze((1, 3)), x.squeeze(-1).squeeze(1)
 
 
 @form(floats("batch", 3, "length"))
@@ -148,8 +148,9 @@ def example_of_batch_one(x, bias):
 
 
 @form(_SEQUENCE)
-def repeated_and_split(x):
-    left, right = x.repeat(1, 2, 1).split(x.shape[1], dim=1)
+def repeated_and_sliced(x):
+    twice = x.repeat(1, 2, 1)
+    left, right = twice[:, : x.shape[1]], twice[:, x.shape[1] :]
     return left - right + x, torch.cat(x.chunk(2, dim=-1), dim=0)
 
 
