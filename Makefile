@@ -70,6 +70,7 @@ package: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/export_time.py
+	$(BIN)/python bench/captures.py
 	$(BIN)/python bench/latency.py
 	$(BIN)/python bench/functions.py
 	$(BIN)/python bench/kernels.py

@@ -1,4 +1,4 @@
-"""How long an export to a file takes: the capture alone (torch.export), opbridge, and torch.onnx's default exporter.
+"""How long an export to a file takes: torch.export alone, opbridge's capture alone, opbridge, and torch.onnx.
 
 All in one process, in turns, after a warm-up; medians. Then the memory that exporting a large model adds at its peak.
 
@@ -26,6 +26,8 @@ import torch
 from results import interleaved, median, table, write_section
 
 import opbridge
+from opbridge.capture import capture
+from opbridge.fit.targets import find_target
 
 LARGE = "vit_l_16"
 
@@ -34,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two small models; nothing is written")
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each (5)")
-    parser.add_argument("--models", nargs="*", default=["two operators", *models.NAMES])
+    parser.add_argument("--models", nargs="*", default=models.EXPORTED)
     parser.add_argument("--peak-memory-of", choices=sorted(EXPORTERS), help=argparse.SUPPRESS)  # the child's part
     options = parser.parse_args()
     silence()
@@ -43,7 +45,17 @@ def main() -> None:
         return
     names = ["two operators", "resnet50"] if options.quick else options.models
     times = table(
-        ["export to a file, seconds", "torch.export alone", "opbridge", "x", "opbridge, verified", "torch.onnx", "x"],
+        [
+            "export to a file, seconds",
+            "torch.export alone",
+            "capture",
+            "x",
+            "opbridge",
+            "x",
+            "opbridge, verified",
+            "torch.onnx",
+            "x",
+        ],
         [export_times(name, options.runs) for name in names],
     )
     if options.quick:
@@ -55,22 +67,37 @@ def main() -> None:
     )
     body = (
         f"Medians of {options.runs} runs, in turns in one process after a warm-up. `x` is in units of torch.export's "
-        f"own time. torch.onnx and opbridge do not verify, but for the column that says so.\n\n{times}\n\n{memory}"
+        "own time. `capture` is opbridge's capture alone, as its export calls it. torch.onnx and opbridge do not "
+        f"verify, but for the column that says so.\n\n{times}\n\n{memory}"
     )
     write_section("export_time", "Export time and memory", body)
 
 
-def with_opbridge(model: torch.nn.Module, args: tuple, path: Path) -> None:
-    """What opbridge does to get a file, without comparing it with PyTorch."""
-    opbridge.export(model, args, path, verify=False)
+def with_opbridge(built: models.Built, path: Path, verify: bool = False) -> None:
+    """What opbridge does to get a file; by default without comparing it with PyTorch."""
+    model, args, kwargs, dynamic_shapes = built
+    opbridge.export(model, args, path, kwargs=kwargs, dynamic_shapes=dynamic_shapes, verify=verify)
 
 
-def with_torch_onnx(model: torch.nn.Module, args: tuple, path: Path) -> None:
+def with_torch_onnx(built: models.Built, path: Path) -> None:
     """torch.onnx's default exporter with its defaults."""
-    torch.onnx.export(model, args, path, dynamo=True, verbose=False)
+    model, args, kwargs, dynamic_shapes = built
+    torch.onnx.export(model, args, path, kwargs=kwargs, dynamic_shapes=dynamic_shapes, dynamo=True, verbose=False)
 
 
-EXPORTERS: dict[str, Callable[[torch.nn.Module, tuple, Path], None]] = {
+def with_torch_export(built: models.Built) -> None:
+    """torch.export alone, in its default mode."""
+    model, args, kwargs, dynamic_shapes = built
+    torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+def capture_alone(built: models.Built) -> None:
+    """opbridge's capture as `opbridge.export` calls it."""
+    model, args, kwargs, dynamic_shapes = built
+    capture(model, args, kwargs, dynamic_shapes=dynamic_shapes, opset=find_target(None, None).opset)
+
+
+EXPORTERS: dict[str, Callable[[models.Built, Path], None]] = {
     "opbridge": with_opbridge,
     "torch.onnx": with_torch_onnx,
 }
@@ -78,7 +105,7 @@ EXPORTERS: dict[str, Callable[[torch.nn.Module, tuple, Path], None]] = {
 
 def export_times(name: str, runs: int) -> list[str]:
     """One row of the table."""
-    model, args = models.build(name)
+    built = models.build(name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
 
@@ -89,17 +116,18 @@ def export_times(name: str, runs: int) -> list[str]:
 
         seconds = interleaved(
             {
-                "capture": quietly(lambda: torch.export.export(model, args, strict=False)),
-                "opbridge": quietly(lambda: with_opbridge(model, args, path / "opbridge.onnx")),
-                "verified": quietly(lambda: opbridge.export(model, args, path / "verified.onnx")),
-                "torch.onnx": quietly(lambda: with_torch_onnx(model, args, path / "stock.onnx")),
+                "torch.export": quietly(lambda: with_torch_export(built)),
+                "capture": quietly(lambda: capture_alone(built)),
+                "opbridge": quietly(lambda: with_opbridge(built, path / "opbridge.onnx")),
+                "verified": quietly(lambda: with_opbridge(built, path / "verified.onnx", verify=True)),
+                "torch.onnx": quietly(lambda: with_torch_onnx(built, path / "stock.onnx")),
             },
             runs,
             tidy=remove_files,
         )
-    capture, ours, verified, stock = (median(seconds[key]) for key in seconds)
-    row = [name, f"{capture:.3f}", f"{ours:.3f}", f"{ours / capture:.1f}", f"{verified:.3f}", f"{stock:.3f}"]
-    row.append(f"{stock / capture:.1f}")
+    base, taken, ours, verified, stock = (median(seconds[key]) for key in seconds)
+    row = [name, f"{base:.3f}", f"{taken:.3f}", f"{taken / base:.2f}", f"{ours:.3f}", f"{ours / base:.1f}"]
+    row += [f"{verified:.3f}", f"{stock:.3f}", f"{stock / base:.1f}"]
     print(" | ".join(row), flush=True)
     return row
 
@@ -136,11 +164,11 @@ def peak_memory(exporter: str, name: str) -> str:
         path = Path(folder) / "model.onnx"
         # What any first export loads is no part of the answer.
         export = EXPORTERS[exporter]
-        quietly(lambda: export(*models.build("two operators"), path))()
-        model, args = models.build(name)
-        weights = sum(tensor.nbytes for tensor in model.state_dict().values())
+        quietly(lambda: export(models.build("two operators"), path))()
+        built = models.build(name)
+        weights = sum(tensor.nbytes for tensor in built.model.state_dict().values())
         with Watch() as watch:
-            quietly(lambda: export(model, args, path))()
+            quietly(lambda: export(built, path))()
     return f"{watch.added} {weights}"
 
 

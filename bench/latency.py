@@ -46,7 +46,7 @@ def main() -> None:
 
 def latencies(name: str, runs: int, threads: int) -> list[str]:
     """One row of the table."""
-    model, args = models.build(name)
+    model, args, *_ = models.build(name)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         stock, ours = Path(folder) / "stock.onnx", Path(folder) / "opbridge.onnx"
         torch.onnx.export(model, args, stock, dynamo=True, verbose=False)

@@ -1,0 +1,142 @@
+"""A form of model that an export must take: how to build it, its inputs, and which of their sizes vary."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+__all__ = ["EXAMPLE", "FORMS", "OTHERS", "Form", "Input", "floats", "form", "integers"]
+
+EXAMPLE = {"batch": 3, "length": 5}
+OTHERS = ({"batch": 1, "length": 4}, {"batch": 2, "length": 7}, {"batch": 6, "length": 3})
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor to draw.
+
+    Attributes:
+        shape: Its sizes; a name is a size that may vary.
+        below: Integers from 0 up to this number, exclusive; None: normally distributed floats.
+    """
+
+    shape: tuple[int | str, ...]
+    below: int | None = None
+
+    def draw(self, sizes: Mapping[str, int]) -> torch.Tensor:
+        """A tensor with these sizes."""
+        shape = [sizes[size] if isinstance(size, str) else size for size in self.shape]
+        return torch.randn(shape) if self.below is None else torch.randint(self.below, shape)
+
+    def dynamic_dims(self) -> dict[int, str]:
+        """The dimensions that may vary, with their names."""
+        return {dim: size for dim, size in enumerate(self.shape) if isinstance(size, str)}
+
+
+def floats(*shape: int | str) -> Input:
+    """Normally distributed floats."""
+    return Input(shape)
+
+
+def integers(below: int, *shape: int | str) -> Input:
+    """Integers from 0 up to a number, exclusive."""
+    return Input(shape, below)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A small model and what it is called with.
+
+    Attributes:
+        name: Its name in the tests.
+        build: Gives the model, with weights drawn from torch's generator.
+        args: The positional inputs: `Input` or a constant at each leaf.
+        kwargs: The keyword inputs, likewise.
+        example: The example's sizes, by name.
+        others: Other sizes, by name.
+        rtol: The relative tolerance.
+        atol: The absolute tolerance.
+        export: Further arguments of `opbridge.export`.
+    """
+
+    name: str
+    build: Callable[[], Callable[..., Any]]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    example: Mapping[str, int] = field(default_factory=lambda: EXAMPLE)
+    others: tuple[Mapping[str, int], ...] = OTHERS
+    rtol: float = 1e-4
+    atol: float = 1e-5
+    export: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether any size may vary."""
+        return any(isinstance(leaf, Input) and leaf.dynamic_dims() for leaf in _leaves((self.args, self.kwargs)))
+
+    def model(self) -> Callable[..., Any]:
+        """The model: the same weights each time."""
+        torch.manual_seed(0)
+        return self.build()
+
+    def inputs(self, sizes: Mapping[str, int] | None = None, seed: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The positional and the keyword inputs, of the example's sizes by default: the same for the same seed."""
+        torch.manual_seed(seed)
+        sizes = self.example if sizes is None else sizes
+        return _map(lambda leaf: leaf.draw(sizes), (self.args, self.kwargs))
+
+    def make(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], dict[str, Any] | None]:
+        """The model, its example inputs, and the dynamic shapes for an export with dynamic sizes."""
+        model = self.model()
+        return (model, *self.inputs(), self.dynamic_shapes(model) if self.is_dynamic else None)
+
+    def dynamic_shapes(self, model: Callable[..., Any]) -> dict[str, Any]:
+        """The dimensions that may vary, by the names of the model's parameters and in the structure of the inputs."""
+        model = getattr(model, "_orig_mod", model)  # what torch.compile was given
+        forward = model.forward if isinstance(model, torch.nn.Module) else model
+        given = inspect.signature(forward).bind(*self.args, **self.kwargs).arguments
+        return _map(lambda leaf: leaf.dynamic_dims(), dict(given), constant=lambda leaf: None)
+
+    def at_other_sizes(self) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Fresh inputs of other sizes, among them a batch of 1."""
+        return [self.inputs(sizes, seed) for seed, sizes in enumerate(self.others, 3)]
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return pytree.tree_leaves(tree)
+
+
+def _map(function: Callable[[Input], Any], tree: Any, constant: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
+    return pytree.tree_map(lambda leaf: function(leaf) if isinstance(leaf, Input) else constant(leaf), tree)
+
+
+FORMS: dict[str, Form] = {}
+"""Every form, by its name."""
+
+
+def form(*args: Any, kwargs: dict[str, Any] | None = None, builds: bool = False, **settings: Any) -> Any:
+    """Adds a module class or a function to the forms, under its name.
+
+    Args:
+        *args: The positional inputs.
+        kwargs: The keyword inputs.
+        builds: Whether the function is called for the model; otherwise it is the model.
+        **settings: Further fields of `Form`.
+    """
+
+    def add(subject: Any) -> Any:
+        name = subject.__name__
+        if name in FORMS:
+            raise ValueError(f"There are two forms with the name {name}.")
+        if inspect.isclass(subject):
+            FORMS[name] = Form(name, lambda: subject().eval(), args, kwargs or {}, **settings)
+        else:
+            FORMS[name] = Form(name, subject if builds else lambda: subject, args, kwargs or {}, **settings)
+        return subject
+
+    return add

@@ -1,0 +1,80 @@
+"""Models in every form that users write: exported, read from the file, and equal to PyTorch on fresh inputs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from helpers.running import run_session
+from models.forms import FORMS
+from torch.utils import _pytree as pytree
+
+import opbridge
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _no_transforms_left():
+    """A failure inside a transform of torch.func must not leave the transform on, which breaks what comes next."""
+    yield
+    left = 0
+    while torch._C._functorch.peek_interpreter_stack() is not None:
+        torch._C._functorch.pop_dynamic_layer_stack()
+        left += 1
+    if left:
+        with contextlib.suppress(RuntimeError):  # where no level of forward mode is open
+            torch._C._exit_dual_level(0)
+        torch._C._autograd._saved_tensors_hooks_enable()
+    assert not left, f"{left} transforms of torch.func are still on"
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_static(name, tmp_path):
+    form = FORMS[name]
+    model, args, kwargs, _ = form.make()
+    opbridge.export(model, args, tmp_path / "model.onnx", kwargs=kwargs, **form.export)
+    session = opbridge.session(tmp_path / "model.onnx")
+    for seed in (1, 2):
+        _assert_same(session, form, *form.inputs(seed=seed))
+
+
+@pytest.mark.parametrize("name", [name for name, form in FORMS.items() if form.is_dynamic])
+def test_dynamic(name, tmp_path):
+    form = FORMS[name]
+    model, args, kwargs, shapes = form.make()
+    opbridge.export(model, args, tmp_path / "model.onnx", kwargs=kwargs, dynamic_shapes=shapes, **form.export)
+    session = opbridge.session(tmp_path / "model.onnx")
+    for inputs in (form.inputs(seed=2), *form.at_other_sizes()):
+        _assert_same(session, form, *inputs)
+
+
+def test_export_leaves_the_model_as_it_is():
+    """Buffers and gradients are those of before, so that a second export gives the same."""
+    for name in ("CountedCalls", "ReassignedBuffer", "GradientOfParameter", "BackwardOfInnerLoss"):
+        model, args, kwargs, _ = FORMS[name].make()
+        before = {key: value.clone() for key, value in model.state_dict().items()}
+        opbridge.export(model, args, kwargs=kwargs)
+        torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
+        assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def _assert_same(session, form, args, kwargs) -> None:
+    """The file gives what a new instance of the model gives, with gradients on as a user calls it."""
+    given = pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
+    actual = run_session(session, *given)
+    # Constants among the outputs are no outputs of the file.
+    expected = [leaf for leaf in _leaves(form.model()(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    assert len(actual) == len(expected)
+    for got, want in zip(actual, expected, strict=True):
+        torch.testing.assert_close(torch.from_numpy(got.copy()), want.detach(), rtol=form.rtol, atol=form.atol)
+
+
+def _leaves(result: Any) -> list[Any]:
+    """The leaves of a model's result, where dataclasses are structures too."""
+    if dataclasses.is_dataclass(result):
+        result = [getattr(result, each.name) for each in dataclasses.fields(result)]
+    return pytree.tree_leaves(result)
