@@ -6,7 +6,9 @@ May import: symbolics, and what it stands on; no later stage.
 
 | module | |
 | --- | --- |
-| torch_export | the attempts at a capture with torch.export |
+| capturing | the capture of a model, from its forms to the Capture |
+| attempts | the attempts at a capture, directly and with torch.export |
+| tracer/ | the direct capture: a run on tensors without values, whose operators are recorded |
 | data | the Capture |
 | exported_programs | what torch.export gives, as a CapturedGraph |
 | model_module | the module to export |
@@ -25,7 +27,7 @@ May import: symbolics, and what it stands on; no later stage.
 
 from __future__ import annotations
 
+from opbridge.capture.capturing import capture
 from opbridge.capture.data import Capture
-from opbridge.capture.torch_export import capture
 
 __all__ = ["Capture", "capture"]

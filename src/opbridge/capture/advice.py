@@ -68,12 +68,13 @@ def advise_shapes(error: BaseException, demands: Sequence[tuple[str, Source | No
     """
     needed = "; ".join(f"{text} ({source})" if source else text for text, source in demands[:4])
     suggested = re.search(r"Suggested fixes:\n(.*?)(\n\s*\n|$)", str(error), re.DOTALL)
-    fixes = "; ".join(line.strip() for line in suggested[1].splitlines() if line.strip()) if suggested else ""
+    lines = suggested[1].splitlines() if suggested else [_dim_for(text) for text, _ in demands[:4]]
+    fixes = "; ".join(line.strip() for line in lines if line.strip())
     if not needed:
         bullets = re.findall(r"^\s*- (.*)$", str(error), re.MULTILINE)
         needed = _readable_sizes(bullets[0] if bullets else _first_line(error)).rstrip(".")
     remedy = (
-        f"Say so in dynamic_shapes, as torch.export suggests ({fixes.replace(', max=oo', '')})"
+        f"Say so in dynamic_shapes ({fixes.replace(', max=oo', '')})"
         if fixes
         else "Leave the dimension out of dynamic_shapes, or let torch decide with Dim.AUTO"
     )
@@ -84,6 +85,17 @@ def advise_shapes(error: BaseException, demands: Sequence[tuple[str, Source | No
         f"line so that any size will do{hint}.",
         next((source for _, source in demands if source), None),
     )
+
+
+def _dim_for(condition: str) -> str:
+    """The Dim for which a condition holds; empty where none is known."""
+    if found := re.fullmatch(r"(\w+) (<=|>=) (\d+)", condition):
+        return f"{found[1]} = Dim('{found[1]}', {'max' if found[2] == '<=' else 'min'}={found[3]})"
+    if found := re.fullmatch(r"(\w+) % (\d+) == 0", condition):
+        return f"{found[1]} = {found[2]}*_{found[1]}"
+    if found := re.fullmatch(r"(\w+) == ([a-zA-Z_]\w*)", condition):
+        return f"{found[2]} = {found[1]}"
+    return ""
 
 
 def advise_others(error: BaseException, demands: Sequence[tuple[str, Source | None]]) -> str:

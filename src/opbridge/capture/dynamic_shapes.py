@@ -59,6 +59,7 @@ class Shapes:
         relaxed: The same with Dim.AUTO for every dynamic dimension, to find the conditions of the model.
         axes: The dynamic dimensions, by the identity of the tensor and the dimension's number.
         numbers: The ints among the inputs that are inputs of the graph, as Python expressions.
+        needs_torch_export: Whether only torch.export takes them.
         verify: Called with the exported program; raises where it is not valid for the user's additional inputs.
     """
 
@@ -66,6 +67,7 @@ class Shapes:
     relaxed: Any = None
     axes: dict[tuple[int, int], Axis] = field(default_factory=dict)
     numbers: frozenset[str] = frozenset()
+    needs_torch_export: bool = False
     verify: Callable[[ExportedProgram], None] | None = None
 
     @property
@@ -90,7 +92,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     if torch_sizes.is_shapes_spec(dynamic_shapes):
         if not torch_sizes.supports_shapes_specs():
             raise UsageError(f"The torch.export of torch {torch.__version__} takes no {type(dynamic_shapes).__name__}.")
-        return Shapes(dynamic_shapes)
+        return Shapes(dynamic_shapes, needs_torch_export=True)
     arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     verify = None
     if isinstance(dynamic_shapes, str) and dynamic_shapes == "auto":
@@ -115,7 +117,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         relaxed = torch_sizes.map_shapes(reader.relax, arguments, given)
     except ValueError as error:
         raise UsageError(f"dynamic_shapes does not fit the inputs: {_first_sentence(error)}.") from error
-    return Shapes(given, relaxed, reader.axes, frozenset(reader.numbers), verify)
+    return Shapes(given, relaxed, reader.axes, frozenset(reader.numbers), verify is not None, verify)
 
 
 def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[str, Any]:

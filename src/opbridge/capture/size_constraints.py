@@ -13,7 +13,7 @@ from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["constrain_sizes", "dim_names"]
+__all__ = ["constrain_sizes", "contradictions", "dim_names"]
 
 Condition = tuple[str, Source | None]
 Range = tuple[int, int | None]
@@ -148,6 +148,43 @@ def constrain_sizes(
             conditions.setdefault(text, line)
     left = [f"{place} == {size}" for place, size in specialized.items()]
     return [*conditions.items(), *((text, None) for text in left if text not in conditions)]
+
+
+def contradictions(
+    graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, int], Axis], least: int
+) -> list[Condition]:
+    """The conditions of the model that contradict what the user asked for.
+
+    1. A dimension that was asked to be dynamic is fixed. Dim.AUTO leaves that to the model.
+    2. A Dim has a range, or stands for sizes of its own; the model takes fewer of them.
+
+    Args:
+        graph: A capture with dynamic shapes.
+        leaves: The leaves of `(args, kwargs)`.
+        axes: The dimensions that the user made dynamic.
+        least: As for `constrain_sizes`.
+    """
+    ranges = dict(graph.ranges)
+    found = constrain_sizes(graph, leaves, axes, least, checked=False)
+    graph.ranges.clear()
+    graph.ranges.update(ranges)
+    by_label = {axis.name or axis.place: axis for axis in axes.values()}
+    contradicted = []
+    for text, line in found:
+        involved = [
+            axis for label, axis in by_label.items() if re.search(rf"(?<![\w.]){re.escape(label)}(?![\w.\[])", text)
+        ]
+        fixed = re.fullmatch(r".* == \d+", text) and text.rpartition(" == ")[0] in by_label
+        if fixed and not all(axis.automatic for axis in involved):
+            contradicted.append((text, line))
+        elif involved and all(axis.checked for axis in involved) and not re.fullmatch(r"\S+ >= 2", text):
+            contradicted.append((text, line))
+    return contradicted
+
+
+def _names(text: str, label: str) -> bool:
+    """Whether a condition is about a dimension."""
+    return re.search(rf"(?<![\w.]){re.escape(label)}(?![\w.\[])", text) is not None
 
 
 def _test(expression: str, symbol: str) -> Callable[[int], bool]:

@@ -58,7 +58,7 @@ class Eager:
         try:
             return self._run(args, kwargs, seed)
         except RuntimeError as error:
-            if self._grad or "does not require grad" not in str(error):
+            if self._grad or not torch_tracing.asks_for_gradient(error):
                 raise
             self._grad = True
             return self._run(args, kwargs, seed)

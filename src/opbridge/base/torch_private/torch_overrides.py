@@ -34,7 +34,7 @@ def without_modes() -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def as_while_exporting() -> Iterator[None]:
-    """Within this context, `torch.compiler.is_exporting()` and `is_compiling()` are true, and autocast keeps no casts."""
+    """Within this context, `torch.compiler.is_exporting()` is true, as is `is_compiling()`; autocast keeps no casts."""
     compiler: Any = torch.compiler
     kept = compiler._is_compiling_flag, compiler._is_exporting_flag
     caches = torch.is_autocast_cache_enabled()

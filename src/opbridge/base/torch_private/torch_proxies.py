@@ -10,6 +10,7 @@ with an operator.
 from __future__ import annotations
 
 import contextlib
+import operator
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,15 +22,12 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Graph, Node
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
-from torch.utils.weak import WeakTensorKeyDictionary as WeakTensors
 
 __all__ = [
     "Disabled",
     "FakeTensor",
-    "FakeTensorMode",
     "GraphTracer",
     "Slot",
-    "WeakTensors",
     "active",
     "after_autograd",
     "before_autograd",
@@ -38,6 +36,7 @@ __all__ = [
     "has_autocast_rule",
     "is_below_autocast",
     "is_composite",
+    "new_fake_mode",
     "node_name",
     "placeholder",
     "snapshot",
@@ -82,6 +81,11 @@ class GraphTracer(PythonKeyTracer):
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         self.on_node(node)
         return node
+
+    def attributes(self) -> dict[str, Any]:
+        """What the get_attr nodes of the graph stand for."""
+        paths = {str(node.target) for node in self.graph.nodes if node.op == "get_attr"}
+        return {path: operator.attrgetter(path)(self.root) for path in paths}
 
     def bind_size(self, size: torch.SymInt, make: Callable[[], Node]) -> None:
         """Says how to get a symbolic size as a node, unless that is known; `make` is called at most once."""
@@ -136,10 +140,11 @@ def after_autograd(tracer: GraphTracer, call: Callable[..., Any]) -> Any:
 def _mode(tracer: GraphTracer, call: Callable[..., Any], *, pre_dispatch: bool) -> Any:
     mode: Any = ProxyTorchDispatchMode(tracer, "symbolic", pre_dispatch=pre_dispatch)
 
-    def dispatch(function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def dispatch(mode: Any, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         return call(function, args, kwargs or {})
 
-    mode.__torch_dispatch__ = dispatch
+    # Not a subclass: higher-order operators look for the class itself. A bound method, as torch ends the process else.
+    mode.__torch_dispatch__ = types.MethodType(dispatch, mode)
     return mode
 
 
@@ -178,6 +183,14 @@ def subgraphs_traced_by(trace: Callable[..., Any], fake_mode: Any) -> Iterator[N
         yield
     finally:
         module._CURRENT_MAKE_FX_TRACER = kept
+
+
+def new_fake_mode(shape_env: Any) -> Any:
+    """A mode in which operators give tensors without values, which have no memory to read."""
+    from torch._functorch import config
+
+    with config.patch(fake_tensor_allow_unsafe_data_ptr_access=False):
+        return FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True, export=True)
 
 
 def placeholder(graph: Graph, name: str) -> Node:

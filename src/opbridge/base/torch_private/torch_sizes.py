@@ -34,8 +34,8 @@ class Sizes:
     """The symbolic sizes of one capture.
 
     Args:
-        general: Whether 0 and 1 are sizes like others; else a size of 0 or 1 in the example is fixed, and the others are
-            taken to be at least 2.
+        general: Whether 0 and 1 are sizes like others; else a size of 0 or 1 in the example is fixed, and others are at
+            least 2.
 
     Attributes:
         env: What torch knows of the symbols.
@@ -47,6 +47,13 @@ class Sizes:
         self.env = ShapeEnv(tracked_fakes=[], trace_asserts=True)
         self._general = general
         self._by_name: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, env: Any) -> Sizes:
+        """The sizes of a capture that has been made."""
+        sizes = cls.__new__(cls)
+        sizes.env, sizes._general, sizes._by_name = env, True, {}
+        return sizes
 
     def new(self, example: int, place: str, name: str | None, low: int | None, high: int | None) -> Any:
         """The symbol of a size, or the size itself where that is fixed.
@@ -79,7 +86,9 @@ class Sizes:
 
     def ranges(self) -> dict[str, tuple[int, int | None]]:
         """The smallest and largest value of each symbol, by its name; None: no upper bound."""
-        return {str(symbol): (_bound(span.lower) or 0, _bound(span.upper)) for symbol, span in self.env.var_to_range.items()}
+        return {
+            str(symbol): (_bound(span.lower) or 0, _bound(span.upper)) for symbol, span in self.env.var_to_range.items()
+        }
 
     def conditions(self) -> list[tuple[str, tuple[str, ...], str]]:
         """The conditions on the symbols, as `shape_guards` gives them."""
@@ -95,6 +104,38 @@ def _bound(bound: Any) -> int | None:
         return int(bound)
     except (TypeError, ValueError, OverflowError, AttributeError):
         return None
+
+
+def note_unknown_symbols(node: torch.fx.Node, env: Any, result: Any) -> None:
+    """Notes which symbols came into being with the result of a node: sizes that only data decides."""
+    from torch.fx.experimental.symbolic_shapes import compute_unbacked_bindings
+
+    if env.pending_fresh_unbacked_symbols and (bindings := compute_unbacked_bindings(env, result)):
+        node.meta["unbacked_bindings"] = bindings
+
+
+def keep_unknown_symbols(node: torch.fx.Node, result: Any) -> None:
+    """Gives the symbols in a new result of a node the names, and what is known of them, that they had in the first."""
+    from torch.fx.experimental.symbolic_shapes import rebind_unbacked
+
+    if "unbacked_bindings" in node.meta:
+        values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+        envs = (getattr(getattr(value, "fake_mode", None), "shape_env", None) for value in values)
+        numbers = (value.node.shape_env for value in values if isinstance(value, torch.SymInt | torch.SymFloat))
+        env = next((env for env in (*envs, *numbers) if env is not None), None)
+        rebind_unbacked(env, node, result)
+
+
+def is_same_view(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors that share memory are the same part of it in the same form, whatever the sizes are."""
+    return left.dtype == right.dtype and _geometry(left) == _geometry(right)
+
+
+def _geometry(tensor: torch.Tensor) -> list[Any]:
+    if tensor.layout != torch.strided:
+        return [id(tensor)]
+    sizes = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+    return [tensor.dim(), *(size.node.expr if isinstance(size, torch.SymInt) else size for size in sizes)]
 
 
 def unknown_symbols(values: Sequence[Any]) -> set[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 __all__ = [
+    "asks_for_gradient",
     "in_onnx_export",
     "keep_model_frames",
     "lazy_graph_module",
@@ -47,6 +49,11 @@ def trace_under(
     context: Any = fake_mode if fake_mode is not None else contextlib.nullcontext()
     with context, torch.no_grad():
         return make_fx(function, decomposition_table=table, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
+
+
+def asks_for_gradient(error: BaseException) -> bool:
+    """Whether torch refuses a gradient because nothing requires one, as while gradients are off."""
+    return re.search(r"(does not|doesn't) require grad", str(error)) is not None
 
 
 def storage_key(tensor: torch.Tensor) -> int:

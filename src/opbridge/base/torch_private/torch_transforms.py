@@ -20,7 +20,7 @@ _LEVELS = ("vmap", "grad", "jvp", "func")
 
 @contextlib.contextmanager
 def around_transforms(begin: Callable[[], None], end: Callable[[], None]) -> Iterator[None]:
-    """Within this context, a function is called before the outermost transform of torch.func begins, and one after it."""
+    """Within this context, functions are called before the outermost transform of torch.func begins, and after it."""
     depth = 0
 
     def begins(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,9 +28,7 @@ class Fakes:
 
     def __init__(self, *, general: bool) -> None:
         self.sizes = torch_sizes.Sizes(general=general)
-        self.mode = torch_proxies.FakeTensorMode(
-            shape_env=self.sizes.env, allow_non_fake_inputs=True, export=True, static_shapes=None
-        )
+        self.mode = torch_proxies.new_fake_mode(self.sizes.env)
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._memory: Counter[int] = Counter()
 
@@ -58,9 +56,7 @@ class Fakes:
         self._made[id(tensor)] = tensor, fake
         return fake
 
-    def input(
-        self, tensor: torch.Tensor, axes: Mapping[int, Axis], *, requires_grad: bool = False
-    ) -> torch.Tensor:
+    def input(self, tensor: torch.Tensor, axes: Mapping[int, Axis], *, requires_grad: bool = False) -> torch.Tensor:
         """A tensor without values for an input, with symbols for its dynamic dimensions.
 
         Args:

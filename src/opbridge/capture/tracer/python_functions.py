@@ -22,9 +22,7 @@ class PythonFunctions(TorchFunctionMode):
     3. `torch._assert` of a tensor is an operator.
     """
 
-    def __torch_function__(
-        self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
             items = list(args[1]) if isinstance(args[1], tuple) else [args[1]]
             if any(map(_asks_for_number, items)):
@@ -47,6 +45,13 @@ def _asks_for_number(item: Any) -> bool:
     return isinstance(item, torch.SymInt) or _is_number(item)
 
 
+def _is_basic(item: Any) -> bool:
+    """Whether an index is one for which an operator of its own stands: a number, a slice, None or Ellipsis."""
+    if item is None or item is ...:
+        return True
+    return (isinstance(item, (int, torch.SymInt, slice)) and not isinstance(item, bool)) or _is_number(item)
+
+
 def _is_number(item: Any) -> bool:
     """Whether an index is an integer tensor without dimensions. Under vmap it has to stay a tensor."""
     if not isinstance(item, torch.Tensor) or item.dim() != 0 or torch._C._functorch.is_batchedtensor(item):
@@ -60,7 +65,10 @@ def _number(item: Any) -> Any:
 
 def _index(x: torch.Tensor, items: list[Any]) -> Any:
     """An index of numbers, slices, None and Ellipsis, as operators; None where there is anything else in it."""
-    if not all(item is None or item is ... or isinstance(item, (int, torch.SymInt, slice)) or _is_number(item) for item in items):
+    if not all(
+        item is None or item is ... or isinstance(item, (int, torch.SymInt, slice)) or _is_number(item)
+        for item in items
+    ):
         return None
     if any(isinstance(item, bool) for item in items):
         return None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Node
 
-from opbridge.base.torch_private import torch_proxies
+from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
 from opbridge.capture.tracer import autocasting
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
@@ -173,20 +173,9 @@ class Recorder:
         result = function(*fakes, **fake_keywords)
         node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))
         self.constants.add(function, node)
-        if isinstance(result, torch.Tensor) and not any(map(_is_tensor, node.all_input_nodes)):
-            self._track_fresh(result, node)
-        else:
-            self._bind(result, node)
+        self._bind(result, node)
+        torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
         return result
-
-    def _track_fresh(self, tensor: torch.Tensor, node: Node) -> None:
-        """Makes a node stand for a tensor that a factory function made.
-
-        Nothing may hold on to it: torch copies a tensor that it is not the only owner of before it returns it.
-        """
-        node.meta["val"] = torch_proxies.snapshot(tensor)
-        self._tensors.fresh[tensor] = node
-        self._bind_sizes(tensor, node)
 
     def _bind(self, result: Any, node: Node) -> None:
         """Makes a node stand for a result, and a getitem for each of several."""
@@ -262,10 +251,6 @@ class Recorder:
         return made
 
 
-def _is_tensor(node: Node) -> bool:
-    return isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
-
-
 @functools.cache
 def _name(function: Any) -> str:
     """What a node of an operator is called: "add" for aten.add.Tensor."""
@@ -283,11 +268,20 @@ _METADATA = frozenset(
     {
         torch.ops.prim.device.default,
         *(
-            getattr(getattr(_aten, name), overload)
-            for name in ("size", "sym_size", "stride", "sym_stride", "numel", "sym_numel", "storage_offset")
-            + ("sym_storage_offset", "dim", "is_contiguous")
-            if hasattr(_aten, name)
-            for overload in getattr(_aten, name).overloads()
+            getattr(packet, overload)
+            for packet in (
+                _aten.size,
+                _aten.sym_size,
+                _aten.stride,
+                _aten.sym_stride,
+                _aten.numel,
+                _aten.sym_numel,
+                _aten.storage_offset,
+                _aten.sym_storage_offset,
+                _aten.dim,
+                _aten.is_contiguous,
+            )
+            for overload in packet.overloads()
         ),
     }
 )
@@ -299,15 +293,25 @@ class _Tensors:
     def __init__(self) -> None:
         self.found: dict[int, Tracked] = {}
         self.alive: list[torch.Tensor] = []
-        self.fresh = torch_proxies.WeakTensors()
+        self._by_memory: dict[int, list[torch.Tensor]] = {}
+        self._indexed = 0
         self.proxy: Callable[[Node], Any] = torch.fx.Proxy
 
     def find(self, tensor: torch.Tensor) -> Tracked | None:
-        """What is known of a tensor."""
+        """What is known of a tensor.
+
+        Autograd and factory functions return copies that share the memory of what was recorded; they are the same.
+        """
         found = self.found.get(id(tensor))
-        if found is None and self.fresh and (node := self.fresh.pop(tensor, None)) is not None:
-            found = self.found[id(tensor)] = Tracked(node, tensor)
-            self.alive.append(tensor)
+        if found is None and isinstance(tensor, torch_proxies.FakeTensor):
+            for each in self.alive[self._indexed :]:
+                self._by_memory.setdefault(torch_tracing.storage_key(each), []).append(each)
+            self._indexed = len(self.alive)
+            for other in reversed(self._by_memory.get(torch_tracing.storage_key(tensor), ())):
+                if torch_sizes.is_same_view(other, tensor):
+                    found = self.found[id(tensor)] = Tracked(self.found[id(other)].node, tensor)
+                    self.alive.append(tensor)
+                    break
         return found
 
     def __setitem__(self, tensor: torch.Tensor, slot: Any) -> None:

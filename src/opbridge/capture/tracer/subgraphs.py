@@ -9,12 +9,15 @@ import torch
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
+from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.tracer.recorder import Recorder
 
 __all__ = ["body_of"]
 
 
-def body_of(inner: Recorder, function: Callable[..., Any], args: tuple[Any, ...], *, differentiated: bool) -> GraphModule:
+def body_of(
+    inner: Recorder, function: Callable[..., Any], args: tuple[Any, ...], *, differentiated: bool
+) -> GraphModule:
     """Runs the body of an operator, and gives what it does as a graph module.
 
     Args:
@@ -37,4 +40,4 @@ def body_of(inner: Recorder, function: Callable[..., Any], args: tuple[Any, ...]
         outputs = [inner.argument(leaf) for leaf in leaves]
     inner.graph.output(pytree.tree_unflatten(outputs, structure))
     inner.remove_unused_numbers()
-    return GraphModule(inner.tracer.root, inner.graph)
+    return torch_tracing.lazy_graph_module(inner.tracer.attributes(), inner.graph)

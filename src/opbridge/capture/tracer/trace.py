@@ -111,7 +111,7 @@ class _Run:
         recorder.graph.erase_node(end)
         recorder.remove_unused_numbers()
         return CapturedGraph(
-            GraphModule(recorder.tracer.root, recorder.graph, type(self._module).__name__),
+            torch_tracing.lazy_graph_module(recorder.tracer.attributes(), recorder.graph),
             tuple(inputs),
             tuple(map(_leaf, torch_tracing.output_paths(returned_structure), outputs)),
             self.weights,

@@ -1,12 +1,12 @@
-"""Captures a model with torch.export: the attempts that are made, and what is known after them."""
+"""The attempts at the capture of a model, and what is known after them."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,107 +28,50 @@ from opbridge.capture.advice import (
     reason,
 )
 from opbridge.capture.autograd_functions import Functions
-from opbridge.capture.data import Capture
-from opbridge.capture.dynamic_shapes import Shapes, resolve
-from opbridge.capture.exported_programs import (
-    from_exported_program,
-    inputs_of_program,
-    narrow_ranges,
-    without_writes,
-)
-from opbridge.capture.functionalize import functionalize
-from opbridge.capture.model_inputs import (
-    described,
-    distinct,
-    example_inputs,
-    fit_signature,
-    frozen_inputs,
-)
-from opbridge.capture.model_module import as_module
+from opbridge.capture.dynamic_shapes import Shapes
+from opbridge.capture.exported_programs import from_exported_program, narrow_ranges, without_writes
+from opbridge.capture.model_inputs import described
 from opbridge.capture.opaque_operators import Operators
 from opbridge.capture.side_effects import SideEffects
-from opbridge.capture.size_constraints import constrain_sizes, dim_names
-from opbridge.capture.training_mode import evaluating, training_notes
+from opbridge.capture.size_constraints import constrain_sizes, contradictions
+from opbridge.capture.tracer import rewritten, trace
+from opbridge.capture.training_mode import evaluating
 from opbridge.errors import CaptureError, UsageError
 from opbridge.graph.captured_graph import CapturedGraph
-from opbridge.onnx import opsets
 
-__all__ = ["capture"]
+__all__ = ["Attempts", "Captured"]
 
 _MOST_CONDITIONS = 5
 
 
-def capture(
-    model: Any,
-    args: Any = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    dynamic_shapes: Any = None,
-    opset: int = opsets.OLDEST,
-    handler: Callable[..., Any] | None = None,
-    thorough: bool = True,
-) -> Capture:
-    """Captures a model with torch.export.
+@dataclass
+class Captured:
+    """The graph of an attempt that succeeded.
 
-    1. Non-strict: the model's own Python runs, on tensors without values. Gradients are off, which keeps
-       `torch.no_grad()` inside the model out of the graph; a model that asks for gradients itself gets them.
-    2. With dynamic shapes, sizes 0 and 1 are sizes like others at first; where that fails, torch sets them apart.
-    3. Strict (TorchDynamo) where that fails and the model itself runs; a note says why.
-
-    A torch.autograd.Function with a `symbolic` stays one operator; see `functions`. So does an operator of another
-    library that has no fake implementation; see `operators`. Meanwhile `torch.onnx.is_in_onnx_export()` is true.
-
-    Args:
-        model: A module, any other callable, or an ExportedProgram, which is taken as it is.
-        args: Positional example inputs: a tuple or list, or one tensor.
-        kwargs: Keyword example inputs.
-        dynamic_shapes: What torch.export takes; names in place of dimensions (`{"x": {0: "batch"}}`); or "auto".
-        opset: The opset that symbolic functions are asked for, where they have to tell shapes.
-        handler: The symbolic function of `prim::PythonOp`, which takes every torch.autograd.Function without one.
-        thorough: Whether the strict mode is tried on a model whose Python asks for values of tensors. It takes long,
-            and rarely helps.
-
-    Raises:
-        CaptureError: The model cannot be captured, or not as a functional graph; the message names its line and what
-            to write instead, and torch's error is the cause.
-        UsageError: A model, inputs or dynamic shapes of a wrong kind, or a model that fails on these inputs by itself.
+    Attributes:
+        graph: The graph.
+        rewrite: Gives the same graph without in-place operators, views of what is written to, and autocast.
+        program: What torch.export gave, where that was used.
     """
-    start = time.perf_counter()
-    args, kwargs = example_inputs(args, kwargs)
-    if isinstance(model, ExportedProgram):
-        args, kwargs = inputs_of_program(model, args, kwargs, dynamic_shapes)
-        leaves = pytree.tree_leaves((args, kwargs))
-        graph = from_exported_program(model)
-        functional = functionalize(graph, frozenset(), functools.partial(without_writes, model))
-        names, said = dim_names(graph, leaves, {}), (*frozen_inputs(graph, leaves), *functional.state_notes())
-        return Capture(graph, functional, model, args, kwargs, "given", names, said, time.perf_counter() - start)
-    if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
-        args, kwargs = distinct(args, kwargs)
-    module = as_module(model, args, kwargs)
-    fit_signature(module, args, kwargs)
-    shapes = resolve(module, args, kwargs, dynamic_shapes)
-    named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
-    run = _Attempts(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
-    with run.keeping_functions():
-        program = run.program()
-    leaves = pytree.tree_leaves((args, kwargs))
-    graph = from_exported_program(program)
-    notes = [*run.notes, *frozen_inputs(graph, leaves), *training_notes(module, graph), *run.size_notes(graph)]
-    notes += [*run.functions.notes(), *run.operators.notes()]
-    run.check_others(program, graph)
-    functional = functionalize(graph, run.operators.names, functools.partial(without_writes, program))
-    notes += functional.state_notes()
-    names = dim_names(graph, leaves, run.shapes.axes)
-    reference = module if isinstance(model, torch.nn.Module) else model
-    seconds = time.perf_counter() - start
-    calls, read = tuple(run.functions.calls), tuple(sorted(run.functions.read_inputs))
-    whole = run.operators.names
-    return Capture(
-        graph, functional, reference, args, kwargs, run.strategy, names, tuple(notes), seconds, calls, read, whole
-    )
+
+    graph: CapturedGraph
+    rewrite: Callable[[], CapturedGraph]
+    program: ExportedProgram | None = None
 
 
-class _Attempts:
+class SizesContradicted(Exception):
+    """The model does not take all the sizes that it is to take.
+
+    Attributes:
+        conditions: What it needs of them, each with the line that causes it where that is known.
+    """
+
+    def __init__(self, conditions: list[Any]) -> None:
+        super().__init__("Constraints violated: " + "; ".join(text for text, _ in conditions))
+        self.conditions = conditions
+
+
+class Attempts:
     """The attempts at one capture, and what is known after them.
 
     Attributes:
@@ -136,7 +79,8 @@ class _Attempts:
         general: Whether sizes 0 and 1 are treated like other sizes; torch makes them special by default.
         unchecked: Whether torch's checks of its own fake implementations are off.
         grad: Whether gradients are on.
-        strategy: The mode of torch.export: "non-strict" or "strict".
+        gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
+        strategy: "direct", or the mode of torch.export: "non-strict" or "strict".
         notes: What a person should know.
     """
 
@@ -162,27 +106,75 @@ class _Attempts:
         self.general = self.dynamic
         self.unchecked = False
         self.grad = False
-        self.strategy = "non-strict"
+        self.gradients = ""
+        self.strategy = "direct"
         self.notes: list[str] = []
 
-    def program(self) -> ExportedProgram:
-        """The first attempt that succeeds; else the advice."""
+    def graph(self) -> Captured:
+        """The first attempt that succeeds.
+
+        Raises:
+            CaptureError: None does; the message is advice.
+            UsageError: The model fails by itself, or the inputs or dynamic shapes are of a wrong kind.
+        """
+        if self.shapes.needs_torch_export:
+            return self.by_torch_export()
         try:
             return self._default()
-        except CaptureError as error:
-            # Ours, from inside of torch.export: without the way that it took there.
+        except UsageError:
+            raise
+        except Exception as error:
+            first = error
+        notes, self.notes = self.notes, []
+        if not isinstance(first, CaptureError | SizesContradicted) and not is_data_dependent(first):
+            self._start_again("non-strict")
+            with contextlib.suppress(Exception):
+                found = self._default()
+                self.notes.append(f"captured by torch.export, as the direct capture stops: {reason(first)}")
+                return found
+        self._start_again("non-strict")
+        self.notes = notes
+        return self._explained(first)
+
+    def by_torch_export(self) -> Captured:
+        """The capture by torch.export.
+
+        Raises:
+            CaptureError: It fails; the message is advice.
+            UsageError: The model fails by itself, or the inputs or dynamic shapes are of a wrong kind.
+        """
+        self._start_again("non-strict")
+        try:
+            return self._default()
+        except UsageError:
+            raise
+        except Exception as error:
+            return self._explained(error)
+
+    def _start_again(self, strategy: str) -> None:
+        self.strategy, self.general, self.unchecked, self.grad, self.gradients = (
+            strategy,
+            self.dynamic,
+            False,
+            False,
+            "",
+        )
+
+    def _explained(self, error: Exception) -> Captured:
+        """The strict mode where it may succeed; else advice."""
+        if isinstance(error, CaptureError):
+            # Ours, from inside of torch: without the way that it took there.
             line = raised_at(error)
             raise CaptureError(f"{error} (at {line})" if line else str(error)) from error.__cause__
-        except Exception as error:
-            if str(error).startswith("Unsupported input type"):
-                kind = str(error).partition("'")[2].partition("'")[0]
-                raise UsageError(
-                    f"Among the inputs is a {kind}, which torch.export does not take. Give tensors, numbers, strings "
-                    "and None, in tuples, lists, dicts and dataclasses."
-                ) from error
-            if self.operators.failure is not None:  # met in a function of TorchScript's
-                raise CaptureError(str(self.operators.failure)) from error
-            return self._strict(error)
+        if str(error).startswith("Unsupported input type"):
+            kind = str(error).partition("'")[2].partition("'")[0]
+            raise UsageError(
+                f"Among the inputs is a {kind}, which is no container of tensors that torch knows. Give tensors, "
+                "numbers, strings and None, in tuples, lists, dicts and dataclasses."
+            ) from error
+        if self.operators.failure is not None:  # met in a function of TorchScript's
+            raise CaptureError(str(self.operators.failure)) from error
+        return self._strict(error)
 
     def size_notes(self, graph: CapturedGraph) -> Iterator[str]:
         """Which sizes the capture is for, where these are not all that the dynamic shapes allow."""
@@ -193,14 +185,14 @@ class _Attempts:
                 told.append(f"{len(demands) - len(told)} more conditions hold")
             yield f"the capture is the model only where {', '.join(told)}; other sizes are not covered"
 
-    def check_others(self, program: ExportedProgram, graph: CapturedGraph) -> None:
+    def check_others(self, found: Captured) -> None:
         """Refuses a capture that does not take the further inputs that the user gave."""
-        if self.shapes.verify is not None:
-            narrow_ranges(program, graph)
+        if self.shapes.verify is not None and found.program is not None:
+            narrow_ranges(found.program, found.graph)
             try:
-                self.shapes.verify(program)
+                self.shapes.verify(found.program)
             except Exception as error:
-                raise CaptureError(advise_others(error, self._demands(graph))) from error
+                raise CaptureError(advise_others(error, self._demands(found.graph))) from error
 
     @contextlib.contextmanager
     def keeping_functions(self) -> Iterator[None]:
@@ -232,15 +224,17 @@ class _Attempts:
         with SideEffects(self.module), torch.random.fork_rng(devices=[]), self.functions.recording():
             with self.operators.recording():
                 failure = self._eager_failure()
-            if failure is not None and "does not require grad" in str(failure):
+            if failure is not None and torch_tracing.asks_for_gradient(failure):
                 grad, self.grad, self.functions.records = self.grad, True, []
                 with self.operators.recording():
                     failure = self._eager_failure()
                 self.grad = grad  # the capture finds that out too
         if failure is not None:
+            with SideEffects(self.module), self.functions.suspended():
+                failure = self._eager_failure() or failure  # without the interception of calls, which its words show
             raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
 
-    def _default(self) -> ExportedProgram:
+    def _default(self) -> Captured:
         with SideEffects(self.module) as effects:
             try:
                 program = self._after_eager_run_if_needed()
@@ -259,7 +253,7 @@ class _Attempts:
         """Whether the capture needs to know first what the model's own run does."""
         return self.functions.unrecorded or self.operators.unrecorded
 
-    def _after_eager_run_if_needed(self) -> ExportedProgram:
+    def _after_eager_run_if_needed(self) -> Captured:
         """The capture; before it the model itself is run, where it calls classes or operators that stay whole."""
         if self.functions.may_call_one(self.model) and not self.functions.records:
             self._run_eagerly()
@@ -277,7 +271,7 @@ class _Attempts:
         self.operators.keep_all_whole()
         return self._retried_after_eager_run()
 
-    def _retried_after_eager_run(self) -> ExportedProgram:
+    def _retried_after_eager_run(self) -> Captured:
         try:
             return self._with_special_sizes_if_needed()
         except Exception:
@@ -286,7 +280,7 @@ class _Attempts:
         self._run_eagerly()
         return self._with_special_sizes_if_needed()
 
-    def _with_special_sizes_if_needed(self) -> ExportedProgram:
+    def _with_special_sizes_if_needed(self) -> Captured:
         try:
             return self._export()
         except Exception as error:
@@ -296,10 +290,8 @@ class _Attempts:
         if fake_implementations.is_raised_by_check(first) and not self.unchecked:
             self.unchecked = True
             return self._with_special_sizes_if_needed()
-        if "does not require grad" in str(first):
-            self.grad = True
-            self.notes.append("the model computes gradients, so it was captured with gradients on")
-            return self._export()
+        if torch_tracing.asks_for_gradient(first):
+            return self._with_gradients()
         if not self.dynamic or is_data_dependent(first):
             raise first
         self.general = False
@@ -309,14 +301,33 @@ class _Attempts:
             # torch fixes small sizes of its own accord here; what it then says is not the model's doing.
             raise (first if self.shapes.has_small_sizes else error) from None
 
-    def _strict(self, error: Exception) -> ExportedProgram:
+    def _with_gradients(self) -> Captured:
+        """The capture of a model that computes gradients, with as few of its tensors as possible requiring them."""
+        self.grad = True
+        self.notes.append("the model computes gradients, so it was captured with gradients on")
+        if self.strategy != "direct":
+            return self._export()
+        self.gradients = "inputs"
+        try:
+            return self._export()
+        except Exception as error:
+            if not torch_tracing.asks_for_gradient(error):
+                raise
+        self.gradients = "inputs and parameters"
+        return self._export()
+
+    def _strict(self, error: Exception) -> Captured:
         if is_shape_violation(error):
-            raise CaptureError(advise_shapes(error, self._violated())) from error
+            demands = error.conditions if isinstance(error, SizesContradicted) else self._violated()
+            raise CaptureError(advise_shapes(error, demands)) from error
         with (
             SideEffects(self.module) as effects,
             self.functions.suspended(),
         ):  # strict mode gives no chance to observe them
             failure = self._eager_failure()
+            if failure is not None and torch_tracing.asks_for_gradient(failure):
+                self.grad = True
+                failure = self._eager_failure()
         if failure is not None:
             raise UsageError(advise_eager(failure, described(self.args, self.kwargs))) from failure
         futile = is_data_dependent(error) and not self.thorough
@@ -333,7 +344,7 @@ class _Attempts:
         self.notes += effects.notes()
         return program
 
-    def _export(self, shapes: Any = None) -> ExportedProgram:
+    def _export(self, shapes: Any = None) -> Captured:
         # The name of this function marks where the model's frames begin: see `model_line`.
         with (
             torch.set_grad_enabled(self.grad),
@@ -342,19 +353,33 @@ class _Attempts:
             self.operators.whole() if self.strategy != "strict" else contextlib.nullcontext(),
             fake_implementations.without_checks(self.unchecked),
             torch_sizes.recording_guard_stacks(model_line) if self.dynamic else contextlib.nullcontext(),
-            torch_tracing.keep_model_frames(__file__, model_module.__file__),
             torch_tracing.in_onnx_export(),
+        ):
+            if self.strategy == "direct":
+                return self._trace()
+            program = self._program(self.shapes.given if shapes is None else shapes)
+        graph = from_exported_program(program)
+        return Captured(graph, functools.partial(without_writes, program), program)
+
+    def _trace(self) -> Captured:
+        graph = trace(self.module, self.args, self.kwargs, self.shapes, general=self.general, gradients=self.gradients)
+        if self.shapes.axes:
+            leaves = pytree.tree_leaves((self.args, self.kwargs))
+            contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
+            if contradicted:
+                raise SizesContradicted(contradicted)
+        return Captured(graph, functools.partial(rewritten, graph))
+
+    def _program(self, shapes: Any) -> ExportedProgram:
+        with (
+            torch_tracing.keep_model_frames(__file__, model_module.__file__),
             torch_tracing.mute_export(),
             warnings.catch_warnings(),
         ):
             warnings.filterwarnings("ignore", message="The tensor attribute")  # said by a note of ours
             warnings.filterwarnings("ignore", module=r"torch\._dynamo")  # about how it traces
             return torch.export.export(
-                self.module,
-                self.args,
-                self.kwargs,
-                dynamic_shapes=self.shapes.given if shapes is None else shapes,
-                strict=self.strategy == "strict",
+                self.module, self.args, self.kwargs, dynamic_shapes=shapes, strict=self.strategy == "strict"
             )
 
     def _demands(self, graph: CapturedGraph, *, checked: bool = True) -> list[Any]:
@@ -369,7 +394,7 @@ class _Attempts:
             return []
         self.general = True  # says it in the fewest conditions
         try:
-            return self._demands(from_exported_program(self._export(self.shapes.relaxed)), checked=False)
+            return self._demands(self._export(self.shapes.relaxed).graph, checked=False)
         except Exception:
             return []
 
@@ -377,7 +402,7 @@ class _Attempts:
         """Whether the model would do in evaluation mode."""
         if not self.module.training:
             return False
-        self.strategy = "non-strict"
+        self.strategy = "direct"
         try:
             with evaluating(self.module), SideEffects(self.module):
                 self._export()

@@ -1,0 +1,105 @@
+"""The capture of a model: what is known of it, the attempts, and what comes out."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from opbridge.capture.attempts import Attempts
+from opbridge.capture.autograd_functions import Functions
+from opbridge.capture.data import Capture
+from opbridge.capture.dynamic_shapes import resolve
+from opbridge.capture.exported_programs import from_exported_program, inputs_of_program, without_writes
+from opbridge.capture.functionalize import functionalize
+from opbridge.capture.model_inputs import distinct, example_inputs, fit_signature, frozen_inputs
+from opbridge.capture.model_module import as_module
+from opbridge.capture.size_constraints import dim_names
+from opbridge.capture.training_mode import training_notes
+from opbridge.onnx import opsets
+
+__all__ = ["capture"]
+
+
+def capture(
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    opset: int = opsets.OLDEST,
+    handler: Callable[..., Any] | None = None,
+    thorough: bool = True,
+    by_torch_export: bool = False,
+) -> Capture:
+    """Captures a model: runs it once on tensors without values, and records the operators that run.
+
+    1. The model's own Python runs (`opbridge.capture.tracer`). Gradients are off; a model that asks for gradients
+       itself gets them.
+    2. With dynamic shapes, sizes 0 and 1 are sizes like others at first; where that fails, torch sets them apart.
+    3. torch.export where that fails and torch.export does not; a note says why.
+
+    A torch.autograd.Function with a `symbolic` stays one operator; see `functions`. So does an operator of another
+    library that has no fake implementation; see `operators`. Meanwhile `torch.onnx.is_in_onnx_export()` and
+    `torch.compiler.is_exporting()` are true.
+
+    Args:
+        model: A module, any other callable, or an ExportedProgram, which is taken as it is.
+        args: Positional example inputs: a tuple or list, or one tensor.
+        kwargs: Keyword example inputs.
+        dynamic_shapes: What torch.export takes; names in place of dimensions (`{"x": {0: "batch"}}`); or "auto".
+        opset: The opset that symbolic functions are asked for, where they have to tell shapes.
+        handler: The symbolic function of `prim::PythonOp`, which takes every torch.autograd.Function without one.
+        thorough: Whether torch.export's strict mode is tried on a model whose Python asks for values of tensors. It
+            takes long, and rarely helps.
+        by_torch_export: Whether torch.export is used from the start.
+
+    Raises:
+        CaptureError: The model cannot be captured, or not as a functional graph; the message names its line and what
+            to write instead, and torch's error is the cause.
+        UsageError: A model, inputs or dynamic shapes of a wrong kind, or a model that fails on these inputs by itself.
+    """
+    start = time.perf_counter()
+    args, kwargs = example_inputs(args, kwargs)
+    if isinstance(model, ExportedProgram):
+        args, kwargs = inputs_of_program(model, args, kwargs, dynamic_shapes)
+        leaves = pytree.tree_leaves((args, kwargs))
+        graph = from_exported_program(model)
+        functional = functionalize(graph, frozenset(), functools.partial(without_writes, model))
+        names, said = dim_names(graph, leaves, {}), (*frozen_inputs(graph, leaves), *functional.state_notes())
+        return Capture(graph, functional, model, args, kwargs, "given", names, said, time.perf_counter() - start)
+    if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
+        args, kwargs = distinct(args, kwargs)
+    module = as_module(model, args, kwargs)
+    fit_signature(module, args, kwargs)
+    shapes = resolve(module, args, kwargs, dynamic_shapes)
+    named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
+    run = Attempts(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
+    with run.keeping_functions():
+        found = run.by_torch_export() if by_torch_export else run.graph()
+    leaves = pytree.tree_leaves((args, kwargs))
+    graph = found.graph
+    notes = [*run.notes, *frozen_inputs(graph, leaves), *training_notes(module, graph), *run.size_notes(graph)]
+    notes += [*run.functions.notes(), *run.operators.notes()]
+    run.check_others(found)
+    functional = functionalize(graph, run.operators.names, found.rewrite)
+    notes += functional.state_notes()
+    return Capture(
+        graph,
+        functional,
+        module if isinstance(model, torch.nn.Module) else model,
+        args,
+        kwargs,
+        run.strategy,
+        dim_names(graph, leaves, run.shapes.axes),
+        tuple(notes),
+        time.perf_counter() - start,
+        tuple(run.functions.calls),
+        tuple(sorted(run.functions.read_inputs)),
+        run.operators.names,
+    )

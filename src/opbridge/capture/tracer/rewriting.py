@@ -1,0 +1,138 @@
+"""A captured graph without in-place operators: it runs again, under torch's functionalisation, and is recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Interpreter, Node
+
+from opbridge.base.locks import process_state
+from opbridge.base.torch_private import torch_functional, torch_overrides, torch_proxies, torch_sizes, torch_tracing
+from opbridge.capture.tracer.recorder import Recorder
+from opbridge.capture.tracer.subgraphs import body_of
+from opbridge.errors import CaptureError
+from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition
+
+__all__ = ["rewritten"]
+
+
+def rewritten(graph: CapturedGraph) -> CapturedGraph:
+    """The same graph without in-place operators and views of what is written to.
+
+    Raises:
+        CaptureError: torch's functionalisation fails.
+    """
+    fake_mode = _fake_mode(graph)
+    if fake_mode is None:
+        raise CaptureError("The model has no tensors, and writes in place.")
+    with process_state, torch.no_grad():
+        try:
+            return _Rewriting(graph, fake_mode).graph()
+        except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+            raise CaptureError(f"torch's functionalisation of the captured graph fails: {error}") from error
+
+
+class _Rewriting:
+    def __init__(self, graph: CapturedGraph, fake_mode: Any) -> None:
+        self._graph = graph
+        self._fake_mode = fake_mode
+        self._recorder = Recorder(self._note, fake_mode, self._constant)
+        self._recording = self._recorder
+        self._original: Node | None = None
+        self._copies: dict[Node, Node] = {}
+
+    def graph(self) -> CapturedGraph:
+        """The rewritten graph."""
+        recorder, original = self._recorder, self._graph
+        for node in original.graph.nodes:
+            if node.op == "placeholder":
+                self._copies[node] = self._placeholder(node)
+        with (
+            torch_overrides.as_while_exporting(),
+            self._fake_mode,
+            torch_proxies.enable_python_dispatcher(),
+            torch_proxies.subgraphs_traced_by(self._body, self._fake_mode),
+            recorder.recording(),
+        ):
+            values = [node.meta["val"] for node in original.graph.nodes if node.op == "placeholder"]
+            returned = torch_functional.functionalized(_Running(self, original.module).run, values)
+            outputs = [recorder.argument(value) if _is_value(value) else value for value in returned]
+        recorder.graph.output(tuple(outputs))
+        recorder.remove_unused_numbers()
+        sizes = torch_sizes.Sizes.of(self._fake_mode.shape_env)
+        return dataclasses.replace(
+            original,
+            module=torch_tracing.lazy_graph_module(recorder.tracer.attributes(), recorder.graph),
+            inputs=tuple(
+                leaf if leaf.node is None else Leaf(leaf.name, self._copies[leaf.node]) for leaf in original.inputs
+            ),
+            outputs=tuple(
+                Leaf(leaf.name, value) if isinstance(value, Node) else Leaf(leaf.name, None, value)
+                for leaf, value in zip(original.outputs, outputs, strict=True)
+            ),
+            weights={self._copies[node]: weight for node, weight in original.weights.items()},
+            ranges=sizes.ranges(),
+            conditions=tuple(SizeCondition(*each) for each in sizes.conditions()),
+        )
+
+    def begin(self, node: Node) -> None:
+        """Notes the node that runs next, whose source the new ones have."""
+        self._original = node
+
+    def _placeholder(self, node: Node) -> Node:
+        copied = torch_proxies.placeholder(self._recorder.graph, node.name)
+        copied.meta.update(node.meta)
+        value = node.meta["val"]
+        if isinstance(value, torch.Tensor):
+            weight = self._graph.weights.get(node)
+            self._recorder.track(value, copied, *(() if weight is None else (weight.tensor,)))
+        elif isinstance(value, torch.SymInt):
+            self._recorder.track_number(value, copied)
+        return copied
+
+    def _note(self, node: Node) -> None:
+        if self._original is not None:
+            for key in ("sources", "module_path", "stack_trace", "nn_module_stack"):
+                if key in self._original.meta:
+                    node.meta[key] = self._original.meta[key]
+
+    def _constant(self, recorder: Recorder, tensor: torch.Tensor) -> Node:
+        """The node of a tensor with values in the body of an operator."""
+        name = recorder.tracer.get_fresh_qualname("_tensor_constant")
+        setattr(recorder.tracer.root, name, tensor)
+        node = recorder.tracer.create_node("get_attr", name, (), {})
+        recorder.track(self._fake_mode.from_tensor(tensor, static_shapes=True), node, tensor)
+        return node
+
+    def _body(self, function: Any, *args: Any) -> GraphModule:
+        outer = self._recording
+        inner = self._recording = Recorder(self._note, self._fake_mode, self._constant, outer)
+        try:
+            return body_of(inner, function, args, differentiated=False)
+        finally:
+            self._recording = outer
+
+
+class _Running(Interpreter):
+    """Runs the graph, and keeps the names of sizes that only data decides."""
+
+    def __init__(self, rewriting: _Rewriting, module: GraphModule) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self._rewriting = rewriting
+
+    def run_node(self, n: Node) -> Any:
+        self._rewriting.begin(n)
+        result = super().run_node(n)
+        torch_sizes.keep_unknown_symbols(n, result)
+        return result
+
+
+def _fake_mode(graph: CapturedGraph) -> Any:
+    values = (node.meta.get("val") for node in graph.graph.nodes)
+    return next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool))
