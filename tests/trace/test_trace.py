@@ -395,7 +395,7 @@ def test_an_int_that_is_to_be_an_input():
 
 def test_auto_takes_torch_export_where_it_can():
     program = opbridge.export(torch.nn.ReLU(), (X,), capture="auto")
-    assert program.capture.strategy == "non-strict"
+    assert program.capture.strategy == "direct"
     assert program.plan.notes == ()
 
 
