@@ -97,6 +97,16 @@ class GraphTracer(PythonKeyTracer):
             if expression.is_symbol:
                 self.sympy_expr_tracker.setdefault(expression, proxy_tensor._SympyExprTrackerValue(thunk, size))
 
+    def attribute(self, path: str) -> Any:
+        """What a get_attr node stands for."""
+        return operator.attrgetter(path)(self.root)
+
+    def knows_size(self, size: Any) -> bool:
+        """Whether a symbolic number can be computed in this graph."""
+        if size.node.constant is not None or size.node.expr.is_number or size in self.symnode_tracker:
+            return True
+        return all(symbol in self.sympy_expr_tracker for symbol in size.node.expr.free_symbols)
+
     def size_argument(self, size: Any) -> Any:
         """A symbolic size, float or bool as an argument of a node: a node, or a number where it is known."""
         found = proxy_tensor.fetch_sym_proxy(self)(size)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
-from opbridge.capture.tracer import autocasting
+from opbridge.capture.tracer import autocasting, free_values
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -93,7 +93,14 @@ class Recorder:
         finally:
             self.is_differentiating = kept
 
-    def remove_unused_numbers(self) -> None:
+    def finish(self, output: Any) -> GraphModule:
+        """The graph as a module, which is complete with what it returns."""
+        self.graph.output(output)
+        free_values.pass_free_values(self)
+        self._remove_unused_numbers()
+        return torch_tracing.lazy_graph_module(self.tracer.attributes(), self.graph)
+
+    def _remove_unused_numbers(self) -> None:
         """Removes the arithmetic of sizes that nothing reads."""
         for node in reversed(self.graph.nodes):
             if node.op == "call_function" and not node.users and isinstance(node.meta.get("val"), _NUMBERS):
@@ -220,7 +227,7 @@ class Recorder:
             tracked = self.tracked(value)
             return tracked.fake, tracked.node
         if isinstance(value, _NUMBERS):
-            return value, self.tracer.size_argument(value)
+            return value, self._size(value)
         if isinstance(value, (list, tuple)):
             pairs = [self._converted(item) for item in value]
             kind = list if isinstance(value, list) else tuple
@@ -237,6 +244,9 @@ class Recorder:
         if found is not None:
             return found
         if isinstance(tensor, torch_proxies.FakeTensor):
+            if self.outside is not None:
+                self.track(tensor, self._free(tensor))
+                return self._tensors.found[id(tensor)]
             raise CaptureError(
                 "A tensor takes part that was computed outside of this graph, such as in another branch or in an "
                 "earlier run. Compute it in forward(), or pass it as an input."
@@ -244,6 +254,20 @@ class Recorder:
         node = self._constant(self, tensor)
         self.constants.add_weight(node, tensor)
         return self._tensors.found[id(tensor)]
+
+    def _free(self, value: Any) -> Node:
+        """The node of a value from around a body; see `free_values`."""
+        name = self.tracer.get_fresh_qualname("_free")
+        setattr(self.tracer.root, name, value)
+        node = self.tracer.create_node("get_attr", name, (), {})
+        node.meta["free"] = node.meta["val"] = value
+        return node
+
+    def _size(self, size: Any) -> Any:
+        """A symbolic number as an argument of a node."""
+        if self.outside is not None and not self.tracer.knows_size(size):
+            self.tracer.bind_size(size, functools.partial(self._free, size))
+        return self.tracer.size_argument(size)
 
     def _size_of(self, node: Node, index: int, size: torch.SymInt) -> Node:
         made = self.tracer.create_node("call_function", _aten.sym_size.int, (node, index), {})

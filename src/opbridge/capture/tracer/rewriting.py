@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from opbridge.base.locks import process_state
-from opbridge.base.torch_private import torch_functional, torch_overrides, torch_proxies, torch_sizes, torch_tracing
+from opbridge.base.torch_private import torch_functional, torch_overrides, torch_proxies, torch_sizes
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.errors import CaptureError
@@ -59,12 +59,11 @@ class _Rewriting:
             values = [node.meta["val"] for node in original.graph.nodes if node.op == "placeholder"]
             returned = torch_functional.functionalized(_Running(self, original.module).run, values)
             outputs = [recorder.argument(value) if _is_value(value) else value for value in returned]
-        recorder.graph.output(tuple(outputs))
-        recorder.remove_unused_numbers()
+        module = recorder.finish(tuple(outputs))
         sizes = torch_sizes.Sizes.of(self._fake_mode.shape_env)
         return dataclasses.replace(
             original,
-            module=torch_tracing.lazy_graph_module(recorder.tracer.attributes(), recorder.graph),
+            module=module,
             inputs=tuple(
                 leaf if leaf.node is None else Leaf(leaf.name, self._copies[leaf.node]) for leaf in original.inputs
             ),

@@ -9,7 +9,6 @@ import torch
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.tracer.recorder import Recorder
 
 __all__ = ["body_of"]
@@ -38,6 +37,4 @@ def body_of(
         returned = function(*args)
         leaves, structure = pytree.tree_flatten(returned)
         outputs = [inner.argument(leaf) for leaf in leaves]
-    inner.graph.output(pytree.tree_unflatten(outputs, structure))
-    inner.remove_unused_numbers()
-    return torch_tracing.lazy_graph_module(inner.tracer.attributes(), inner.graph)
+    return inner.finish(pytree.tree_unflatten(outputs, structure))

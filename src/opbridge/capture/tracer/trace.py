@@ -12,7 +12,13 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from opbridge.base.locks import process_state
-from opbridge.base.torch_private import torch_overrides, torch_proxies, torch_tracing, torch_transforms
+from opbridge.base.torch_private import (
+    torch_higher_order,
+    torch_overrides,
+    torch_proxies,
+    torch_tracing,
+    torch_transforms,
+)
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.interface import input_names
@@ -107,11 +113,9 @@ class _Run:
             returned = self._run(args, kwargs)
             found, returned_structure = pytree.tree_flatten(returned)
             outputs = [self._output(value) for value in found]
-        recorder.graph.output(tuple(outputs))
         recorder.graph.erase_node(end)
-        recorder.remove_unused_numbers()
         return CapturedGraph(
-            torch_tracing.lazy_graph_module(recorder.tracer.attributes(), recorder.graph),
+            recorder.finish(tuple(outputs)),
             tuple(inputs),
             tuple(map(_leaf, torch_tracing.output_paths(returned_structure), outputs)),
             self.weights,
@@ -202,6 +206,7 @@ class _Run:
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch_transforms.restoring_levels())
             stack.enter_context(torch_overrides.as_while_exporting())
+            stack.enter_context(torch_higher_order.called_directly())
             stack.enter_context(self._fakes.mode)
             stack.enter_context(torch_proxies.enable_python_dispatcher())
             stack.enter_context(torch_proxies.subgraphs_traced_by(self._body, self._fakes.mode))

@@ -1,0 +1,71 @@
+"""Values that the body of a higher-order operator takes from around it become operands of the operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.fx import GraphModule, Node
+
+from opbridge.base.torch_private import torch_higher_order
+from opbridge.errors import CaptureError
+
+if TYPE_CHECKING:
+    from opbridge.capture.tracer.recorder import Recorder
+
+__all__ = ["pass_free_values"]
+
+
+def pass_free_values(recorder: Recorder) -> None:
+    """Gives each higher-order operator of a graph the values that its bodies use from outside, as further operands.
+
+    Raises:
+        CaptureError: An operator whose operands are not known has such values, or a value is unknown here too.
+    """
+    for node in list(recorder.graph.nodes):
+        if node.op == "call_function" and torch_higher_order.is_higher_order(node.target):
+            bodies = [
+                body
+                for argument in node.all_input_nodes
+                if argument.op == "get_attr"
+                and isinstance(body := recorder.tracer.attribute(str(argument.target)), GraphModule)
+            ]
+            free = {id(each.meta["free"]): each.meta["free"] for body in bodies for each in _free_nodes(body)}
+            if free:
+                _pass(recorder, node, bodies, list(free.values()))
+
+
+def _free_nodes(body: GraphModule) -> list[Node]:
+    return [node for node in body.graph.nodes if "free" in node.meta]
+
+
+def _pass(recorder: Recorder, node: Node, bodies: list[GraphModule], values: list[Any]) -> None:
+    known = torch_higher_order.OPERANDS.get(node.target.name())  # type: ignore[union-attr]
+    if known is None:
+        raise CaptureError(
+            f"The function that {node.target} is given uses tensors from around it. Pass them to it as operands."
+        )
+    for body in bodies:
+        for value in values:
+            _add_placeholder(body, value)
+        body.recompile()
+    _, position = known
+    with recorder.graph.inserting_before(node):
+        added = [recorder.argument(value) for value in values]
+    args = list(node.args)
+    args += [()] * (position + 1 - len(args))
+    operands: Any = args[position]
+    args[position] = (*operands, *added)
+    node.args = tuple(args)
+
+
+def _add_placeholder(body: GraphModule, value: Any) -> None:
+    """A further argument of a body, which stands for a value wherever the body uses it."""
+    graph = body.graph
+    last = [each for each in graph.nodes if each.op == "placeholder"][-1:]
+    with graph.inserting_after(last[0]) if last else graph.inserting_before(next(iter(graph.nodes))):
+        placeholder = graph.placeholder("outer")
+    placeholder.meta["val"] = value
+    for node in _free_nodes(body):
+        if node.meta["free"] is value:
+            node.replace_all_uses_with(placeholder)
+            graph.erase_node(node)
