@@ -14,6 +14,7 @@ KNOWN = frozenset(
         "higher_order::while_loop",
         "higher_order::scan",
         "higher_order::map_impl",
+        "higher_order::associative_scan",
         "higher_order::wrap_with_set_grad_enabled",
         "higher_order::invoke_subgraph",
         "higher_order::tag_activation_checkpoint",

@@ -2,7 +2,7 @@
 
 cond                               If, one body a branch
 while_loop                         Loop, its condition built once before and once inside
-scan, map_impl                     Scan
+scan, map_impl, associative_scan   Scan
 wrap_with_set_grad_enabled,        built in place: they change nothing in an ONNX model
 invoke_subgraph, ...
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from opbridge.errors import TranslationError
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from opbridge.onnx.tensor import Tensor
 
 __all__ = ["TRANSLATIONS", "Walk", "translate"]
+
+_END = (1 << 63) - 1
+"""As the end of a Slice: all that there is."""
 
 Walk = Callable[[GraphModule, Sequence[Any]], Sequence[Any]]
 """Builds the nodes of a graph, given the values of its placeholders, and returns its outputs."""
@@ -49,7 +52,8 @@ def _while_loop(
     names = [builder.unique(f"loop_{index}") for index in range(len(carried))]
     iteration = builder.value(builder.unique("iteration"), ir.DataType.INT64, [])
     go_on = builder.value(builder.unique("go_on"), ir.DataType.BOOL, [])
-    inside = [_like(builder, name, value) for name, value in zip(names, carried, strict=True)]
+    shapes = _kept_shapes(body, len(carried))
+    inside = [_like(builder, *each) for each in zip(names, carried, shapes, strict=True)]
 
     def make() -> list[Any]:
         following = list(walk(body, [*inside, *additional]))
@@ -63,13 +67,12 @@ def _while_loop(
 def _scan(
     builder: Builder, walk: Walk, combine: Any, carried: Sequence[Any], sequences: Sequence[Any], additional: Any = ()
 ) -> Sequence[Any]:
-    inside = [_like(builder, builder.unique(f"carried_{index}"), value) for index, value in enumerate(carried)]
-    slices = [
-        builder.value(
-            builder.unique(f"slice_{index}"), value.dtype, None if value.shape is None else list(value.shape)[1:]
-        )
-        for index, value in enumerate(sequences)
+    shapes = _kept_shapes(combine, len(carried))
+    inside = [
+        _like(builder, builder.unique(f"carried_{index}"), value, shape)
+        for index, (value, shape) in enumerate(zip(carried, shapes, strict=True))
     ]
+    slices = _slices(builder, sequences)
     graph = builder.body("body", [*inside, *slices], lambda: walk(combine, [*inside, *slices, *(additional or ())]))
     attributes = {"body": graph, "num_scan_inputs": len(slices)}
     return _call(builder, "Scan", [*carried, *sequences], attributes, graph.outputs)
@@ -79,6 +82,66 @@ def _map(
     builder: Builder, walk: Walk, function: Any, sequences: Sequence[Any], additional: Sequence[Any] = ()
 ) -> Sequence[Any]:
     return _scan(builder, walk, function, [], sequences, additional)
+
+
+def _associative_scan(
+    builder: Builder, walk: Walk, combine: Any, sequences: Sequence[Any], additional: Sequence[Any] = ()
+) -> Sequence[Any]:
+    """Each result is `combine` of the result before it and the slice; the first is the slice itself.
+
+    What the first turn combines its slice with are zeros, and the result of that is not used.
+    """
+    started = builder.constant(False)
+    carried = [_zeros_of_slice(builder, value) for value in sequences]
+    shapes = _kept_shapes(combine, len(sequences))
+    inside = [_like(builder, builder.unique("combined"), *each) for each in zip(sequences, shapes, strict=True)]
+    has_started = builder.value(builder.unique("started"), ir.DataType.BOOL, [])
+    slices = _slices(builder, sequences)
+
+    def make() -> list[Any]:
+        combined = walk(combine, [*inside, *slices, *(additional or ())])
+        results = [builder.emit("Where", (has_started, *each)) for each in zip(combined, slices, strict=True)]
+        return [builder.constant(True), *results, *results]
+
+    graph = builder.body("body", [has_started, *inside, *slices], make)
+    attributes = {"body": graph, "num_scan_inputs": len(slices)}
+    return _call(builder, "Scan", [started, *carried, *sequences], attributes, graph.outputs)[1 + len(slices) :]
+
+
+def _zeros_of_slice(builder: Builder, sequence: Tensor) -> Tensor:
+    shape = builder.emit("Slice", (builder.emit("Shape", (sequence,)), [1], [_END]))
+    return builder.emit("Expand", (builder.constant(0, sequence.dtype), shape))
+
+
+def _slices(builder: Builder, sequences: Sequence[Any]) -> list[Tensor]:
+    """What the body of a Scan gets of each sequence."""
+    return [
+        builder.value(
+            builder.unique(f"slice_{index}"), value.dtype, None if value.shape is None else list(value.shape)[1:]
+        )
+        for index, value in enumerate(sequences)
+    ]
+
+
+def _kept_shapes(body: GraphModule, count: int) -> list[list[int | None] | None]:
+    """The shapes of the first arguments of a body, which it returns anew; None for a size that it may change."""
+    placeholders = [node for node in body.graph.nodes if node.op == "placeholder"][:count]
+    returned = body.graph.output_node().args[0]
+    results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    return [
+        _common(getattr(before.meta.get("val"), "shape", None), _shape_of(after))
+        for before, after in zip(placeholders, results, strict=False)
+    ] + [None] * (count - min(len(placeholders), len(results)))
+
+
+def _shape_of(value: Any) -> Any:
+    return getattr(value.meta.get("val"), "shape", None) if isinstance(value, Node) else None
+
+
+def _common(left: Any, right: Any) -> list[int | None] | None:
+    if left is None or right is None or len(left) != len(right):
+        return None
+    return [a if type(a) is int and type(b) is int and a == b else None for a, b in zip(left, right, strict=True)]
 
 
 def _grad_region(builder: Builder, walk: Walk, enabled: Any, graph: Any, *args: Any) -> Sequence[Any]:
@@ -101,9 +164,8 @@ def _call(
     return list(builder.node(op_type, inputs, attributes, [output.dtype for output in outputs]))
 
 
-def _like(builder: Builder, name: str, value: Tensor) -> Tensor:
-    # Shapes are left open: a loop may change them from one turn to the next.
-    return builder.value(name, value.dtype, None)
+def _like(builder: Builder, name: str, value: Tensor, shape: Sequence[int | None] | None) -> Tensor:
+    return builder.value(name, value.dtype, shape)
 
 
 TRANSLATIONS: dict[str, Callable[..., Sequence[Any]]] = {
@@ -111,6 +173,7 @@ TRANSLATIONS: dict[str, Callable[..., Sequence[Any]]] = {
     "higher_order::while_loop": _while_loop,
     "higher_order::scan": _scan,
     "higher_order::map_impl": _map,
+    "higher_order::associative_scan": _associative_scan,
     "higher_order::wrap_with_set_grad_enabled": _grad_region,
     "higher_order::invoke_subgraph": _subgraph,
     "higher_order::tag_activation_checkpoint": _checkpoint,

@@ -145,7 +145,8 @@ def _scan_by_operator(original: Any) -> Callable[..., Any]:
     @functools.wraps(original)
     def scan(combine: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
         def combine_slices(*slices: torch.Tensor) -> list[torch.Tensor]:
-            return [each[0] for each in combine(*(each.unsqueeze(0) for each in slices))]
+            combined = pytree.tree_leaves(combine(*(each.unsqueeze(0) for each in slices)))
+            return [each[0] for each in combined]
 
         return list(torch.ops.higher_order.associative_scan(combine_slices, list(leaves), tuple(additional_inputs)))
 
