@@ -44,7 +44,7 @@ SEEN = {
         "in forward (`steps = int(x.abs().max() * 0) + 2`): a tensor becomes a Python int",
         "verified: ",
         "MISMATCH: ",
-        "captured by a trace, as torch.export cannot capture the model",
+        "captured by a trace, as the operators of the model cannot be captured",
     ],
     "export_modes": [
         "aten::mul.Tensor standard, aten::triu standard\n  ONNX::Mul, ONNX::Trilu\n  verified",

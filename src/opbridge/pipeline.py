@@ -156,8 +156,10 @@ def export(
         operator_export_type: A mode of torch.onnx.export, by name or enum, in the place of `allow` and `routes`: ONNX,
             ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH or RAW; see `opbridge.symbolics.export_types`.
         target: The runtime that the model is fitted to; by default onnxruntime.
-        capture: How the model is captured: "export" by torch.export, "trace" by torch's TorchScript exporter, which
-            follows Python through the example and freezes what it decides there, or "auto", which tries them in turn.
+        capture: How the model is captured: "export" by running it on tensors without values, and by torch.export where
+            that stops and torch.export does not; "torch.export" by torch.export alone; "trace" by torch's TorchScript
+            exporter, which follows Python through the example and freezes what it decides there; or "auto": export,
+            and then trace.
         progress: Receives the stages as they run, to show them; by default nothing is shown.
         dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
@@ -242,7 +244,7 @@ def raw(
 ) -> Raw:
     """The captured graph of a model for a person, with nothing translated: `opbridge export --raw`.
 
-    The arguments are those of `export`. The capture is torch.export's, whatever `capture` says.
+    The arguments are those of `export`. The capture is that of `capture="export"`, whatever `capture` says.
 
     Raises:
         CaptureError: the model cannot be captured.

@@ -53,7 +53,7 @@ def test_check(spec, capsys):
 def test_export_and_verify(spec, capsys):
     status, found = answer(capsys, "export", spec, "-o", "gate.onnx", "--capture", "auto")
     assert status == 0 and found["verification"]["ok"]
-    assert found["plan"]["notes"][0].startswith("captured by a trace, as torch.export cannot capture the model")
+    assert found["plan"]["notes"][0].startswith("captured by a trace, as the operators of the model cannot be captured")
     status, found = answer(capsys, "verify", "gate.onnx", spec)
     assert status == 0 and found["ok"]
 
@@ -82,7 +82,7 @@ def test_without_it_the_model_is_refused(spec, capsys):
 
 def test_unknown_captures_are_wrong_use(spec, capsys):
     status, found = answer(capsys, "check", spec, "--capture", "magic")
-    assert status == 2 and "use 'export', 'trace' or 'auto'" in found["error"]["message"]
+    assert status == 2 and "use 'export', 'torch.export', 'trace' or 'auto'" in found["error"]["message"]
 
 
 def test_raw_has_no_use_for_it(spec, capsys):

@@ -64,7 +64,7 @@ def test_images_that_were_not_the_examples(name):
     program = opbridge.export(model, ([example],), capture="auto", dynamic_shapes={"images": [sizes]}, verify=False)
     assert program.capture.strategy == "trace"
     assert program.plan.notes[0].startswith(
-        "captured by a trace, as torch.export cannot capture the model: at torchvision"
+        "captured by a trace, as the operators of the model cannot be captured: at torchvision"
     )
     assert any(note.startswith("frozen by the trace at torchvision") for note in program.plan.notes)
     session = program.session()

@@ -338,7 +338,7 @@ def test_a_translation_that_fails_is_missing_with_its_reason():
 @pytest.mark.parametrize("capture", ["trac", "", None])
 def test_unknown_captures(capture):
     for call in (opbridge.check, opbridge.export):
-        with pytest.raises(opbridge.UsageError, match="use 'export', 'trace' or 'auto'"):
+        with pytest.raises(opbridge.UsageError, match="use 'export', 'torch.export', 'trace' or 'auto'"):
             call(Deciding(), (X,), capture=capture)
 
 
@@ -402,7 +402,7 @@ def test_auto_takes_torch_export_where_it_can():
 def test_auto_traces_where_it_cannot_and_says_why():
     program = opbridge.export(Deciding(), (X,), capture="auto")
     assert program.capture.strategy == "trace"
-    assert "captured by a trace, as torch.export cannot capture the model: at" in program.plan.notes[0]
+    assert "captured by a trace, as the operators of the model cannot be captured: at" in program.plan.notes[0]
     assert "a Python `if` depends on the values of a tensor" in program.plan.notes[0]
 
 

@@ -79,6 +79,10 @@ def print_results(console: Console, results: Results) -> None:
         if len(failed) > _MOST_FAILURES:
             where = f": see {results.path}" if results.path is not None else ""
             plain(f"and {len(failed) - _MOST_FAILURES} more{where}")
+    captures = dict(document["summary"].get("captures", {}))
+    captures.pop("direct", None)
+    if captures:
+        plain(f"samples that needed torch.export for their capture: {sum(captures.values())}")
     if document["summary"]["left_out"]:
         plain("\nleft out:")
         for each in document["summary"]["left_out"]:

@@ -87,9 +87,9 @@ DynamicOption = Annotated[
 CaptureOption = Annotated[
     str | None,
     typer.Option(
-        metavar="export|trace|auto",
-        help="How to capture the model: torch.export, a trace of the example (which freezes what Python decides), or "
-        "one after the other.",
+        metavar="export|torch.export|trace|auto",
+        help="How to capture the model: by its operators (export, or torch.export for torch's own capture), by a trace "
+        "of the example, which freezes what Python decides, or by export and then trace (auto).",
         show_default="export",
     ),
 ]

@@ -147,6 +147,8 @@ def _export(settings: Settings, model: Call, args: tuple[torch.Tensor, ...], ver
         own = settings.exporter == "opbridge" and not isinstance(error, OpbridgeError)
         raise _Stop("export error" if own else "refused", _named(error)) from None
     verdict.route, verdict.routes = exported.route, exported.routes
+    if exported.program is not None:
+        verdict.capture = exported.program.capture.strategy
     return exported
 
 

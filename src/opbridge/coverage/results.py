@@ -100,6 +100,7 @@ def document(
                 kind: _counted(each["outcome"] for each in operators if each["kind"] == kind) for kind in KINDS
             },
             "routes": dict(Counter(each["route"] for each in operators if each["route"] is not None)),
+            "captures": dict(Counter(each["capture"] for each in rows if each.get("capture") is not None)),
             "left_out": _left_out(rows),
         },
         "operators": operators,

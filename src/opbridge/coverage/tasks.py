@@ -69,6 +69,7 @@ class Verdict:
         compared: "values", "distribution" or "shape"; None where it did not come to that.
         route: The worst of the routes.
         routes: The route of every operator.
+        capture: How opbridge captured the sample: "direct", or a mode of torch.export.
         missing: The operators that have none.
         seconds: How long it took.
         cpu_seconds: How much of a processor it took.
@@ -81,6 +82,7 @@ class Verdict:
     compared: str | None = None
     route: str | None = None
     routes: Mapping[str, str] = field(default_factory=dict)
+    capture: str | None = None
     missing: Sequence[str] = ()
     seconds: float = 0.0
     cpu_seconds: float = 0.0

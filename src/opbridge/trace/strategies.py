@@ -1,8 +1,10 @@
 """The strategies of `capture=`. This is the only module that knows both ways of capturing a model.
 
-export   torch.export captures the model; opbridge plans and translates the graph
-trace    torch's TorchScript exporter does all three in one step, and calls opbridge's translations
-auto     export; trace where torch.export cannot capture the model
+export         opbridge captures the model, by torch.export only where its own capture stops, and plans and translates the
+               graph
+torch.export   the same, captured by torch.export from the start
+trace          torch's TorchScript exporter does all three in one step, and calls opbridge's translations
+auto           export; trace where that cannot capture the model
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "CapturedModel", "ExportRequest", "capture_model"]
 
-STRATEGIES = ("export", "trace", "auto")
+STRATEGIES = ("export", "torch.export", "trace", "auto")
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,18 @@ def capture_model(strategy: str, request: ExportRequest) -> CapturedModel:
         UsageError: An unknown strategy, or arguments that cannot be used.
     """
     if strategy not in STRATEGIES:
-        raise UsageError(f"capture={strategy!r} is not known; use 'export', 'trace' or 'auto'.")
+        raise UsageError(f"capture={strategy!r} is not known; use 'export', 'torch.export', 'trace' or 'auto'.")
     if strategy == "trace":
         return _capture_by_trace(request)
     try:
-        return _capture_by_export(request, try_strict=strategy == "export")
+        return _capture_by_export(request, strategy)
     except CaptureError as error:
-        if strategy == "export":
+        if strategy != "auto":
             raise
         first = error
     try:
         return _capture_by_trace(
-            request, f"captured by a trace, as torch.export cannot capture the model: {_as_clause(first)}"
+            request, f"captured by a trace, as the operators of the model cannot be captured: {_as_clause(first)}"
         )
     except CaptureError as error:
         raise CaptureError(f"{first} A trace, which capture='auto' tried next, fails too: {error}") from error
@@ -171,7 +173,7 @@ class _TracedModel:
         return self.traced.model, with_problems(plan, problems)
 
 
-def _capture_by_export(request: ExportRequest, *, try_strict: bool) -> CapturedModel:
+def _capture_by_export(request: ExportRequest, strategy: str) -> CapturedModel:
     found = request.registry.find(PYTHON_OPERATOR, request.target.opset)
     captured = capture(
         request.model,
@@ -180,7 +182,8 @@ def _capture_by_export(request: ExportRequest, *, try_strict: bool) -> CapturedM
         dynamic_shapes=request.dynamic_shapes,
         opset=request.target.opset,
         handler=found.function if found is not None else None,
-        thorough=try_strict,
+        thorough=strategy != "auto",
+        by_torch_export=strategy == "torch.export",
     )
     return _ExportedModel(request, captured, request.target)
 
