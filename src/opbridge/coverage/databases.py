@@ -126,7 +126,7 @@ class _seeded:
     def __enter__(self) -> None:
         self._fork = torch.random.fork_rng(devices=[])
         self._fork.__enter__()
-        torch.manual_seed(_SEED)
+        torch.default_generator.manual_seed(_SEED)
         np.random.seed(_SEED)
         random.seed(_SEED)
 

@@ -34,11 +34,11 @@ def opaque_classes(handled: bool) -> Iterator[type]:
             yield cls
 
 
-def _subclasses(cls: type) -> Iterator[type]:
-    each: type
-    for each in cls.__subclasses__():
-        yield each
-        yield from _subclasses(each)
+def _subclasses(cls: type) -> list[type]:
+    found: list[type] = cls.__subclasses__()
+    for each in found:  # which grows meanwhile
+        found += each.__subclasses__()
+    return found
 
 
 # Shapes

@@ -1,7 +1,6 @@
 """The strategies of `capture=`. This is the only module that knows both ways of capturing a model.
 
-export         opbridge captures the model, by torch.export only where its own capture stops, and plans and translates the
-               graph
+export         opbridge captures the model, by torch.export where that stops, and plans and translates the graph
 torch.export   the same, captured by torch.export from the start
 trace          torch's TorchScript exporter does all three in one step, and calls opbridge's translations
 auto           export; trace where that cannot capture the model

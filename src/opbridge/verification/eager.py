@@ -100,9 +100,13 @@ def _independent(tensor: torch.Tensor, held: set[int]) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
+    """Within this context, torch's generators are seeded; those of a CUDA device, where one is in use."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with torch.random.fork_rng(list(devices)):
-        torch.manual_seed(seed)
+        if devices:
+            torch.manual_seed(seed)
+        else:
+            torch.default_generator.manual_seed(seed)  # without the stack trace that torch keeps for CUDA's sake
         yield
 
 

@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from opbridge.base.sources import Source, of_code
 
@@ -57,26 +58,24 @@ class Origins:
     @contextmanager
     def following(self) -> Iterator[None]:
         """Within this context, which is around the model's run, the module that runs is known."""
-        original = torch.nn.Module.__call__
         self._outermost = sys._getframe(2)
-
-        def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            paths = self._paths.get(id(module))
-            if paths is None or threading.get_ident() != self._thread:
-                return original(module, *args, **kwargs)
-            running = self._running
-            running.append(paths[0] if len(paths) == 1 else _nearest(paths, running))
-            try:
-                return original(module, *args, **kwargs)
-            finally:
-                running.pop()
-
-        torch.nn.Module.__call__ = call  # type: ignore[method-assign]
+        before = register_module_forward_pre_hook(self._enters)
+        after = register_module_forward_hook(self._leaves, always_call=True)
         try:
             yield
         finally:
-            torch.nn.Module.__call__ = original  # type: ignore[method-assign]
+            before.remove()
+            after.remove()
             self._outermost = None
+
+    def _enters(self, module: torch.nn.Module, args: Any) -> None:
+        paths = self._paths.get(id(module))
+        if paths is not None and threading.get_ident() == self._thread:
+            self._running.append(paths[0] if len(paths) == 1 else _nearest(paths, self._running))
+
+    def _leaves(self, module: torch.nn.Module, args: Any, result: Any) -> None:
+        if id(module) in self._paths and self._running and threading.get_ident() == self._thread:
+            self._running.pop()
 
 
 def _nearest(paths: list[str], running: list[str]) -> str:
