@@ -9,12 +9,13 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opbridge.base.torch_private import torch_operators, torch_tracing
+from opbridge.graph.backward_operators import DECOMPOSITIONS
 
 __all__ = ["decompose"]
 
 
 def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule | None:
-    """torch's decomposition of an operator as a graph, or None where torch has none.
+    """The decomposition of an operator as a graph, torch's or ours, or None where there is none.
 
     The graph's placeholders are the node's tensor and symbolic arguments, in the order of `node.all_input_nodes`; the
     other arguments are constants in it.
@@ -31,7 +32,7 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         return None
     table = {
         target: function
-        for target, function in torch_operators.decomposition_table().items()
+        for target, function in (torch_operators.decomposition_table() | DECOMPOSITIONS).items()
         if target is node.target or not is_translated(target.name())
     }
 
