@@ -206,6 +206,7 @@ class _Run:
             stack.enter_context(torch_proxies.enable_python_dispatcher())
             stack.enter_context(torch_proxies.subgraphs_traced_by(self._body, self._fakes.mode))
             stack.enter_context(PythonFunctions())
+            stack.enter_context(torch_transforms.following_nested_transforms())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
