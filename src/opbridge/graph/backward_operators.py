@@ -123,5 +123,136 @@ def _by_weight(
     return found.transpose(0, 1)
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {_aten.convolution_backward.default: _convolution_backward}
+def _avg_pool2d_backward(
+    grad_output: torch.Tensor,
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> torch.Tensor:
+    """The gradient of an average over windows: a transposed convolution with a kernel of ones.
+
+    Args:
+        grad_output: The gradient of the result, of shape (..., H_out, W_out).
+        x: The input, of shape (..., H, W).
+        kernel_size: The window, as one or two numbers; likewise `stride`, where none is the window, and `padding`.
+        stride: See `kernel_size`.
+        padding: See `kernel_size`.
+        ceil_mode: Whether windows may reach beyond the padding.
+        count_include_pad: Whether the padding counts as elements.
+        divisor_override: The number that the sums are divided by, where it is not that of elements.
+
+    Raises:
+        NotImplementedError: Windows reach beyond the padding.
+    """
+    if ceil_mode:
+        raise NotImplementedError("The windows reach beyond the padding.")
+    kernel, padding = _each(kernel_size, 2), _each(padding, 2)
+    stride = _each(stride, 2) if stride else kernel
+    height, width = x.shape[-2:]
+    ones = x.new_ones([1, 1, *kernel])
+    sums = grad_output.reshape(-1, 1, *grad_output.shape[-2:])
+    if divisor_override is not None or count_include_pad or not any(padding):
+        sums = sums / (divisor_override or kernel[0] * kernel[1])
+    else:
+        sums = sums / _convolution(x.new_ones([1, 1, height, width]), ones, stride, padding, [1, 1], 1)
+    found = _by_input(sums, [sums.shape[0], 1, height, width], ones, stride, padding, [1, 1], 1)
+    return found.reshape(x.shape)
+
+
+def _adaptive_avg_pool2d_backward(grad_output: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The gradient of an average over windows of equal shares: products with the weights of rows and of columns.
+
+    Args:
+        grad_output: The gradient of the result, of shape (..., H_out, W_out).
+        x: The input, of shape (..., H, W).
+    """
+    rows = _shares(grad_output, grad_output.shape[-2], x.shape[-2])
+    columns = _shares(grad_output, grad_output.shape[-1], x.shape[-1])
+    return rows.transpose(0, 1) @ grad_output @ columns
+
+
+def _shares(like: torch.Tensor, windows: Any, size: Any) -> torch.Tensor:
+    """The share that each of `size` elements has in each window, of shape (windows, size)."""
+    window = torch.arange(windows, device=like.device).unsqueeze(1)
+    element = torch.arange(size, device=like.device)
+    start = torch.div(window * size, windows, rounding_mode="floor")
+    end = torch.div((window + 1) * size + windows - 1, windows, rounding_mode="floor")
+    return ((element >= start) & (element < end)).to(like.dtype) / (end - start).to(like.dtype)
+
+
+def _adaptive_max_pool2d_backward(grad_output: torch.Tensor, x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """The gradient of a maximum over windows, at the elements that were the greatest.
+
+    Args:
+        grad_output: The gradient of the result, of shape (..., H_out, W_out).
+        x: The input, of shape (..., H, W).
+        indices: The positions of the greatest elements in the flattened (H, W), of the shape of `grad_output`.
+    """
+    zeros = torch.zeros_like(x).flatten(-2)
+    return zeros.scatter_add(-1, indices.flatten(-2), grad_output.flatten(-2)).reshape(x.shape)
+
+
+def _replication_pad_backward(grad_output: torch.Tensor, x: torch.Tensor, padding: Sequence[Any]) -> torch.Tensor:
+    """The gradient of a padding with the values at the edges.
+
+    Args:
+        grad_output: The gradient of the result.
+        x: The input.
+        padding: The numbers of elements before and after, for the last dimension first.
+    """
+    found = grad_output
+    for i in range(len(padding) // 2):
+        dim = x.dim() - 1 - i
+        index = torch.arange(found.shape[dim], device=x.device) - padding[2 * i]
+        shape = [*found.shape[:dim], x.shape[dim], *found.shape[dim + 1 :]]
+        found = found.new_zeros(shape).index_add(dim, index.clamp(0, x.shape[dim] - 1), found)
+    return found
+
+
+def _trilinear(
+    i1: torch.Tensor,
+    i2: torch.Tensor,
+    i3: torch.Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> torch.Tensor:
+    """The product of three tensors, with new dimensions of size 1 in each, summed over some dimensions.
+
+    Args:
+        i1: The first factor.
+        i2: The second factor.
+        i3: The third factor.
+        expand1: The dimensions of the product that the first factor lacks; likewise `expand2` and `expand3`.
+        expand2: See `expand1`.
+        expand3: See `expand1`.
+        sumdim: The dimensions of the product that are summed.
+        unroll_dim: How torch divides the work; the result does not depend on it.
+    """
+    product = _with_dims(i1, expand1) * _with_dims(i2, expand2) * _with_dims(i3, expand3)
+    return product.sum(list(sumdim)) if sumdim else product
+
+
+def _with_dims(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    for dim in sorted(dims):
+        x = x.unsqueeze(dim)
+    return x
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    _aten._adaptive_avg_pool2d_backward.default: _adaptive_avg_pool2d_backward,
+    _aten._trilinear.default: _trilinear,
+    _aten.adaptive_max_pool2d_backward.default: _adaptive_max_pool2d_backward,
+    _aten.avg_pool2d_backward.default: _avg_pool2d_backward,
+    _aten.convolution_backward.default: _convolution_backward,
+    _aten.replication_pad1d_backward.default: _replication_pad_backward,
+    _aten.replication_pad2d_backward.default: _replication_pad_backward,
+    _aten.replication_pad3d_backward.default: _replication_pad_backward,
+}
 """By operator. Where torch has one as well, ours is used."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.torch_private import torch_operators, torch_tracing
+from opbridge.base.torch_private import torch_operators, torch_proxies, torch_tracing
 from opbridge.graph.backward_operators import DECOMPOSITIONS
 
 __all__ = ["decompose"]
@@ -43,7 +43,9 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         return node.target(*args, **kwargs)
 
     try:
-        graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
+        # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
+        with torch_proxies.enable_python_dispatcher():
+            graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
         return None

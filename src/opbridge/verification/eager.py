@@ -26,7 +26,8 @@ class Eager:
 
     1. It runs in its current mode (training or evaluation), and without gradients unless it fails without them.
     2. It is called with copies of its inputs, as it may write to them.
-    3. Buffers, tensors in plain attributes and gradients are restored after each run: an exported model has no state either.
+    3. Buffers, tensors in plain attributes and gradients are restored after each run: an exported model has no state
+       either.
     4. torch's generators are seeded, and restored.
 
     Attributes:
@@ -128,8 +129,9 @@ class _State:
     def restore(self) -> None:
         """Restores the tensors and their values."""
         for module, named in self._buffers:
-            module._buffers.clear()
-            module._buffers.update(named)
+            if not isinstance(module, torch.jit.ScriptModule):  # which keeps its own
+                module._buffers.clear()
+                module._buffers.update(named)
         for module, named in self._plain:
             vars(module).update(named)
         self._gradients.restore()
