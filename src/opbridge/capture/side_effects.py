@@ -11,13 +11,14 @@ from typing import Any
 import numpy
 import torch
 
+from opbridge.capture.gradients import Gradients
 from opbridge.capture.model_inputs import register_containers
 
 __all__ = ["SideEffects"]
 
 
 class SideEffects:
-    """A context around a run of the model that detects side effects, and undoes those on attributes.
+    """A context around a run of the model that detects side effects, and undoes those on attributes and gradients.
 
     1. When the model returns, the containers in its output are registered with torch.export.
     2. Attributes that forward() sets are detected, since a graph keeps no Python state. Their values are restored with
@@ -34,8 +35,10 @@ class SideEffects:
         self._tables = [
             (table, set(table))
             for each in module.modules()
+            if not isinstance(each, torch.jit.ScriptModule)  # which Python cannot add attributes to
             for table in (vars(each), each._parameters, each._buffers, each._modules)
         ]
+        self._gradients = Gradients(module)
         self._elements = [
             (value, copy.copy(value))
             for each in module.modules()
@@ -61,6 +64,7 @@ class SideEffects:
             for attribute, (value, length) in self._before.get(name, {}).items():
                 if length is None and attribute not in _OWN_ATTRIBUTES:
                     vars(each)[attribute] = value
+        self._gradients.restore()
         for container, elements in self._elements:
             if len(container) != len(elements):
                 container.clear()

@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.torch_private import torch_operators, torch_tracing
+from opbridge.base.torch_private import torch_operators, torch_proxies, torch_tracing
+from opbridge.graph.backward_operators import DECOMPOSITIONS
 
 __all__ = ["decompose"]
 
 
 def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule | None:
-    """torch's decomposition of an operator as a graph, or None where torch has none.
+    """The decomposition of an operator as a graph, torch's or ours, or None where there is none.
 
     The graph's placeholders are the node's tensor and symbolic arguments, in the order of `node.all_input_nodes`; the
     other arguments are constants in it.
@@ -31,7 +32,7 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         return None
     table = {
         target: function
-        for target, function in torch_operators.decomposition_table().items()
+        for target, function in (torch_operators.decomposition_table() | DECOMPOSITIONS).items()
         if target is node.target or not is_translated(target.name())
     }
 
@@ -42,7 +43,9 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         return node.target(*args, **kwargs)
 
     try:
-        graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
+        # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
+        with torch_proxies.enable_python_dispatcher():
+            graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
         return None

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torch_tracing
+from opbridge.capture.gradients import Gradients
 from opbridge.capture.model_inputs import register_containers
 
 __all__ = ["Eager", "explain"]
@@ -25,7 +26,8 @@ class Eager:
 
     1. It runs in its current mode (training or evaluation), and without gradients unless it fails without them.
     2. It is called with copies of its inputs, as it may write to them.
-    3. Buffers and tensors in plain attributes are restored after each run: an exported model has no state either.
+    3. Buffers, tensors in plain attributes and gradients are restored after each run: an exported model has no state
+       either.
     4. torch's generators are seeded, and restored.
 
     Attributes:
@@ -111,9 +113,10 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 class _State:
-    """The buffers of a module and the tensors in its plain attributes."""
+    """The buffers of a module, the tensors in its plain attributes, and the gradients of its parameters."""
 
     def __init__(self, module: torch.nn.Module) -> None:
+        self._gradients = Gradients(module)
         self._buffers = [(each, dict(each._buffers)) for each in module.modules()]
         self._plain = [
             (each, {name: value for name, value in vars(each).items() if isinstance(value, torch.Tensor)})
@@ -130,10 +133,12 @@ class _State:
     def restore(self) -> None:
         """Restores the tensors and their values."""
         for module, named in self._buffers:
-            module._buffers.clear()
-            module._buffers.update(named)
+            if not isinstance(module, torch.jit.ScriptModule):  # which keeps its own
+                module._buffers.clear()
+                module._buffers.update(named)
         for module, named in self._plain:
             vars(module).update(named)
+        self._gradients.restore()
         for tensor, value in self._copies:
             # Values are compared, not version counters, which batch_norm does not increment.
             if not torch.equal(tensor, value):

@@ -99,7 +99,11 @@ class Form:
         """The dimensions that may vary, by the names of the model's parameters and in the structure of the inputs."""
         model = getattr(model, "_orig_mod", model)  # what torch.compile was given
         forward = model.forward if isinstance(model, torch.nn.Module) else model
-        given = inspect.signature(forward).bind(*self.args, **self.kwargs).arguments
+        if isinstance(forward, torch.jit.ScriptFunction | torch._C.ScriptMethod):  # which have no signature
+            names = [argument.name for argument in forward.schema.arguments if argument.name != "self"]
+            given = dict(zip(names, self.args, strict=False)) | self.kwargs
+        else:
+            given = inspect.signature(forward).bind(*self.args, **self.kwargs).arguments
         return _map(lambda leaf: leaf.dynamic_dims(), dict(given), constant=lambda leaf: None)
 
     def at_other_sizes(self) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch._functorch import eager_transforms, vmap
+from torch.utils import _pytree as pytree
 
-__all__ = ["around_backward", "around_transforms", "restoring_levels"]
+__all__ = ["around_backward", "around_transforms", "following_nested_transforms", "restoring_levels"]
 
 _LEVELS = ("vmap", "grad", "jvp", "func")
 
@@ -80,6 +81,61 @@ def around_backward(context: Callable[[], contextlib.AbstractContextManager[Any]
         yield
     finally:
         module._engine_run_backward = original
+
+
+@contextlib.contextmanager
+def following_nested_transforms() -> Iterator[None]:
+    """Within this context, transforms that torch does in other ways of its own are those of torch.func.
+
+    1. The batches of gradients of torch.autograd (`is_grads_batched`, `vectorize`) are those of `torch.func.vmap`,
+       which takes symbolic sizes.
+    2. `torch.func.linearize` calls the function again in place of a graph, which has fixed sizes.
+    """
+    replacements: list[tuple[Any, str, Any]] = [
+        (torch._vmap_internals, "_vmap", _batched),
+        (torch.autograd.functional, "_vmap", _batched),
+        (eager_transforms, "lazy_dynamo_disallow", _without_graph),
+    ]
+    kept = [(module, name, getattr(module, name)) for module, name, _ in replacements]
+    for each in replacements:
+        setattr(*each)
+    try:
+        yield
+    finally:
+        for each in kept:
+            setattr(*each)
+
+
+def _batched(
+    function: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, allow_none_pass_through: bool = False
+) -> Callable[..., Any]:
+    """`torch.func.vmap`, of functions some of whose results may be None."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        given: list[bool] = []
+
+        def tensors_alone(*inner: Any) -> Any:
+            returned = function(*inner)
+            if not isinstance(returned, tuple):
+                return returned
+            given[:] = [each is not None for each in returned]
+            return tuple(each for each in returned if each is not None)
+
+        returned = torch.func.vmap(tensors_alone, in_dims, out_dims)(*args)
+        if all(given):
+            return returned
+        remaining = iter(returned)
+        return tuple(next(remaining) if each else None for each in given)
+
+    return call
+
+
+def _without_graph(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands for `make_fx`, and for `split_const_subgraphs` of its result, in `torch.func.linearize`."""
+    if transform.__name__ == "make_fx":
+        return lambda function: lambda tangents: lambda *given: pytree.tree_leaves(function(given))
+    return lambda graph: graph
 
 
 @contextlib.contextmanager

@@ -56,6 +56,11 @@ class Fakes:
         self._made[id(tensor)] = tensor, fake
         return fake
 
+    def known(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor without values that was made for another one, or the other one itself."""
+        found = self._made.get(id(tensor))
+        return tensor if found is None else found[1]
+
     def input(self, tensor: torch.Tensor, axes: Mapping[int, Axis], *, requires_grad: bool = False) -> torch.Tensor:
         """A tensor without values for an input, with symbols for its dynamic dimensions.
 

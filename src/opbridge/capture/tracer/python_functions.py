@@ -20,6 +20,7 @@ class PythonFunctions(TorchFunctionMode):
     1. Indexing by sizes and by integer tensors without dimensions becomes operators.
     2. `torch.tensor` takes sizes and values of tensors among its numbers.
     3. `torch._assert` of a tensor is an operator.
+    4. A deep copy of a tensor is an operator.
     """
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -36,7 +37,22 @@ class PythonFunctions(TorchFunctionMode):
             condition, message = (*args, "")[:2] if args else (kwargs["condition"], kwargs.get("message", ""))
             if isinstance(condition, torch.Tensor):
                 return torch._assert_async(condition, message)
+        elif function is torch.Tensor.__deepcopy__ and args[0].is_leaf:  # torch refuses the others
+            return _copied(*args)
         return function(*args, **(kwargs or {}))
+
+
+def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+    """What `copy.deepcopy` gives for a tensor."""
+    known = memo.get(id(tensor))
+    if known is not None:
+        return known
+    copied = tensor.detach().clone()
+    copied.requires_grad_(tensor.requires_grad)
+    if isinstance(tensor, torch.nn.Parameter):
+        copied._is_param = True  # type: ignore[attr-defined]
+    memo[id(tensor)] = copied
+    return copied
 
 
 def _asks_for_number(item: Any) -> bool:

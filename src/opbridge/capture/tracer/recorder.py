@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
 from opbridge.capture.tracer import autocasting, free_values
@@ -88,7 +89,7 @@ class Recorder:
         """
         kept, self.is_differentiating = self.is_differentiating, differentiated
         try:
-            with torch_proxies.active(self.after if differentiated else self.before):
+            with _attention(differentiated), torch_proxies.active(self.after if differentiated else self.before):
                 yield
         finally:
             self.is_differentiating = kept
@@ -166,6 +167,8 @@ class Recorder:
             function = _aten.lift_fresh_copy.default  # or a write to the result would change the constant
         elif function is _aten.is_nonzero.default:
             return self._is_nonzero(args[0])
+        elif function is _aten._efficientzerotensor.default:
+            function = _aten.zeros.default  # the tangent of a constant; without memory it would ask for known sizes
         fakes, arguments = self._converted(tuple(args))
         fake_keywords, keywords = {}, {}
         for name, value in kwargs.items():
@@ -178,6 +181,8 @@ class Recorder:
             # The node keeps the shape that the tensor has before it is changed.
             arguments[0].meta["val"] = torch_proxies.snapshot(fakes[0])
         result = function(*fakes, **fake_keywords)
+        if function is _aten._new_zeros_with_same_feature_meta.default:
+            function, arguments, keywords = _aten.new_zeros.default, (arguments[0], self.argument(result.shape)), {}
         node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))
         self.constants.add(function, node)
         self._bind(result, node)
@@ -275,6 +280,11 @@ class Recorder:
         return made
 
 
+def _attention(differentiated: bool) -> contextlib.AbstractContextManager[Any]:
+    """A context in which the derivatives of attention are those of products and a softmax, not one fused operator."""
+    return sdpa_kernel(SDPBackend.MATH) if differentiated else contextlib.nullcontext()
+
+
 @functools.cache
 def _name(function: Any) -> str:
     """What a node of an operator is called: "add" for aten.add.Tensor."""
@@ -304,6 +314,8 @@ _METADATA = frozenset(
                 _aten.sym_storage_offset,
                 _aten.dim,
                 _aten.is_contiguous,
+                _aten.is_same_size,
+                _aten._has_same_storage_numel,
             )
             for overload in packet.overloads()
         ),

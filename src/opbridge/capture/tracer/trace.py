@@ -18,6 +18,7 @@ from opbridge.base.torch_private import (
     torch_proxies,
     torch_tracing,
     torch_transforms,
+    torchscript_running,
 )
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.tracer.fakes import Fakes
@@ -211,6 +212,8 @@ class _Run:
             stack.enter_context(torch_proxies.enable_python_dispatcher())
             stack.enter_context(torch_proxies.subgraphs_traced_by(self._body, self._fakes.mode))
             stack.enter_context(PythonFunctions())
+            stack.enter_context(torchscript_running.running_in_python(self._fakes.known))
+            stack.enter_context(torch_transforms.following_nested_transforms())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
