@@ -38,6 +38,7 @@ def trace(
     *,
     general: bool = True,
     gradients: str = "",
+    dynamic: frozenset[str] = frozenset(),
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
@@ -53,12 +54,13 @@ def trace(
         shapes: The dynamic dimensions.
         general: Whether the sizes 0 and 1 are sizes like others.
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
+        dynamic: The places of dynamic dimensions that are never fixed, whatever the model asks.
 
     Raises:
         Exception: What the model raises, or torch where the model cannot be captured.
     """
     with process_state:  # it replaces functions of torch's
-        return _Run(module, args, dict(kwargs), shapes, general=general, gradients=gradients).graph()
+        return _Run(module, args, dict(kwargs), shapes, general=general, gradients=gradients, dynamic=dynamic).graph()
 
 
 class _Run:
@@ -77,11 +79,12 @@ class _Run:
         *,
         general: bool,
         gradients: str,
+        dynamic: frozenset[str],
     ) -> None:
         self._module, self._args, self._kwargs = module, args, kwargs
         self._shapes = shapes
         self._gradients = gradients
-        self._fakes = Fakes(general=general)
+        self._fakes = Fakes(general=general, dynamic=dynamic)
         self._origins = Origins(module)
         self._recorder = Recorder(self._origins.note, self._fakes.mode, self._constant)
         self._recording = self._recorder
