@@ -394,7 +394,7 @@ class Attempts:
             contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
             if contradicted:
                 raise SizesContradicted(contradicted)
-        return Captured(graph, functools.partial(rewritten, graph))
+        return Captured(graph, functools.partial(_rewritten, graph, self.general))
 
     def _program(self, shapes: Any) -> ExportedProgram:
         with (
@@ -448,6 +448,12 @@ class Attempts:
         except Exception as error:
             return error
         return None
+
+
+def _rewritten(graph: CapturedGraph, general: bool) -> CapturedGraph:
+    """The same graph without writes, with no more asked about sizes than the capture did."""
+    with torch_sizes.small_sizes_dynamic(general), fake_implementations.replacing_fake_implementations():
+        return rewritten(graph)
 
 
 @contextlib.contextmanager

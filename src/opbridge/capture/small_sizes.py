@@ -47,16 +47,13 @@ def include_small_sizes(
     sizes = list(sized(graph, leaves, shapes.axes))
     high = {str(size): axis.high for axis, size in sizes if torch_sizes.is_symbol(size) and (axis.low or 0) <= 1}
     candidates = list(_excluding_one(graph, high))
-    included: list[str] = []
-    for symbol in candidates[:_MOST]:
-        others = itertools.chain.from_iterable(
-            itertools.combinations(included, count) for count in range(len(included) + 1)
-        )
-        if all(_is_same_at_one(graph, {symbol, *each}, sizes, shapes, high, recapture) for each in others):
-            included.append(symbol)
+    if not candidates:
+        return frozenset()
+    comparison = _Comparison(graph, sizes, shapes, high, set(candidates), recapture)
+    included = frozenset(symbol for symbol in candidates if comparison.may_be_one(symbol))
     if included:
         _widen(graph, included, high)
-    return frozenset(included)
+    return included
 
 
 def _excluding_one(graph: CapturedGraph, high: Mapping[str, int | None]) -> Iterator[str]:
@@ -79,40 +76,88 @@ def _excludes_one_only(expression: str, symbols: tuple[str, ...], high: Mapping[
     return always(2) and not always(1)
 
 
-def _is_same_at_one(
-    graph: CapturedGraph,
-    ones: set[str],
-    sizes: list[tuple[Axis, Any]],
-    shapes: Shapes,
-    high: Mapping[str, int | None],
-    recapture: Recapture,
-) -> bool:
-    """Whether the model gives the same graph where these symbols are one, on no further conditions."""
-    examples = {axis.place: torch_sizes.example_with(size, dict.fromkeys(ones, 1)) for axis, size in sizes}
-    axes = {key: dataclasses.replace(axis, size=examples[axis.place]) for key, axis in shapes.axes.items()}
-    dynamic = frozenset(axis.place for axis, size in sizes if ones.intersection(torch_sizes.symbols(size)))
-    try:
-        other = recapture(dataclasses.replace(shapes, axes=axes), dynamic)
-    except Exception:
-        return False
-    known = {condition.expression for condition in graph.conditions}
-    ranges: dict[str, Range] = {symbol: (2, most) for symbol, most in high.items()}
-    ranges |= {symbol: (low, most) for symbol, (low, most) in graph.ranges.items() if symbol in ranges and low > 2}
-    for symbol, (_, most) in graph.ranges.items():
-        if most is not None and symbol in ranges:
-            ranges[symbol] = ranges[symbol][0], most
-    ranges.update(dict.fromkeys(ones, (1, 1)))
-    return all(
-        condition.expression in known or holds_for_all(condition.expression, condition.symbols, ranges)
-        for condition in other.conditions
-    ) and _same(graph, other)
+class _Comparison:
+    """Captures the model with sizes of one, and compares the graphs.
+
+    Args:
+        graph: The capture.
+        sizes: The dynamic dimensions, with their sizes in the capture.
+        shapes: The dynamic shapes.
+        high: The symbols that may be one if the model allows it, with the largest value that the user gave.
+        excluded: Those of them that may not be one in the capture.
+        recapture: See `include_small_sizes`.
+    """
+
+    def __init__(
+        self,
+        graph: CapturedGraph,
+        sizes: list[tuple[Axis, Any]],
+        shapes: Shapes,
+        high: Mapping[str, int | None],
+        excluded: set[str],
+        recapture: Recapture,
+    ) -> None:
+        self._graph, self._sizes, self._shapes = graph, sizes, shapes
+        self._recapture = recapture
+        self._known = {condition.expression for condition in graph.conditions}
+        self._ranges: dict[str, Range] = {}
+        for symbol, most in high.items():
+            low, narrowed = graph.ranges.get(symbol, (0, None))
+            limits = [limit for limit in (most, narrowed) if limit is not None]
+            self._ranges[symbol] = max(low, 2 if symbol in excluded else 1), min(limits, default=None)
+        self._together: list[str] = []
+        self._found: dict[frozenset[str], frozenset[str] | None] = {}
+
+    def may_be_one(self, symbol: str) -> bool:
+        """Whether the graph is the same where a symbol is one, together with each set of those that may be."""
+        while True:
+            together = list(self._together)
+            if len(together) >= _MOST:
+                return False
+            asked: set[str] = set()
+            for count in range(len(together) + 1):
+                for others in itertools.combinations(together, count):
+                    found = self._asked_at_one(frozenset({symbol, *others}))
+                    if found is None:
+                        return False
+                    asked |= found
+            new = sorted(asked.difference(together))
+            if not new:
+                self._together.append(symbol)
+                return True
+            self._together += new
+
+    def _asked_at_one(self, ones: frozenset[str]) -> frozenset[str] | None:
+        """None where the graph is another one; else which further symbols may not be one in that capture."""
+        if ones not in self._found:
+            self._found[ones] = self._captured(ones)
+        return self._found[ones]
+
+    def _captured(self, ones: frozenset[str]) -> frozenset[str] | None:
+        examples = {axis.place: torch_sizes.example_with(size, dict.fromkeys(ones, 1)) for axis, size in self._sizes}
+        axes = {key: dataclasses.replace(axis, size=examples[axis.place]) for key, axis in self._shapes.axes.items()}
+        dynamic = frozenset(axis.place for axis, size in self._sizes if ones.intersection(torch_sizes.symbols(size)))
+        try:
+            other = self._recapture(dataclasses.replace(self._shapes, axes=axes), dynamic)
+        except Exception:  # whatever the model or torch raises for these sizes
+            return None
+        ranges = {**self._ranges, **dict.fromkeys(ones, (1, 1))}
+        larger = {symbol: span if symbol in ones else (max(span[0], 2), span[1]) for symbol, span in ranges.items()}
+        asked: set[str] = set()
+        for condition in other.conditions:
+            if condition.expression in self._known or holds_for_all(condition.expression, condition.symbols, ranges):
+                continue
+            if not holds_for_all(condition.expression, condition.symbols, larger):
+                return None
+            asked.update(symbol for symbol in condition.symbols if symbol in ranges and ranges[symbol][0] < 2)
+        return frozenset(asked - ones) if _same(self._graph, other) else None
 
 
-def _widen(graph: CapturedGraph, included: list[str], high: Mapping[str, int | None]) -> None:
+def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, int | None]) -> None:
     dropped = {
         condition.expression
         for condition in graph.conditions
-        if set(condition.symbols) & set(included)
+        if included.intersection(condition.symbols)
         and holds_for_all(
             condition.expression,
             condition.symbols,
@@ -125,7 +170,7 @@ def _widen(graph: CapturedGraph, included: list[str], high: Mapping[str, int | N
     values = (node.meta.get("val") for node in graph.graph.nodes)
     mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
     if mode is not None:
-        torch_sizes.forget_conditions(mode.shape_env, dropped, frozenset(included))
+        torch_sizes.forget_conditions(mode.shape_env, dropped, included)
 
 
 def _same(first: CapturedGraph, second: CapturedGraph) -> bool:

@@ -109,8 +109,8 @@ class Sizes:
 
 
 def _keep_free(env: Any, symbols: set[Any]) -> None:
-    """Makes an environment answer questions about these symbols by the example, without fixing or narrowing them."""
-    replace, narrow = env._set_replacement, env._update_var_to_range
+    """Makes an environment answer questions about these symbols by the example, and learn nothing from the answers."""
+    replace, narrow, implied = env._set_replacement, env._update_var_to_range, env.get_implications
 
     def set_replacement(symbol: Any, target: Any, message: str) -> None:
         if symbol not in symbols or target.free_symbols:
@@ -120,7 +120,11 @@ def _keep_free(env: Any, symbols: set[Any]) -> None:
         if symbol not in symbols:
             narrow(symbol, *args, **kwargs)
 
+    def get_implications(expression: Any) -> Any:
+        return () if symbols.intersection(expression.free_symbols) else implied(expression)
+
     env._set_replacement, env._update_var_to_range = set_replacement, update_range
+    env.get_implications = get_implications
 
 
 def forget_conditions(env: Any, dropped: Collection[str], symbols: Collection[str]) -> None:

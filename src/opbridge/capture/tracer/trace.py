@@ -17,7 +17,7 @@ from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.interface import input_names
 from opbridge.capture.tracer.origins import Origins
-from opbridge.capture.tracer.python_functions import PythonFunctions
+from opbridge.capture.tracer.python_functions import PythonFunctions, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.weights import constant_names, replaced, state_of
@@ -209,6 +209,7 @@ class _Run:
             stack.enter_context(torch_proxies.enable_python_dispatcher())
             stack.enter_context(torch_proxies.subgraphs_traced_by(self._body, self._fakes.mode))
             stack.enter_context(PythonFunctions())
+            stack.enter_context(taking_symbolic_bools())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
