@@ -120,9 +120,16 @@ def test_sizes_that_are_not_covered_are_told(model, condition, low, high):
 
 
 def test_dimensions_that_the_model_fixed_are_told():
-    taken = capture(lambda x: x * len(x), X, dynamic_shapes="auto")
+    taken = capture(lambda x: x * int(x.shape[0]), X, dynamic_shapes="auto")
     assert shapes(taken) == [("2", "x_dim_1")]
     assert re.search(r"where x\.shape\[0\] == 2 \(\S*test_dynamic_shapes\.py:\d+\); other sizes", taken.notes[0])
+
+
+def test_a_length_stays_dynamic():
+    taken = capture(lambda x: x * len(x), X, dynamic_shapes="auto")
+    assert taken.notes == () and shapes(taken) == [("x_dim_0", "x_dim_1")]
+    assert_same(taken, torch.ones(5, 3))
+    assert "len" not in globals()
 
 
 def test_a_size_that_torch_sets_apart_is_told():
@@ -151,12 +158,12 @@ class Table(nn.Module):
 @pytest.mark.parametrize(
     "model, given, needs, remedy",
     [
-        (lambda x: x * len(x), {0: "n"}, "n == 2", "Leave the dimension out of dynamic_shapes"),
+        (lambda x: x * range(9)[x.shape[0]], {0: "n"}, "n == 2", "Leave the dimension out of dynamic_shapes"),
         (lambda x: x * int(x.shape[0]), {0: Dim("n")}, "n == 2", "(n = 2)"),
         (Table(), {0: Dim("n")}, "n <= 16", "(n = Dim('n', max=16))"),
         (lambda x: x if x.shape[0] % 2 else x * 2, {0: Dim("n")}, "n % 2 == 0", "n = 2*_n"),
     ],
-    ids=["len", "int", "table", "even"],
+    ids=["index", "int", "table", "even"],
 )
 def test_dynamic_shapes_that_the_model_does_not_allow(model, given, needs, remedy):
     with pytest.raises(CaptureError) as caught:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from helpers.matching import assert_matches
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 
 import opbridge
+from opbridge.capture import capture, fake_implementations
 
 F = torch.nn.functional
 
@@ -80,3 +87,112 @@ def test_nothing_is_left_behind() -> None:
     opbridge.export(torch.cov, (torch.randn(3, 5),), verify=False)
     after = {name: dict(getattr(torch.ops.aten, name).default.py_kernels) for name in before}
     assert after == before
+
+
+def of_shape(function: Callable[..., Any], *inputs: torch.Tensor) -> list[Any]:
+    """The shape and the strides of what a function gives on tensors without values."""
+    with FakeTensorMode() as mode, fake_implementations.replacing_fake_implementations():
+        result = function(*(mode.from_tensor(each) for each in inputs))
+    return [result.shape, result.stride(), result.dtype]
+
+
+@pytest.mark.parametrize("batch", [(), (0,), (1,), (3,)], ids=str)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"stride": 2},
+        {"padding": 1, "stride": 3},
+        {"dilation": 2, "padding": 2, "groups": 2},
+        {"padding": "same"},
+        {"padding": "valid", "groups": 4},
+        {"transposed": True},
+        {"transposed": True, "stride": 3, "padding": 1, "output_padding": 2},
+        {"transposed": True, "stride": 2, "output_padding": 1, "dilation": 2, "groups": 2},
+    ],
+    ids=str,
+)
+def test_the_shapes_of_convolutions(batch: tuple[int, ...], rank: int, settings: dict[str, Any]) -> None:
+    transposed = settings.pop("transposed", False) if (settings := dict(settings)) else False
+    weight = torch.randn(4, 4 if transposed else 4 // settings.get("groups", 1), *[3] * rank, dtype=torch.float64)
+    x = torch.randn(*batch, 4, *[7, 8, 9][:rank], dtype=torch.float64)
+    function = getattr(F, f"conv{'_transpose' if transposed else ''}{rank}d")
+    for bias in (None, torch.randn(weight.shape[1] * settings.get("groups", 1) if transposed else 4).double()):
+        given = () if bias is None else (bias,)
+        expected = function(x, weight, *given, **settings)
+        found = of_shape(functools.partial(function, **settings), x, weight, *given)
+        assert found == [expected.shape, expected.stride(), torch.float64]
+
+
+@pytest.mark.parametrize("size", [(2, 4, 7, 8), (2, 4, 5, 7, 8)], ids=str)
+def test_convolutions_keep_the_channels_last(size: tuple[int, ...]) -> None:
+    rank = len(size) - 2
+    function = F.conv2d if rank == 2 else F.conv3d
+    x, weight = torch.randn(size), torch.randn(6, 4, *[3] * rank)
+    order = torch.channels_last if rank == 2 else torch.channels_last_3d
+    for given in ((x.to(memory_format=order), weight), (x, weight.to(memory_format=order)), (x, weight)):
+        expected = function(*given)
+        assert of_shape(function, *given) == [expected.shape, expected.stride(), torch.float32]
+
+
+@pytest.mark.parametrize(
+    "x, weight, settings, told",
+    [
+        ((2, 3, 8, 8), (4, 4, 3, 3), {}, "expected input\\[2, 3, 8, 8\\] to have 4 channels, but got 3"),
+        ((2, 4, 2, 8), (4, 4, 3, 3), {}, "larger than the padded input"),
+        ((2, 4, 2, 8), (4, 4, 1, 1), {"transposed": True, "padding": 1}, "too small"),
+    ],
+)
+def test_what_no_convolution_takes(
+    x: tuple[int, ...], weight: tuple[int, ...], settings: dict[str, Any], told: str
+) -> None:
+    transposed = settings.pop("transposed", False) if (settings := dict(settings)) else False
+    function = functools.partial(F.conv_transpose2d if transposed else F.conv2d, **settings)
+    with pytest.raises(RuntimeError):
+        function(torch.randn(x), torch.randn(weight))
+    with pytest.raises(RuntimeError, match=told):
+        of_shape(function, torch.randn(x), torch.randn(weight))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 2, 3, None])
+@pytest.mark.parametrize("batch", [(), (0,), (1,), (3,)], ids=str)
+def test_the_shapes_of_adaptive_pools(rank: int, size: int | None, batch: tuple[int, ...]) -> None:
+    x = torch.randn(*batch, 4, *[7, 8, 9][:rank])
+    for kind in ("avg", "max"):
+        if size is None and rank == 1:
+            continue
+        function = functools.partial(getattr(F, f"adaptive_{kind}_pool{rank}d"), output_size=[size] * rank)
+        assert of_shape(function, x)[0] == function(x).shape
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv1d(3, 4, 3),
+        nn.Conv2d(3, 4, 3, padding=1, stride=2),
+        nn.Conv2d(3, 6, 3, groups=3),
+        nn.Conv3d(3, 4, 2),
+        nn.ConvTranspose2d(3, 4, 2, stride=2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.AdaptiveAvgPool2d(2),
+        nn.AdaptiveMaxPool2d(1),
+        nn.MaxPool2d(2),
+        nn.AvgPool2d(2),
+        nn.BatchNorm2d(3),
+        nn.GroupNorm(1, 3),
+        nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.Upsample(scale_factor=2, mode="nearest"),
+        nn.Upsample(scale_factor=2, mode="bicubic"),
+        nn.PixelShuffle(2),
+        nn.ReflectionPad2d(1),
+    ],
+    ids=lambda layer: str(layer).partition("\n")[0],
+)
+def test_layers_ask_nothing_of_the_batch(layer: nn.Module) -> None:
+    sizes = {nn.Conv1d: (3, 8), nn.Conv3d: (3, 6, 6, 6), nn.PixelShuffle: (4, 8, 8)}.get(type(layer), (3, 8, 8))
+    model = nn.Sequential(nn.Identity(), layer, nn.ReLU()).eval()
+    for x in (torch.randn(4, *sizes), torch.randn(4, *sizes[1:], sizes[0]).movedim(-1, 1)):
+        taken = capture(model, x, dynamic_shapes=({0: "batch"},))
+        assert taken.notes == () and taken.graph.conditions == ()

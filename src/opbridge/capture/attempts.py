@@ -32,8 +32,9 @@ from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.exported_programs import from_exported_program, narrow_ranges, without_writes
 from opbridge.capture.model_inputs import described
 from opbridge.capture.opaque_operators import Operators
-from opbridge.capture.side_effects import SideEffects
+from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
+from opbridge.capture.small_sizes import include_small_sizes
 from opbridge.capture.tracer import rewritten, trace
 from opbridge.capture.training_mode import evaluating
 from opbridge.errors import CaptureError, UsageError
@@ -81,6 +82,7 @@ class Attempts:
         grad: Whether gradients are on.
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
         strategy: "direct", or the mode of torch.export: "non-strict" or "strict".
+        with_one: The symbols of the last capture that may be 1, whatever the model asks.
         notes: What a person should know.
     """
 
@@ -108,6 +110,7 @@ class Attempts:
         self.grad = False
         self.gradients = ""
         self.strategy = "direct"
+        self.with_one: frozenset[str] = frozenset()
         self.notes: list[str] = []
 
     def graph(self) -> Captured:
@@ -246,7 +249,21 @@ class Attempts:
                 self.operators.use_example_sizes()
                 program = self._with_special_sizes_if_needed()
         self.notes += effects.notes()
+        if self.strategy == "direct" and self.shapes.axes and not effects.drew:
+            self._include_small_sizes(program.graph)
         return program
+
+    def _include_small_sizes(self, graph: CapturedGraph) -> None:
+        """Drops the conditions that exclude a size of 1, where the model does the same for it."""
+        if self.functions.records or self.operators.calls:  # what they returned is known for the example only
+            return
+
+        def recapture(shapes: Shapes, dynamic: frozenset[str]) -> CapturedGraph:
+            with SideEffects(self.module), keeping_random_state(), _keeping_attributes(self.functions, self.operators):
+                return self._export(shapes, dynamic).graph
+
+        leaves = pytree.tree_leaves((self.args, self.kwargs))
+        self.with_one = include_small_sizes(graph, leaves, self.shapes, recapture)
 
     @property
     def needs_eager_run(self) -> bool:
@@ -344,7 +361,7 @@ class Attempts:
         self.notes += effects.notes()
         return program
 
-    def _export(self, shapes: Any = None) -> Captured:
+    def _export(self, shapes: Any = None, dynamic: frozenset[str] = frozenset()) -> Captured:
         # The name of this function marks where the model's frames begin: see `model_line`.
         with (
             torch.set_grad_enabled(self.grad),
@@ -356,19 +373,28 @@ class Attempts:
             torch_tracing.in_onnx_export(),
         ):
             if self.strategy == "direct":
-                return self._trace()
+                return self._trace(shapes if dynamic else None, dynamic)
             program = self._program(self.shapes.given if shapes is None else shapes)
         graph = from_exported_program(program)
         return Captured(graph, functools.partial(without_writes, program), program)
 
-    def _trace(self) -> Captured:
-        graph = trace(self.module, self.args, self.kwargs, self.shapes, general=self.general, gradients=self.gradients)
-        if self.shapes.axes:
+    def _trace(self, shapes: Shapes | None, dynamic: frozenset[str]) -> Captured:
+        self.with_one = frozenset()
+        graph = trace(
+            self.module,
+            self.args,
+            self.kwargs,
+            shapes or self.shapes,
+            general=self.general,
+            gradients=self.gradients,
+            dynamic=dynamic,
+        )
+        if self.shapes.axes and not dynamic:
             leaves = pytree.tree_leaves((self.args, self.kwargs))
             contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
             if contradicted:
                 raise SizesContradicted(contradicted)
-        return Captured(graph, functools.partial(rewritten, graph))
+        return Captured(graph, functools.partial(_rewritten, graph, self.general))
 
     def _program(self, shapes: Any) -> ExportedProgram:
         with (
@@ -386,7 +412,8 @@ class Attempts:
         if not self.shapes.axes:
             return []
         leaves = pytree.tree_leaves((self.args, self.kwargs))
-        return constrain_sizes(graph, leaves, self.shapes.axes, 1 if self.general else 2, checked=checked)
+        least = 1 if self.general else 2
+        return constrain_sizes(graph, leaves, self.shapes.axes, least, checked=checked, with_one=self.with_one)
 
     def _violated(self) -> list[Any]:
         """What the model needs of its sizes, found by leaving every dimension to torch."""
@@ -421,3 +448,21 @@ class Attempts:
         except Exception as error:
             return error
         return None
+
+
+def _rewritten(graph: CapturedGraph, general: bool) -> CapturedGraph:
+    """The same graph without writes, with no more asked about sizes than the capture did."""
+    with torch_sizes.small_sizes_dynamic(general), fake_implementations.replacing_fake_implementations():
+        return rewritten(graph)
+
+
+@contextlib.contextmanager
+def _keeping_attributes(*objects: Any) -> Iterator[None]:
+    """Within this context, objects may set their attributes, which are put back."""
+    kept = [dict(vars(each)) for each in objects]
+    try:
+        yield
+    finally:
+        for each, attributes in zip(objects, kept, strict=True):
+            vars(each).clear()
+            vars(each).update(attributes)

@@ -18,13 +18,16 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
+from opbridge.capture import convolution_shapes
 
 __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
 
 def replacing_fake_implementations() -> contextlib.AbstractContextManager[None]:
     """Within this context, the operators of this module have the fake implementations of this module."""
-    return torch_overrides.replacing_shape_functions(_COMPOSITE, _WITH_KERNELS)
+    return torch_overrides.replacing_shape_functions(
+        {**_COMPOSITE, **convolution_shapes.COMPOSITE}, _WITH_KERNELS, convolution_shapes.REPLACED
+    )
 
 
 def is_raised_by_check(error: BaseException) -> bool:

@@ -62,6 +62,7 @@ def _calling(function: Callable[..., Any], parameters: list[inspect.Parameter]) 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
 
+    Function.__module__ = getattr(function, "__module__", None) or Function.__module__  # where the model's code stands
     forward: Any = Function.forward
     own = inspect.Parameter("_module", inspect.Parameter.POSITIONAL_ONLY)
     forward.__signature__ = inspect.Signature([own, *parameters])

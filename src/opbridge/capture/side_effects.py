@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import torch
 from opbridge.capture.gradients import Gradients
 from opbridge.capture.model_inputs import register_containers
 
-__all__ = ["SideEffects"]
+__all__ = ["SideEffects", "keeping_random_state"]
 
 
 class SideEffects:
@@ -24,6 +25,9 @@ class SideEffects:
     2. Attributes that forward() sets are detected, since a graph keeps no Python state. Their values are restored with
        their elements, and new attributes, which hold fake tensors, are removed.
     3. Uses of Python's and NumPy's random numbers are detected.
+
+    Attributes:
+        drew: Whether Python's or NumPy's random numbers were used.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -47,7 +51,7 @@ class SideEffects:
         ]
         self._changed: dict[str, None] = {}
         self._random: Any = None
-        self._drew = False
+        self.drew = False
 
     def __enter__(self) -> SideEffects:
         self._random = _random_state()
@@ -56,7 +60,7 @@ class SideEffects:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._hook.remove()
-        self._drew = _random_state() != self._random
+        self.drew = _random_state() != self._random
         for table, names in self._tables:
             for name in set(table) - names:
                 del table[name]
@@ -78,7 +82,7 @@ class SideEffects:
                 f"forward() sets {names}, and a graph keeps no Python state: each run sees the value from before the "
                 "capture (for state that lasts use register_buffer, or an input and an output)"
             )
-        if self._drew:
+        if self.drew:
             yield (
                 "the model draws from Python's or NumPy's random numbers, which are frozen in the graph as drawn; "
                 "torch.rand draws anew at each run"
@@ -94,6 +98,17 @@ class SideEffects:
                 old, length = before.get(attribute, (_ABSENT, None))
                 if not _same(old, value) or length != _length(value):
                     self._changed[f"{name}.{attribute}" if name else attribute] = None
+
+
+@contextlib.contextmanager
+def keeping_random_state() -> Iterator[None]:
+    """Within this context, Python's and NumPy's random numbers may be drawn, and are drawn again after it."""
+    python, numbers = random.getstate(), numpy.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        numpy.random.set_state(numbers)
 
 
 _ABSENT = object()

@@ -13,7 +13,7 @@ from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["constrain_sizes", "contradictions", "dim_names"]
+__all__ = ["Range", "constrain_sizes", "contradictions", "dim_names", "holds_for_all", "sized"]
 
 Condition = tuple[str, Source | None]
 Range = tuple[int, int | None]
@@ -64,6 +64,7 @@ def constrain_sizes(
     least: int,
     *,
     checked: bool = True,
+    with_one: frozenset[str] = frozenset(),
 ) -> list[Condition]:
     """Narrows the ranges of a capture to the sizes that it is valid for, and returns the model's further conditions.
 
@@ -79,6 +80,7 @@ def constrain_sizes(
         axes: The dimensions that the user made dynamic, from `dynamic_shapes.resolve`.
         least: The smallest size that the capture is valid for: 1, or 2 where torch treats 0 and 1 separately.
         checked: Whether torch has checked the user's Dims, so that their conditions need no report.
+        with_one: The symbols that may be 1 all the same.
 
     Returns:
         Conditions, each with the line that causes it where that is known.
@@ -97,7 +99,9 @@ def constrain_sizes(
                 requested[symbol] = max(axis.low or 0, 1), axis.high
                 label[symbol] = user_names[axis.place]
                 shown.setdefault(symbol, label[symbol])
-    ranges: dict[str, Range] = {symbol: (max(low, least), high) for symbol, (low, high) in requested.items()}
+    ranges: dict[str, Range] = {
+        symbol: (max(low, 1 if symbol in with_one else least), high) for symbol, (low, high) in requested.items()
+    }
     lines: dict[tuple[str, str], Source | None] = {}
     conditions: dict[str, Source | None] = {}
     rest: list[tuple[str, tuple[str, ...], Source | None]] = []
@@ -144,10 +148,19 @@ def constrain_sizes(
             continue
         text = _readable(expression, shown)
         sides = re.sub(r"[()]", "", text).split(" == ")
-        if sides[0] != sides[-1] and not _always(expression, symbols, ranges):
+        if sides[0] != sides[-1] and not holds_for_all(expression, symbols, ranges):
             conditions.setdefault(text, line)
     left = [f"{place} == {size}" for place, size in specialized.items()]
     return [*conditions.items(), *((text, None) for text in left if text not in conditions)]
+
+
+def sized(graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> Iterator[tuple[Axis, Any]]:
+    """Each dimension that the user made dynamic, with its size in a capture."""
+    for (_, value), leaf in zip(_inputs(graph), leaves, strict=True):
+        for index, size in enumerate(_shape(value)):
+            axis = axes.get((id(leaf), index))
+            if axis is not None:
+                yield axis, size
 
 
 def contradictions(
@@ -224,8 +237,14 @@ def _span(holds: Callable[[int], bool], low: int, high: int | None) -> Range | N
     return sizes[0], good
 
 
-def _always(expression: str, symbols: tuple[str, ...], ranges: Mapping[str, Range]) -> bool:
-    """Whether a condition holds for all tested sizes."""
+def holds_for_all(expression: str, symbols: tuple[str, ...], ranges: Mapping[str, Range]) -> bool:
+    """Whether a condition holds for all tested sizes.
+
+    Args:
+        expression: A Python expression over symbols.
+        symbols: Its symbols.
+        ranges: The smallest and largest value of each; from 1 by default.
+    """
     code = compile(expression, "<condition>", "eval")
     choices = []
     for symbol in symbols:

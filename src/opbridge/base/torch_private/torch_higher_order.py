@@ -118,6 +118,9 @@ class _Flat:
 def _flat_cond(trace: Any) -> Callable[..., Any]:
     @functools.wraps(trace)
     def cond(mode: Any, predicate: Any, on_true: Any, on_false: Any, operands: Any = ()) -> Any:
+        if isinstance(predicate, (bool, int, float)):  # no decision of the graph's
+            with mode:
+                return (on_true if predicate else on_false)(*operands)
         leaves, structure = pytree.tree_flatten(tuple(operands))
         flat = _Flat(on_true, structure)
         results = trace(mode, predicate, flat, _Flat(on_false, structure), tuple(leaves))

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private.torch_operators import operator_object
 
 __all__ = [
     "as_while_exporting",
+    "new_fake",
     "observing_value_reads",
     "replacing_composite",
     "replacing_shape_functions",
@@ -67,17 +69,22 @@ def observing_value_reads(on_read: Callable[[torch.Tensor], None]) -> Iterator[N
 
 @contextlib.contextmanager
 def replacing_shape_functions(
-    composite: Mapping[str, Callable[..., Any]], kernels: Mapping[str, Callable[..., Any]]
+    composite: Mapping[str, Callable[..., Any]],
+    kernels: Mapping[str, Callable[..., Any]],
+    replaced: Mapping[str, Callable[..., Any]],
 ) -> Iterator[None]:
     """Within this context, these functions give the shapes of operators that are called on fake tensors.
 
     Args:
         composite: For operators that are CompositeImplicitAutograd, by name.
         kernels: For operators that have kernels of their own and no fake implementation, by name.
+        replaced: For operators that have kernels of their own, whatever torch has for them, by name. A function may
+            return NotImplemented, to leave a call to torch.
     """
     from torch._subclasses import fake_impls
 
-    added: list[Any] = []
+    table = fake_impls.op_implementations_dict
+    kept: list[tuple[Any, Any]] = []
     with process_state, contextlib.ExitStack() as stack:  # The operators' tables are global.
         for name, function in composite.items():
             op = operator_object(name)
@@ -85,14 +92,39 @@ def replacing_shape_functions(
                 stack.enter_context(replacing_composite(op, function))
         for name, function in kernels.items():
             op = operator_object(name)
-            if op is not None and op not in fake_impls.op_implementations_dict:
-                added.append(op)
-                fake_impls.op_implementations_dict[op] = functools.partial(_fake, function)
+            if op is not None and op not in table:
+                kept.append((op, None))
+                table[op] = functools.partial(_fake, function)
+        for name, function in replaced.items():
+            op = operator_object(name)
+            if op is not None:
+                kept.append((op, table.get(op)))
+                table[op] = functools.partial(_fake_or, function, table.get(op))
+        stack.enter_context(_own_results())
         try:
             yield
         finally:
-            for op in added:
-                fake_impls.op_implementations_dict.pop(op, None)
+            for op, original in kept:
+                if original is None:
+                    table.pop(op, None)
+                else:
+                    table[op] = original
+
+
+@contextlib.contextmanager
+def _own_results() -> Iterator[None]:
+    """Within this context, FakeTensor keeps its results apart from those of before, which have other strides."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    kept = FakeTensorMode.cache
+    FakeTensorMode.cache = _results
+    try:
+        yield
+    finally:
+        FakeTensorMode.cache = kept
+
+
+_results: dict[Any, Any] = {}
 
 
 @contextlib.contextmanager
@@ -120,6 +152,37 @@ def replacing_composite(op: torch._ops.OpOverload, function: Callable[..., Any])
 def _fake(function: Callable[..., Any], fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     with fake_mode:
         return function(*args, **kwargs)
+
+
+def _fake_or(
+    function: Callable[..., Any],
+    original: Callable[..., Any] | None,
+    fake_mode: Any,
+    func: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    result = function(*args, **kwargs)
+    if result is NotImplemented:
+        return result if original is None else original(fake_mode, func, *args, **kwargs)
+    return result
+
+
+def new_fake(
+    like: Any, shape: Sequence[Any], dtype: torch.dtype | None = None, memory_format: Any = torch.contiguous_format
+) -> torch.Tensor:
+    """A new fake tensor on the device of another one, dense; fast, as no operator is dispatched on fake tensors.
+
+    Args:
+        like: A fake tensor.
+        shape: Its shape.
+        dtype: Its dtype; that of the other one by default.
+        memory_format: The order of its strides.
+    """
+    mode = like.fake_mode
+    with in_kernel_invocation_manager(mode):
+        made = torch.empty(shape, dtype=dtype or like.dtype, device="meta", memory_format=memory_format)
+    return FakeTensor(mode, made, like.fake_device)
 
 
 @contextlib.contextmanager

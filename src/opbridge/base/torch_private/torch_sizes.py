@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,23 +36,29 @@ class Sizes:
     Args:
         general: Whether 0 and 1 are sizes like others; else a size of 0 or 1 in the example is fixed, and others are at
             least 2.
+        dynamic: Places whose symbols are never fixed, nor is their range narrowed; each question about them becomes a
+            condition.
 
     Attributes:
         env: What torch knows of the symbols.
     """
 
-    def __init__(self, *, general: bool) -> None:
+    def __init__(self, *, general: bool, dynamic: frozenset[str] = frozenset()) -> None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
         self.env = ShapeEnv(tracked_fakes=[], trace_asserts=True)
         self._general = general
+        self._dynamic = dynamic
+        self._free: set[Any] = set()
         self._by_name: dict[str, Any] = {}
+        if dynamic:
+            _keep_free(self.env, self._free)
 
     @classmethod
     def of(cls, env: Any) -> Sizes:
         """The sizes of a capture that has been made."""
         sizes = cls.__new__(cls)
-        sizes.env, sizes._general, sizes._by_name = env, True, {}
+        sizes.env, sizes._general, sizes._by_name, sizes._dynamic, sizes._free = env, True, {}, frozenset(), set()
         return sizes
 
     def new(self, example: int, place: str, name: str | None, low: int | None, high: int | None) -> Any:
@@ -76,9 +82,12 @@ class Sizes:
             bounds = ValueRanges(low or 0, int_oo if high is None else high)
             constraint = StrictMinMaxConstraint(vr=bounds, warn_only=False)
         source = _Place(place)
+        is_free = place in self._dynamic
         symbol = self.env.create_symbol(
-            example, source, DimDynamic.DYNAMIC, constraint, do_not_specialize_zero_one=self._general
+            example, source, DimDynamic.DYNAMIC, constraint, do_not_specialize_zero_one=self._general or is_free
         )
+        if is_free:
+            self._free.add(symbol)
         size = self.env.create_symintnode(symbol, hint=example, source=source)
         if name is not None:
             self._by_name[name] = size
@@ -97,6 +106,74 @@ class Sizes:
     def places(self) -> dict[str, str]:
         """For each symbol, the size of the example that it was made for, as a Python expression."""
         return _sources_in(self.env)
+
+
+def _keep_free(env: Any, symbols: set[Any]) -> None:
+    """Makes an environment answer questions about these symbols by the example, and learn nothing from the answers."""
+    replace, narrow, implied = env._set_replacement, env._update_var_to_range, env.get_implications
+
+    def set_replacement(symbol: Any, target: Any, message: str) -> None:
+        if symbol not in symbols or target.free_symbols:
+            replace(symbol, target, message)
+
+    def update_range(symbol: Any, *args: Any, **kwargs: Any) -> None:
+        if symbol not in symbols:
+            narrow(symbol, *args, **kwargs)
+
+    def get_implications(expression: Any) -> Any:
+        return () if symbols.intersection(expression.free_symbols) else implied(expression)
+
+    env._set_replacement, env._update_var_to_range = set_replacement, update_range
+    env.get_implications = get_implications
+
+
+def forget_conditions(env: Any, dropped: Collection[str], symbols: Collection[str]) -> None:
+    """Makes an environment forget conditions, and that some symbols are at least 2.
+
+    Args:
+        env: The environment of a capture that has been made.
+        dropped: Conditions, as `Sizes.conditions` gives them.
+        symbols: The names of the symbols.
+    """
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    written = _guards_in(env)
+    env.guards[:] = [
+        guard for guard, (expression, _, _) in zip(env.guards, written, strict=True) if expression not in dropped
+    ]
+    for symbol, span in list(env.var_to_range.items()):
+        if str(symbol) in symbols:
+            env.var_to_range[symbol] = ValueRanges(0, span.upper)
+    env.axioms.clear()
+    for guard in env.guards:
+        env.axioms.update(dict(env.get_implications(env.simplify(guard.expr))))
+    env._version_counter += 1  # what torch has found out so far no longer holds
+
+
+def is_symbol(size: object) -> bool:
+    """Whether a size is a single symbol."""
+    return isinstance(size, torch.SymInt) and bool(size.node.expr.is_symbol)
+
+
+def expression(number: Any) -> str:
+    """A symbolic number as an expression over symbols."""
+    return str(number.node.expr)
+
+
+def example_with(size: Any, values: Mapping[str, int]) -> int:
+    """The value of a size in the example, with other values for some symbols."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    expression, env = size.node.expr, size.node.shape_env
+    hints = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+    known = {symbol: values.get(str(symbol), hints.get(symbol)) for symbol in expression.free_symbols}
+    return int(expression.xreplace({symbol: _integer(value) for symbol, value in known.items()}))
+
+
+def _integer(value: Any) -> Any:
+    import sympy
+
+    return sympy.Integer(int(value))
 
 
 def _bound(bound: Any) -> int | None:

@@ -20,14 +20,15 @@ class Fakes:
 
     Args:
         general: Whether the sizes 0 and 1 of dynamic dimensions are sizes like others.
+        dynamic: The places of dimensions that are never fixed.
 
     Attributes:
         mode: The mode in which operators on these tensors give shapes and dtypes.
         sizes: The symbolic sizes, and what is known of them.
     """
 
-    def __init__(self, *, general: bool) -> None:
-        self.sizes = torch_sizes.Sizes(general=general)
+    def __init__(self, *, general: bool, dynamic: frozenset[str] = frozenset()) -> None:
+        self.sizes = torch_sizes.Sizes(general=general, dynamic=dynamic)
         self.mode = torch_proxies.new_fake_mode(self.sizes.env)
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._memory: Counter[int] = Counter()

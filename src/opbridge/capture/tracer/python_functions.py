@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-__all__ = ["PythonFunctions"]
+__all__ = ["PythonFunctions", "taking_symbolic_bools"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -53,6 +55,25 @@ def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
         copied._is_param = True  # type: ignore[attr-defined]
     memo[id(tensor)] = copied
     return copied
+
+
+@contextlib.contextmanager
+def taking_symbolic_bools() -> Iterator[None]:
+    """Within this context, attention takes what `length > 1 and ...` gives for `is_causal`, where that is symbolic."""
+    functional: Any = torch.nn.functional
+    original = functional.scaled_dot_product_attention
+
+    @functools.wraps(original)
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(kwargs.get("is_causal"), torch.SymBool):
+            kwargs["is_causal"] = bool(kwargs["is_causal"])
+        return original(*args, **kwargs)
+
+    functional.scaled_dot_product_attention = attention
+    try:
+        yield
+    finally:
+        functional.scaled_dot_product_attention = original
 
 
 def _asks_for_number(item: Any) -> bool:

@@ -23,8 +23,9 @@ from opbridge.base.torch_private import (
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.interface import input_names
+from opbridge.capture.tracer.lengths import symbolic_lengths
 from opbridge.capture.tracer.origins import Origins
-from opbridge.capture.tracer.python_functions import PythonFunctions
+from opbridge.capture.tracer.python_functions import PythonFunctions, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.weights import constant_names, replaced, state_of
@@ -45,6 +46,7 @@ def trace(
     *,
     general: bool = True,
     gradients: str = "",
+    dynamic: frozenset[str] = frozenset(),
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
@@ -60,12 +62,13 @@ def trace(
         shapes: The dynamic dimensions.
         general: Whether the sizes 0 and 1 are sizes like others.
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
+        dynamic: The places of dynamic dimensions that are never fixed, whatever the model asks.
 
     Raises:
         Exception: What the model raises, or torch where the model cannot be captured.
     """
     with process_state:  # it replaces functions of torch's
-        return _Run(module, args, dict(kwargs), shapes, general=general, gradients=gradients).graph()
+        return _Run(module, args, dict(kwargs), shapes, general=general, gradients=gradients, dynamic=dynamic).graph()
 
 
 class _Run:
@@ -84,11 +87,12 @@ class _Run:
         *,
         general: bool,
         gradients: str,
+        dynamic: frozenset[str],
     ) -> None:
         self._module, self._args, self._kwargs = module, args, kwargs
         self._shapes = shapes
         self._gradients = gradients
-        self._fakes = Fakes(general=general)
+        self._fakes = Fakes(general=general, dynamic=dynamic)
         self._origins = Origins(module)
         self._recorder = Recorder(self._origins.note, self._fakes.mode, self._constant)
         self._recording = self._recorder
@@ -214,10 +218,13 @@ class _Run:
             stack.enter_context(PythonFunctions())
             stack.enter_context(torchscript_running.running_in_python(self._fakes.known))
             stack.enter_context(torch_transforms.following_nested_transforms())
+            stack.enter_context(taking_symbolic_bools())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
             )
+            if self._shapes.axes:
+                stack.enter_context(symbolic_lengths(self._module))
             stack.enter_context(self._recorder.recording())
             yield
 

@@ -1,0 +1,252 @@
+"""Sizes of one, where the model or torch asks for them and does the same for all sizes.
+
+1. `if batch > 1` is answered by the example, and the capture is for batches of that kind: `batch >= 2`.
+2. Such a capture is made a second time, with one as the size in the example. Where both graphs are the same, the
+   question does not matter, and the capture is for all sizes.
+3. Of several such dimensions, each set of them has to give the same graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.size_constraints import Range, holds_for_all, sized
+from opbridge.graph.captured_graph import CapturedGraph
+
+__all__ = ["include_small_sizes"]
+
+Recapture = Callable[[Shapes, frozenset[str]], CapturedGraph]
+
+# Of this many dimensions, all sets are captured again: seven captures at most.
+_MOST = 3
+
+
+def include_small_sizes(
+    graph: CapturedGraph, leaves: list[Any], shapes: Shapes, recapture: Recapture
+) -> frozenset[str]:
+    """Removes the conditions of a capture that exclude a size of one where the graph is the same for it.
+
+    Args:
+        graph: The capture; its conditions and ranges change.
+        leaves: The leaves of `(args, kwargs)`.
+        shapes: The dynamic dimensions.
+        recapture: Captures the model once more, under the same settings: with other sizes in the example, and with the
+            places of dimensions that are dynamic although they are one there.
+
+    Returns:
+        The symbols that may be one now.
+    """
+    sizes = list(sized(graph, leaves, shapes.axes))
+    high = {str(size): axis.high for axis, size in sizes if torch_sizes.is_symbol(size) and (axis.low or 0) <= 1}
+    candidates = list(_excluding_one(graph, high))
+    if not candidates:
+        return frozenset()
+    comparison = _Comparison(graph, sizes, shapes, high, set(candidates), recapture)
+    included = frozenset(symbol for symbol in candidates if comparison.may_be_one(symbol))
+    if included:
+        _widen(graph, included, high)
+    return included
+
+
+def _excluding_one(graph: CapturedGraph, high: Mapping[str, int | None]) -> Iterator[str]:
+    """The symbols that may not be one, and may be any other size."""
+    found: dict[str, None] = {}
+    for condition in graph.conditions:
+        if _excludes_one_only(condition.expression, condition.symbols, high):
+            found.update(dict.fromkeys(symbol for symbol in condition.symbols if symbol in high))
+    conditioned = set(itertools.chain.from_iterable(condition.symbols for condition in graph.conditions))
+    for symbol in high:
+        if graph.ranges.get(symbol, (0, None))[0] == 2 and symbol not in conditioned:
+            found[symbol] = None  # torch sets small sizes apart of its own accord
+    yield from found
+
+
+def _excludes_one_only(expression: str, symbols: tuple[str, ...], high: Mapping[str, int | None]) -> bool:
+    def always(least: int) -> bool:
+        return holds_for_all(expression, symbols, {symbol: (least, most) for symbol, most in high.items()})
+
+    return always(2) and not always(1)
+
+
+class _Comparison:
+    """Captures the model with sizes of one, and compares the graphs.
+
+    Args:
+        graph: The capture.
+        sizes: The dynamic dimensions, with their sizes in the capture.
+        shapes: The dynamic shapes.
+        high: The symbols that may be one if the model allows it, with the largest value that the user gave.
+        excluded: Those of them that may not be one in the capture.
+        recapture: See `include_small_sizes`.
+    """
+
+    def __init__(
+        self,
+        graph: CapturedGraph,
+        sizes: list[tuple[Axis, Any]],
+        shapes: Shapes,
+        high: Mapping[str, int | None],
+        excluded: set[str],
+        recapture: Recapture,
+    ) -> None:
+        self._graph, self._sizes, self._shapes = graph, sizes, shapes
+        self._recapture = recapture
+        self._known = {condition.expression for condition in graph.conditions}
+        self._ranges: dict[str, Range] = {}
+        for symbol, most in high.items():
+            low, narrowed = graph.ranges.get(symbol, (0, None))
+            limits = [limit for limit in (most, narrowed) if limit is not None]
+            self._ranges[symbol] = max(low, 2 if symbol in excluded else 1), min(limits, default=None)
+        self._together: list[str] = []
+        self._found: dict[frozenset[str], frozenset[str] | None] = {}
+
+    def may_be_one(self, symbol: str) -> bool:
+        """Whether the graph is the same where a symbol is one, together with each set of those that may be."""
+        while True:
+            together = list(self._together)
+            if len(together) >= _MOST:
+                return False
+            asked: set[str] = set()
+            for count in range(len(together) + 1):
+                for others in itertools.combinations(together, count):
+                    found = self._asked_at_one(frozenset({symbol, *others}))
+                    if found is None:
+                        return False
+                    asked |= found
+            new = sorted(asked.difference(together))
+            if not new:
+                self._together.append(symbol)
+                return True
+            self._together += new
+
+    def _asked_at_one(self, ones: frozenset[str]) -> frozenset[str] | None:
+        """None where the graph is another one; else which further symbols may not be one in that capture."""
+        if ones not in self._found:
+            self._found[ones] = self._captured(ones)
+        return self._found[ones]
+
+    def _captured(self, ones: frozenset[str]) -> frozenset[str] | None:
+        examples = {axis.place: torch_sizes.example_with(size, dict.fromkeys(ones, 1)) for axis, size in self._sizes}
+        axes = {key: dataclasses.replace(axis, size=examples[axis.place]) for key, axis in self._shapes.axes.items()}
+        dynamic = frozenset(axis.place for axis, size in self._sizes if ones.intersection(torch_sizes.symbols(size)))
+        try:
+            other = self._recapture(dataclasses.replace(self._shapes, axes=axes), dynamic)
+        except Exception:  # whatever the model or torch raises for these sizes
+            return None
+        ranges = {**self._ranges, **dict.fromkeys(ones, (1, 1))}
+        larger = {symbol: span if symbol in ones else (max(span[0], 2), span[1]) for symbol, span in ranges.items()}
+        asked: set[str] = set()
+        for condition in other.conditions:
+            if condition.expression in self._known or holds_for_all(condition.expression, condition.symbols, ranges):
+                continue
+            if not holds_for_all(condition.expression, condition.symbols, larger):
+                return None
+            asked.update(symbol for symbol in condition.symbols if symbol in ranges and ranges[symbol][0] < 2)
+        return frozenset(asked - ones) if _same(self._graph, other) else None
+
+
+def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, int | None]) -> None:
+    dropped = {
+        condition.expression
+        for condition in graph.conditions
+        if included.intersection(condition.symbols)
+        and holds_for_all(
+            condition.expression,
+            condition.symbols,
+            {symbol: (2 if symbol in included else 1, most) for symbol, most in high.items()},
+        )
+    }
+    graph.conditions = tuple(each for each in graph.conditions if each.expression not in dropped)
+    for symbol in included:
+        graph.ranges[symbol] = 0, graph.ranges.get(symbol, (0, None))[1]
+    values = (node.meta.get("val") for node in graph.graph.nodes)
+    mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
+    if mode is not None:
+        torch_sizes.forget_conditions(mode.shape_env, dropped, included)
+
+
+def _same(first: CapturedGraph, second: CapturedGraph) -> bool:
+    """Whether two captures are the same graph: operators, arguments, constants, shapes and dtypes."""
+    if [(leaf.name, *_constant(leaf.value)) for leaf in first.inputs] != [
+        (leaf.name, *_constant(leaf.value)) for leaf in second.inputs
+    ]:
+        return False
+    if first.structure != second.structure or len(first.outputs) != len(second.outputs):
+        return False
+    if not _same_modules(first.module, second.module):
+        return False
+    weights = zip(first.weights.values(), second.weights.values(), strict=False)
+    return len(first.weights) == len(second.weights) and all(
+        one.name == other.name and one.kind == other.kind and _same_values(one.tensor, other.tensor)
+        for one, other in weights
+    )
+
+
+def _same_modules(first: GraphModule, second: GraphModule) -> bool:
+    one, other = list(first.graph.nodes), list(second.graph.nodes)
+    if len(one) != len(other):
+        return False
+    at = {node: index for index, node in enumerate(one)} | {node: index for index, node in enumerate(other)}
+    return all(_same_nodes(a, b, first, second, at) for a, b in zip(one, other, strict=True))
+
+
+def _same_nodes(a: Node, b: Node, first: GraphModule, second: GraphModule, at: Mapping[Node, int]) -> bool:
+    if a.op != b.op or _described(a.meta.get("val"), at) != _described(b.meta.get("val"), at):
+        return False
+    if a.op == "placeholder":
+        return a.target == b.target
+    if a.op == "get_attr":
+        return _same_attributes(_attribute(first, a), _attribute(second, b))
+    return a.target == b.target and _described((a.args, a.kwargs), at) == _described((b.args, b.kwargs), at)
+
+
+def _attribute(module: GraphModule, node: Node) -> Any:
+    value: Any = module
+    for part in str(node.target).split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _same_attributes(one: Any, other: Any) -> bool:
+    if isinstance(one, GraphModule) and isinstance(other, GraphModule):
+        return _same_modules(one, other)
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return _same_values(one, other)
+    return one is other
+
+
+def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one is other:
+        return True
+    if one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
+        return False
+    return one.layout == other.layout == torch.strided and torch.equal(one, other)
+
+
+def _described(value: Any, at: Mapping[Node, int]) -> Any:
+    """A value in a form that can be compared: a node as its position, a size as its expression."""
+    if isinstance(value, Node):
+        return "node", at[value]
+    if isinstance(value, torch.Tensor):
+        return "tensor", tuple(_described(size, at) for size in value.shape), value.dtype, str(value.device)
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return "number", torch_sizes.expression(value)
+    if isinstance(value, (list, tuple)):
+        return "list", tuple(_described(item, at) for item in value)
+    if isinstance(value, Mapping):
+        return "dict", tuple((key, _described(item, at)) for key, item in value.items())
+    if isinstance(value, slice):
+        return "slice", _described((value.start, value.stop, value.step), at)
+    return _constant(value)
+
+
+def _constant(value: Any) -> tuple[Any, ...]:
+    return (type(value), repr(value)) if isinstance(value, (int, float, complex)) else (type(value), value)
