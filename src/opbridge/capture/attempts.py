@@ -31,6 +31,7 @@ from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.exported_programs import from_exported_program, narrow_ranges, without_writes
 from opbridge.capture.model_inputs import described
+from opbridge.capture.model_state import ModelState
 from opbridge.capture.opaque_operators import Operators
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
@@ -398,6 +399,7 @@ class Attempts:
 
     def _program(self, shapes: Any) -> ExportedProgram:
         with (
+            ModelState(self.module),  # torch.export runs the model on tensors in plain attributes as they are
             torch_tracing.keep_model_frames(__file__, model_module.__file__),
             torch_tracing.mute_export(),
             warnings.catch_warnings(),
@@ -438,12 +440,16 @@ class Attempts:
         return True
 
     def _eager_failure(self) -> Exception | None:
-        """What the model raises without an export, on copies of its inputs and buffers."""
+        """What the model raises without an export, on copies of its inputs and buffers; its state is restored."""
         args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (self.args, self.kwargs))
         self.functions.note_inputs(pytree.tree_leaves((args, kwargs)))
         buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         try:
-            with torch.set_grad_enabled(self.grad), torch_tracing.in_onnx_export(self.functions.recording_now):
+            with (
+                ModelState(self.module),
+                torch.set_grad_enabled(self.grad),
+                torch_tracing.in_onnx_export(self.functions.recording_now),
+            ):
                 torch.func.functional_call(self.module, buffers, args, kwargs)
         except Exception as error:
             return error

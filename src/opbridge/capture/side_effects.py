@@ -12,8 +12,8 @@ from typing import Any
 import numpy
 import torch
 
-from opbridge.capture.gradients import Gradients
 from opbridge.capture.model_inputs import register_containers
+from opbridge.capture.model_state import Gradients
 
 __all__ = ["SideEffects", "keeping_random_state"]
 

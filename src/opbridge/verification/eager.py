@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torch_tracing
-from opbridge.capture.gradients import Gradients
 from opbridge.capture.model_inputs import register_containers
+from opbridge.capture.model_state import ModelState
 
 __all__ = ["Eager", "explain"]
 
@@ -39,7 +39,7 @@ class Eager:
         model: A module, a function or an ExportedProgram.
         """
         self._call = model.module() if isinstance(model, ExportedProgram) else torch_tracing.original_module(model)
-        self._state = _State(self._call) if isinstance(self._call, torch.nn.Module) else None
+        self._state = ModelState(self._call) if isinstance(self._call, torch.nn.Module) else None
         self._grad = False
         self.used_generator = False
 
@@ -110,37 +110,3 @@ def _seeded(seed: int) -> Iterator[None]:
         else:
             torch.default_generator.manual_seed(seed)  # without the stack trace that torch keeps for CUDA's sake
         yield
-
-
-class _State:
-    """The buffers of a module, the tensors in its plain attributes, and the gradients of its parameters."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._gradients = Gradients(module)
-        self._buffers = [(each, dict(each._buffers)) for each in module.modules()]
-        self._plain = [
-            (each, {name: value for name, value in vars(each).items() if isinstance(value, torch.Tensor)})
-            for each in module.modules()
-        ]
-        tensors = [tensor for _, named in (*self._buffers, *self._plain) for tensor in named.values()]
-        unique = {id(tensor): tensor for tensor in tensors if tensor is not None and not tensor.is_inference()}
-        self._copies = [(tensor, tensor.detach().clone()) for tensor in unique.values()]
-
-    def storages(self) -> set[int]:
-        """The addresses of the memory of these tensors."""
-        return {tensor.untyped_storage().data_ptr() for tensor, _ in self._copies if tensor.layout == torch.strided}
-
-    def restore(self) -> None:
-        """Restores the tensors and their values."""
-        for module, named in self._buffers:
-            if not isinstance(module, torch.jit.ScriptModule):  # which keeps its own
-                module._buffers.clear()
-                module._buffers.update(named)
-        for module, named in self._plain:
-            vars(module).update(named)
-        self._gradients.restore()
-        for tensor, value in self._copies:
-            # Values are compared, not version counters, which batch_norm does not increment.
-            if not torch.equal(tensor, value):
-                with torch.no_grad():
-                    tensor.copy_(value)

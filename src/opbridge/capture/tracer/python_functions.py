@@ -52,7 +52,7 @@ def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     copied = tensor.detach().clone()
     copied.requires_grad_(tensor.requires_grad)
     if isinstance(tensor, torch.nn.Parameter):
-        copied._is_param = True  # type: ignore[attr-defined]
+        copied._is_param = True
     memo[id(tensor)] = copied
     return copied
 

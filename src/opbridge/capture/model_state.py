@@ -1,0 +1,84 @@
+"""What a run of a model may change in it: buffers, tensors in plain attributes, and gradients."""
+
+from __future__ import annotations
+
+import torch
+
+from opbridge.base.torch_private import torch_proxies
+
+__all__ = ["Gradients", "ModelState"]
+
+
+class Gradients:
+    """The `grad` of each of a module's parameters, as it is now.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._kept = [
+            (parameter, parameter.grad, None if parameter.grad is None else parameter.grad.clone())
+            for parameter in module.parameters()
+            if parameter.is_leaf
+        ]
+
+    def restore(self) -> None:
+        """Puts the tensors and their values back."""
+        for parameter, gradient, value in self._kept:
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
+            if gradient is not None and value is not None:
+                with torch.no_grad():
+                    gradient.copy_(value)
+
+
+class ModelState:
+    """The buffers, the tensors in plain attributes and the gradients of the parameters of a module, as they are now.
+
+    As a context it restores them at its end.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._gradients = Gradients(module)
+        self._buffers = [(each, dict(each._buffers)) for each in module.modules()]
+        self._plain = [
+            (each, {name: value for name, value in vars(each).items() if isinstance(value, torch.Tensor)})
+            for each in module.modules()
+        ]
+        tensors = [tensor for _, named in (*self._buffers, *self._plain) for tensor in named.values()]
+        unique = {id(tensor): tensor for tensor in tensors if tensor is not None and _has_values(tensor)}
+        self._copies = [(tensor, tensor.detach().clone()) for tensor in unique.values()]
+
+    def __enter__(self) -> ModelState:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.restore()
+
+    def storages(self) -> set[int]:
+        """The addresses of the memory of these tensors."""
+        return {tensor.untyped_storage().data_ptr() for tensor, _ in self._copies if tensor.layout == torch.strided}
+
+    def restore(self) -> None:
+        """Restores the tensors and their values."""
+        for module, named in self._buffers:
+            if not isinstance(module, torch.jit.ScriptModule):  # which keeps its own
+                module._buffers.clear()
+                module._buffers.update(named)
+        for module, named in self._plain:
+            vars(module).update(named)
+        self._gradients.restore()
+        for tensor, value in self._copies:
+            # Values are compared, not version counters, which batch_norm does not increment.
+            if not torch.equal(tensor, value):
+                with torch.no_grad():
+                    tensor.copy_(value)
+
+
+def _has_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has values, which may be written to."""
+    return not (tensor.is_inference() or tensor.is_meta or isinstance(tensor, torch_proxies.FakeTensor))
