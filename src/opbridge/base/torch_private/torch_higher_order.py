@@ -57,12 +57,12 @@ def called_directly() -> Iterator[None]:
         for operator, make in ((torch.ops.higher_order.cond, _flat_cond), (_while_loop(), _flat_while_loop)):
             table = operator.python_key_table
             stack.enter_context(_entry(table, ProxyTorchDispatchMode, make(table[ProxyTorchDispatchMode])))
-        for module, name, make in (
+        for module, name, instead in (
             ("torch._higher_order_ops.associative_scan", "generic_associative_scan", _scan_by_operator),
             (_FLEX, "flex_attention_hop", _dense_attention),
         ):
             loaded = importlib.import_module(module)
-            stack.enter_context(_replaced(loaded, name, make(getattr(loaded, name))))
+            stack.enter_context(_replaced(loaded, name, instead(getattr(loaded, name))))
         if "torch._dynamo.eval_frame" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         yield
@@ -132,12 +132,13 @@ def _flat_cond(trace: Any) -> Callable[..., Any]:
 def _flat_while_loop(trace: Any) -> Callable[..., Any]:
     @functools.wraps(trace)
     def while_loop(mode: Any, condition: Any, body: Any, carried: Any, additional: Any = (), *settings: Any) -> Any:
+        returned: Any = None
+
         def flat_body(*leaves: Any) -> tuple[Any, ...]:
             nonlocal returned
             results, returned = pytree.tree_flatten(body(*leaves))
             return tuple(results)
 
-        returned: Any = None
         results = trace(mode, condition, flat_body, carried, additional, *settings)
         return pytree.tree_unflatten(list(results), returned)
 

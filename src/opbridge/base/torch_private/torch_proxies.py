@@ -66,10 +66,10 @@ class GraphTracer(PythonKeyTracer):
         # Higher-order operators ask for this method, which a torch.fx.GraphModule gets from nn.Module.
         self.graph = Graph()
         self.tensor_tracker = nodes
-        self.symnode_tracker = _Sizes()  # type: ignore[assignment]
+        self.symnode_tracker = _Sizes()
         self.on_node = on_node
 
-    def create_node(  # type: ignore[override]
+    def create_node(
         self,
         kind: str,
         target: Any,

@@ -26,7 +26,7 @@ class _Place(Source):
         return self.place
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         return self.place
 
 

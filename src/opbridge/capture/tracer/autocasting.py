@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from opbridge.base.torch_private import torch_proxies
-
-if TYPE_CHECKING:
-    from opbridge.capture.tracer.recorder import Recorder
+from opbridge.capture.tracer.recording import Recording
 
 __all__ = ["call"]
 
 
-def call(recorder: Recorder, function: Any, args: Any, kwargs: Any) -> Any:
+def call(recorder: Recording, function: Any, args: Any, kwargs: Any) -> Any:
     """Records an operator that is called while autocast is on.
 
     1. An operator that autocast has a rule for is run by that rule, whose casts are recorded, and then the operator.

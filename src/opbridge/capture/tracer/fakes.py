@@ -51,7 +51,7 @@ class Fakes:
         else:
             fake = self.mode.from_tensor(tensor.detach(), static_shapes=True)
         if isinstance(tensor, torch.nn.Parameter):
-            fake._is_param = True  # type: ignore[attr-defined]
+            fake._is_param = True
         if requires_grad and tensor.requires_grad:
             fake.requires_grad_()
         self._made[id(tensor)] = tensor, fake

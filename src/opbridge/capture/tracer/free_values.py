@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.fx import GraphModule, Node
 
 from opbridge.base.torch_private import torch_higher_order
+from opbridge.capture.tracer.recording import Recording
 from opbridge.errors import CaptureError
-
-if TYPE_CHECKING:
-    from opbridge.capture.tracer.recorder import Recorder
 
 __all__ = ["pass_free_values"]
 
 
-def pass_free_values(recorder: Recorder) -> None:
+def pass_free_values(recorder: Recording) -> None:
     """Gives each higher-order operator of a graph the values that its bodies use from outside, as further operands.
 
     Raises:
@@ -38,8 +36,8 @@ def _free_nodes(body: GraphModule) -> list[Node]:
     return [node for node in body.graph.nodes if "free" in node.meta]
 
 
-def _pass(recorder: Recorder, node: Node, bodies: list[GraphModule], values: list[Any]) -> None:
-    known = torch_higher_order.OPERANDS.get(node.target.name())  # type: ignore[union-attr]
+def _pass(recorder: Recording, node: Node, bodies: list[GraphModule], values: list[Any]) -> None:
+    known = torch_higher_order.OPERANDS.get(node.target.name())
     if known is None:
         raise CaptureError(
             f"The function that {node.target} is given uses tensors from around it. Pass them to it as operands."

@@ -40,7 +40,7 @@ def input_names(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[
             count += 1
             unique = f"{name}_{count}"
         used.add(unique)
-        found.append(InputName(unique, f"{path[0].key}{pytree.keystr(path[1:])}"))  # type: ignore[attr-defined]
+        found.append(InputName(unique, f"{path[0].key}{pytree.keystr(path[1:])}"))
     return found
 
 
