@@ -177,3 +177,18 @@ def test_writing_to_an_input_is_said():
 )
 def test_functional_names(operator, functional):
     assert functional_name(operator) == functional
+
+
+def test_a_write_to_memory_that_two_buffers_share_is_refused():
+    class Shared(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.zeros(3, 2))
+            self.register_buffer("row", self.table[0])
+
+        def forward(self, x):
+            self.table.copy_(x)
+            return self.row + 1
+
+    with pytest.raises(CaptureError, match="memory that table, row share"):
+        capture(Shared(), torch.ones(3, 2))

@@ -77,6 +77,7 @@ def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable
     """
     functional = _analyse(graph)
     if functional is None:
+        _refuse_shared_weights(graph)
         with fake_implementations.replacing_fake_implementations(), shapes_as_in(graph.module, whole):
             rewritten = rewrite()
         rewritten.ranges.update(graph.ranges)  # which may be narrower
@@ -93,6 +94,25 @@ def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable
                 "in-place operators on views, or inside torch.cond and its like, out of place."
             )
     return functional
+
+
+def _refuse_shared_weights(graph: CapturedGraph) -> None:
+    """Refuses a write to memory that two weights share, of which torch's functionalisation sees one only.
+
+    Raises:
+        CaptureError: There is such a write.
+    """
+    written = {key for node in _written_placeholders(graph.graph) for key in _keys(node)}
+    shared: dict[int, list[str]] = defaultdict(list)
+    for node, weight in graph.weights.items():
+        for key in _keys(node) & written:
+            shared[key].append(weight.name)
+    for names in shared.values():
+        if len(names) > 1:
+            raise CaptureError(
+                f"The model writes to memory that {', '.join(names)} share. Register one of them, and make the others "
+                "from it in forward()."
+            )
 
 
 def _called(graph: CapturedGraph, *, is_read: bool = False) -> set[str]:
