@@ -10,8 +10,10 @@ from helpers.matching import assert_matches
 from helpers.running import run
 
 import opbridge
+from opbridge.capture import capture
 from opbridge.capture.exported_programs import from_exported_program, without_writes
 from opbridge.capture.functionalize import functionalize
+from opbridge.errors import CaptureError
 from opbridge.graph.operators import functional_name
 
 
