@@ -35,7 +35,7 @@ from opbridge.capture.model_state import ModelState
 from opbridge.capture.opaque_operators import Operators
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
-from opbridge.capture.small_sizes import include_small_sizes
+from opbridge.capture.small_sizes import conditions_of_empty_examples, include_small_sizes
 from opbridge.capture.tracer import rewritten, trace
 from opbridge.capture.training_mode import evaluating
 from opbridge.errors import CaptureError, UsageError
@@ -255,7 +255,11 @@ class Attempts:
         return program
 
     def _include_small_sizes(self, graph: CapturedGraph) -> None:
-        """Drops the conditions that exclude a size of 1, where the model does the same for it."""
+        """Drops the conditions that exclude a size of 1, where the model does the same for it.
+
+        Raises:
+            SizesContradicted: A size is 0 in the example, and the model does something else for other sizes.
+        """
         if self.functions.records or self.operators.calls:  # what they returned is known for the example only
             return
 
@@ -264,6 +268,9 @@ class Attempts:
                 return self._export(shapes, dynamic).graph
 
         leaves = pytree.tree_leaves((self.args, self.kwargs))
+        contradicted = conditions_of_empty_examples(graph, leaves, self.shapes, recapture)
+        if contradicted:
+            raise SizesContradicted(contradicted)
         self.with_one = include_small_sizes(graph, leaves, self.shapes, recapture)
 
     @property

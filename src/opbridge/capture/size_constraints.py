@@ -13,7 +13,7 @@ from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["Range", "constrain_sizes", "contradictions", "dim_names", "holds_for_all", "sized"]
+__all__ = ["Condition", "Range", "constrain_sizes", "contradictions", "dim_names", "holds_for_all", "sized"]
 
 Condition = tuple[str, Source | None]
 Range = tuple[int, int | None]
@@ -251,11 +251,16 @@ def holds_for_all(expression: str, symbols: tuple[str, ...], ranges: Mapping[str
         low, high = ranges.get(symbol, (1, None))
         inside = {size for size in _TRIED if size >= low and (high is None or size <= high)}
         choices.append(sorted(inside | {low if high is None else high, low}))
-    return all(
-        _holds(code, {symbol: sizes[step * at % len(sizes)] for at, (symbol, sizes) in enumerate(paired, 1)})
-        for paired in [list(zip(symbols, choices, strict=True))]
-        for step in range(len(_TRIED) + 2)
-    )
+    paired = list(zip(symbols, choices, strict=True))
+
+    def tried(step: int) -> dict[str, int]:
+        return {symbol: sizes[step * at % len(sizes)] for at, (symbol, sizes) in enumerate(paired, 1)}
+
+    every = [tried(step) for step in range(len(_TRIED) + 2)]
+    smallest = {symbol: sizes[0] for symbol, sizes in paired}
+    # One that is as small as may be, with others that are not.
+    every += [{**each, symbol: smallest[symbol]} for each in every[1:4] for symbol in symbols if len(symbols) > 1]
+    return all(_holds(code, sizes) for sizes in every)
 
 
 def _user_name(

@@ -4,6 +4,7 @@
 2. Such a capture is made a second time, with one as the size in the example. Where both graphs are the same, the
    question does not matter, and the capture is for all sizes.
 3. Of several such dimensions, each set of them has to give the same graph.
+4. torch takes no dynamic size to be zero, also where it is zero in the example. Then the second capture takes it to be.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
-from opbridge.capture.size_constraints import Range, holds_for_all, sized
+from opbridge.capture.size_constraints import Condition, Range, holds_for_all, sized
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["include_small_sizes"]
+__all__ = ["conditions_of_empty_examples", "include_small_sizes"]
 
 Recapture = Callable[[Shapes, frozenset[str]], CapturedGraph]
 
@@ -54,6 +56,39 @@ def include_small_sizes(
     if included:
         _widen(graph, included, high)
     return included
+
+
+def conditions_of_empty_examples(
+    graph: CapturedGraph, leaves: list[Any], shapes: Shapes, recapture: Recapture
+) -> list[Condition]:
+    """What the model asks of dimensions that are zero in the example, where it does something else for other sizes.
+
+    Args:
+        graph: The capture, in which they are not zero.
+        leaves: The leaves of `(args, kwargs)`.
+        shapes: The dynamic dimensions.
+        recapture: See `include_small_sizes`.
+
+    Returns:
+        Nothing where the graph is the same; else the conditions, each with the line that causes it.
+    """
+    empty = {axis.place: axis for axis, size in sized(graph, leaves, shapes.axes) if axis.size == 0}
+    if not empty:
+        return []
+    try:
+        other = recapture(shapes, frozenset(empty))
+    except Exception:  # what torch cannot do with an empty tensor; the model does the same
+        return []
+    if _same(graph, other):
+        return []
+    found: dict[str, Source | None] = {}
+    for condition in other.conditions:
+        places = [other.places.get(symbol, symbol) for symbol in condition.symbols]
+        if condition.stack and len(places) == 1 and places[0] in empty:
+            if not holds_for_all(condition.expression, condition.symbols, {}):
+                axis = empty[places[0]]
+                found.setdefault(f"{axis.name or axis.place} == 0", next(iter(innermost(condition.stack)), None))
+    return list(found.items())
 
 
 def _excluding_one(graph: CapturedGraph, high: Mapping[str, int | None]) -> Iterator[str]:

@@ -84,7 +84,12 @@ class Sizes:
         source = _Place(place)
         is_free = place in self._dynamic
         symbol = self.env.create_symbol(
-            example, source, DimDynamic.DYNAMIC, constraint, do_not_specialize_zero_one=self._general or is_free
+            example,
+            source,
+            DimDynamic.DYNAMIC,
+            constraint,
+            positive=None if is_free and example == 0 else True,  # or torch says that no size is 0
+            do_not_specialize_zero_one=self._general or is_free,
         )
         if is_free:
             self._free.add(symbol)
