@@ -11,14 +11,16 @@ May import: symbolics, and what it stands on; no later stage.
 | tracer/ | the direct capture: a run on tensors without values, whose operators are recorded |
 | data | the Capture |
 | exported_programs | what torch.export gives, as a CapturedGraph |
+| small_sizes | a second capture with sizes of 1, where a condition leaves these out |
 | model_module | the module to export |
 | model_inputs | the example inputs |
 | dynamic_shapes | the forms of dynamic shapes, converted to one |
 | size_constraints | names, ranges and conditions of dynamic dimensions after the capture |
 | autograd_functions | calls of torch.autograd.Function as operators |
 | opaque_operators, operator_recording | operators of other libraries without fake implementations |
-| fake_implementations | operators of torch that read values during a capture |
-| side_effects | attributes and random numbers that a run of the model changes |
+| fake_implementations | operators of torch that read values during a capture, or ask needless questions about sizes |
+| convolution_shapes | the shapes of the results of convolutions |
+| side_effects, model_state | attributes, tensors and random numbers that a run of the model changes |
 | training_mode | models in training mode |
 | functionalize | in-place operators and views become values |
 | advice, advice_rules | why a capture failed, and what to write instead |

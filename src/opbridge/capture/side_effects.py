@@ -44,10 +44,11 @@ class SideEffects:
         ]
         self._gradients = Gradients(module)
         self._elements = [
-            (value, copy.copy(value))
+            (container, copy.copy(container))
             for each in module.modules()
             for attribute, value in vars(each).items()
-            if isinstance(value, list | dict | set) and attribute not in _OWN_ATTRIBUTES
+            if attribute not in _OWN_ATTRIBUTES
+            for container in _containers(value, set())
         ]
         self._changed: dict[str, None] = {}
         self._random: Any = None
@@ -65,12 +66,12 @@ class SideEffects:
             for name in set(table) - names:
                 del table[name]
         for name, each in self._module.named_modules():
-            for attribute, (value, length) in self._before.get(name, {}).items():
-                if length is None and attribute not in _OWN_ATTRIBUTES:
+            for attribute, (value, _) in self._before.get(name, {}).items():
+                if attribute not in _OWN_ATTRIBUTES:
                     vars(each)[attribute] = value
         self._gradients.restore()
         for container, elements in self._elements:
-            if len(container) != len(elements):
+            if not _has_same_elements(container, elements):
                 container.clear()
                 container.extend(elements) if isinstance(container, list) else container.update(elements)
 
@@ -119,6 +120,26 @@ _FOLLOWING_PARAMETERS = frozenset({"_flat_weights", "_flat_weight_refs"})
 
 def _same(before: Any, after: Any) -> bool:
     return before is after or (type(before) is type(after) and isinstance(after, _PLAIN) and before == after)
+
+
+def _containers(value: Any, seen: set[int]) -> Iterator[Any]:
+    """A container and those inside of it, each once."""
+    if isinstance(value, list | dict | set) and id(value) not in seen:
+        seen.add(id(value))
+        yield value
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _containers(each, seen)
+
+
+def _has_same_elements(container: Any, elements: Any) -> bool:
+    """Whether a container holds the very objects that it held before."""
+    if len(container) != len(elements):
+        return False
+    if isinstance(container, dict):
+        return all(key in container and container[key] is value for key, value in elements.items())
+    if isinstance(container, set):
+        return container == elements
+    return all(one is other for one, other in zip(container, elements, strict=True))
 
 
 def _length(value: Any) -> int | None:

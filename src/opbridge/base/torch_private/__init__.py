@@ -11,7 +11,12 @@ May import: base.
 | torch_overrides | behaviour of torch that is replaced for a time |
 | torch_sizes | symbolic sizes, guards, forms of dynamic shapes |
 | torch_tracing | torch.export and torch.fx: tracing, stack traces, log output |
+| torch_proxies | the modes that see every operator, and the tracer that torch's operators expect |
+| torch_transforms | when a transform of torch.func or a backward pass begins and ends |
+| torch_higher_order | how `torch.cond` and its like are called, and where their operands stand |
+| torch_functional | functionalisation |
 | torchscript_graph | values, types and blocks in the graphs of the TorchScript exporter |
 | torchscript_registry | torch.onnx's registry of symbolic functions |
 | torchscript_export | a whole export by the TorchScript exporter |
+| torchscript_running | scripted functions and modules, run operator by operator |
 """

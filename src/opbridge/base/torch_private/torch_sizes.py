@@ -172,13 +172,7 @@ def example_with(size: Any, values: Mapping[str, int]) -> int:
     expression, env = size.node.expr, size.node.shape_env
     hints = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
     known = {symbol: values.get(str(symbol), hints.get(symbol)) for symbol in expression.free_symbols}
-    return int(expression.xreplace({symbol: _integer(value) for symbol, value in known.items()}))
-
-
-def _integer(value: Any) -> Any:
-    import sympy
-
-    return sympy.Integer(int(value))
+    return int(expression.subs({symbol: int(value) for symbol, value in known.items()}))
 
 
 def _bound(bound: Any) -> int | None:

@@ -1,4 +1,22 @@
-"""The capture of a module by running it once on tensors without values."""
+"""The capture of a module by running it once on tensors without values.
+
+In: a module, its inputs, and which of their dimensions are dynamic.
+Out: a CapturedGraph.
+May import: dynamic_shapes, and what the capture stands on.
+
+| module | |
+| --- | --- |
+| trace | the run, from the inputs to the graph |
+| recorder, recording | the graph of one function while that runs, and what other modules need of it |
+| fakes, weights | tensors without values, and their place in the module |
+| constants | values that depend on weights alone |
+| interface | the names of inputs |
+| origins | source lines and module paths |
+| python_functions, builtin_functions | indexing, `torch.tensor`, `len` and the like, which would fix sizes |
+| autocasting | the casts of autocast, as operators |
+| subgraphs, free_values | the bodies of higher-order operators, and what they take from around them |
+| rewriting | the graph without writes |
+"""
 
 from opbridge.capture.tracer.rewriting import rewritten
 from opbridge.capture.tracer.trace import trace

@@ -62,6 +62,7 @@ def _add_placeholder(body: GraphModule, value: Any) -> None:
     last = [each for each in graph.nodes if each.op == "placeholder"][-1:]
     with graph.inserting_after(last[0]) if last else graph.inserting_before(next(iter(graph.nodes))):
         placeholder = graph.placeholder("outer")
+        placeholder.target = placeholder.name
     placeholder.meta["val"] = value
     for node in _free_nodes(body):
         if node.meta["free"] is value:

@@ -43,7 +43,7 @@ class Recorder:
 
     1. An operator is recorded before autograd, and so before a composite operator is taken apart.
     2. Where its derivatives may be asked for, or a transform of torch.func is at work, the operators are recorded that
-       remain after these: `differentiating`, and `transforms`.
+       remain after these.
     3. Under autocast, its casts are recorded as operators.
 
     Args:

@@ -21,9 +21,9 @@ from opbridge.base.torch_private import (
     torchscript_running,
 )
 from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.interface import input_names
-from opbridge.capture.tracer.lengths import symbolic_lengths
 from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
@@ -223,8 +223,7 @@ class _Run:
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
             )
-            if self._shapes.axes:
-                stack.enter_context(symbolic_lengths(self._module))
+            stack.enter_context(following_sizes(self._module if self._shapes.axes else None))
             stack.enter_context(self._recorder.recording())
             yield
 

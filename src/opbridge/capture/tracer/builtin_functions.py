@@ -1,0 +1,93 @@
+"""Python's own functions of numbers, which fix a dynamic size: `len`, `max`, `min` and `math.pow` keep it dynamic."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+
+__all__ = ["following_sizes"]
+
+# `len` returns an int, and `max` asks which size is larger, so that torch has to fix the sizes or a condition on them.
+# `len` is called too often to be replaced everywhere. These packages are no part of a model.
+_OTHERS = frozenset({"torch", "opbridge", "builtins", "numpy", "sympy", "onnx", "onnx_ir", "onnxscript", "onnxruntime"})
+_NUMBERS = (torch.SymInt, torch.SymFloat)
+
+
+@contextlib.contextmanager
+def following_sizes(module: torch.nn.Module | None) -> Iterator[None]:
+    """Within this context, these functions take symbolic sizes, and `max` and `min` tensors without values.
+
+    Args:
+        module: The model: `len` does so in the packages that its submodules are defined in. None: no size is symbolic.
+    """
+    changed: list[dict[str, Any]] = []
+    if module is not None:
+        packages = {type(each).__module__.partition(".")[0] for each in module.modules()} - _OTHERS
+        for path, loaded in list(sys.modules.items()):
+            if path.partition(".")[0] in packages and isinstance(loaded, ModuleType) and "len" not in vars(loaded):
+                changed.append(vars(loaded))
+                vars(loaded)["len"] = _length
+    kept = builtins.max, builtins.min, math.pow
+    builtins.max, builtins.min, math.pow = _max, _min, _power
+    try:
+        yield
+    finally:
+        builtins.max, builtins.min, math.pow = kept
+        for names in changed:
+            del names["len"]
+
+
+def _length(value: Any) -> Any:
+    """`len`: the symbolic size of a tensor's first dimension."""
+    if isinstance(value, torch.Tensor) and value.dim():
+        return value.shape[0]
+    return len(value)
+
+
+def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better: Callable[..., Any]) -> Any:
+    """`max` or `min`: of sizes, a size; of tensors and numbers, the tensor that Python's comparisons choose."""
+
+    @functools.wraps(python)
+    def extreme(*values: Any, **settings: Any) -> Any:
+        given = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
+        if settings or not given:
+            return python(*values, **settings)
+        if any(isinstance(each, _NUMBERS) for each in given):
+            if all(isinstance(each, (int, float, *_NUMBERS)) for each in given):
+                return functools.reduce(of_sizes, given)
+        elif any(isinstance(each, torch.Tensor) for each in given) and all(map(_is_scalar, given)):
+            return functools.reduce(chosen, given)
+        return python(*values)
+
+    def chosen(best: Any, each: Any) -> Any:
+        if isinstance(best, torch.Tensor) or isinstance(each, torch.Tensor):
+            return torch.where(is_better(each, best), each, best)
+        return python(best, each)
+
+    return extreme
+
+
+def _is_scalar(value: Any) -> bool:
+    return value.numel() == 1 if isinstance(value, torch.Tensor) else isinstance(value, (int, float))
+
+
+_pow = math.pow
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, _NUMBERS) or isinstance(exponent, _NUMBERS):
+        return torch.sym_float(base) ** exponent
+    return _pow(base, exponent)
+
+
+_max = _extreme(max, torch.sym_max, operator.gt)
+_min = _extreme(min, torch.sym_min, operator.lt)
