@@ -184,7 +184,9 @@ class _Comparison:
                 continue
             if not holds_for_all(condition.expression, condition.symbols, larger):
                 return None
-            asked.update(symbol for symbol in condition.symbols if symbol in ranges and ranges[symbol][0] < 2)
+            # What an operator asks only decides how torch describes its result, which the comparison sees.
+            if not condition.by_operator:
+                asked.update(symbol for symbol in condition.symbols if symbol in ranges and ranges[symbol][0] < 2)
         return frozenset(asked - ones) if _same(self._graph, other) else None
 
 

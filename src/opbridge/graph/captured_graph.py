@@ -64,11 +64,14 @@ class SizeCondition:
         expression: A Python expression over symbols: `(s77 % 2) == 0`.
         symbols: Its symbols, sorted.
         stack: The stack trace of the line that caused it; empty where that is not known.
+        by_operator: Whether PyTorch asked for it to describe the result of an operator that is one node of the graph,
+            and not the model's own code.
     """
 
     expression: str
     symbols: tuple[str, ...]
     stack: str = ""
+    by_operator: bool = False
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -104,13 +105,33 @@ class Sizes:
             str(symbol): (_bound(span.lower) or 0, _bound(span.upper)) for symbol, span in self.env.var_to_range.items()
         }
 
-    def conditions(self) -> list[tuple[str, tuple[str, ...], str]]:
-        """The conditions on the symbols, as `shape_guards` gives them."""
-        return _guards_in(self.env)
+    def conditions(self) -> list[tuple[str, tuple[str, ...], str, bool]]:
+        """The conditions on the symbols, as `shape_guards` gives them, and whether an operator asked for them."""
+        asked = _asked_by_operators.get(self.env, set())
+        return [(*found, index in asked) for index, found in enumerate(_guards_in(self.env))]
 
     def places(self) -> dict[str, str]:
         """For each symbol, the size of the example that it was made for, as a Python expression."""
         return _sources_in(self.env)
+
+
+_asked_by_operators: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+
+
+def questions(env: Any) -> int:
+    """How many conditions on symbols there are so far."""
+    return len(env.guards)
+
+
+def note_questions_of_operator(env: Any, before: int) -> None:
+    """Notes that the conditions since then were asked for to describe the result of an operator.
+
+    Args:
+        env: What torch knows of the symbols.
+        before: What `questions` gave before the operator.
+    """
+    if len(env.guards) > before:
+        _asked_by_operators.setdefault(env, set()).update(range(before, len(env.guards)))
 
 
 def _keep_free(env: Any, symbols: set[Any]) -> None:

@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
-from opbridge.capture.tracer import autocasting, free_values
+from opbridge.capture.tracer import autocasting, free_values, shapes
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -180,7 +180,12 @@ class Recorder:
         elif torch.Tag.inplace_view in function.tags:
             # The node keeps the shape that the tensor has before it is changed.
             arguments[0].meta["val"] = torch_proxies.snapshot(fakes[0])
-        result = function(*fakes, **fake_keywords)
+        env = self.fake_mode.shape_env
+        before = torch_sizes.questions(env)
+        shape = None if fake_keywords else shapes.shape_function(function, fakes)
+        result = (shape or function)(*fakes, **fake_keywords)
+        if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
+            torch_sizes.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:
             function, arguments, keywords = _aten.new_zeros.default, (arguments[0], self.argument(result.shape)), {}
         node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))

@@ -1,0 +1,88 @@
+"""Shapes of the results of frequent composite operators, without the operators that these consist of.
+
+An operator that is one node of the graph needs the shape of its result, which torch finds by running what the operator
+consists of: five operators for one `linear`. Only forms that all inputs have are here; the others go torch's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+__all__ = ["shape_function"]
+
+_aten = torch.ops.aten
+
+
+def shape_function(function: Any, args: Any) -> Callable[..., Any] | None:
+    """A function that gives what an operator gives, for tensors without values; None where torch is to be asked.
+
+    Args:
+        function: The operator.
+        args: Its positional arguments, without values.
+    """
+    found = _FUNCTIONS.get(function)
+    return found[1] if found is not None and found[0](*args) else None
+
+
+def _is_plain_linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> bool:
+    features = weight.shape[-1]
+    return (
+        x.dim() > 1
+        and weight.dim() == 2
+        and type(features) is int
+        and type(x.shape[-1]) is int
+        and x.shape[-1] == features
+        and x.dtype == weight.dtype
+        and x.device == weight.device
+        and (bias is None or (bias.dtype == x.dtype and tuple(bias.shape) == (weight.shape[0],)))
+    )
+
+
+def _linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
+    return x.new_empty((*x.shape[:-1], weight.shape[0]))
+
+
+def _is_plain_layer_norm(
+    x: torch.Tensor, normalized: Any, weight: Any = None, bias: Any = None, *settings: Any
+) -> bool:
+    last = tuple(x.shape[x.dim() - len(normalized) :])
+    return (
+        0 < len(normalized) <= x.dim()
+        and all(type(size) is int for size in last)
+        and last == tuple(normalized)
+        and x.dtype.is_floating_point
+        and all(each is None or (each.dtype == x.dtype and tuple(each.shape) == last) for each in (weight, bias))
+    )
+
+
+def _layer_norm(x: torch.Tensor, *settings: Any) -> torch.Tensor:
+    return x.new_empty(x.shape)
+
+
+def _is_plain_batch_norm(x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, *settings: Any) -> bool:
+    """In evaluation mode, with weights of one dtype."""
+    given = [each for each in (weight, bias, mean, var) if each is not None]
+    return (
+        len(settings) > 0
+        and settings[0] is False
+        and mean is not None
+        and var is not None
+        and x.dim() > 1
+        and type(x.shape[1]) is int
+        and x.dtype.is_floating_point
+        and all(each.dtype == x.dtype and tuple(each.shape) == (x.shape[1],) for each in given)
+    )
+
+
+def _batch_norm(x: torch.Tensor, *settings: Any) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+_FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
+    _aten.linear.default: (_is_plain_linear, _linear),
+    _aten.layer_norm.default: (_is_plain_layer_norm, _layer_norm),
+    _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),
+}
