@@ -265,7 +265,7 @@ class Attempts:
 
         def recapture(shapes: Shapes, dynamic: frozenset[str]) -> CapturedGraph:
             with SideEffects(self.module), keeping_random_state(), _keeping_attributes(self.functions, self.operators):
-                return self._export(shapes, dynamic).graph
+                return self._export(shapes, dynamic, again=True).graph
 
         leaves = pytree.tree_leaves((self.args, self.kwargs))
         contradicted = conditions_of_empty_examples(graph, leaves, self.shapes, recapture)
@@ -369,7 +369,7 @@ class Attempts:
         self.notes += effects.notes()
         return program
 
-    def _export(self, shapes: Any = None, dynamic: frozenset[str] = frozenset()) -> Captured:
+    def _export(self, shapes: Any = None, dynamic: frozenset[str] = frozenset(), *, again: bool = False) -> Captured:
         # The name of this function marks where the model's frames begin: see `model_line`.
         with (
             torch.set_grad_enabled(self.grad),
@@ -381,7 +381,7 @@ class Attempts:
             torch_tracing.in_onnx_export(),
         ):
             if self.strategy == "direct":
-                return self._trace(shapes if dynamic else None, dynamic)
+                return self._trace(shapes if again else None, dynamic)
             program = self._program(self.shapes.given if shapes is None else shapes)
         graph = from_exported_program(program)
         return Captured(graph, functools.partial(without_writes, program), program)
@@ -397,7 +397,7 @@ class Attempts:
             gradients=self.gradients,
             dynamic=dynamic,
         )
-        if self.shapes.axes and not dynamic:
+        if self.shapes.axes and shapes is None:
             leaves = pytree.tree_leaves((self.args, self.kwargs))
             contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
             if contradicted:

@@ -36,6 +36,7 @@ class Axis:
         automatic: Whether the dimension may be fixed where the model needs it, as for Dim.AUTO.
         derive: Computes the size from that of `root`, where it is not `root` itself.
         root_range: The smallest and largest size of `root`.
+        is_fixed: Whether the dimension has this size in a capture that is made to see what the model does with it.
     """
 
     place: str
@@ -48,6 +49,7 @@ class Axis:
     automatic: bool = False
     derive: Callable[[Any], Any] | None = None
     root_range: tuple[int | None, int | None] = (None, None)
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -169,11 +170,20 @@ class _Comparison:
         return self._found[ones]
 
     def _captured(self, ones: frozenset[str]) -> frozenset[str] | None:
-        examples = {axis.place: torch_sizes.example_with(size, dict.fromkeys(ones, 1)) for axis, size in self._sizes}
-        axes = {key: dataclasses.replace(axis, size=examples[axis.place]) for key, axis in self._shapes.axes.items()}
-        dynamic = frozenset(axis.place for axis, size in self._sizes if ones.intersection(torch_sizes.symbols(size)))
+        values = dict.fromkeys(ones, 1)
+        changed: dict[str, int] = {}
+        for axis, size in self._sizes:
+            found = set(torch_sizes.symbols(size))
+            if found & ones:
+                if not found <= ones:
+                    return None
+                changed[axis.place] = torch_sizes.example_with(size, values)
+        axes = {
+            key: dataclasses.replace(axis, size=changed[axis.place], is_fixed=True) if axis.place in changed else axis
+            for key, axis in self._shapes.axes.items()
+        }
         try:
-            other = self._recapture(dataclasses.replace(self._shapes, axes=axes), dynamic)
+            other = self._recapture(dataclasses.replace(self._shapes, axes=axes), frozenset())
         except Exception:  # whatever the model or torch raises for these sizes
             return None
         ranges = {**self._ranges, **dict.fromkeys(ones, (1, 1))}
@@ -187,7 +197,7 @@ class _Comparison:
             # What an operator asks only decides how torch describes its result, which the comparison sees.
             if not condition.by_operator:
                 asked.update(symbol for symbol in condition.symbols if symbol in ranges and ranges[symbol][0] < 2)
-        return frozenset(asked - ones) if _same(self._graph, other) else None
+        return frozenset(asked - ones) if _same(self._graph, other, values) else None
 
 
 def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, int | None]) -> None:
@@ -210,15 +220,21 @@ def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, in
         torch_sizes.forget_conditions(mode.shape_env, dropped, included)
 
 
-def _same(first: CapturedGraph, second: CapturedGraph) -> bool:
-    """Whether two captures are the same graph: operators, arguments, constants, shapes and dtypes."""
+def _same(first: CapturedGraph, second: CapturedGraph, values: Mapping[str, int] | None = None) -> bool:
+    """Whether two captures are the same graph: operators, arguments, constants, shapes and dtypes.
+
+    Args:
+        first: A capture.
+        second: Another one.
+        values: Values of symbols of the first that are fixed in the second.
+    """
     if [(leaf.name, *_constant(leaf.value)) for leaf in first.inputs] != [
         (leaf.name, *_constant(leaf.value)) for leaf in second.inputs
     ]:
         return False
     if first.structure != second.structure or len(first.outputs) != len(second.outputs):
         return False
-    if not _same_modules(first.module, second.module):
+    if not _same_modules(first.module, second.module, values or {}):
         return False
     weights = zip(first.weights.values(), second.weights.values(), strict=False)
     return len(first.weights) == len(second.weights) and all(
@@ -227,34 +243,49 @@ def _same(first: CapturedGraph, second: CapturedGraph) -> bool:
     )
 
 
-def _same_modules(first: GraphModule, second: GraphModule) -> bool:
-    one, other = list(first.graph.nodes), list(second.graph.nodes)
+def _same_modules(first: GraphModule, second: GraphModule, values: Mapping[str, int]) -> bool:
+    # The arithmetic of sizes is compared where a size is used: what is fixed needs none.
+    one = [node for node in first.graph.nodes if not _is_arithmetic(node)]
+    other = [node for node in second.graph.nodes if not _is_arithmetic(node)]
     if len(one) != len(other):
         return False
     at = {node: index for index, node in enumerate(one)} | {node: index for index, node in enumerate(other)}
-    return all(_same_nodes(a, b, first, second, at) for a, b in zip(one, other, strict=True))
+    forms = _Forms(at, values), _Forms(at, {})
+    return all(_same_nodes(a, b, first, second, forms, values) for a, b in zip(one, other, strict=True))
 
 
-def _same_nodes(a: Node, b: Node, first: GraphModule, second: GraphModule, at: Mapping[Node, int]) -> bool:
-    if a.op != b.op or _described(a.meta.get("val"), at) != _described(b.meta.get("val"), at):
+def _is_arithmetic(node: Node) -> bool:
+    """Whether a node computes a size from others, or reads one of a tensor."""
+    if node.op != "call_function" or not isinstance(node.meta.get("val"), _NUMBERS):
+        return False
+    return not isinstance(node.target, torch._ops.OpOverload) or node.target is torch.ops.aten.sym_size.int
+
+
+def _same_nodes(
+    a: Node,
+    b: Node,
+    first: GraphModule,
+    second: GraphModule,
+    forms: tuple[_Forms, _Forms],
+    values: Mapping[str, int],
+) -> bool:
+    of_first, of_second = forms
+    if a.op != b.op or of_first(a.meta.get("val")) != of_second(b.meta.get("val")):
         return False
     if a.op == "placeholder":
         return a.target == b.target
     if a.op == "get_attr":
-        return _same_attributes(_attribute(first, a), _attribute(second, b))
-    return a.target == b.target and _described((a.args, a.kwargs), at) == _described((b.args, b.kwargs), at)
+        return _same_attributes(_attribute(first, a), _attribute(second, b), values)
+    return a.target == b.target and of_first((a.args, a.kwargs)) == of_second((b.args, b.kwargs))
 
 
 def _attribute(module: GraphModule, node: Node) -> Any:
-    value: Any = module
-    for part in str(node.target).split("."):
-        value = getattr(value, part)
-    return value
+    return operator.attrgetter(str(node.target))(module)
 
 
-def _same_attributes(one: Any, other: Any) -> bool:
+def _same_attributes(one: Any, other: Any, values: Mapping[str, int]) -> bool:
     if isinstance(one, GraphModule) and isinstance(other, GraphModule):
-        return _same_modules(one, other)
+        return _same_modules(one, other, values)
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return _same_values(one, other)
     return one is other
@@ -268,21 +299,36 @@ def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.layout == other.layout == torch.strided and torch.equal(one, other)
 
 
-def _described(value: Any, at: Mapping[Node, int]) -> Any:
-    """A value in a form that can be compared: a node as its position, a size as its expression."""
-    if isinstance(value, Node):
-        return "node", at[value]
-    if isinstance(value, torch.Tensor):
-        return "tensor", tuple(_described(size, at) for size in value.shape), value.dtype, str(value.device)
-    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return "number", torch_sizes.expression(value)
-    if isinstance(value, (list, tuple)):
-        return "list", tuple(_described(item, at) for item in value)
-    if isinstance(value, Mapping):
-        return "dict", tuple((key, _described(item, at)) for key, item in value.items())
-    if isinstance(value, slice):
-        return "slice", _described((value.start, value.stop, value.step), at)
-    return _constant(value)
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+class _Forms:
+    """Values in a form that can be compared: a node as its position, a size as its expression.
+
+    Args:
+        at: The positions of the nodes.
+        values: Values of symbols.
+    """
+
+    def __init__(self, at: Mapping[Node, int], values: Mapping[str, int]) -> None:
+        self._at, self._values = at, values
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            return ("node", self._at[value]) if value in self._at else self(value.meta["val"])
+        if isinstance(value, torch.Tensor):
+            return "tensor", tuple(map(self, value.shape)), value.dtype, str(value.device)
+        if isinstance(value, _NUMBERS):
+            return "number", torch_sizes.expression(value, self._values)
+        if type(value) is int:
+            return "number", str(value)
+        if isinstance(value, (list, tuple)):
+            return "list", tuple(map(self, value))
+        if isinstance(value, Mapping):
+            return "dict", tuple((key, self(item)) for key, item in value.items())
+        if isinstance(value, slice):
+            return "slice", self((value.start, value.stop, value.step))
+        return _constant(value)
 
 
 def _constant(value: Any) -> tuple[Any, ...]:

@@ -181,9 +181,11 @@ def is_symbol(size: object) -> bool:
     return isinstance(size, torch.SymInt) and bool(size.node.expr.is_symbol)
 
 
-def expression(number: Any) -> str:
-    """A symbolic number as an expression over symbols."""
-    return str(number.node.expr)
+def expression(number: Any, values: Mapping[str, int]) -> str:
+    """A symbolic number as an expression over symbols, of which some have values."""
+    found = number.node.expr
+    known = {symbol: values[str(symbol)] for symbol in found.free_symbols if str(symbol) in values}
+    return str(found.subs(known) if known else found)
 
 
 def example_with(size: Any, values: Mapping[str, int]) -> int:

@@ -81,6 +81,8 @@ class Fakes:
 
     def size(self, axis: Axis) -> Any:
         """The symbol of a dynamic dimension; an expression of another one's for a derived dimension."""
+        if axis.is_fixed:
+            return axis.size
         if axis.derive is None:
             return self.sizes.new(axis.size, axis.place, axis.name, axis.low, axis.high)
         low, high = axis.root_range
