@@ -230,6 +230,18 @@ def is_same_view(left: torch.Tensor, right: torch.Tensor) -> bool:
     return left.dtype == right.dtype and _geometry(left) == _geometry(right)
 
 
+def has_same_strides(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors have the same strides, whatever the sizes are."""
+    return len(left.stride()) == len(right.stride()) and all(map(is_equal, left.stride(), right.stride()))
+
+
+def is_equal(left: Any, right: Any) -> bool:
+    """Whether two sizes are the same number or the same expression; nothing is asked about the symbols."""
+    if type(left) is int or type(right) is int:
+        return type(left) is type(right) and bool(left == right)
+    return bool(left.node.expr == right.node.expr)
+
+
 def _geometry(tensor: torch.Tensor) -> list[Any]:
     if tensor.layout != torch.strided:
         return [id(tensor)]

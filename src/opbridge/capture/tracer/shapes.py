@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from opbridge.base.torch_private import torch_sizes
+
 __all__ = ["shape_function"]
 
 _aten = torch.ops.aten
@@ -81,8 +83,72 @@ def _batch_norm(x: torch.Tensor, *settings: Any) -> torch.Tensor:
     return torch.empty_like(x)
 
 
+def _is_plain_unary(x: torch.Tensor) -> bool:
+    return x.dtype.is_floating_point and x.layout == torch.strided
+
+
+def _is_plain_binary(x: Any, y: Any) -> bool:
+    """A number, or tensors of one dtype of which one has the form of the result."""
+    if not isinstance(x, torch.Tensor) or not x.dtype.is_floating_point:
+        return False
+    if isinstance(y, (int, float)):
+        return True
+    return isinstance(y, torch.Tensor) and y.dtype == x.dtype and y.device == x.device and _whole(x, y) is not None
+
+
+def _whole(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor | None:
+    """The one of two tensors that the other is broadcast to; None where that is not plain to see."""
+    if x.dim() >= y.dim() and _fits(y, x):
+        return x if x.dim() > y.dim() or not _fits(x, y) or torch_sizes.has_same_strides(x, y) else None
+    return y if y.dim() >= x.dim() and _fits(x, y) else None
+
+
+def _fits(small: torch.Tensor, large: torch.Tensor) -> bool:
+    """Whether each size of a tensor is one, or that of another tensor, whatever the symbolic sizes are."""
+    offset = large.dim() - small.dim()
+    return offset >= 0 and all(
+        (type(size) is int and size == 1) or torch_sizes.is_equal(size, large.shape[offset + index])
+        for index, size in enumerate(small.shape)
+    )
+
+
+def _binary(x: torch.Tensor, y: Any) -> torch.Tensor:
+    whole = _whole(x, y) if isinstance(y, torch.Tensor) else x
+    return torch.empty_like(x if whole is None else whole)
+
+
+_BINARY = (_aten.add.Tensor, _aten.mul.Tensor, _aten.sub.Tensor, _aten.div.Tensor)
+_UNARY = (
+    _aten.neg.default,
+    _aten.silu.default,
+    _aten.gelu.default,
+    _aten.relu.default,
+    _aten.tanh.default,
+    _aten.sigmoid.default,
+    _aten.rsqrt.default,
+    _aten.cos.default,
+    _aten.sin.default,
+)
+
 _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.linear.default: (_is_plain_linear, _linear),
     _aten.layer_norm.default: (_is_plain_layer_norm, _layer_norm),
     _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),
+    **dict.fromkeys(
+        (_aten.add.Tensor, _aten.mul.Tensor, _aten.sub.Tensor, _aten.div.Tensor), (_is_plain_binary, _binary)
+    ),
+    **dict.fromkeys(
+        (
+            _aten.neg.default,
+            _aten.silu.default,
+            _aten.gelu.default,
+            _aten.relu.default,
+            _aten.tanh.default,
+            _aten.sigmoid.default,
+            _aten.rsqrt.default,
+            _aten.cos.default,
+            _aten.sin.default,
+        ),
+        (_is_plain_unary, torch.empty_like),
+    ),
 }

@@ -1,0 +1,59 @@
+"""The shapes, dtypes and strides that are given without asking torch are torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from opbridge.capture.tracer.shapes import shape_function
+
+aten = torch.ops.aten
+X = torch.randn(2, 3, 4)
+IMAGE = torch.randn(2, 3, 5, 6)
+
+
+@pytest.mark.parametrize(
+    "function, args",
+    [
+        (aten.linear.default, (X, torch.randn(5, 4), torch.randn(5))),
+        (aten.linear.default, (X[:0], torch.randn(5, 4))),
+        (aten.layer_norm.default, (X, [4], torch.randn(4), torch.randn(4), 1e-5)),
+        (aten.layer_norm.default, (X.transpose(0, 1), [4])),
+        (aten.batch_norm.default, (IMAGE, *[torch.rand(3)] * 4, False, 0.1, 1e-5, False)),
+        (
+            aten.batch_norm.default,
+            (IMAGE.to(memory_format=torch.channels_last), None, None, *[torch.rand(3)] * 2, False),
+        ),
+        (aten.mul.Tensor, (X, 2.5)),
+        (aten.mul.Tensor, (X.transpose(0, 2), torch.randn(1, 3, 1))),
+        (aten.add.Tensor, (torch.randn(4), X)),
+        (aten.add.Tensor, (X, X)),
+        (aten.div.Tensor, (X.half(), X.half())),
+        (aten.neg.default, (X.transpose(1, 2),)),
+        (aten.silu.default, (X[:0],)),
+    ],
+)
+def test_they_are_torchs(function, args):
+    missing = (0.1, 1e-5, False) if function is aten.batch_norm.default and len(args) == 6 else ()
+    args = (*args, *missing)
+    made = shape_function(function, args)(*args)
+    expected = function(*args)
+    assert (made.shape, made.dtype, made.stride()) == (expected.shape, expected.dtype, expected.stride())
+
+
+@pytest.mark.parametrize(
+    "function, args",
+    [
+        (aten.linear.default, (X, torch.randn(5, 3))),  # which fails
+        (aten.linear.default, (X, torch.randn(5, 4).double())),
+        (aten.layer_norm.default, (X, [3])),
+        (aten.batch_norm.default, (IMAGE, *[torch.rand(3)] * 4, True, 0.1, 1e-5, False)),
+        (aten.mul.Tensor, (X, X.double())),
+        (aten.mul.Tensor, (X.long(), 2)),
+        (aten.mul.Tensor, (X[:1], X[:, :1])),  # neither has the shape of the result
+        (aten.add.Tensor, (X.transpose(0, 1).contiguous().transpose(0, 1), X)),  # of other strides
+        (aten.neg.default, (X.long(),)),
+    ],
+)
+def test_torch_is_asked_for_the_others(function, args):
+    assert shape_function(function, args) is None
