@@ -10,6 +10,7 @@ from opbridge.capture.tracer.shapes import shape_function
 aten = torch.ops.aten
 X = torch.randn(2, 3, 4)
 IMAGE = torch.randn(2, 3, 5, 6)
+LAST = IMAGE.to(memory_format=torch.channels_last)
 
 
 @pytest.mark.parametrize(
