@@ -39,3 +39,46 @@ def test_the_first_failure_is_told_where_both_stop(monkeypatch):
     monkeypatch.setattr(torch.export, "export", lambda *args, **kwargs: (_ for _ in ()).throw(RuntimeError("other")))
     with pytest.raises(CaptureError, match="the first"):
         capture(LAYER, X)
+
+
+class Cached(torch.nn.Module):
+    """Keeps tensors in a list, as generators of anchors do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = [torch.ones(3)]
+        self.runs = 0
+
+    def forward(self, x):
+        self.scales = [each.to(x.dtype) for each in self.scales]
+        self.scales.append(x[0])
+        self.runs += 1
+        return x * self.scales[0]
+
+
+class DecidedByData(Cached):
+    def forward(self, x):
+        y = super().forward(x)
+        return y if y.sum() > 0 else -y
+
+
+class WithGradient(Cached):
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(super().forward(x).sum(), x)[0]
+
+
+def test_a_failed_capture_leaves_nothing_in_containers():
+    model = DecidedByData()
+    with pytest.raises(CaptureError, match="depends on the values of a tensor"):
+        capture(model, torch.ones(2, 3))
+    assert model.runs == 0 and len(model.scales) == 1
+    assert type(model.scales[0]) is torch.Tensor
+
+
+def test_a_failed_attempt_leaves_nothing_for_the_next():
+    model = WithGradient()
+    taken = capture(model, torch.ones(2, 3))
+    assert "captured with gradients on" in taken.notes[0]
+    assert_same(taken, torch.ones(2, 3), model=lambda x: torch.ones(2, 3))
+    assert len(model.scales) == 1 and type(model.scales[0]) is torch.Tensor

@@ -31,10 +31,10 @@ __all__ = [
 
 
 def advise(error: BaseException, *, mode: bool = False) -> str:
-    """A paragraph about a failure of torch.export, and the line of the model that it happened on.
+    """A paragraph about a failure of the capture, and the line of the model that it happened on.
 
     Args:
-        error: What torch.export raised.
+        error: What torch raised.
         mode: Whether the model is in training mode, and can be captured in evaluation mode.
     """
     source, caller = _origin(error)
@@ -63,7 +63,7 @@ def advise_shapes(error: BaseException, demands: Sequence[tuple[str, Source | No
     """A paragraph about dynamic shapes that the model does not allow.
 
     Args:
-        error: What torch.export raised.
+        error: What torch raised.
         demands: The conditions of the model on its sizes, from `size_constraints.constrain_sizes`.
     """
     needed = "; ".join(f"{text} ({source})" if source else text for text, source in demands[:4])
@@ -149,7 +149,7 @@ def _matched(error: BaseException, source: Source | None) -> tuple[str, str]:
             groups = {name: text or "class" for name, text in found.groupdict().items()}
             return rule.what.format(**groups), rule.instead.format(**groups)
     return (
-        f"torch.export says: {_first_line(error).rstrip('.')}",
+        f"torch says: {_first_line(error).rstrip('.')}",
         "Its whole error is the cause of this one, and torch.export.draft_export lists every obstacle at once.",
     )
 

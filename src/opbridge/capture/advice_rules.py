@@ -1,4 +1,4 @@
-"""Rules for errors of torch.export: what stops the capture, and what to write instead."""
+"""Rules for errors of torch in a capture: what stops it, and what to write instead."""
 
 from __future__ import annotations
 

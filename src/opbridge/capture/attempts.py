@@ -113,6 +113,8 @@ class Attempts:
         self.strategy = "direct"
         self.with_one: frozenset[str] = frozenset()
         self.notes: list[str] = []
+        self._effects: SideEffects | None = None
+        self._has_attempted = False
 
     def graph(self) -> Captured:
         """The first attempt that succeeds.
@@ -225,6 +227,7 @@ class Attempts:
         Raises:
             UsageError: It fails.
         """
+        self._forget_failed_attempt()
         with SideEffects(self.module), torch.random.fork_rng(devices=[]), self.functions.recording():
             with self.operators.recording():
                 failure = self._eager_failure()
@@ -240,6 +243,7 @@ class Attempts:
 
     def _default(self) -> Captured:
         with SideEffects(self.module) as effects:
+            self._effects = effects
             try:
                 program = self._after_eager_run_if_needed()
             except Exception:  # torch.export raises what the model does
@@ -371,6 +375,7 @@ class Attempts:
 
     def _export(self, shapes: Any = None, dynamic: frozenset[str] = frozenset(), *, again: bool = False) -> Captured:
         # The name of this function marks where the model's frames begin: see `model_line`.
+        self._forget_failed_attempt()
         with (
             torch.set_grad_enabled(self.grad),
             torch_sizes.small_sizes_dynamic(self.general),
@@ -385,6 +390,12 @@ class Attempts:
             program = self._program(self.shapes.given if shapes is None else shapes)
         graph = from_exported_program(program)
         return Captured(graph, functools.partial(without_writes, program), program)
+
+    def _forget_failed_attempt(self) -> None:
+        """Puts back what an attempt before left in the attributes of the model: tensors without values."""
+        if self._effects is not None and self._has_attempted:
+            self._effects.restore()
+        self._has_attempted = True
 
     def _trace(self, shapes: Shapes | None, dynamic: frozenset[str]) -> Captured:
         self.with_one = frozenset()

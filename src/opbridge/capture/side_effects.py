@@ -62,6 +62,10 @@ class SideEffects:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._hook.remove()
         self.drew = _random_state() != self._random
+        self.restore()
+
+    def restore(self) -> None:
+        """Gives the attributes the values, and containers the elements, that they had at first."""
         for table, names in self._tables:
             for name in set(table) - names:
                 del table[name]

@@ -9,7 +9,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | trace | the run, from the inputs to the graph |
 | recorder, recording | the graph of one function while that runs, and what other modules need of it |
 | fakes, weights | tensors without values, and their place in the module |
-| shapes | the shapes of what frequent composite operators give |
+| shape_functions | the shapes of what frequent composite operators give |
 | constants | values that depend on weights alone |
 | interface | the names of inputs |
 | origins | source lines and module paths |

@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
-from opbridge.capture.tracer import autocasting, free_values, shapes
+from opbridge.capture.tracer import autocasting, free_values, shape_functions
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -182,7 +182,7 @@ class Recorder:
             arguments[0].meta["val"] = torch_proxies.snapshot(fakes[0])
         env = self.fake_mode.shape_env
         before = torch_sizes.questions(env)
-        shape = None if fake_keywords else shapes.shape_function(function, fakes)
+        shape = None if fake_keywords else shape_functions.shape_function(function, fakes)
         result = (shape or function)(*fakes, **fake_keywords)
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
             torch_sizes.note_questions_of_operator(env, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from opbridge.capture.tracer.shapes import shape_function
+from opbridge.capture.tracer.shape_functions import shape_function
 
 aten = torch.ops.aten
 X = torch.randn(2, 3, 4)
