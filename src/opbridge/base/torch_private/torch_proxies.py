@@ -22,6 +22,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Graph, Node
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 __all__ = [
     "Disabled",
@@ -66,7 +68,7 @@ class GraphTracer(PythonKeyTracer):
         # Higher-order operators ask for this method, which a torch.fx.GraphModule gets from nn.Module.
         self.graph = Graph()
         self.tensor_tracker = nodes
-        self.symnode_tracker = _Sizes()
+        self.symnode_tracker = _Sizes(self._compute_size)
         self.on_node = on_node
 
     def create_node(
@@ -107,6 +109,19 @@ class GraphTracer(PythonKeyTracer):
             return True
         return all(symbol in self.sympy_expr_tracker for symbol in size.node.expr.free_symbols)
 
+    def _compute_size(self, size: Any) -> Any:
+        """Records the arithmetic that gives a symbolic number from the symbols that are known; None where one is not.
+
+        torch does so itself, but releases before 2.15 pass three factors to operator.mul, and none knows all functions.
+        """
+        expression = size.node.expr
+        # By their present names: a symbol that only data decides may have been renamed since it was tracked.
+        known = {each.value.node.expr: each.value for each in self.sympy_expr_tracker.values()}
+        if not known.keys() >= expression.free_symbols:
+            return None
+        with active(ProxyTorchDispatchMode(self, "symbolic")):
+            return sympy_interp(PythonReferenceAnalysis, known, expression)
+
     def size_argument(self, size: Any) -> Any:
         """A symbolic size, float or bool as an argument of a node: a node, or a number where it is known."""
         found = proxy_tensor.fetch_sym_proxy(self)(size)
@@ -114,10 +129,15 @@ class GraphTracer(PythonKeyTracer):
 
 
 class _Sizes:
-    """The nodes of symbolic sizes, by expression: two sizes of the same expression are the same number."""
+    """The nodes of symbolic sizes, by expression: two sizes of the same expression are the same number.
 
-    def __init__(self) -> None:
+    Args:
+        compute: Records how a size that has no node yet is computed from those that have; returns what it recorded.
+    """
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._found: dict[Any, Any] = {}
+        self._compute = compute
 
     @staticmethod
     def _key(size: Any) -> Any:
@@ -134,7 +154,12 @@ class _Sizes:
         return self._key(size) in self._found
 
     def get(self, size: Any, default: Any = None) -> Any:
-        return self._found.get(self._key(size), default)
+        key = self._key(size)
+        if key not in self._found and size.node.is_symbolic():
+            computed = self._compute(size)
+            if computed is not None and self._key(computed) in self._found:
+                self._found[key] = self[computed]
+        return self._found.get(key, default)
 
 
 def before_autograd(tracer: GraphTracer, call: Callable[..., Any]) -> Any:
