@@ -267,9 +267,9 @@ class Attempts:
         if self.functions.records or self.operators.calls:  # what they returned is known for the example only
             return
 
-        def recapture(shapes: Shapes, dynamic: frozenset[str]) -> CapturedGraph:
+        def recapture(shapes: Shapes, dynamic: frozenset[str], expected: CapturedGraph | None) -> CapturedGraph:
             with SideEffects(self.module), keeping_random_state(), _keeping_attributes(self.functions, self.operators):
-                return self._export(shapes, dynamic, again=True).graph
+                return self._export(shapes, dynamic, expected, again=True).graph
 
         leaves = pytree.tree_leaves((self.args, self.kwargs))
         contradicted = conditions_of_empty_examples(graph, leaves, self.shapes, recapture)
@@ -373,7 +373,14 @@ class Attempts:
         self.notes += effects.notes()
         return program
 
-    def _export(self, shapes: Any = None, dynamic: frozenset[str] = frozenset(), *, again: bool = False) -> Captured:
+    def _export(
+        self,
+        shapes: Any = None,
+        dynamic: frozenset[str] = frozenset(),
+        expected: CapturedGraph | None = None,
+        *,
+        again: bool = False,
+    ) -> Captured:
         # The name of this function marks where the model's frames begin: see `model_line`.
         self._forget_failed_attempt()
         with (
@@ -386,7 +393,7 @@ class Attempts:
             torch_tracing.in_onnx_export(),
         ):
             if self.strategy == "direct":
-                return self._trace(shapes if again else None, dynamic)
+                return self._trace(shapes if again else None, dynamic, expected)
             program = self._program(self.shapes.given if shapes is None else shapes)
         graph = from_exported_program(program)
         return Captured(graph, functools.partial(without_writes, program), program)
@@ -397,7 +404,7 @@ class Attempts:
             self._effects.restore()
         self._has_attempted = True
 
-    def _trace(self, shapes: Shapes | None, dynamic: frozenset[str]) -> Captured:
+    def _trace(self, shapes: Shapes | None, dynamic: frozenset[str], expected: CapturedGraph | None) -> Captured:
         self.with_one = frozenset()
         graph = trace(
             self.module,
@@ -407,6 +414,7 @@ class Attempts:
             general=self.general,
             gradients=self.gradients,
             dynamic=dynamic,
+            expected=expected,
         )
         if self.shapes.axes and shapes is None:
             leaves = pytree.tree_leaves((self.args, self.kwargs))

@@ -26,7 +26,7 @@ from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["conditions_of_empty_examples", "include_small_sizes"]
 
-Recapture = Callable[[Shapes, frozenset[str]], CapturedGraph]
+Recapture = Callable[[Shapes, frozenset[str], CapturedGraph | None], CapturedGraph]
 
 # Of this many dimensions, all sets are captured again: seven captures at most.
 _MOST = 3
@@ -42,7 +42,8 @@ def include_small_sizes(
         leaves: The leaves of `(args, kwargs)`.
         shapes: The dynamic dimensions.
         recapture: Captures the model once more, under the same settings: with other sizes in the example, and with the
-            places of dimensions that are dynamic although they are one there.
+            places of dimensions that are dynamic although they are one there. It may raise where the operators are not
+            those of the capture that it is given.
 
     Returns:
         The symbols that may be one now.
@@ -77,7 +78,7 @@ def conditions_of_empty_examples(
     if not empty:
         return []
     try:
-        other = recapture(shapes, frozenset(empty))
+        other = recapture(shapes, frozenset(empty), None)
     except Exception:  # what torch cannot do with an empty tensor; the model does the same
         return []
     if _same(graph, other):
@@ -183,8 +184,8 @@ class _Comparison:
             for key, axis in self._shapes.axes.items()
         }
         try:
-            other = self._recapture(dataclasses.replace(self._shapes, axes=axes), frozenset())
-        except Exception:  # whatever the model or torch raises for these sizes
+            other = self._recapture(dataclasses.replace(self._shapes, axes=axes), frozenset(), self._graph)
+        except Exception:  # whatever the model or torch raises for these sizes, or other operators than before
             return None
         ranges = {**self._ranges, **dict.fromkeys(ones, (1, 1))}
         larger = {symbol: span if symbol in ones else (max(span[0], 2), span[1]) for symbol, span in ranges.items()}

@@ -74,7 +74,7 @@ def call_translation(
             name: value for name, value in keywords.items() if name in names or name not in signature.IGNORED_ARGUMENTS
         }
     if not takes_more and len(positional) > len(names):
-        extra = declared[len(names) : len(positional)]
+        extra = [*declared, *unnamed][len(names) : len(positional)]
         if all(name in signature.IGNORED_ARGUMENTS for name in extra):
             positional = positional[: len(names)]
     try:

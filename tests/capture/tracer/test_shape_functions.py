@@ -32,6 +32,15 @@ LAST = IMAGE.to(memory_format=torch.channels_last)
         (aten.div.Tensor, (X.half(), X.half())),
         (aten.neg.default, (X.transpose(1, 2),)),
         (aten.silu.default, (X[:0],)),
+        (aten.pow.Tensor_Scalar, (X.transpose(0, 2), 2)),
+        (aten.pow.Tensor_Scalar, (X.half(), 0.5)),
+        (aten.mean.dim, (X, [-1], True)),
+        (aten.mean.dim, (X.transpose(0, 2), [0, 2])),
+        (aten.mean.dim, (IMAGE, [2, 3])),
+        (aten.mean.dim, (LAST, [2, 3], True)),
+        (aten.mean.dim, (LAST, [1], True)),
+        (aten.mean.dim, (LAST.transpose(0, 2), [1])),
+        (aten.mean.dim, (X[:0], [0, 1, 2])),
     ],
 )
 def test_they_are_torchs(function, args):
@@ -54,6 +63,10 @@ def test_they_are_torchs(function, args):
         (aten.mul.Tensor, (X[:1], X[:, :1])),  # neither has the shape of the result
         (aten.add.Tensor, (X.transpose(0, 1).contiguous().transpose(0, 1), X)),  # of other strides
         (aten.neg.default, (X.long(),)),
+        (aten.pow.Tensor_Scalar, (X.long(), 2)),
+        (aten.mean.dim, (X, [0, -3])),  # which fails
+        (aten.mean.dim, (X, [])),  # over all of them
+        (aten.mean.dim, (X.sum(), [0])),
     ],
 )
 def test_torch_is_asked_for_the_others(function, args):

@@ -87,6 +87,28 @@ def _is_plain_unary(x: torch.Tensor) -> bool:
     return x.dtype.is_floating_point and x.layout == torch.strided
 
 
+def _is_plain_power(x: torch.Tensor, exponent: Any) -> bool:
+    return _is_plain_unary(x) and type(exponent) in (int, float)
+
+
+def _power(x: torch.Tensor, exponent: Any) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _is_plain_mean(x: torch.Tensor, dims: Any, keepdim: bool = False, *settings: Any) -> bool:
+    """Over some dimensions, each of which is named once."""
+    if not _is_plain_unary(x) or not x.dim() or not dims or settings:
+        return False
+    return len({dim % x.dim() for dim in dims}) == len(dims)
+
+
+def _mean(x: torch.Tensor, dims: Any, keepdim: bool = False) -> torch.Tensor:
+    reduced = {dim % x.dim() for dim in dims}
+    if keepdim:
+        return x.new_empty([1 if index in reduced else size for index, size in enumerate(x.shape)])
+    return x.new_empty([size for index, size in enumerate(x.shape) if index not in reduced])
+
+
 def _is_plain_binary(x: Any, y: Any) -> bool:
     """A number, or tensors of one dtype of which one has the form of the result."""
     if not isinstance(x, torch.Tensor) or not x.dtype.is_floating_point:
@@ -134,21 +156,8 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.linear.default: (_is_plain_linear, _linear),
     _aten.layer_norm.default: (_is_plain_layer_norm, _layer_norm),
     _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),
-    **dict.fromkeys(
-        (_aten.add.Tensor, _aten.mul.Tensor, _aten.sub.Tensor, _aten.div.Tensor), (_is_plain_binary, _binary)
-    ),
-    **dict.fromkeys(
-        (
-            _aten.neg.default,
-            _aten.silu.default,
-            _aten.gelu.default,
-            _aten.relu.default,
-            _aten.tanh.default,
-            _aten.sigmoid.default,
-            _aten.rsqrt.default,
-            _aten.cos.default,
-            _aten.sin.default,
-        ),
-        (_is_plain_unary, torch.empty_like),
-    ),
+    _aten.mean.dim: (_is_plain_mean, _mean),
+    _aten.pow.Tensor_Scalar: (_is_plain_power, _power),
+    **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
+    **dict.fromkeys(_UNARY, (_is_plain_unary, torch.empty_like)),
 }

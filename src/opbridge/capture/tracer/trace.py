@@ -27,6 +27,7 @@ from opbridge.capture.tracer.interface import input_names
 from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
+from opbridge.capture.tracer.repeating import Repeating
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.weights import constant_names, replaced, state_of
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
@@ -47,6 +48,7 @@ def trace(
     general: bool = True,
     gradients: str = "",
     dynamic: frozenset[str] = frozenset(),
+    expected: CapturedGraph | None = None,
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
@@ -63,12 +65,24 @@ def trace(
         general: Whether the sizes 0 and 1 are sizes like others.
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
         dynamic: The places of dynamic dimensions that are never fixed, whatever the model asks.
+        expected: Another capture of the model, which this one is compared with. The nodes of this one have no sources.
 
     Raises:
+        GraphDiffers: The model calls other operators than in the expected capture.
         Exception: What the model raises, or torch where the model cannot be captured.
     """
     with process_state:  # it replaces functions of torch's
-        return _Run(module, args, dict(kwargs), shapes, general=general, gradients=gradients, dynamic=dynamic).graph()
+        run = _Run(
+            module,
+            args,
+            dict(kwargs),
+            shapes,
+            general=general,
+            gradients=gradients,
+            dynamic=dynamic,
+            repeating=None if expected is None else Repeating(expected.graph),
+        )
+        return run.graph()
 
 
 class _Run:
@@ -88,13 +102,16 @@ class _Run:
         general: bool,
         gradients: str,
         dynamic: frozenset[str],
+        repeating: Repeating | None,
     ) -> None:
         self._module, self._args, self._kwargs = module, args, kwargs
         self._shapes = shapes
         self._gradients = gradients
         self._fakes = Fakes(general=general, dynamic=dynamic)
         self._origins = Origins(module)
-        self._recorder = Recorder(self._origins.note, self._fakes.mode, self._constant)
+        self._repeating = repeating
+        self._note = self._origins.note if repeating is None else self._compare
+        self._recorder = Recorder(self._note, self._fakes.mode, self._constant)
         self._recording = self._recorder
         self._constant_names: dict[int, str] | None = None
         self._first: Node | None = None
@@ -162,6 +179,10 @@ class _Run:
             return leaf, None
         raise ValueError(f"Unsupported input type {type(leaf)}.")
 
+    def _compare(self, node: Node) -> None:
+        assert self._repeating is not None
+        self._repeating.note(self._recorder.graph, node)
+
     def _weight(self, kind: str, name: str, tensor: torch.Tensor) -> Node:
         graph = self._recorder.graph
         with graph.inserting_before(self._first):
@@ -193,7 +214,7 @@ class _Run:
 
     def _body(self, function: Any, *args: Any) -> GraphModule:
         outer = self._recording
-        inner = Recorder(self._origins.note, self._fakes.mode, self._constant, outer)
+        inner = Recorder(self._note, self._fakes.mode, self._constant, outer)
         self._recording = inner
         try:
             return body_of(inner, function, args, differentiated=outer.is_differentiating)

@@ -1,0 +1,313 @@
+"""PyTorch's own tests of its ONNX exporter, with opbridge in the exporter's place.
+
+The tests export small models, and compare ONNX Runtime with eager PyTorch on the example and on further inputs. They
+are not part of PyTorch's wheels: give the folder `test/onnx` of PyTorch's unpacked source, release 2.6. They also need
+the package parameterized.
+
+    python bench/pytorch_onnx_tests.py FOLDER --jobs 2                       # all, and the section of RESULTS.md
+    python bench/pytorch_onnx_tests.py FOLDER --only rnn squeeze --details   # those whose names contain one of these
+    python bench/pytorch_onnx_tests.py FOLDER --exporter torch               # the stock exporter, for comparison
+
+Each test runs in a process of its own kind: one that crashes or hangs costs that test alone. A test is counted as
+    passed       the file gives what the test asks for on all of its inputs,
+    wrong        opbridge's verification passed, and the test does not,
+    misjudged    opbridge's verification failed, and the test passes with the same file,
+    differs      both fail,
+    refused      there is no file: the export ended with an error,
+    not run      the test says itself that it does not apply, with its reason.
+Tests of quantised tensors and of ScriptModules are counted on their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import sys
+import tempfile
+import types
+import unittest
+import warnings
+from collections import Counter
+from concurrent.futures import TimeoutError, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from results import table, write_section
+
+MODULE, CLASS = "test_pytorch_onnx_onnxruntime", "TestONNXRuntime"
+OPSET = 20
+TIMEOUT = 120.0
+OUTCOMES = ("passed", "wrong", "misjudged", "differs", "refused", "crash", "timeout", "not run")
+WORST = ("wrong", "misjudged", "differs", "refused", "crash", "timeout")
+
+
+@dataclass
+class Outcome:
+    """What became of one test, which may export several models: the worst of them counts.
+
+    Attributes:
+        test: Its name.
+        outcome: One of OUTCOMES.
+        detail: The error, or why it was not run.
+        scope: "" for what counts, else "quantised" or "ScriptModule".
+    """
+
+    test: str
+    outcome: str
+    detail: str = ""
+    scope: str = ""
+
+
+@dataclass
+class Settings:
+    """What holds for all tests; see the command line."""
+
+    folder: str
+    capture: str
+    exporter: str
+
+
+@dataclass
+class Running:
+    """The test that runs in this process."""
+
+    settings: Settings
+    outcomes: list[tuple[str, str]] = field(default_factory=list)
+    scope: str = ""
+
+
+running: Running | None = None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="test/onnx of PyTorch's unpacked source")
+    parser.add_argument("--only", nargs="*", default=[], help="tests whose names contain one of these")
+    parser.add_argument("--exporter", choices=("opbridge", "torch", "torchscript"), default="opbridge")
+    parser.add_argument("--capture", default="export", help="opbridge's capture: export, trace, auto (export)")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--details", action="store_true", help="print each test that does not pass, and why")
+    parser.add_argument("-o", "--output", type=Path, help="a JSON file for the outcome of each test")
+    options = parser.parse_args()
+    settings = Settings(str(options.folder.resolve()), options.capture, options.exporter)
+    names = [name for name in listed(settings) if not options.only or any(each in name for each in options.only)]
+    outcomes = sorted(run(settings, names, options.jobs), key=lambda each: each.test)
+    if options.output:
+        options.output.write_text(json.dumps([asdict(each) for each in outcomes], indent=1))
+    if options.details:
+        for each in outcomes:
+            if each.outcome != "passed":
+                print(f"{each.test}: {each.outcome}{f' ({each.scope})' if each.scope else ''}\n    {each.detail}")
+    text = summary(outcomes)
+    print(text)
+    if not options.only and options.exporter == "opbridge":
+        command = f"python bench/pytorch_onnx_tests.py FOLDER --capture {options.capture}"
+        write_section(f"PyTorch's own tests of its exporter ({options.capture})", command, text)
+
+
+def summary(outcomes: list[Outcome]) -> str:
+    """The counts, as a table."""
+    rows = []
+    for scope, title in (("", "in scope"), ("quantised", "quantised"), ("ScriptModule", "ScriptModules")):
+        counts = Counter(each.outcome for each in outcomes if each.scope == scope)
+        ran = sum(counts.values()) - counts["not run"]
+        share = f"{counts['passed'] / ran:.1%}" if ran else ""
+        found = (str(counts[each]) for each in OUTCOMES[:-1])
+        rows.append([title, str(ran), *found, share, str(counts["not run"])])
+    return table(["tests", "run", *OUTCOMES[:-1], "share", "not run"], rows)
+
+
+def run(settings: Settings, names: list[str], jobs: int) -> list[Outcome]:
+    """Runs tests in worker processes."""
+    from pebble import ProcessPool
+
+    with ProcessPool(max_workers=jobs, initializer=prepare, initargs=(settings,), max_tasks=100) as pool:
+        futures: dict[Any, str] = {pool.schedule(run_one, args=(name,), timeout=TIMEOUT): name for name in names}
+        return [outcome_of(future, futures[future]) for future in as_completed(futures)]
+
+
+def outcome_of(future: Any, name: str) -> Outcome:
+    """What a worker found, or that it did not end well."""
+    from pebble import ProcessExpired
+
+    try:
+        return future.result()
+    except TimeoutError:
+        return Outcome(name, "timeout", f"not done after {TIMEOUT:g} seconds")
+    except ProcessExpired as error:
+        return Outcome(name, "crash", f"the process ended with {error.exitcode}")
+
+
+def listed(settings: Settings) -> list[str]:
+    """The names of all tests of the newest opset, found in a process of their own."""
+    from pebble import ProcessPool
+
+    with ProcessPool(max_workers=1, initializer=prepare, initargs=(settings,)) as pool:
+        return pool.schedule(test_names).result()
+
+
+# In the workers
+
+
+def prepare(settings: Settings) -> None:
+    """Makes the tests importable on releases of torch that lack what they import, and puts the exporter in place."""
+    global running
+    import torch
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    sys.path.insert(0, settings.folder)
+    missing: Any = types.ModuleType("torch.onnx._internal.diagnostics")
+    missing.engine = types.SimpleNamespace(clear=lambda: None)
+    sys.modules.setdefault(missing.__name__, missing)
+    torch.onnx._internal.diagnostics = sys.modules[missing.__name__]  # type: ignore[attr-defined]
+    import onnx_test_common
+
+    onnx_test_common.run_model_test = run_model_test
+    running = Running(settings)
+
+
+def test_class() -> Any:
+    """The tests with the newest opset that they know, tracing, initializers no inputs."""
+    module = __import__(MODULE)
+    wanted = f"{CLASS}_opset_version_{OPSET}_is_script_False_keep_initializers_as_inputs_False"
+    return getattr(module, wanted)
+
+
+def test_names() -> list[str]:
+    return list(unittest.TestLoader().getTestCaseNames(test_class()))
+
+
+def run_one(name: str) -> Outcome:
+    """Runs a test; what it raises outside of an export is an outcome as well."""
+    assert running is not None
+    running.outcomes, running.scope = [], "quantised" if "quant" in name or "qat" in name else ""
+    result = unittest.TestResult()
+    test_class()(name).run(result)
+    if result.skipped:
+        return Outcome(name, "not run", result.skipped[0][1], running.scope)
+    failed = [text for _, text in (*result.errors, *result.failures)]
+    if not running.outcomes:
+        reason = failed[0].strip().splitlines()[-1] if failed else "it exports nothing"
+        return Outcome(name, "not run", reason, running.scope)
+    for kind in WORST:
+        details = [detail for outcome, detail in running.outcomes if outcome == kind]
+        if details and (failed or kind == "misjudged"):
+            return Outcome(name, kind, details[0], running.scope)
+    if failed:
+        return Outcome(name, "differs", failed[0].strip().splitlines()[-1], running.scope)
+    return Outcome(name, "passed", "", running.scope)
+
+
+def run_model_test(suite: Any, model: Any, **options: Any) -> None:
+    """In the place of the tests' own function: exports a model, and compares it on the test's inputs."""
+    import torch
+
+    assert running is not None
+    if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+        running.scope = "ScriptModule"
+    training = options.get("training")
+    if isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule):
+        model.train(training == torch.onnx.TrainingMode.TRAINING)
+    args, kwargs = options["input_args"], options.get("input_kwargs") or {}
+    args = args if isinstance(args, (tuple, list)) else (args,)
+    args = tuple(args)
+    if args and isinstance(args[-1], dict) and not kwargs:
+        args, kwargs = args[:-1], args[-1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        try:
+            verdict = export(suite, model, args, kwargs, options, path)
+        except Exception as error:
+            running.outcomes.append(("refused", one_line(error)))
+            raise
+        try:
+            compare(suite, model, path, args, kwargs, options)
+        except Exception as error:
+            running.outcomes.append(("differs" if verdict else "wrong", verdict or one_line(error)))
+            raise
+        if verdict:
+            running.outcomes.append(("misjudged", verdict))
+        else:
+            running.outcomes.append(("passed", ""))
+
+
+def export(suite: Any, model: Any, args: Any, kwargs: Any, options: Any, path: Path) -> str:
+    """Writes the file; returns what verification says against it."""
+    import torch
+
+    import opbridge
+    from opbridge.verification import verify_program
+
+    assert running is not None
+    given = {
+        "kwargs": copy.deepcopy(kwargs) or None,
+        "input_names": options.get("input_names"),
+        "output_names": options.get("output_names"),
+        "opset_version": suite.opset_version,
+        "dynamic_axes": options.get("dynamic_axes"),
+    }
+    model, args = copy.deepcopy(model), copy.deepcopy(args)
+    if running.settings.exporter != "opbridge":
+        mode = options.get("training", torch.onnx.TrainingMode.EVAL)
+        dynamo = running.settings.exporter == "torch"
+        torch.onnx.export(model, args, str(path), **given, dynamo=dynamo, training=mode)
+        return ""
+    program = opbridge.export(model, args, path, **given, verify=False, capture=running.settings.capture)
+    verification = verify_program(program)
+    return "" if verification.ok else one_line(verification.summary())
+
+
+def compare(suite: Any, model: Any, path: Path, args: Any, kwargs: Any, options: Any) -> None:
+    """Compares the file with eager PyTorch as the tests do: their tolerances, the shapes and dtypes."""
+    import numpy as np
+    import torch
+
+    import opbridge
+
+    session = opbridge.session(path)
+    for number, given in enumerate((args, *(options["additional_test_inputs"] or ()))):
+        given = given if isinstance(given, (tuple, list)) else (given,)
+        given, named = tuple(copy.deepcopy(given)), copy.deepcopy(kwargs) if number == 0 else {}
+        if given and isinstance(given[-1], dict) and not named:
+            given, named = given[:-1], given[-1]
+        names = [each.name for each in session.get_inputs()]
+        tensors = [leaf for leaf in torch.utils._pytree.tree_leaves((given, named)) if isinstance(leaf, torch.Tensor)]
+        kept = options.get("remained_onnx_input_idx")
+        if kept is not None and len(kept) == len(names) < len(tensors):  # other exporters leave inputs out
+            tensors = [tensors[index] for index in kept]
+        fed = {name: tensor.detach().numpy() for name, tensor in zip(names, tensors, strict=True)}
+        found = session.run(None, fed)
+        with torch.random.fork_rng(devices=[]):
+            expected = copy.deepcopy(model)(*copy.deepcopy(given), **copy.deepcopy(named))
+        wanted = [as_array(leaf) for leaf in torch.utils._pytree.tree_leaves(expected) if leaf is not None]
+        if len(found) != len(wanted):
+            raise AssertionError(f"{len(found)} outputs, where PyTorch has {len(wanted)}")
+        for got, want in zip(found, wanted, strict=True):
+            if not suite.check_shape:
+                got, want = np.broadcast_arrays(got, want)
+            torch.testing.assert_close(
+                got, want, rtol=options["rtol"], atol=options["atol"], check_dtype=suite.check_dtype, equal_nan=True
+            )
+
+
+def as_array(value: Any) -> Any:
+    """A tensor or a number of PyTorch's results."""
+    import numpy as np
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    return (value.dequantize() if value.is_quantized else value).detach().resolve_conj().resolve_neg().numpy()
+
+
+def one_line(error: object) -> str:
+    """The type and the first words of an error."""
+    words = " ".join(str(error).split())
+    return words[:400] if isinstance(error, str) else f"{type(error).__name__}: {words[:400]}"
+
+
+if __name__ == "__main__":
+    main()
