@@ -7,7 +7,7 @@ torch.onnx accepts them: `{"x": {0: "batch"}}`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,9 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.errors import UsageError
+from opbridge.graph.captured_graph import AskedDimension
 
-__all__ = ["Axis", "Shapes", "resolve"]
+__all__ = ["Axis", "Shapes", "asked_dimensions", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Axis:
         size: Its size in the example.
         low: The smallest size that the user allows, if given.
         high: The largest size that the user allows, if given.
-        checked: Whether a model that contradicts this is an error, as for a Dim.
+        checked: Whether a model that takes fewer sizes is an error, as for a Dim and for Dim.DYNAMIC with a range.
         automatic: Whether the dimension may be fixed where the model needs it, as for Dim.AUTO.
         derive: Computes the size from that of `root`, where it is not `root` itself.
         root_range: The smallest and largest size of `root`.
@@ -76,6 +77,15 @@ class Shapes:
     def has_small_sizes(self) -> bool:
         """Whether the example has a dynamic dimension of size 0 or 1, which torch may specialise."""
         return any(axis.size < 2 for axis in self.axes.values())
+
+
+def asked_dimensions(shapes: Shapes, leaves: Sequence[Any]) -> Iterator[AskedDimension]:
+    """Each dimension that the user made dynamic, with the number of its input among the leaves of `(args, kwargs)`."""
+    for number, leaf in enumerate(leaves):
+        for (tensor, index), axis in shapes.axes.items():
+            if tensor == id(leaf):
+                name = axis.name if axis.derive is None else None
+                yield AskedDimension(number, index, axis.place, name, axis.automatic)
 
 
 def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Shapes:
@@ -224,7 +234,11 @@ class _Reader:
         elif (kind := torch_sizes.hint_kind(dim)) is not None:
             if kind == "STATIC":
                 return index, dim
-            axis = Axis(place, None, None, size, dim.min, dim.max, automatic=kind == "AUTO")
+            ranged = dim.min is not None or dim.max is not None
+            automatic = kind == "AUTO"
+            axis = Axis(
+                place, None, None, size, dim.min, dim.max, checked=ranged and not automatic, automatic=automatic
+            )
         else:
             raise UsageError(f"dynamic_shapes gives {dim!r} for {place}; give a name, a Dim, Dim.AUTO, an int or None.")
         if size < (axis.low or 0) or (axis.high is not None and size > axis.high):
