@@ -16,6 +16,8 @@ from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollectio
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.base.wording import counted
+from opbridge.capture import shape_forms
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import AskedDimension
 
@@ -94,7 +96,8 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     1. "auto" asks for all dimensions; a ShapesCollection and AdditionalInputs are made into the form by name.
     2. A tuple or list goes by the order of the parameters. Parameters that a dict leaves out are static, and what it
        says of a keyword may stand at its top.
-    3. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end.
+    3. Shapes of containers and of `*args` may stand in the forms of `shape_forms`.
+    4. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end.
 
     Raises:
         UsageError: Shapes that do not fit the inputs.
@@ -122,7 +125,10 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     static = ShapesCollection().dynamic_shapes(module, args, kwargs)
     parameters = inspect.signature(module.forward).parameters.values()
     gathered = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
+    if isinstance(dynamic_shapes, tuple | list):
+        dynamic_shapes = shape_forms.by_parameter(dynamic_shapes, arguments, parameters)
     shapes = _by_name(dynamic_shapes, static, gathered if gathered in arguments else None)
+    shapes = {name: shape_forms.like(name, arguments[name], shape) for name, shape in shapes.items()}
     reader = _Reader()
     try:
         given = torch_sizes.map_shapes(reader.read, arguments, shapes)
@@ -138,7 +144,8 @@ def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[
     if isinstance(shapes, tuple | list):
         if len(shapes) != len(static):
             raise UsageError(
-                f"dynamic_shapes has {len(shapes)} entries and the model has {len(static)} inputs ({names}). Give one "
+                f"dynamic_shapes has {len(shapes)} {'entry' if len(shapes) == 1 else 'entries'} and the model has "
+                f"{counted(len(static), 'input')} ({names}). Give one "
                 "entry for each input, None where nothing is dynamic, or a dict by name."
             )
         shapes = dict(zip(static, shapes, strict=True))
