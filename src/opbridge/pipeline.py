@@ -14,6 +14,7 @@ Each stage's input and output is a value that can be printed; nothing reaches ba
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from opbridge.program import Program
 from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
 from opbridge.trace.strategies import ExportRequest, capture_model
+from opbridge.translate.asked_for import check_dimensions
 from opbridge.translations.catalogue import default_registry
 from opbridge.translations.registry import Registry
 
@@ -107,7 +109,8 @@ def check(
         custom_opsets=dict(custom_opsets or {}),
     )
     captured = capture_model(capture, request)
-    return captured.build(captured.plan())[1]
+    built, plan = captured.build(captured.plan())
+    return _with_notes(plan, check_dimensions(captured.capture, built))
 
 
 def export(
@@ -212,6 +215,7 @@ def export(
             raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
+        plan = _with_notes(plan, check_dimensions(captured.capture, built))
         stage.detail(f"{len(built.graph)} ONNX nodes, {len(built.graph.initializers)} constants")
     program = Program(built, plan, captured.capture, timings=timings, kernels=list(plan.kernels))
     program.model.metadata_props.update(_metadata(captured.target, plan))
@@ -280,6 +284,10 @@ def _shapes(
 def _registry(table: Mapping[Any, Any] | None) -> Registry:
     """Every translation and symbolic function there is, and those of a user's table."""
     return with_registered(default_registry()).with_user_table(table)
+
+
+def _with_notes(plan: Plan, notes: tuple[str, ...]) -> Plan:
+    return dataclasses.replace(plan, notes=(*plan.notes, *notes)) if notes else plan
 
 
 def _verify(program: Program) -> Verification:

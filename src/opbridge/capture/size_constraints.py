@@ -11,9 +11,18 @@ import torch
 from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis
-from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.captured_graph import AskedDimension, CapturedGraph
 
-__all__ = ["Condition", "Range", "constrain_sizes", "contradictions", "dim_names", "holds_for_all", "sized"]
+__all__ = [
+    "Condition",
+    "Range",
+    "constrain_sizes",
+    "contradictions",
+    "dim_names",
+    "dynamic_dimensions",
+    "holds_for_all",
+    "sized",
+]
 
 Condition = tuple[str, Source | None]
 Range = tuple[int, int | None]
@@ -154,6 +163,14 @@ def constrain_sizes(
     return [*conditions.items(), *((text, None) for text in left if text not in conditions)]
 
 
+def dynamic_dimensions(graph: CapturedGraph) -> Iterator[AskedDimension]:
+    """Each dimension of an input that is dynamic in a capture."""
+    for number, (name, value) in enumerate(_inputs(graph)):
+        for index, size in enumerate(_shape(value)):
+            if torch_sizes.symbols(size):
+                yield AskedDimension(number, index, f"{name}.shape[{index}]")
+
+
 def sized(graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> Iterator[tuple[Axis, Any]]:
     """Each dimension that the user made dynamic, with its size in a capture."""
     for (_, value), leaf in zip(_inputs(graph), leaves, strict=True):
@@ -169,7 +186,7 @@ def contradictions(
     """The conditions of the model that contradict what the user asked for.
 
     1. A dimension that was asked to be dynamic is fixed. Dim.AUTO leaves that to the model.
-    2. A Dim has a range, or stands for sizes of its own; the model takes fewer of them.
+    2. A Dim, or a Dim.DYNAMIC with a range, stands for sizes of its own; the model takes fewer of them.
 
     Args:
         graph: A capture with dynamic shapes.

@@ -172,7 +172,7 @@ def _compare(
         raise _Stop("run error", _named(error)) from None
     tensors = [leaf for leaf in expected if isinstance(leaf, torch.Tensor)]
     if len(actual) == len(expected):  # the numbers that the model gives are outputs too
-        tensors = [as_tensor(leaf) for leaf in expected]
+        tensors = [as_tensor(leaf, output.dtype) for leaf, output in zip(expected, actual, strict=True)]
     if len(actual) != len(tensors):
         raise _Stop("wrong", f"the model has {len(actual)} outputs where PyTorch gives {len(tensors)}")
     precision = coarsest([*(tensor.dtype for tensor in args), *(tensor.dtype for tensor in tensors)])

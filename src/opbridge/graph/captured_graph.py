@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-__all__ = ["CapturedGraph", "Leaf", "SizeCondition", "Weight"]
+__all__ = ["AskedDimension", "CapturedGraph", "Leaf", "SizeCondition", "Weight"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,30 @@ class Leaf:
     def is_number(self) -> bool:
         """Whether the leaf is a symbolic number: a dynamic int among the inputs, or a size that the model returns."""
         return self.node is not None and not isinstance(self.node.meta.get("val"), torch.Tensor)
+
+    @property
+    def is_returned(self) -> bool:
+        """Whether an output of the model is one of its ONNX graph: a tensor or a number is, None is not."""
+        return self.node is not None or isinstance(self.value, (int, float, complex))
+
+
+@dataclass(frozen=True)
+class AskedDimension:
+    """A dimension of an input that is to be dynamic in the ONNX model.
+
+    Attributes:
+        leaf: The number of the input among the leaves of `(args, kwargs)`.
+        axis: The dimension.
+        place: As a Python expression: `x.shape[0]`.
+        name: The name that the user gave it; None where there is none, or where it is computed from another's.
+        is_automatic: Whether it may be fixed where the model needs it, as for Dim.AUTO.
+    """
+
+    leaf: int
+    axis: int
+    place: str
+    name: str | None = None
+    is_automatic: bool = False
 
 
 @dataclass(frozen=True)

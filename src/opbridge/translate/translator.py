@@ -28,8 +28,7 @@ from opbridge.onnx.versions import ir_version
 from opbridge.plan.data import Plan
 from opbridge.plan.faults import Fault
 from opbridge.plan.rows import Step
-from opbridge.translate import control_flow, failures
-from opbridge.translate.boundary import make_inputs, make_outputs
+from opbridge.translate import boundary, control_flow, failures
 from opbridge.translate.calls import call_symbolic, call_translation
 from opbridge.translate.values import Values
 
@@ -81,11 +80,12 @@ def translate(
     graph = capture.functional.graph
     builder = Builder(plan.opset)
     values = Values(builder, capture.dim_names)
-    inputs = make_inputs(graph, values, input_names)
+    inputs = boundary.make_inputs(graph, values, input_names, capture.asked)
+    names = boundary.output_names(graph, output_names, [str(value.name) for value in inputs.tensors], builder)
     walk = _Walk(plan, capture.functional.rebinds, values, inputs.values)
     with builder.translating(), torch.no_grad():
         results = walk.graph(graph.module)
-        outputs = make_outputs(graph, values, results, output_names)
+        outputs = boundary.make_outputs(graph, values, results, names)
     model = _model(builder, inputs.tensors, outputs, custom_opsets or {})
     if not walk.failures and not walk.faults:
         passes.RemoveUnusedNodesPass()(model)

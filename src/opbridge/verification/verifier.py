@@ -205,8 +205,8 @@ class Verifier:
         """Notes outputs that were constant: a last layer with zero weights hides every difference before it."""
         if sum(run.left_out is None for run in self._runs) < 2 or self._mismatch is not None:
             return
-        for name, value in zip(self._matching.output_names, self._constants, strict=True):
-            if value is not None:
+        for position, (name, value) in enumerate(zip(self._matching.output_names, self._constants, strict=True)):
+            if value is not None and not self._matching.is_constant_number(position):
                 self._notes.append(
                     f"output '{name}' is {value:g} throughout, on all inputs, so little is proved of what it comes from"
                 )

@@ -130,8 +130,8 @@ class _Run:
             recorder.track(fake, self._weight(kind, name, tensor), tensor)
             recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
         _, structure = pytree.tree_flatten((self._args, self._kwargs))
-        args, kwargs = pytree.tree_unflatten(leaves, structure)
         with replaced(self._module, self._fakes.of), self._running():
+            args, kwargs = pytree.tree_unflatten(leaves, structure)  # a container may compute with what it holds
             returned = self._run(args, kwargs)
             found, returned_structure = pytree.tree_flatten(returned)
             outputs = [self._output(value) for value in found]
