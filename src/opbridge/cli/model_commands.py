@@ -16,12 +16,14 @@ from opbridge.cli.app import app
 from opbridge.cli.export_view import print_export, print_verification
 from opbridge.cli.options import (
     AllowOption,
+    AtolOption,
     CaptureOption,
     DynamicOption,
     JsonOption,
     ModeOption,
     OnlyOption,
     OpsetOption,
+    RtolOption,
     SpecArgument,
     TargetOption,
     accepted,
@@ -81,6 +83,8 @@ def export(
             show_default="beside it from 2 GB on",
         ),
     ] = None,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
     ] = False,
@@ -97,6 +101,8 @@ def export(
             verify=verify,
             external_data=external_data,
             capture=capture,
+            rtol=rtol,
+            atol=atol,
         )
         return _raw(spec, opset, dynamic_shapes, shaping)
     if output is None:
@@ -109,7 +115,9 @@ def export(
             keywords = keywords_for(
                 opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic_shapes
             )
-        keywords.update(given_options(verify=verify, external_data=external_data, capture=capture))
+        keywords.update(
+            given_options(verify=verify, external_data=external_data, capture=capture, rtol=rtol, atol=atol)
+        )
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,
@@ -128,12 +136,8 @@ def verify(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The exported file.", show_default=False)],
     spec: SpecArgument,
     dynamic_shapes: DynamicOption = None,
-    rtol: Annotated[
-        float | None, typer.Option(help="The relative difference allowed.", show_default="by dtype")
-    ] = None,
-    atol: Annotated[
-        float | None, typer.Option(help="The absolute difference allowed.", show_default="by dtype")
-    ] = None,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
     aten: Annotated[
         list[str] | None,
         typer.Option(

@@ -13,12 +13,14 @@ from opbridge.base import specs
 
 __all__ = [
     "AllowOption",
+    "AtolOption",
     "CaptureOption",
     "DynamicOption",
     "JsonOption",
     "ModeOption",
     "OnlyOption",
     "OpsetOption",
+    "RtolOption",
     "SpecArgument",
     "TargetOption",
     "accepted",
@@ -92,6 +94,16 @@ CaptureOption = Annotated[
         "of the example, which freezes what Python decides, or by export and then trace (auto).",
         show_default="export",
     ),
+]
+
+
+RtolOption = Annotated[
+    float | None, typer.Option("--rtol", help="The relative difference allowed.", show_default="by dtype")
+]
+
+
+AtolOption = Annotated[
+    float | None, typer.Option("--atol", help="The absolute difference allowed.", show_default="by dtype")
 ]
 
 

@@ -69,11 +69,15 @@ def verify(
     return dispatch.verify_program(path_or_program, model, args, kwargs, options)
 
 
-def verify_program(program: Exported, **options: Any) -> Verification:
+def verify_program(program: Exported, *, subject: str | None = None, **options: Any) -> Verification:
     """`verify` for a program on its own example inputs, as `export` calls it.
 
     Args:
         program: What was exported.
-        **options: `samples`, `seed`, `rtol`, `atol` and `aten` of `verify`.
+        subject: What the program is called in the report; None: the path that it was saved to.
+        **options: `samples`, `seed`, `rtol` and `atol` of `verify`.
     """
-    return verify(program, **options)
+    from opbridge.verification import dispatch
+    from opbridge.verification.options import Options
+
+    return dispatch.verify_program(program, None, None, None, Options(**options), subject)

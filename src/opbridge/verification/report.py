@@ -125,6 +125,8 @@ class Verification:
         wrong = [report.name for report in outputs if not report.ok]
         on = f"on {counted(len(labels), 'run')} ({listed(labels, 5)})"
         if wrong:
+            differing = [run.label for run in self.runs if not run.ok]
+            on = f"on {len(differing)} of {counted(len(labels), 'run')} ({listed(differing, 5)})"
             found = self.difference
             where = f", first at {found.place}" if found is not None and found.is_beyond else ""
             verb = "differs" if len(wrong) == 1 else "differ"
@@ -238,16 +240,16 @@ class Verification:
         if operator is not None and operator.startswith("python::"):
             return (
                 f"Compare the symbolic of {operator.removeprefix('python::')} with its forward, or, where such a "
-                "difference is acceptable, pass rtol= and atol= to opbridge.verify."
+                "difference is acceptable, pass rtol= and atol=."
             )
         if operator is not None and "::" in operator:
             return (
                 f'Give it another translation (@opbridge.translation("{operator}")), or, where such a difference is '
-                "acceptable, pass rtol= and atol= to opbridge.verify."
+                "acceptable, pass rtol= and atol=."
             )
         return (
             "Look at the inputs and the weights that the file was made from, or, where such a difference is "
-            "acceptable, pass rtol= and atol= to opbridge.verify."
+            "acceptable, pass rtol= and atol=."
         )
 
 
