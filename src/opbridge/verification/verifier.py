@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -17,8 +18,11 @@ from opbridge.verification.causes import Mismatch, as_random, find_random, searc
 from opbridge.verification.compare import compare
 from opbridge.verification.correspondence import Correspondence
 from opbridge.verification.difference import FirstDifference
+from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
+from opbridge.verification.float64 import run_in_float64
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
+from opbridge.verification.judge import Judge
 from opbridge.verification.options import Options
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
@@ -73,6 +77,10 @@ class Verifier:
         self._runs: list[Run] = []
         self._notes: list[str] = []
         self._mismatch: Mismatch | None = None
+        self._judge = Judge(self._run_with, options.seed)
+        # The outputs that were found to be random, and whether their shapes vary.
+        self._random: dict[int, bool] = {}
+        self._examined: set[int] = set()
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
 
@@ -88,13 +96,28 @@ class Verifier:
         self._run_example()
         kept = self._run_fresh()
         self._run_other_sizes()
-        self._find_random()
+        self._mark_random()
+        self._notes.extend(self._judge.notes)
         difference = self._find_difference()
         self._note_constants()
         seconds = time.perf_counter() - start
         return Verification(
-            self._name, runtime_label(), tuple(self._runs), difference, kept, tuple(self._notes), seconds
+            self._name,
+            runtime_label(),
+            tuple(self._runs),
+            difference,
+            kept,
+            tuple(self._notes),
+            seconds,
+            self._domains(),
         )
+
+    def _domains(self) -> tuple[tuple[str, str], ...]:
+        """The inputs whose fresh values were drawn from a domain, and which."""
+        matching = self._matching
+        named = ((name, matching.leaves[at]) for name, at in zip(matching.names, matching.positions, strict=True))
+        kinds = ((name, kind_of(leaf)) for name, leaf in named if isinstance(leaf, torch.Tensor))
+        return tuple((name, kind.name) for name, kind in kinds if isinstance(kind, Domain))
 
     def _run_example(self) -> None:
         try:
@@ -155,11 +178,19 @@ class Verifier:
     def _keep_if_ok(self, condition: str) -> bool:
         """Leaves the last run out if it differs: torch specialises on size 1, and most graphs are right for it too."""
         run = self._runs[-1]
-        if run.left_out is None and not run.ok:
-            self._runs[-1] = Run(run.kind, run.label, left_out=f"{_outside(condition)}; here the two differ")
-            if self._mismatch is not None and self._mismatch.run == len(self._runs) - 1:
-                self._mismatch = None
-        return self._runs[-1].left_out is None
+        if run.left_out is not None:
+            return False
+        if run.ok:
+            self._notes.append(
+                f"{run.label} was tried although {_outside(condition)}, and the file agrees with PyTorch"
+            )
+            return True
+        how = "the two differ" if run.failure is None else f"the runtime raises: {run.failure}"
+        self._runs[-1] = Run(run.kind, run.label, left_out=f"{_outside(condition)}; here {how}")
+        if self._mismatch is not None and self._mismatch.run == len(self._runs) - 1:
+            self._mismatch = None
+        self._judge.forget()  # what is left out proves nothing
+        return False
 
     def _try(self, kind: str, label: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Makes a run on inputs that the model may refuse. Returns whether it accepted them."""
@@ -174,11 +205,11 @@ class Verifier:
     def _compare(
         self, kind: str, label: str, args: tuple[Any, ...], kwargs: dict[str, Any], expected: list[torch.Tensor]
     ) -> None:
+        """Makes a run in the runtime, and compares its outputs with PyTorch's."""
         self._constants = [
             value if value is not None and bool((each == value).all()) else None
             for value, each in zip(self._constants, expected, strict=True)
         ]
-        """Makes a run in the runtime, and compares its outputs with PyTorch's."""
         matching = self._matching
         try:
             actual = exchange.run(self._session, matching.feeds(pytree.tree_leaves((args, kwargs))))
@@ -191,7 +222,10 @@ class Verifier:
                 matching.output_names, expected, actual, self._precisions, strict=True
             )
         )
-        self._runs.append(Run(kind, label, comparisons))
+        run = Run(kind, label, comparisons)
+        if not run.ok:
+            run = self._judged(run, args, kwargs, expected, actual)
+        self._runs.append(run)
         if self._mismatch is None and not self._runs[-1].ok:
             self._mismatch = Mismatch(len(self._runs) - 1, args, kwargs, expected)
 
@@ -211,15 +245,37 @@ class Verifier:
                     f"output '{name}' is {value:g} throughout, on all inputs, so little is proved of what it comes from"
                 )
 
-    def _find_random(self) -> None:
-        """Marks the outputs that differ, and that differ between runs in PyTorch too, as random."""
-        if self._mismatch is None:
-            return
-        wrong = {
-            position for run in self._runs for position, comparison in enumerate(run.comparisons) if not comparison.ok
-        }
-        random = find_random(self._run_example_with, wrong, self._precisions, self._options.seed)
-        self._runs = [as_random(run, random) for run in self._runs]
+    def _judged(
+        self,
+        run: Run,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        expected: Sequence[torch.Tensor],
+        actual: Sequence[torch.Tensor],
+    ) -> Run:
+        """A run that differs, without the differences that say nothing against the file."""
+        wrong = {position for position, comparison in enumerate(run.comparisons) if not comparison.ok}
+        if not wrong <= self._examined:
+            self._examined |= wrong
+            self._random.update(find_random(self._run_example_with, wrong, self._precisions, self._options.seed))
+        run = as_random(run, self._random)
+        if run.ok:
+            return run
+        comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, self._matching.fixed)
+        return dataclasses.replace(run, comparisons=comparisons)
+
+    def _run_with(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_float64: bool = False
+    ) -> list[torch.Tensor]:
+        """The outputs of the model on other inputs, or in float64."""
+        seed = self._options.seed
+        leaves = run_in_float64(self._model, args, kwargs, seed) if in_float64 else self._eager.run(args, kwargs, seed)
+        return self._matching.expected(leaves)
+
+    def _mark_random(self) -> None:
+        """Marks the outputs that differ between runs in PyTorch as random in all runs."""
+        if self._random:
+            self._runs = [as_random(run, self._random) for run in self._runs]
 
     def _run_example_with(self, seed: int) -> tuple[list[torch.Tensor], bool]:
         outputs = self._matching.expected(self._eager.run(self._args, self._kwargs, seed))
