@@ -135,6 +135,7 @@ def export(
     dynamic_axes: Mapping[str, Any] | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    inputs: Any = None,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and proves that it runs.
@@ -168,6 +169,7 @@ def export(
         dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
         rtol: The relative difference that the verification allows, instead of one by dtype.
         atol: The absolute difference that it allows, instead of one by dtype.
+        inputs: Your own inputs for the verification, in place of fresh ones, as `opbridge.verify` takes them.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
     Returns:
@@ -233,7 +235,7 @@ def export(
             program.unverified = plan.unverified
         elif verify:
             with _timed("verify", reporter, timings) as stage:
-                program.verification = _verify(program, path, rtol=rtol, atol=atol)
+                program.verification = _verify(program, path, rtol=rtol, atol=atol, inputs=inputs)
                 stage.detail(program.verification.summary())
         if staged is not None and path is not None and not _failed(program):
             program.files = staged.commit()

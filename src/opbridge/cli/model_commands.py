@@ -19,6 +19,7 @@ from opbridge.cli.options import (
     AtolOption,
     CaptureOption,
     DynamicOption,
+    InputsOption,
     JsonOption,
     ModeOption,
     OnlyOption,
@@ -30,6 +31,7 @@ from opbridge.cli.options import (
     given_options,
     keywords_for,
     load_subject,
+    with_inputs,
 )
 from opbridge.cli.plan_view import print_plan, print_raw
 from opbridge.cli.stages import Stages
@@ -83,6 +85,7 @@ def export(
             show_default="beside it from 2 GB on",
         ),
     ] = None,
+    inputs: InputsOption = None,
     rtol: RtolOption = None,
     atol: AtolOption = None,
     raw: Annotated[
@@ -101,6 +104,7 @@ def export(
             verify=verify,
             external_data=external_data,
             capture=capture,
+            inputs=inputs,
             rtol=rtol,
             atol=atol,
         )
@@ -111,10 +115,11 @@ def export(
     drawn = Stages(screen) if screen.is_terminal and not as_json else None
     with drawn or contextlib.nullcontext():
         with drawn.stage("load") if drawn else contextlib.nullcontext():
-            subject = load_subject(spec)
+            subject, given = with_inputs(load_subject(spec), inputs)
             keywords = keywords_for(
                 opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic_shapes
             )
+        keywords.update(given)
         keywords.update(
             given_options(verify=verify, external_data=external_data, capture=capture, rtol=rtol, atol=atol)
         )
@@ -136,6 +141,7 @@ def verify(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The exported file.", show_default=False)],
     spec: SpecArgument,
     dynamic_shapes: DynamicOption = None,
+    inputs: InputsOption = None,
     rtol: RtolOption = None,
     atol: AtolOption = None,
     aten: Annotated[
@@ -149,9 +155,9 @@ def verify(
     as_json: JsonOption = False,
 ) -> Answer:
     """Compare an exported file with the PyTorch model that it was made from."""
-    subject = load_subject(spec)
+    subject, given = with_inputs(load_subject(spec), inputs)
     options = given_options(dynamic_shapes=dynamic_shapes, rtol=rtol, atol=atol, aten=aten)
-    keywords = accepted(opbridge.verify, {**subject.keywords, **options})
+    keywords = accepted(opbridge.verify, {**subject.keywords, **options, **given})
     verification = opbridge.verify(model, subject.model, subject.args, **keywords)
     return Answer(verification.to_json(), lambda screen: print_verification(screen, verification), verification.ok)
 

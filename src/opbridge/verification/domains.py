@@ -6,17 +6,17 @@ Each is recognised by its values alone, and has a way to draw others of the same
 | --- | --- | --- |
 | identity matrices | squares, 1 on the diagonal and 0 elsewhere | as they are |
 | one-hot | zeros and ones, one 1 along one dimension | another 1; another permutation where they are one |
-| affine matrices | squares from 3x3 on whose last row is 0, ..., 0, 1 | the linear part a little changed, the offsets scaled |
+| affine matrices | squares from 3x3 on whose last row is 0, ..., 0, 1 | changed a little; offsets scaled |
 | orthogonal matrices | squares `A A^T = I` | rotated by a small random rotation |
-| near the identity | squares from 3x3 on, off the identity by less than 0.5 once the last element is 1 | a little changed |
+| near the identity | squares from 3x3 on, off it by less than 0.5 if the last element is 1 | changed a little |
 | triangular matrices | squares with zeros on one side | the diagonal scaled, the others from the example's |
 | positive definite | symmetric squares with positive eigenvalues | `M A M^T`, with M near the identity |
 | symmetric matrices | squares `A = A^T` | the upper half from the example's |
 | probabilities | in [0, 1], and 1 is the sum along one dimension | from the example's, divided by their sum |
 | log-probabilities | whose exponentials are probabilities | from the example's, less their log-sum-exp |
 | unit vectors | of norm 1 along one dimension | from the example's, divided by their norm |
-| ordered offsets | integers in one dimension from 0 on, none smaller than the one before | sorted; the first and the last stay |
-| lengths | positive integers in one dimension, none larger than the one before | sorted; the first stays |
+| ordered offsets | one dimension of integers from 0 on, in rising order | sorted; the first and the last stay |
+| lengths | one dimension of positive integers, in falling order | sorted; the first stays |
 
 Matrices are the last two dimensions, and squares of one element are none. The first domain that fits applies.
 """

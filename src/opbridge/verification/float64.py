@@ -1,29 +1,29 @@
 """The model in float64, which decides where PyTorch and a file differ by more than the tolerance.
 
 An ill-conditioned model amplifies rounding: eager PyTorch is then as far from the true values as the file may be, and
-the two differ although neither is wrong. The model is computed in float64 on the same inputs, and both are compared with
-that.
+the two differ although neither is wrong. The model is computed in float64 on the same inputs, and both are compared
+with that.
 
 The rule, for each element of an output. `e` is PyTorch's error there, `f` the file's, both from float64.
 
 1. It is right where it is within the tolerance of PyTorch's value or of the float64 value.
 2. It is right where `f <= FACTOR * max(e, common)`: `common` is the error that a tenth of PyTorch's elements exceed, as
    errors of rounding are large and small by chance. An error that few elements of PyTorch's have is allowed to these
-   alone, so that one ill-conditioned element excuses no other. Where PyTorch is exact, `e` and `common` are nothing, and
-   the tolerance stands.
+   alone, so that one ill-conditioned element excuses no other. Where PyTorch is exact, `e` and `common` are nothing,
+   and the tolerance stands.
 3. Where elements are still outside, PyTorch is run again on inputs that differ by one rounding, and `e` is the largest
    of these errors: the error of a single ill-conditioned element may be small by chance.
 4. NaNs and infinities have to be those of PyTorch, or of float64 in the output's dtype. Integers and bools have to be
    those of PyTorch on these inputs or on inputs that differ by one rounding, or of float64.
-5. Nothing is decided where PyTorch's own error is more than `NOISE` of the output's RMS: neither result has digits then,
-   or the model in float64 is another one, as where it reads `torch.finfo`.
+5. Nothing is decided where PyTorch's own error is more than `NOISE` of the output's RMS: neither result has digits
+   then, or the model in float64 is another one, as where it reads `torch.finfo`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,8 @@ def run_in_float64(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
     """Runs a model in float64.
 
     1. Its operators compute in float64 (`in_float64`), and nothing of the model is changed.
-    2. If the model raises then, as where it compares dtypes, its weights are converted for the time of the run, too: each
-       tensor keeps its identity, and gets back the very memory that it had.
+    2. If the model raises then, as where it compares dtypes, its weights are converted for the time of the run, too:
+       each tensor keeps its identity, and gets back the very memory that it had.
     3. If it raises again, only its weights and inputs are converted.
 
     Args:

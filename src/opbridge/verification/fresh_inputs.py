@@ -5,8 +5,8 @@ of the vocabulary, probabilities are in [0, 1], a mask is all ones. So the value
 to the example's tensor, by the first of these rules that applies:
 
 1. *constant*: all elements are equal, or there are none. The tensor is not changed.
-2. *ordered* integers or bools (position ids, arange, causal or padding masks). The tensor is not changed. Ordered offsets
-   and lengths are domains, the next rule.
+2. *ordered* integers or bools (position ids, arange, causal or padding masks). The tensor is not changed. Ordered
+   offsets and lengths are domains, the next rule.
 3. A *domain* of `opbridge.verification.domains`: invertible matrices, probabilities, one-hot, unit vectors, offsets,
    lengths.
 4. *two-valued* tensors, or floats with infinities or NaNs (masks). Each row, along the last dimension, is shuffled, so

@@ -26,7 +26,7 @@ class Run:
     """One comparison of PyTorch and the runtime, on one set of inputs.
 
     Attributes:
-        kind: "example", "fresh" (new values) or "sizes" (other sizes, new values).
+        kind: "example", "fresh" (new values), "sizes" (other sizes, new values) or "given" (the user's own inputs).
         label: "example", "fresh 1" or "batch=1".
         comparisons: One for each output of the graph; empty if the run was left out or failed.
         left_out: Why the run was left out: the error of the model itself on these inputs, or a condition of the capture
@@ -288,4 +288,6 @@ def _finite(value: Any) -> Any:
 def _inputs_of(run: Run) -> str:
     if run.kind == "example":
         return "the example inputs"
+    if run.kind == "given":
+        return f"the inputs given ({run.label})"
     return f"fresh inputs ({run.label})"

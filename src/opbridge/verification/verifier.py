@@ -22,6 +22,7 @@ from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
 from opbridge.verification.float64 import run_in_float64
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
+from opbridge.verification.given_inputs import fitted, input_sets
 from opbridge.verification.judge import Judge
 from opbridge.verification.options import Options
 from opbridge.verification.report import Run, Verification
@@ -94,8 +95,12 @@ class Verifier:
             UsageError: The model itself raises on the example inputs.
         """
         self._run_example()
-        kept = self._run_fresh()
-        self._run_other_sizes()
+        kept: tuple[str, ...] = ()
+        if self._options.inputs is None:
+            kept = self._run_fresh()
+            self._run_other_sizes()
+        else:
+            self._run_given()
         self._mark_random()
         self._notes.extend(self._judge.notes)
         difference = self._find_difference()
@@ -156,6 +161,26 @@ class Verifier:
                 "values as the model will see them"
             )
         return kept
+
+    def _run_given(self) -> None:
+        """Runs on the user's own inputs, which have the sizes to be tried too.
+
+        Raises:
+            UsageError: They do not fit the file, or the model raises on them.
+        """
+        shapes = {_shapes_of(self._matching.leaves)}
+        for label, given in input_sets(self._options.inputs, self._options.samples):
+            args, kwargs = fitted(given, label, self._matching, self._args, self._kwargs)
+            shapes.add(_shapes_of(pytree.tree_leaves((args, kwargs))))
+            try:
+                leaves = self._eager.run(args, kwargs, self._options.seed)
+            except Exception as error:
+                raise UsageError(f"The model itself raises on {label}: {explain(error)}.") from error
+            self._compare("given", label, args, kwargs, self._matching.expected(leaves))
+        if len(shapes) == 1 and self._matching.dynamic_sizes().groups():
+            self._notes.append(
+                "no other sizes of dynamic dimensions were tried, as all inputs given have the sizes of the example"
+            )
 
     def _run_other_sizes(self) -> None:
         sizes = self._matching.dynamic_sizes()
@@ -301,6 +326,10 @@ class Verifier:
         if search.difference is None:
             self._notes.append(f"the operator that differs could not be found: {search.reason}")
         return search.difference
+
+
+def _shapes_of(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)
 
 
 def _outside(condition: str) -> str:
