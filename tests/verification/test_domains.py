@@ -122,3 +122,21 @@ def test_the_domain_is_said_where_the_two_differ() -> None:
     with pytest.raises(opbridge.VerificationError, match="drawn as the example's are: 'places' as ordered offsets"):
         opbridge.export(model, (x, places), custom_translation_table=frozen)
     assert opbridge.export(model, (x, places)).verification.ok  # type: ignore[union-attr]
+
+
+def test_a_warp_by_homographies_agrees_on_fresh_ones() -> None:
+    class Warp(torch.nn.Module):
+        """Where each pixel comes from, by the inverse of a homography, as kornia's warp_perspective has it."""
+
+        def forward(self, image: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+            height, width = image.shape[-2:]
+            ys, xs = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+            points = torch.stack([xs, ys, torch.ones_like(xs)], -1).float().reshape(1, -1, 3)
+            moved = points @ torch.linalg.inv(matrix).mT
+            grid = (moved[..., :2] / moved[..., 2:]).reshape(-1, height, width, 2)
+            grid = grid / torch.tensor([width - 1, height - 1]) * 2 - 1
+            return torch.nn.functional.grid_sample(image, grid, align_corners=True)
+
+    image, matrix = torch.rand(2, 3, 20, 24, generator=torch.Generator().manual_seed(0)), _homography()
+    found = opbridge.export(Warp(), (image, matrix)).verification
+    assert found is not None and found.ok and not found.left_out

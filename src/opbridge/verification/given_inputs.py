@@ -7,8 +7,8 @@ They are one of these:
 3. The path of an `.npz` or `.npy` file with a set, or a list of such paths.
 
 A set is a tuple of inputs in the order of the example's, one tensor, or a dict of inputs by the file's names for them
-(or by the model's, where all of its inputs are keyword inputs). Tensors may be NumPy arrays. An `.npz` file is a dict, or a
-tuple where `numpy.savez` named its arrays (arr_0, arr_1); an `.npy` file is the input of a model with one.
+(or by the model's, where all of its inputs are keyword inputs). Tensors may be NumPy arrays. An `.npz` file is a dict,
+or a tuple where `numpy.savez` named its arrays (arr_0, arr_1); an `.npy` file is the input of a model with one.
 """
 
 from __future__ import annotations

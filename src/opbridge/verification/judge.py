@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 
-from opbridge.verification.compare import Comparison
+from opbridge.base.wording import listed
+from opbridge.graph.values import as_tensor
+from opbridge.verification.compare import Comparison, compare
 from opbridge.verification.eager import explain
 from opbridge.verification.float64 import NEARBY_RUNS, Unavailable, judged, perturbed
+from opbridge.verification.replay import Replay
 
 __all__ = ["Judge"]
+
+
+_MOST_DECISIONS = 2
 
 
 class _Run(Protocol):
@@ -27,13 +34,19 @@ class Judge:
         notes: What could not be judged, and why.
     """
 
-    def __init__(self, run: _Run, seed: int) -> None:
+    def __init__(
+        self,
+        run: _Run,
+        replay: Callable[[tuple[Any, ...], Mapping[str, Any]], Replay | None],
+        seed: int,
+    ) -> None:
         """Args:
         run: Runs the model on inputs, as it is or in float64, and gives its outputs.
+        replay: Computes the captured graph with the runtime's decisions, as `opbridge.verification.replay` does.
         seed: What perturbed inputs are drawn from.
         """
         self.notes: list[str] = []
-        self._run, self._seed = run, seed
+        self._run, self._replay, self._seed = run, replay, seed
         self._wrong: set[int] = set()
 
     def judged(
@@ -45,7 +58,7 @@ class Judge:
         actual: Sequence[torch.Tensor],
         kept: Container[int],
     ) -> tuple[Comparison, ...]:
-        """The comparisons of a run, those that differ as they are by the model in float64.
+        """The comparisons of a run: those that differ as they are with the runtime's decisions, or by float64.
 
         Args:
             comparisons: One for each output.
@@ -64,6 +77,9 @@ class Judge:
                 if not each.ok and each.reason is None and position not in self._wrong
             ]
 
+        if pending() and (decided := self._replay(args, kwargs)) is not None and len(decided.outputs) == len(found):
+            for position in pending():
+                found[position] = _with_decisions(found[position], decided, position, actual[position])
         if pending() and (reference := self._reference(args, kwargs)) is not None:
             nearby: list[list[torch.Tensor]] = []
             for attempt in range(2):
@@ -108,3 +124,14 @@ class Judge:
             except Exception:  # the model raises anything
                 continue
         return outputs
+
+
+def _with_decisions(comparison: Comparison, decided: Replay, position: int, actual: torch.Tensor) -> Comparison:
+    """The comparison that differs, forgiven where the output agrees once the runtime's decisions are taken."""
+    given = comparison.tolerance
+    again = compare(
+        comparison.name, as_tensor(decided.outputs[position]), actual, rtol=given.relative, atol=given.absolute
+    )
+    if not again.ok:
+        return comparison
+    return dataclasses.replace(comparison, forgiven=True, remark=listed(decided.taken, _MOST_DECISIONS))

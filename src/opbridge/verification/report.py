@@ -79,8 +79,8 @@ class Verification:
         kept: The inputs that had the example's values in all runs: constants, position ids and the like.
         notes: Remarks on what was not compared, or proves little.
         seconds: The duration in seconds.
-        domains: The inputs whose fresh values were drawn from a domain that the example shows, with its name (see
-            `opbridge.verification.domains`).
+        domains: Where a run differs, the inputs whose fresh values were drawn from a domain that the example shows,
+            with its name (see `opbridge.verification.domains`).
     """
 
     subject: str

@@ -12,7 +12,8 @@ import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.errors import UsageError
+from opbridge.capture import capture as capture_model
+from opbridge.errors import CaptureError, UsageError
 from opbridge.verification import exchange
 from opbridge.verification.causes import Mismatch, as_random, find_random, search_difference
 from opbridge.verification.compare import compare
@@ -23,8 +24,10 @@ from opbridge.verification.eager import Eager, explain
 from opbridge.verification.float64 import run_in_float64
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
 from opbridge.verification.given_inputs import fitted, input_sets
+from opbridge.verification.intermediate import Unusable
 from opbridge.verification.judge import Judge
 from opbridge.verification.options import Options
+from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
 
@@ -78,7 +81,7 @@ class Verifier:
         self._runs: list[Run] = []
         self._notes: list[str] = []
         self._mismatch: Mismatch | None = None
-        self._judge = Judge(self._run_with, options.seed)
+        self._judge = Judge(self._run_with, self._replay, options.seed)
         # The outputs that were found to be random, and whether their shapes vary.
         self._random: dict[int, bool] = {}
         self._examined: set[int] = set()
@@ -114,7 +117,7 @@ class Verifier:
             kept,
             tuple(self._notes),
             seconds,
-            self._domains(),
+            self._domains() if self._mismatch is not None else (),
         )
 
     def _domains(self) -> tuple[tuple[str, str], ...]:
@@ -296,6 +299,19 @@ class Verifier:
         seed = self._options.seed
         leaves = run_in_float64(self._model, args, kwargs, seed) if in_float64 else self._eager.run(args, kwargs, seed)
         return self._matching.expected(leaves)
+
+    def _replay(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replay | None:
+        """The captured graph with the runtime's decisions; None where there is nothing to decide, or no graph."""
+        model = self._readable_model()
+        if model is None or not has_nodes_of_operators(model):
+            return None
+        if self._capture is not None and self._capture.strategy == "trace":
+            return None
+        try:
+            # A new capture has the static sizes of these inputs.
+            return replay(model, self._capture or capture_model(self._model, args, kwargs), args, kwargs)
+        except (CaptureError, Unusable):
+            return None
 
     def _mark_random(self) -> None:
         """Marks the outputs that differ between runs in PyTorch as random in all runs."""
