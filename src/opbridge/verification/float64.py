@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ def run_in_float64(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
     args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: widened(tensor.detach()), (args, dict(kwargs)))
     module = model.module() if isinstance(model, ExportedProgram) else model
     has_weights = isinstance(module, torch.nn.Module)
+    attempts: list[tuple[bool, Callable[[], AbstractContextManager[None]]]]
     attempts = [(False, in_float64), (has_weights, in_float64), (has_weights, contextlib.nullcontext)]
     reason = ""
     for weights, within in attempts:

@@ -173,7 +173,7 @@ def _draw(example: torch.Tensor, generator: torch.Generator, shape: tuple[int, .
     if example.is_complex():
         parts = torch.view_as_real(example.resolve_conj()).unbind(-1)
         return torch.view_as_complex(torch.stack([_draw(part, generator, shape) for part in parts], -1).contiguous())
-    if isinstance(kind, Domain) and math.prod(shape) and not (kind.is_matrix and shape[-1] != shape[-2]):
+    if isinstance(kind, Domain) and 0 not in shape and not (kind.is_matrix and shape[-1] != shape[-2]):
         return kind.draw(_computable(example), generator, shape, _like_distribution).to(example.dtype)
     if kind is Kind.ORDERED:
         return _resized_sequence(example, shape)

@@ -58,7 +58,7 @@ class GraphRun:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), argument_value)
         self._clones = clones
         try:
-            return node.target(*args, **kwargs)  # type: ignore[operator]
+            return node.target(*args, **kwargs)
         except Exception as error:
             name = operator_of(node)
             raise Unusable(f"PyTorch does not compute {name} again on the runtime's values: {error}") from error

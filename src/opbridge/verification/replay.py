@@ -99,7 +99,8 @@ def replay(model: ir.Model, capture: Capture, args: tuple[Any, ...], kwargs: Map
     unique = list(dict.fromkeys(names.values()))
     by_name = dict(zip(unique, runtime.compute(unique, optimised=True), strict=True))
     actual = {key: by_name[name] for key, name in names.items()}
-    run, taken = GraphRun(functional, leaves), []
+    run = GraphRun(functional, leaves)
+    taken: list[str] = []
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         for node in functional.graph.graph.nodes:
             if node.op == "get_attr":
@@ -161,7 +162,7 @@ def _rounded(
     bounds = []
     for shifted in (source - around, source + around):
         args, kwargs = torch.fx.node.map_arg((node.args[1:], node.kwargs), lambda argument: values[argument])
-        bound = node.target(shifted.to(source.dtype), *args, **kwargs)  # type: ignore[operator]
+        bound = node.target(shifted.to(source.dtype), *args, **kwargs)
         bounds.append(_wide(bound[0] if isinstance(bound, (tuple, list)) else bound))
     low, high = torch.minimum(bounds[0], bounds[1]), torch.maximum(bounds[0], bounds[1])
     slack = _SLACK * torch.maximum(low.abs(), high.abs()) if own.is_floating_point() else 0
