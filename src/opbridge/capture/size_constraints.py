@@ -131,6 +131,7 @@ def constrain_sizes(
         if span[1] != high:
             lines[symbol, "high"] = line
         ranges[symbol] = span
+    graph.without_one = frozenset(each for each, (low, _) in ranges.items() if low == 2 and requested[each][0] == 1)
     for symbol, (low, high) in ranges.items():
         _narrow(graph.ranges, symbol, low, high)
         if low == high != requested[symbol][1]:

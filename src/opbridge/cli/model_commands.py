@@ -16,18 +16,22 @@ from opbridge.cli.app import app
 from opbridge.cli.export_view import print_export, print_verification
 from opbridge.cli.options import (
     AllowOption,
+    AtolOption,
     CaptureOption,
     DynamicOption,
+    InputsOption,
     JsonOption,
     ModeOption,
     OnlyOption,
     OpsetOption,
+    RtolOption,
     SpecArgument,
     TargetOption,
     accepted,
     given_options,
     keywords_for,
     load_subject,
+    with_inputs,
 )
 from opbridge.cli.plan_view import print_plan, print_raw
 from opbridge.cli.stages import Stages
@@ -81,6 +85,9 @@ def export(
             show_default="beside it from 2 GB on",
         ),
     ] = None,
+    inputs: InputsOption = None,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
     ] = False,
@@ -97,6 +104,9 @@ def export(
             verify=verify,
             external_data=external_data,
             capture=capture,
+            inputs=inputs,
+            rtol=rtol,
+            atol=atol,
         )
         return _raw(spec, opset, dynamic_shapes, shaping)
     if output is None:
@@ -105,11 +115,14 @@ def export(
     drawn = Stages(screen) if screen.is_terminal and not as_json else None
     with drawn or contextlib.nullcontext():
         with drawn.stage("load") if drawn else contextlib.nullcontext():
-            subject = load_subject(spec)
+            subject, given = with_inputs(load_subject(spec), inputs)
             keywords = keywords_for(
                 opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic_shapes
             )
-        keywords.update(given_options(verify=verify, external_data=external_data, capture=capture))
+        keywords.update(given)
+        keywords.update(
+            given_options(verify=verify, external_data=external_data, capture=capture, rtol=rtol, atol=atol)
+        )
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,
@@ -128,12 +141,9 @@ def verify(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The exported file.", show_default=False)],
     spec: SpecArgument,
     dynamic_shapes: DynamicOption = None,
-    rtol: Annotated[
-        float | None, typer.Option(help="The relative difference allowed.", show_default="by dtype")
-    ] = None,
-    atol: Annotated[
-        float | None, typer.Option(help="The absolute difference allowed.", show_default="by dtype")
-    ] = None,
+    inputs: InputsOption = None,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
     aten: Annotated[
         list[str] | None,
         typer.Option(
@@ -145,9 +155,9 @@ def verify(
     as_json: JsonOption = False,
 ) -> Answer:
     """Compare an exported file with the PyTorch model that it was made from."""
-    subject = load_subject(spec)
+    subject, given = with_inputs(load_subject(spec), inputs)
     options = given_options(dynamic_shapes=dynamic_shapes, rtol=rtol, atol=atol, aten=aten)
-    keywords = accepted(opbridge.verify, {**subject.keywords, **options})
+    keywords = accepted(opbridge.verify, {**subject.keywords, **options, **given})
     verification = opbridge.verify(model, subject.model, subject.args, **keywords)
     return Answer(verification.to_json(), lambda screen: print_verification(screen, verification), verification.ok)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,12 +15,15 @@ from opbridge.base import specs
 
 __all__ = [
     "AllowOption",
+    "AtolOption",
     "CaptureOption",
     "DynamicOption",
+    "InputsOption",
     "JsonOption",
     "ModeOption",
     "OnlyOption",
     "OpsetOption",
+    "RtolOption",
     "SpecArgument",
     "TargetOption",
     "accepted",
@@ -26,6 +31,7 @@ __all__ = [
     "items",
     "keywords_for",
     "load_subject",
+    "with_inputs",
 ]
 
 _NOT_KEYWORDS = {"model", "args", "f", "progress", "legacy"}
@@ -95,9 +101,45 @@ CaptureOption = Annotated[
 ]
 
 
+InputsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE",
+        help="Compare on the inputs in this .npz or .npy file, in place of random ones. Repeat it for several. Where "
+        "the factory returns no example inputs, the first file holds them.",
+        show_default=False,
+    ),
+]
+
+
+RtolOption = Annotated[
+    float | None, typer.Option("--rtol", help="The relative difference allowed.", show_default="by dtype")
+]
+
+
+AtolOption = Annotated[
+    float | None, typer.Option("--atol", help="The absolute difference allowed.", show_default="by dtype")
+]
+
+
 def load_subject(spec: str) -> specs.Subject:
     """The model that a SPEC names, with its example inputs and keywords."""
     return specs.load(spec, known=inspect.signature(opbridge.export).parameters.keys() - _NOT_KEYWORDS)
+
+
+def with_inputs(subject: specs.Subject, files: list[Path] | None) -> tuple[specs.Subject, dict[str, list[Path]]]:
+    """The model with example inputs from the first file where it has none; and the keyword `inputs` for the others."""
+    if not files:
+        return subject, {}
+    if subject.args or subject.keywords.get("kwargs"):
+        return subject, {"inputs": files}
+    from opbridge.verification.given_inputs import example_from_file
+
+    args, kwargs = example_from_file(files[0])
+    keywords = {**subject.keywords, "kwargs": kwargs} if kwargs else subject.keywords
+    rest = {"inputs": files[1:]} if files[1:] else {}
+    return dataclasses.replace(subject, args=args, keywords=keywords), rest
 
 
 def keywords_for(

@@ -15,13 +15,13 @@ from opbridge.coverage.databases import database, samples_of
 from opbridge.coverage.entries import Entry
 from opbridge.coverage.exporting import Exported, export
 from opbridge.coverage.tasks import Settings, Task, Verdict
-from opbridge.coverage.ties import picks_the_same
 from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError, TranslationFault
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
 from opbridge.verification import exchange, verify_program
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager
+from opbridge.verification.ties import picks_the_same
 
 __all__ = ["judge"]
 

@@ -114,6 +114,7 @@ class CapturedGraph:
         conditions: The conditions on the sizes, beyond the ranges.
         places: The input size that each symbol was made for, as a Python expression: `x.shape[0]`.
         updated: The names of the buffers that the model writes to.
+        without_one: The symbols that may be 1 as far as the user said, and whose range leaves 1 out.
     """
 
     module: GraphModule
@@ -125,6 +126,7 @@ class CapturedGraph:
     conditions: tuple[SizeCondition, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict)
     updated: tuple[str, ...] = ()
+    without_one: frozenset[str] = frozenset()
 
     @property
     def graph(self) -> Graph:

@@ -104,23 +104,58 @@ class Correspondence:
             self._check_input(wanted, as_tensor(self.leaves[position]))
         return positions
 
+    def described(self) -> list[str]:
+        """The file's inputs with their dtypes and shapes: "x (float32 [n, 3])"."""
+        return [f"{each.name} ({self._described(each)})" for each in self._inputs]
+
+    def check_given(self, number: int, tensor: torch.Tensor, label: str) -> None:
+        """Checks that a tensor that the user gives fits an input of the file.
+
+        Args:
+            number: The number of the input.
+            tensor: The tensor.
+            label: What it is from.
+
+        Raises:
+            UsageError: Its dtype or its shape is another.
+        """
+        wanted = self._inputs[number]
+        given = self._unlike(wanted, tensor)
+        if given:
+            raise UsageError(
+                f"{label} does not fit {self._name}: its input '{wanted.name}' is {self._described(wanted)}, and what "
+                f"is given is {given}."
+            )
+
     def _check_input(self, wanted: Any, leaf: torch.Tensor) -> None:
         """Checks that a tensor has the dtype and the static sizes of an input of the file."""
+        given = self._unlike(wanted, leaf)
+        if given:
+            raise UsageError(
+                f"The example inputs do not fit {self._name}: its input '{wanted.name}' is {self._described(wanted)}, "
+                f"and the example has {given} in its place. Give the inputs that the file was exported with, in the "
+                "same order."
+            )
+
+    @staticmethod
+    def _described(wanted: Any) -> str:
+        dtype = exchange.dtype_of(wanted.type)
+        return f"{dtype_name(dtype) if dtype else wanted.type} [{', '.join(map(str, wanted.shape))}]"
+
+    @staticmethod
+    def _unlike(wanted: Any, leaf: torch.Tensor) -> str:
+        """What a tensor is that has not the dtype and the static sizes of an input of the file; "" for one that has."""
         form = exchange.runtime_form(leaf)
         dtype, shape = exchange.dtype_of(wanted.type), list(wanted.shape)
         same_sizes = len(shape) == form.dim() and all(
             size == given for size, given in zip(shape, form.shape, strict=True) if isinstance(size, int)
         )
         if dtype == form.dtype and same_sizes:
-            return
-        described = f"{dtype_name(dtype) if dtype else wanted.type} [{', '.join(map(str, shape))}]"
+            return ""
         given = f"{dtype_name(leaf.dtype)} {list(leaf.shape)}"
         if leaf.is_complex():
             given += f", which enters as {dtype_name(form.dtype)} {list(form.shape)}"
-        raise UsageError(
-            f"The example inputs do not fit {self._name}: its input '{wanted.name}' is {described}, and the example "
-            f"has {given} in its place. Give the inputs that the file was exported with, in the same order."
-        )
+        return given
 
     def _check_outputs(self, session: Any) -> None:
         for output in session.get_outputs():
