@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_sizes
 
-__all__ = ["PythonFunctions", "checking_states_of_packed_sequences", "taking_symbolic_bools"]
+__all__ = ["PythonFunctions", "taking_symbolic_bools"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -96,29 +96,6 @@ def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
         copied._is_param = True
     memo[id(tensor)] = copied
     return copied
-
-
-@contextlib.contextmanager
-def checking_states_of_packed_sequences() -> Iterator[None]:
-    """Within this context, recurrent layers check their states against a batch that may be symbolic.
-
-    For a packed sequence, torch asks for the first of its batch sizes as a Python int.
-    """
-    layer = torch.nn.RNNBase
-    original = layer.get_expected_hidden_size
-
-    @functools.wraps(original)
-    def expected(self: Any, input: torch.Tensor, batch_sizes: torch.Tensor | None) -> tuple[Any, ...]:
-        if batch_sizes is None:
-            return original(self, input, batch_sizes)
-        directions = 2 if self.bidirectional else 1
-        return self.num_layers * directions, batch_sizes[0].item(), self.proj_size or self.hidden_size
-
-    layer.get_expected_hidden_size = expected  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        layer.get_expected_hidden_size = original  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager

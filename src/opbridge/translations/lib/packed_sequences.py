@@ -70,7 +70,7 @@ def padded_form(data: Any, batch_sizes: Any) -> Padded:
     if known is not None and known.sizes is batch_sizes:
         return known
     lengths = batch_sizes.meta.get(_KEY)
-    steps, count = dim_of(batch_sizes, 0), Dim(op.Gather(batch_sizes, 0))
+    count = Dim(op.Gather(batch_sizes, 0))
     if lengths is None:
         lengths = _count(op.Less(op.Unsqueeze(positions(count), [1]), batch_sizes), 1)
     before = op.CumSum(batch_sizes, 0, exclusive=1)
