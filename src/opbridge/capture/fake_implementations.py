@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
-from opbridge.capture import convolution_shapes
+from opbridge.capture import convolution_shapes, packed_sequences
 
 __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
@@ -26,7 +27,9 @@ __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_chec
 def replacing_fake_implementations() -> contextlib.AbstractContextManager[None]:
     """Within this context, the operators of this module have the fake implementations of this module."""
     return torch_overrides.replacing_shape_functions(
-        {**_COMPOSITE, **convolution_shapes.COMPOSITE}, _WITH_KERNELS, convolution_shapes.REPLACED
+        {**_COMPOSITE, **convolution_shapes.COMPOSITE, **packed_sequences.COMPOSITE},
+        _WITH_KERNELS,
+        {**convolution_shapes.REPLACED, **packed_sequences.REPLACED},
     )
 
 
@@ -110,6 +113,17 @@ def _rnn(input: torch.Tensor, hx: torch.Tensor, *settings: Any) -> tuple[torch.T
     return _recurrent(input, hx, settings[5]), hx.new_empty(hx.shape)
 
 
+def _pad_sequence(
+    sequences: Sequence[torch.Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> torch.Tensor:
+    steps = functools.reduce(torch.sym_max, (each.shape[0] for each in sequences))
+    shape = (len(sequences), steps) if batch_first else (steps, len(sequences))
+    return sequences[0].new_empty((*shape, *sequences[0].shape[1:]))
+
+
 def _lstsq(
     x: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[torch.Tensor, ...]:
@@ -159,6 +173,7 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::one_hot": _one_hot,
     "aten::narrow.Tensor": _narrow,
     "aten::tensor_split.tensor_indices_or_sections": _tensor_split,
+    "aten::pad_sequence": _pad_sequence,
     "aten::lstm.input": _lstm,
     "aten::gru.input": _rnn,
     "aten::rnn_tanh.input": _rnn,

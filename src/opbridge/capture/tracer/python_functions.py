@@ -11,6 +11,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from opbridge.base.torch_private import torch_sizes
+
 __all__ = ["PythonFunctions", "taking_symbolic_bools"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -23,6 +25,9 @@ class PythonFunctions(TorchFunctionMode):
     2. `torch.tensor` takes sizes and values of tensors among its numbers.
     3. `torch._assert` of a tensor is an operator.
     4. A deep copy of a tensor is an operator.
+    5. Functions that make a tensor take integer tensors without dimensions among the sizes.
+    6. `torch.as_tensor` takes lists of sizes, as `torch.tensor` does.
+    7. Packed sequences are padded to a length that may be symbolic.
     """
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -35,6 +40,15 @@ class PythonFunctions(TorchFunctionMode):
         elif function is torch.tensor:
             if any(isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])):
                 return torch._refs.tensor(*args, **(kwargs or {}))
+        elif function is torch.as_tensor:
+            if not isinstance(args[0], _SYMBOLIC) and any(
+                isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])
+            ):
+                return torch._refs.tensor(*args, **(kwargs or {}))
+        elif function is torch._VF._pad_packed_sequence:
+            return _padded(*args)
+        elif function in _TAKING_SIZES:
+            args = tuple(map(_with_numbers, args))
         elif function is torch._assert:
             condition, message = (*args, "")[:2] if args else (kwargs["condition"], kwargs.get("message", ""))
             if isinstance(condition, torch.Tensor):
@@ -42,6 +56,33 @@ class PythonFunctions(TorchFunctionMode):
         elif function is torch.Tensor.__deepcopy__ and args[0].is_leaf:  # torch refuses the others
             return _copied(*args)
         return function(*args, **(kwargs or {}))
+
+
+def _padded(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the operator gives, which pads to an int, or to the longest sequence."""
+    operator: Any = torch._VF._pad_packed_sequence
+    longest = batch_sizes.shape[0]
+    if torch_sizes.is_equal(total_length, longest):
+        return operator(data, batch_sizes, batch_first, padding_value, -1)
+    if not isinstance(total_length, torch.SymInt):
+        return operator(data, batch_sizes, batch_first, padding_value, total_length)
+    padded, lengths = operator(data, batch_sizes, batch_first, padding_value, -1)
+    following = padded.dim() - (2 if batch_first else 1)
+    more = [0, 0] * following + [0, total_length - longest]
+    return torch.nn.functional.pad(padded, more, value=padding_value), lengths
+
+
+# Functions whose positional arguments are sizes, or tuples of them.
+_TAKING_SIZES = frozenset({torch.zeros, torch.ones, torch.empty, torch.rand, torch.randn})
+
+
+def _with_numbers(sizes: Any) -> Any:
+    """Sizes, with numbers in the place of tensors."""
+    if isinstance(sizes, (list, tuple)):
+        return type(sizes)(map(_with_numbers, sizes)) if any(map(_is_number, sizes)) else sizes
+    return _number(sizes)
 
 
 def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:

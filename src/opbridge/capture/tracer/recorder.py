@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
+from opbridge.capture import packed_sequences
 from opbridge.capture.tracer import autocasting, free_values, shape_functions
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
@@ -56,6 +57,7 @@ class Recorder:
         tracer: The graph, as torch sees it.
         before: The mode that records operators before autograd.
         after: The mode that records operators after autograd.
+        known_lengths: Gives the lengths that sequences are packed by, where their node depends on no input.
         casts: How many operators were run by a rule of autocast's.
         is_differentiating: Whether operators are being recorded after autograd.
     """
@@ -77,6 +79,7 @@ class Recorder:
         self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
         self.after = torch_proxies.after_autograd(self.tracer, self.record)
         self._constant = constant
+        self.known_lengths = self._known_lengths
         self.casts = 0
         self.is_differentiating = False
 
@@ -177,22 +180,34 @@ class Recorder:
             known, value = self.constants.result(function, arguments, keywords)
             if known:
                 return value
+            size = packed_sequences.first_batch_size(function, arguments)
+            if size is not None:
+                return size
         elif torch.Tag.inplace_view in function.tags:
             # The node keeps the shape that the tensor has before it is changed.
             arguments[0].meta["val"] = torch_proxies.snapshot(fakes[0])
         env = self.fake_mode.shape_env
         before = torch_sizes.questions(env)
         shape = None if fake_keywords else shape_functions.shape_function(function, fakes)
+        lengths = self.known_lengths(arguments[1]) if function is _aten._pack_padded_sequence.default else None
+        if lengths is not None:
+            shape = functools.partial(packed_sequences.pack, known=lengths)
         result = (shape or function)(*fakes, **fake_keywords)
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
             torch_sizes.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:
             function, arguments, keywords = _aten.new_zeros.default, (arguments[0], self.argument(result.shape)), {}
         node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))
+        if lengths is not None:
+            node.meta["lengths"] = lengths
         self.constants.add(function, node)
         self._bind(result, node)
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
         return result
+
+    def _known_lengths(self, lengths: Node) -> list[int] | None:
+        known, values = self.constants.result(torch.Tensor.tolist, (lengths,), {})
+        return values if known else None
 
     def _bind(self, result: Any, node: Node) -> None:
         """Makes a node stand for a result, and a getitem for each of several."""

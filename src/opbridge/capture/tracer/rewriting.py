@@ -39,6 +39,7 @@ class _Rewriting:
         self._graph = graph
         self._fake_mode = fake_mode
         self._recorder = Recorder(self._note, fake_mode, self._constant)
+        self._recorder.known_lengths = lambda node: self._original and self._original.meta.get("lengths")
         self._recording = self._recorder
         self._original: Node | None = None
         self._copies: dict[Node, Node] = {}
