@@ -9,9 +9,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opbridge.base.torch_private import torch_operators, torch_proxies, torch_tracing
-from opbridge.graph.backward_operators import DECOMPOSITIONS
+from opbridge.graph import backward_operators, plain_operators
 
-__all__ = ["decompose"]
+__all__ = ["decompose", "decompositions"]
 
 
 def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule | None:
@@ -31,12 +31,18 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         return None
     table = {
         target: function
-        for target, function in (torch_operators.decomposition_table() | DECOMPOSITIONS).items()
+        for target, function in decompositions().items()
         if target is node.target or not is_translated(target.name())
     }
     graph = _traced(node, node.target, values, table)
     kernel = torch_operators.composite_kernel(node.target) if graph is None else None
     return graph if kernel is None else _traced(node, kernel, values, table)
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions and ours, by operator; where both have one, ours."""
+    ours = backward_operators.DECOMPOSITIONS | plain_operators.DECOMPOSITIONS
+    return torch_operators.decomposition_table() | ours
 
 
 def _traced(
