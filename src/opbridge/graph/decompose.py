@@ -9,9 +9,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opbridge.base.torch_private import torch_operators, torch_proxies, torch_tracing
-from opbridge.graph.backward_operators import DECOMPOSITIONS
+from opbridge.graph import backward_operators, plain_operators
 
-__all__ = ["decompose"]
+__all__ = ["decompose", "decompositions"]
 
 
 def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule | None:
@@ -26,21 +26,36 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
     """
     if not isinstance(node.target, torch._ops.OpOverload):
         return None
-    inputs = node.all_input_nodes
-    values = [argument.meta.get("val") for argument in inputs]
+    values = [argument.meta.get("val") for argument in node.all_input_nodes]
     if any(value is None for value in values):
         return None
     table = {
         target: function
-        for target, function in (torch_operators.decomposition_table() | DECOMPOSITIONS).items()
+        for target, function in decompositions().items()
         if target is node.target or not is_translated(target.name())
     }
+    graph = _traced(node, node.target, values, table)
+    kernel = torch_operators.composite_kernel(node.target) if graph is None else None
+    return graph if kernel is None else _traced(node, kernel, values, table)
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions and ours, by operator; where both have one, ours."""
+    ours = backward_operators.DECOMPOSITIONS | plain_operators.DECOMPOSITIONS
+    return torch_operators.decomposition_table() | ours
+
+
+def _traced(
+    node: Node, function: Callable[..., Any], values: list[Any], table: dict[Any, Callable[..., Any]]
+) -> GraphModule | None:
+    """The graph of a function of the node's arguments, or None where it fails or calls the node's operator itself."""
+    inputs = node.all_input_nodes
 
     def call(*given: Any) -> Any:
         by_node = dict(zip(inputs, given, strict=True))
         args = torch.fx.node.map_arg(node.args, by_node.__getitem__)
         kwargs = torch.fx.node.map_arg(node.kwargs, by_node.__getitem__)
-        return node.target(*args, **kwargs)
+        return function(*args, **kwargs)
 
     try:
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
@@ -49,10 +64,15 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
         return None
-    calls = [inner for inner in graph.graph.nodes if inner.op == "call_function"]
-    if any(inner.target is node.target for inner in calls):
+    if any(inner.op == "call_function" and inner.target is node.target for inner in graph.graph.nodes):
         return None
-    return graph
+    return None if _lost_track(graph) else graph
+
+
+def _lost_track(graph: GraphModule) -> bool:
+    """Whether a tensor without numbers became a constant: its operators were hidden from the trace."""
+    names = (str(node.target) for node in graph.graph.nodes if node.op == "get_attr")
+    return any(isinstance(getattr(graph, name, None), torch_proxies.FakeTensor) for name in names)
 
 
 def _fake_mode(values: list[Any]) -> Any:

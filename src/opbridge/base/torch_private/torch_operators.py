@@ -76,6 +76,28 @@ def _decomposition_table(registered: int) -> dict[Any, Callable[..., Any]]:
     return {target: function for target, function in table.items() if isinstance(target, torch._ops.OpOverload)}
 
 
+_PACKAGES = frozenset({"aten", "quantized_decomposed", "torchaudio", "torchvision", "transformers", "torchao"})
+
+
+def composite_kernel(target: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """An operator's kernel that is made of other operators and hides them from autograd; None where it has none.
+
+    Of PyTorch's own operators and of its libraries': what a user registers in one piece stays in one piece. An operator
+    that writes to its arguments has none here.
+    """
+    if target.namespace not in _PACKAGES or target._schema.is_mutable:
+        return None
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeExplicitAutograd"):
+        return None
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # A mode of torch functions, such as make_fx has, would send the call back to the operator.
+        with torch._C.DisableTorchFunction():
+            return target._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+
+    return call
+
+
 def computation_dtype(arguments: Sequence[Any]) -> torch.dtype | None:
     """The dtype in which torch computes a pointwise operator of these tensors and numbers; None where torch fails."""
     from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes

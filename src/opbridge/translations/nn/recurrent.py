@@ -38,7 +38,12 @@ def lstm(
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool
     train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)
     """
-    _refuse_projections(params, has_biases, num_layers, bidirectional)
+    directions = 2 if bidirectional else 1
+    if len(params) == num_layers * directions * (5 if has_biases else 3):
+        _refuse_other_numbers(input, num_layers, dropout, train)
+        from opbridge.translations.nn.projected_lstm import projected_layers
+
+        return projected_layers(input, hx, params, has_biases, num_layers, directions, batch_first)
     return _layers(
         "LSTM", _LSTM_GATES, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
@@ -223,7 +228,7 @@ def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 def _refuse_projections(params: Sequence[Any], has_biases: bool, num_layers: int, bidirectional: bool) -> None:
     if len(params) != num_layers * (2 if bidirectional else 1) * (4 if has_biases else 2):
-        raise TranslationError("ONNX's LSTM has no projections. Build the layer without proj_size.")
+        raise TranslationError("ONNX's LSTM has no projections, and with packed sequences it cannot be unrolled. Build the layer without proj_size, or pad the sequences.")
 
 
 def _packed_layers(
@@ -275,12 +280,7 @@ def _layers(
         batch_first: Whether the batch is the input's first dimension.
         lengths: The lengths of the sequences of the batch, int32; by default, each has all steps of the input.
     """
-    if train and dropout and num_layers > 1:
-        raise TranslationError("A recurrent layer with dropout gives other numbers each time. Call model.eval() first.")
-    if input.dtype == ir.DataType.DOUBLE:
-        raise TranslationError(
-            "onnxruntime's recurrent layers are for float32. Convert the model with .float() before exporting."
-        )
+    _refuse_other_numbers(input, num_layers, dropout, train)
     directions = 2 if bidirectional else 1
     width = params[1].shape[1]
     per_direction = 4 if has_biases else 2
@@ -306,6 +306,15 @@ def _layers(
     if batch_first:
         current = op.Transpose(current, perm=[1, 0, 2])
     return (current, *(op.Concat(*states, axis=0) if num_layers > 1 else states[0] for states in last))
+
+
+def _refuse_other_numbers(input: Any, num_layers: int, dropout: float, train: bool) -> None:
+    if train and dropout and num_layers > 1:
+        raise TranslationError("A recurrent layer with dropout gives other numbers each time. Call model.eval() first.")
+    if input.dtype == ir.DataType.DOUBLE:
+        raise TranslationError(
+            "onnxruntime's recurrent layers are for float32. Convert the model with .float() before exporting."
+        )
 
 
 def _layer(
