@@ -16,6 +16,7 @@ from opbridge.base.torch_private import (
     torch_higher_order,
     torch_overrides,
     torch_proxies,
+    torch_subclasses,
     torch_tracing,
     torch_transforms,
     torchscript_running,
@@ -28,7 +29,7 @@ from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
-from opbridge.capture.tracer.weights import constant_names, replaced, state_of
+from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, state_of
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
 __all__ = ["trace"]
@@ -50,7 +51,8 @@ def trace(
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
-    1. The module's parameters and buffers are replaced by tensors without values while it runs, and put back.
+    1. The module's parameters and buffers are replaced by tensors without values while it runs, and put back. One that
+       is made of other tensors, such as a quantised weight of torchao's, is replaced by one made of such tensors.
     2. Dynamic dimensions are symbols; what the model asks of them is noted as a condition.
     3. Operators are recorded before autograd and before they are decomposed, but for those whose derivatives are asked
        for, or that a transform of torch.func is applied to.
@@ -107,11 +109,9 @@ class _Run:
         end = recorder.graph.placeholder("end_of_inputs")
         self._first = next((leaf.node for leaf in inputs if leaf.node is not None), end)
         state = list(state_of(self._module))
-        self._fakes.expect(tensor for _, _, tensor in state)
+        self._fakes.expect(part for _, _, tensor in state for part in parts_of(tensor))
         for kind, name, tensor in state:
-            fake = self._fakes.of(tensor, requires_grad=self._gradients == "inputs and parameters")
-            recorder.track(fake, self._weight(kind, name, tensor), tensor)
-            recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
+            self._track_state(kind, name, tensor)
         _, structure = pytree.tree_flatten((self._args, self._kwargs))
         args, kwargs = pytree.tree_unflatten(leaves, structure)
         with replaced(self._module, self._fakes.of), self._running():
@@ -161,6 +161,21 @@ class _Run:
         if isinstance(leaf, _CONSTANT):
             return leaf, None
         raise ValueError(f"Unsupported input type {type(leaf)}.")
+
+    def _track_state(self, kind: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Makes a tensor without values stand for a parameter or a buffer; a wrapper is rebuilt around such tensors."""
+        if torch_subclasses.is_wrapper(tensor):
+            parts = torch_subclasses.wrapped_tensors(tensor).items()
+            inner = {each: self._track_state(kind, f"{name}.{each}", part) for each, part in parts}
+            with self._fakes.mode:
+                fake = torch_subclasses.rebuilt(tensor, inner)
+            self._fakes.stands_for(fake, tensor)
+            return fake
+        recorder = self._recorder
+        fake = self._fakes.of(tensor, requires_grad=self._gradients == "inputs and parameters")
+        recorder.track(fake, self._weight(kind, name, tensor), tensor)
+        recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
+        return fake
 
     def _weight(self, kind: str, name: str, tensor: torch.Tensor) -> Node:
         graph = self._recorder.graph
