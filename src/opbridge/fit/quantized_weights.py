@@ -8,10 +8,9 @@ Rules, node by node, where the weight is a constant. Each gives the same numbers
     3. A transposed DequantizeLinear is the DequantizeLinear of the transposed integers.
     4. Gemm with such a weight becomes MatMul and Add, with the weight untransposed; not where its input is dequantised and
        its output is quantised again.
-    5. What is added to the product of two dequantised matrices is subtracted negated. ONNX Runtime (1.31.1) makes Gemm of
-       MatMul and Add, and then has no product of integers for it; for int8 it writes nodes that it refuses itself.
-    6. A block that is as long as its axis is no block.
-    7. Integers from -8 to 7 are stored in 4 bits, where the opset has these.
+    5. A block that is as long as its axis is no block.
+    6. Integers from -8 to 7 are stored in 4 bits, where the opset has these.
+    7. What is dequantised several times is dequantised once.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ def arrange(model: ir.Model) -> bool:
             arrangement.dequantize_cast,
             arrangement.transpose,
             arrangement.untranspose_gemm,
-            arrangement.subtract_bias,
             arrangement.widen_blocks,
             arrangement.narrow,
+            arrangement.merge,
         ):
             for node in list(graph):
                 if node.domain == "" and node.graph is graph:
@@ -72,6 +71,7 @@ class _Arrangement:
         self._constants = model.graph.initializers
         self._opset = model.opset_imports.get("", 0)
         self._transposed: dict[tuple[str, tuple[int, ...]], ir.Value] = {}
+        self._dequantized: dict[Any, ir.Value] = {}
 
     def quantize_constant(self, node: ir.Node) -> None:
         """Rule 1."""
@@ -160,24 +160,8 @@ class _Arrangement:
             product = self._insert(node, "Add", [product, bias], {}, f"{node.name}/sum", result.shape)
         self._replace(node, product)
 
-    def subtract_bias(self, node: ir.Node) -> None:
-        """Rule 5."""
-        if node.op_type != "Add" or node.outputs[0].dtype != _T.FLOAT:
-            return
-        for product, bias in (node.inputs, node.inputs[::-1]):
-            matrix = product.producer()
-            added = _array(bias)
-            if matrix is None or matrix.op_type != "MatMul" or added is None or added.ndim != 1:
-                continue
-            if all(_dequantizes_bytes(each) for each in matrix.inputs):
-                negated = self._constant(f"{bias.name}_negated", -added, bias.dtype)
-                name = f"{node.name}/minus"
-                made = self._insert(node, "Sub", [product, negated], {}, name, node.outputs[0].shape)
-                self._replace(node, made)
-                return
-
     def widen_blocks(self, node: ir.Node) -> None:
-        """Rule 6."""
+        """Rule 5."""
         if not _dequantizes_weight(node) or "block_size" not in node.attributes:
             return
         rank = len(node.inputs[0].shape)
@@ -193,7 +177,7 @@ class _Arrangement:
         node.attributes["axis"] = ir.AttrInt64("axis", 1 - axis)
 
     def narrow(self, node: ir.Node) -> None:
-        """Rule 7."""
+        """Rule 6."""
         if self._opset < _FOUR_BITS_SINCE or not _dequantizes_weight(node) or node.inputs[0].dtype != _T.INT8:
             return
         parts = [node.inputs[0], *node.inputs[2:]]
@@ -206,6 +190,17 @@ class _Arrangement:
             if key not in self._transposed:
                 self._transposed[key] = self._constant(f"{value.name}_int4", array.astype(_T.INT4.numpy()), _T.INT4)
             node.replace_input_with(position, self._transposed[key])
+
+    def merge(self, node: ir.Node) -> None:
+        """Rule 7."""
+        if node.op_type != "DequantizeLinear":
+            return
+        attributes = tuple(sorted((name, attribute.value) for name, attribute in node.attributes.items()))
+        key = (*map(id, node.inputs), attributes)
+        first = self._dequantized.setdefault(key, node.outputs[0])
+        if first is not node.outputs[0] and not node.outputs[0].is_graph_output():
+            node.outputs[0].replace_all_uses_with(first)
+            self._graph.remove(node, safe=True)
 
     def _dequantize_transposed(self, node: ir.Node, order: tuple[int, ...], name: str) -> ir.Value:
         """The result of a DequantizeLinear of a weight, transposed."""
@@ -282,14 +277,6 @@ def _dequantizes_weight(node: ir.Node) -> bool:
         return False
     known = all(value is not None and value.const_value is not None for value in node.inputs)
     return known and node.inputs[0].dtype in _BYTES and node.inputs[0].shape.rank() > 1
-
-
-def _dequantizes_bytes(value: Any) -> bool:
-    """Whether a value is the result of a DequantizeLinear of bytes, without blocks."""
-    node = value.producer()
-    if node is None or node.op_type != "DequantizeLinear" or "block_size" in node.attributes:
-        return False
-    return node.inputs[0].dtype in _BYTES
 
 
 def _is_narrow(array: np.ndarray) -> bool:
