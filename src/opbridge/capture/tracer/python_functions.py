@@ -23,6 +23,7 @@ class PythonFunctions(TorchFunctionMode):
     2. `torch.tensor` takes sizes and values of tensors among its numbers.
     3. `torch._assert` of a tensor is an operator.
     4. A deep copy of a tensor is an operator.
+    5. Operators on quantised tensors take scales and zero points that are tensors as numbers.
     """
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -41,7 +42,14 @@ class PythonFunctions(TorchFunctionMode):
                 return torch._assert_async(condition, message)
         elif function is torch.Tensor.__deepcopy__ and args[0].is_leaf:  # torch refuses the others
             return _copied(*args)
+        elif isinstance(function, torch._ops.OpOverloadPacket) and function._qualified_op_name.startswith("quantized::"):
+            args, kwargs = pytree.tree_map_only(torch.Tensor, _scale, (tuple(args), kwargs or {}))
         return function(*args, **(kwargs or {}))
+
+
+def _scale(tensor: torch.Tensor) -> Any:
+    """A tensor without dimensions as a number; others, which are data, as they are."""
+    return tensor if tensor.dim() else tensor.item()
 
 
 def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:

@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_subclasses, torch_tracing
-from opbridge.capture.tracer import autocasting, free_values, shape_functions
+from opbridge.capture.tracer import autocasting, free_values, quantized_tensors, shape_functions
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -146,6 +146,9 @@ class Recorder:
         wrapper = torch_subclasses.wrapper_among((*args, *kwargs.values()))
         if wrapper is not None:
             return self._taken_apart(wrapper, function, args, kwargs)
+        if quantized_tensors.takes(function):
+            with self.recording(differentiated=self.is_differentiating):
+                return quantized_tensors.call(function, args, kwargs)
         if self._is_differentiated(args, kwargs):
             with self.recording(differentiated=True):
                 return function(*map(self._fake, args), **{name: self._fake(value) for name, value in kwargs.items()})

@@ -30,6 +30,7 @@ from opbridge.capture.tracer.python_functions import PythonFunctions, taking_sym
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, state_of
+from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
 __all__ = ["trace"]
@@ -200,6 +201,11 @@ class _Run:
         return node
 
     def _output(self, value: Any) -> Any:
+        if torch_subclasses.is_wrapper(value):
+            raise CaptureError(
+                f"The model returns a tensor that is made of others ({type(value).__name__}), as quantised tensors are, "
+                "which ONNX does not have. Return a plain tensor: value.dequantize()."
+            )
         if isinstance(value, (torch.Tensor, *_NUMBERS)):
             return self._recorder.argument(value)
         if isinstance(value, _CONSTANT) and not isinstance(value, torch.nn.Module):
