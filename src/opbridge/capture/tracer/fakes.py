@@ -57,6 +57,10 @@ class Fakes:
         self._made[id(tensor)] = tensor, fake
         return fake
 
+    def stands_for(self, fake: torch.Tensor, tensor: torch.Tensor) -> None:
+        """Says which tensor without values was made for a tensor."""
+        self._made[id(tensor)] = tensor, fake
+
     def known(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor without values that was made for another one, or the other one itself."""
         found = self._made.get(id(tensor))

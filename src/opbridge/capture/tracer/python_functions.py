@@ -28,6 +28,7 @@ class PythonFunctions(TorchFunctionMode):
     5. Functions that make a tensor take integer tensors without dimensions among the sizes.
     6. `torch.as_tensor` takes lists of sizes, as `torch.tensor` does.
     7. Packed sequences are padded to a length that may be symbolic.
+    8. Operators on quantised tensors take scales and zero points that are tensors as numbers.
     """
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,6 +56,8 @@ class PythonFunctions(TorchFunctionMode):
                 return torch._assert_async(condition, message)
         elif function is torch.Tensor.__deepcopy__ and args[0].is_leaf:  # torch refuses the others
             return _copied(*args)
+        elif isinstance(function, torch._ops.OpOverloadPacket) and function._qualified_op_name.startswith("quantized::"):
+            args, kwargs = pytree.tree_map_only(torch.Tensor, _scale, (tuple(args), kwargs or {}))
         return function(*args, **(kwargs or {}))
 
 
@@ -83,6 +86,11 @@ def _with_numbers(sizes: Any) -> Any:
     if isinstance(sizes, (list, tuple)):
         return type(sizes)(map(_with_numbers, sizes)) if any(map(_is_number, sizes)) else sizes
     return _number(sizes)
+
+
+def _scale(tensor: torch.Tensor) -> Any:
+    """A tensor without dimensions as a number; others, which are data, as they are."""
+    return tensor if tensor.dim() else tensor.item()
 
 
 def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:

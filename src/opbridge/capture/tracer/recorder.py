@@ -12,9 +12,9 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
+from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_subclasses, torch_tracing
 from opbridge.capture import packed_sequences
-from opbridge.capture.tracer import autocasting, free_values, shape_functions
+from opbridge.capture.tracer import autocasting, free_values, quantized_tensors, shape_functions
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -146,12 +146,27 @@ class Recorder:
         return self._converted(value)[1]
 
     def _call_before_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
+        wrapper = torch_subclasses.wrapper_among((*args, *kwargs.values()))
+        if wrapper is not None:
+            return self._taken_apart(wrapper, function, args, kwargs)
+        if quantized_tensors.takes(function):
+            with self.recording(differentiated=self.is_differentiating):
+                return quantized_tensors.call(function, args, kwargs)
         if self._is_differentiated(args, kwargs):
             with self.recording(differentiated=True):
                 return function(*map(self._fake, args), **{name: self._fake(value) for name, value in kwargs.items()})
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             return autocasting.call(self, function, args, kwargs)
         return self.record(function, args, kwargs)
+
+    def _taken_apart(self, wrapper: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        """What a tensor that is made of others makes of an operator; what it does with those is recorded."""
+
+        def decomposed() -> Any:
+            return function.decompose(*args, **kwargs)
+
+        with self.recording(differentiated=self.is_differentiating):
+            return torch_subclasses.dispatch(wrapper, function, args, kwargs, decomposed)
 
     def _is_differentiated(self, args: Any, kwargs: Any) -> bool:
         """Whether derivatives of an operator's results may be asked for."""

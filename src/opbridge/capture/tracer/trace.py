@@ -16,6 +16,7 @@ from opbridge.base.torch_private import (
     torch_higher_order,
     torch_overrides,
     torch_proxies,
+    torch_subclasses,
     torch_tracing,
     torch_transforms,
     torchscript_running,
@@ -30,7 +31,8 @@ from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
 from opbridge.capture.tracer.subgraphs import body_of
-from opbridge.capture.tracer.weights import constant_names, replaced, state_of
+from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, state_of
+from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
 __all__ = ["trace"]
@@ -53,7 +55,8 @@ def trace(
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
-    1. The module's parameters and buffers are replaced by tensors without values while it runs, and put back.
+    1. The module's parameters and buffers are replaced by tensors without values while it runs, and put back. One that
+       is made of other tensors, such as a quantised weight of torchao's, is replaced by one made of such tensors.
     2. Dynamic dimensions are symbols; what the model asks of them is noted as a condition.
     3. Operators are recorded before autograd and before they are decomposed, but for those whose derivatives are asked
        for, or that a transform of torch.func is applied to.
@@ -125,11 +128,9 @@ class _Run:
         end = recorder.graph.placeholder("end_of_inputs")
         self._first = next((leaf.node for leaf in inputs if leaf.node is not None), end)
         state = list(state_of(self._module))
-        self._fakes.expect(tensor for _, _, tensor in state)
+        self._fakes.expect(part for _, _, tensor in state for part in parts_of(tensor))
         for kind, name, tensor in state:
-            fake = self._fakes.of(tensor, requires_grad=self._gradients == "inputs and parameters")
-            recorder.track(fake, self._weight(kind, name, tensor), tensor)
-            recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
+            self._track_state(kind, name, tensor)
         _, structure = pytree.tree_flatten((self._args, self._kwargs))
         with replaced(self._module, self._fakes.of), self._running():
             args, kwargs = pytree.tree_unflatten(leaves, structure)  # a container may compute with what it holds
@@ -184,6 +185,21 @@ class _Run:
         assert self._repeating is not None
         self._repeating.note(self._recorder.graph, node)
 
+    def _track_state(self, kind: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Makes a tensor without values stand for a parameter or a buffer; a wrapper is rebuilt around such tensors."""
+        if torch_subclasses.is_wrapper(tensor):
+            parts = torch_subclasses.wrapped_tensors(tensor).items()
+            inner = {each: self._track_state(kind, f"{name}.{each}", part) for each, part in parts}
+            with self._fakes.mode:
+                fake = torch_subclasses.rebuilt(tensor, inner)
+            self._fakes.stands_for(fake, tensor)
+            return fake
+        recorder = self._recorder
+        fake = self._fakes.of(tensor, requires_grad=self._gradients == "inputs and parameters")
+        recorder.track(fake, self._weight(kind, name, tensor), tensor)
+        recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
+        return fake
+
     def _weight(self, kind: str, name: str, tensor: torch.Tensor) -> Node:
         graph = self._recorder.graph
         with graph.inserting_before(self._first):
@@ -207,6 +223,11 @@ class _Run:
         return node
 
     def _output(self, value: Any) -> Any:
+        if torch_subclasses.is_wrapper(value):
+            raise CaptureError(
+                f"The model returns a tensor that is made of others ({type(value).__name__}), as quantised tensors are, "
+                "which ONNX does not have. Return a plain tensor: value.dequantize()."
+            )
         if isinstance(value, (torch.Tensor, *_NUMBERS)):
             return self._recorder.argument(value)
         if isinstance(value, _CONSTANT) and not isinstance(value, torch.nn.Module):

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-__all__ = ["constant_names", "replaced", "state_of"]
+from opbridge.base.torch_private import torch_subclasses
+
+__all__ = ["constant_names", "parts_of", "replaced", "state_of"]
 
 
 def state_of(module: torch.nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:
@@ -17,6 +19,15 @@ def state_of(module: torch.nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]
         yield "parameter", name, parameter
     for name, buffer in module.named_buffers():
         yield "buffer", name, buffer
+
+
+def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that a tensor is made of: itself, or those of a wrapper."""
+    if not torch_subclasses.is_wrapper(tensor):
+        yield tensor
+        return
+    for part in torch_subclasses.wrapped_tensors(tensor).values():
+        yield from parts_of(part)
 
 
 def constant_names(module: torch.nn.Module) -> dict[int, str]:

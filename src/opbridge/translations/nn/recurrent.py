@@ -13,6 +13,7 @@ from onnxscript import opset18 as op
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dtypes import cast, const
 from opbridge.translations.lib.packed_sequences import packed, padded_form
+from opbridge.translations.nn.projected_lstm import projected_layers
 from opbridge.translations.registry import builtin
 
 # The order of ONNX's gates, by their places in torch's: input, output, forget, cell of torch's input, forget, cell,
@@ -41,8 +42,6 @@ def lstm(
     directions = 2 if bidirectional else 1
     if len(params) == num_layers * directions * (5 if has_biases else 3):
         _refuse_other_numbers(input, num_layers, dropout, train)
-        from opbridge.translations.nn.projected_lstm import projected_layers
-
         return projected_layers(input, hx, params, has_biases, num_layers, directions, batch_first)
     return _layers(
         "LSTM", _LSTM_GATES, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
@@ -228,7 +227,9 @@ def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 def _refuse_projections(params: Sequence[Any], has_biases: bool, num_layers: int, bidirectional: bool) -> None:
     if len(params) != num_layers * (2 if bidirectional else 1) * (4 if has_biases else 2):
-        raise TranslationError("ONNX's LSTM has no projections, and with packed sequences it cannot be unrolled. Build the layer without proj_size, or pad the sequences.")
+        raise TranslationError(
+            "A packed LSTM with proj_size has no form in ONNX. Build the layer without it, or pad the sequences."
+        )
 
 
 def _packed_layers(
