@@ -51,6 +51,7 @@ class FakeVerification:
     ok: bool = True
     worst: float = 1e-6
     outputs: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"ok": self.ok, "worst": self.worst}
