@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
-from opbridge.capture.tracer import autocasting, free_values, shape_functions
+from opbridge.capture.tracer import autocasting, free_values, shape_functions, symbolic_scalars
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -183,7 +183,7 @@ class Recorder:
         env = self.fake_mode.shape_env
         before = torch_sizes.questions(env)
         shape = None if fake_keywords else shape_functions.shape_function(function, fakes)
-        result = (shape or function)(*fakes, **fake_keywords)
+        result = shape(*fakes) if shape else symbolic_scalars.result_of(function, fakes, fake_keywords)
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
             torch_sizes.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:
