@@ -36,7 +36,7 @@ _OWN_TYPES = frozenset(
 
 
 # Pointwise without torch's tag: other names of operators that have it.
-_POINTWISE = frozenset({"divide", "true_divide", "multiply", "subtract"})
+_POINTWISE = frozenset({"divide", "true_divide", "multiply", "subtract", "special_xlogy"})
 
 # Not pointwise, but their real tensor arguments become complex where the result is complex.
 _TO_COMPLEX = frozenset(
@@ -44,6 +44,9 @@ _TO_COMPLEX = frozenset(
     | {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
     | {"sum", "mean", "prod", "cumsum", "cumprod"}
 )
+
+# Their factor, a keyword, is brought to the type of the tensors.
+_WITH_FACTOR = frozenset({torch.ops.aten.addcmul.default, torch.ops.aten.addcdiv.default})
 
 _REPRESENTATIVES: dict[type, int | float | bool] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
 
@@ -58,7 +61,8 @@ def computation_dtype(node: Node) -> torch.dtype | None:
         3. Where that is an integer or bool type and the result is floating, the operator computes in the result's type.
         4. Where every tensor has the type already, and no size is an argument, the result is None.
     """
-    arguments = [_value(argument) for argument in (*node.args, *node.kwargs.values())]
+    named = () if node.target in _WITH_FACTOR else node.kwargs.values()
+    arguments = [_value(argument) for argument in (*node.args, *named)]
     return promoted_dtype(node.target, arguments, node.meta.get("val"))
 
 

@@ -18,6 +18,7 @@ import torch
 from onnx_ir.passes import common as passes
 from torch.fx import GraphModule, Node
 
+from opbridge.base.dtypes import onnx_dtype
 from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.graph.node_sources import has_module_path, module_path_of, sources_of
 from opbridge.graph.operators import operator_of
@@ -31,6 +32,7 @@ from opbridge.plan.rows import Step
 from opbridge.translate import boundary, control_flow, failures
 from opbridge.translate.calls import call_symbolic, call_translation
 from opbridge.translate.values import Values
+from opbridge.translations.lib.dtypes import making_floats
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -83,7 +85,7 @@ def translate(
     inputs = boundary.make_inputs(graph, values, input_names, capture.asked)
     names = boundary.output_names(graph, output_names, [str(value.name) for value in inputs.tensors], builder)
     walk = _Walk(plan, capture.functional.rebinds, values, inputs.values)
-    with builder.translating(), torch.no_grad():
+    with builder.translating(), making_floats(onnx_dtype(torch.get_default_dtype())), torch.no_grad():
         results = walk.graph(graph.module)
         outputs = boundary.make_outputs(graph, values, results, names)
     model = _model(builder, inputs.tensors, outputs, custom_opsets or {})

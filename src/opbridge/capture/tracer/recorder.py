@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_subclasses, torch_tracing
 from opbridge.capture import packed_sequences
-from opbridge.capture.tracer import autocasting, free_values, quantized_tensors, shape_functions
+from opbridge.capture.tracer import autocasting, free_values, quantized_tensors, shape_functions, symbolic_scalars
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -207,7 +207,7 @@ class Recorder:
         lengths = self.known_lengths(arguments[1]) if function is _aten._pack_padded_sequence.default else None
         if lengths is not None:
             shape = functools.partial(packed_sequences.pack, known=lengths)
-        result = (shape or function)(*fakes, **fake_keywords)
+        result = shape(*fakes) if shape else symbolic_scalars.result_of(function, fakes, fake_keywords)
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
             torch_sizes.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 from onnxscript import opset22 as op22
 
-from opbridge.translations.lib.dtypes import cast, const, convert, is_tensor
+from opbridge.translations.lib.dtypes import cast, const, convert, default_float, is_tensor
 from opbridge.translations.lib.promotion import promote
 from opbridge.translations.registry import builtin
 
@@ -71,8 +71,8 @@ def _shape(size: Any) -> Any:
     return op.Concat(*parts, axis=0)
 
 
-def _type(dtype: Any, otherwise: Any = _FLOAT) -> ir.DataType:
-    return ir.DataType(otherwise if dtype in (None, -1) else dtype)
+def _type(dtype: Any, otherwise: Any = None) -> ir.DataType:
+    return ir.DataType((otherwise or default_float()) if dtype in (None, -1) else dtype)
 
 
 def _uniform_as(shape: Any, dtype: ir.DataType) -> Any:
@@ -114,13 +114,13 @@ def _integers(shape: Any, low: Any, high: Any, dtype: ir.DataType) -> Any:
 
 
 @builtin("aten::randint", "aten::randint.generator")
-def randint(high, size, dtype=None):
+def randint(high, size, dtype=_INT64):
     """randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, ...) -> Tensor"""
     return _integers(_shape(size), 0, high, _type(dtype, _INT64))
 
 
 @builtin("aten::randint.low", "aten::randint.low_generator")
-def randint_low(low, high, size, dtype=None):
+def randint_low(low, high, size, dtype=_INT64):
     """randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, ...) -> Tensor"""
     return _integers(_shape(size), low, high, _type(dtype, _INT64))
 
@@ -174,7 +174,7 @@ _DIGITS = {ir.DataType.FLOAT16: 11, ir.DataType.BFLOAT16: 8, _FLOAT: 24, _DOUBLE
 
 
 @builtin("aten::randperm", "aten::randperm.generator")
-def randperm(n, dtype=None):
+def randperm(n, dtype=_INT64):
     """randperm(SymInt n, *, ScalarType? dtype=long, ...) -> Tensor"""
     count = op.Reshape(n, [1]) if is_tensor(n) else const([n], _INT64)
     _, order = op.TopK(uniform_of(count, _DOUBLE), count)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,13 @@ __all__ = [
     "computed_in_float32",
     "const",
     "convert",
+    "default_float",
     "described",
     "is_double",
     "is_float",
+    "is_number",
     "is_tensor",
+    "making_floats",
     "widen",
 ]
 
@@ -32,10 +37,32 @@ FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, *HALVES})
 UNSIGNED = frozenset({ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64})
 _NARROW_INTEGERS = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16})
 
+_DEFAULT_FLOAT: ContextVar[ir.DataType] = ContextVar("default_float", default=ir.DataType.FLOAT)
+
+
+def default_float() -> ir.DataType:
+    """The type of floating numbers where nothing asks for another one: that of torch.get_default_dtype()."""
+    return _DEFAULT_FLOAT.get()
+
+
+@contextlib.contextmanager
+def making_floats(dtype: ir.DataType) -> Iterator[None]:
+    """Within this context, floating numbers are of this type where nothing asks for another one."""
+    before = _DEFAULT_FLOAT.set(dtype)
+    try:
+        yield
+    finally:
+        _DEFAULT_FLOAT.reset(before)
+
 
 def is_tensor(value: Any) -> bool:
     """Whether an argument is a value of the graph, as opposed to a Python number."""
     return isinstance(value, ir.Value)
+
+
+def is_number(value: Any, number: float) -> bool:
+    """Whether an argument is this Python number. A number that only a run tells is a value of the graph, and is not."""
+    return not is_tensor(value) and bool(value == number)
 
 
 def is_float(value: Any) -> bool:
@@ -130,12 +157,12 @@ def computed_in_float32(translation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def computed_in_double(translation: Callable[..., Any]) -> Callable[..., Any]:
-    """A translation that computes in double and gives the type of its first floating tensor, or else float."""
+    """A translation that computes in double and gives the type of its first floating tensor, or else the default."""
 
     @functools.wraps(translation)
     def widened(*args: Any, **kwargs: Any) -> Any:
         tensors = [value for value in args if is_tensor(value)]
-        dtype = next((value.dtype for value in tensors if is_float(value)), ir.DataType.FLOAT)
+        dtype = next((value.dtype for value in tensors if is_float(value)), default_float())
         wide = [cast(value, ir.DataType.DOUBLE) if is_tensor(value) else value for value in args]
         return op.Cast(translation(*wide, **kwargs), to=dtype)
 

@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, dim_of, shape_of
-from opbridge.translations.lib.dtypes import FLOATS, const
+from opbridge.translations.lib.dtypes import FLOATS, cast, cast_like, const, is_tensor
 from opbridge.translations.linalg.einsum import einsum as build_einsum
 from opbridge.translations.registry import builtin
 
@@ -56,8 +56,8 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if self.dtype == ir.DataType.BOOL:
         product = op.And(op.Unsqueeze(vec1, [1]), vec2)
-        product = product if alpha else op.And(product, False)
-        return op.Or(self, product) if beta else product
+        product = _kept_by(alpha, product)
+        return op.Or(_kept_by(beta, self), product)
     return _scaled_sum(self, op.Unsqueeze(vec1, [1]) * vec2, beta, alpha)
 
 
@@ -121,10 +121,15 @@ def _add_bias(value: Any, bias: Any) -> Any:
 def _scaled_sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """beta * self + alpha * product. What is multiplied by a beta of 0 is not looked at, nan or not."""
     result = _scale(product, alpha)
+    if is_tensor(beta):
+        factor = cast_like(beta, self)
+        return op.Where(op.Equal(factor, cast_like(0, factor)), cast_like(0, self), self * factor) + result
     return result if _factor_for(self, beta) == 0 else _scale(self, beta) + result
 
 
 def _scale(value: Any, factor: Any) -> Any:
+    if is_tensor(factor):
+        return value * cast_like(factor, value)
     factor = _factor_for(value, factor)
     return value if factor == 1 else value * factor
 
@@ -134,5 +139,11 @@ def _factor_for(like: Any, number: Any) -> Any:
     return number if like.dtype in FLOATS else int(number)
 
 
+def _kept_by(factor: Any, truths: Any) -> Any:
+    """A bool tensor times a factor."""
+    return op.And(truths, cast(factor, ir.DataType.BOOL) if is_tensor(factor) else bool(factor))
+
+
 def _is_float32(number: Any) -> bool:
-    return float(np.float32(number)) == number
+    """Whether a factor is known at export and exact in float32."""
+    return not is_tensor(number) and float(np.float32(number)) == number

@@ -8,15 +8,21 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
+from opbridge.errors import TranslationError
 from opbridge.translations.elementwise.extremes import amax, amin
 from opbridge.translations.lib.dims import axis_of
-from opbridge.translations.lib.dtypes import cast_like, convert, widen
+from opbridge.translations.lib.dtypes import cast_like, convert, is_tensor, widen
 from opbridge.translations.lib.reduce import reduce
 from opbridge.translations.registry import builtin
 
 
 def _norm(x: Any, order: Any, dim: Any, keepdim: bool) -> Any:
     """(sum of |x| ** order) ** (1 / order), and its limits for the orders 0, inf and -inf."""
+    if is_tensor(order):
+        raise TranslationError(
+            "A norm can be translated for an order that is known at export, since its formula depends on it. Give the "
+            "order as a number."
+        )
     order = 2.0 if order is None else float(order)
     if order == 2.0:
         return reduce(op.ReduceL2, x, x, dim, keepdim)
@@ -83,6 +89,6 @@ def renorm(self, p, dim: int, maxnorm):
     wide = widen(self)
     wide.shape = self.shape
     norms = _norm(wide, p, [other for other in range(len(self.shape)) if other != axis], True)
-    limit = float(maxnorm)
+    limit = cast_like(maxnorm, norms)
     # torch adds 1e-7 to what it divides by.
     return wide * op.Where(norms > limit, limit / (norms + 1e-7), 1.0)

@@ -285,13 +285,13 @@ def triu(self, diagonal=0):
 
 
 @builtin("aten::tril_indices")
-def tril_indices(row, col, offset: int = 0, dtype=None):
+def tril_indices(row, col, offset: int = 0, dtype=ir.DataType.INT64):
     """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, ...) -> Tensor"""
     return _triangle(row, col, offset, dtype, upper=0)
 
 
 @builtin("aten::triu_indices")
-def triu_indices(row, col, offset: int = 0, dtype=None):
+def triu_indices(row, col, offset: int = 0, dtype=ir.DataType.INT64):
     """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, ...) -> Tensor"""
     return _triangle(row, col, offset, dtype, upper=1)
 
