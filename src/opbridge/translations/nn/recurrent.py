@@ -241,7 +241,8 @@ def _packed_layers(
     """
     sequences = padded_form(data, batch_sizes)
     lengths = cast(sequences.lengths, ir.DataType.INT32)
-    output, *states = _layers(kind, gates, sequences.values, hx, *settings, batch_first=False, lengths=lengths)
+    time_major = (*settings, False)
+    output, *states = _layers(kind, gates, sequences.values, hx, *time_major, lengths=lengths)
     return packed(dataclasses.replace(sequences, values=output, is_zero=True)), *states
 
 
