@@ -241,8 +241,8 @@ def _packed_layers(
     """
     sequences = padded_form(data, batch_sizes)
     lengths = cast(sequences.lengths, ir.DataType.INT32)
-    time_major = (*settings, False)
-    output, *states = _layers(kind, gates, sequences.values, hx, *time_major, lengths=lengths)
+    given: list[Any] = [kind, gates, sequences.values, hx, *settings, False, lengths]  # False: steps come first
+    output, *states = _layers(*given)
     return packed(dataclasses.replace(sequences, values=output, is_zero=True)), *states
 
 
