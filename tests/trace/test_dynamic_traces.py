@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from helpers.matching import assert_matches
 
@@ -31,3 +34,34 @@ def test_repeat_interleave_by_a_vector_that_may_be_one_number() -> None:
     assert_matches(
         repeated, x, torch.tensor([2, 3, 4]), others=others, capture="trace", dynamic_shapes=(None, {0: "r"})
     )
+
+
+@pytest.mark.parametrize(
+    "squeeze",
+    [
+        lambda x: x.squeeze(1),
+        lambda x: (x + 1).squeeze(1),
+        lambda x: (x + 1).squeeze(-2),
+        lambda x: (x + 1).squeeze((0, -2)),
+        lambda x: (x + 1).squeeze(),
+        lambda x: (x + 1).squeeze_(1),
+    ],
+)
+def test_squeeze_of_what_may_have_size_one(squeeze: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert_matches(squeeze, torch.randn(2, 1, 4), others=[(torch.randn(2, 1, 4),)], capture="trace")
+    shapes = ({0: "a", 1: "b", 2: "c"},)
+    assert_matches(
+        squeeze,
+        torch.randn(2, 1, 4),
+        others=[(torch.randn(2, 2, 3),), (torch.randn(5, 1, 4),)],
+        capture="trace",
+        dynamic_shapes=shapes,
+    )
+
+
+def test_computing_with_what_was_squeezed() -> None:
+    def pooled(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.avg_pool2d(x, 4).squeeze(-1).squeeze(-1).softmax(1)
+
+    others = [(torch.randn(5, 3, 4, 4),)]
+    assert_matches(pooled, torch.randn(2, 3, 4, 4), others=others, capture="trace", dynamic_shapes=({0: "b"},))

@@ -247,7 +247,8 @@ def _packed_layers(
     """
     sequences = padded_form(data, batch_sizes)
     lengths = cast(sequences.lengths, ir.DataType.INT32)
-    output, *states = _layers(kind, gates, sequences.values, hx, *settings, batch_first=False, lengths=lengths)
+    given: list[Any] = [kind, gates, sequences.values, hx, *settings, False, lengths]  # False: steps come first
+    output, *states = _layers(*given)
     return packed(dataclasses.replace(sequences, values=output, is_zero=True)), *states
 
 
