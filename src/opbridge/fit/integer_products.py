@@ -1,12 +1,13 @@
 """Corrections for ONNX Runtime, which then computes products of quantised tensors with integers.
 
-ONNX Runtime (1.31.1) looks for DequantizeLinear before a node and QuantizeLinear after it. It does not find them, or writes
-nodes that it refuses itself, in these places:
+ONNX Runtime (1.31.1) looks for DequantizeLinear before a node and QuantizeLinear after it. It does not find them, or
+writes nodes that it refuses itself, in these places:
 
-    1. It makes Gemm of MatMul and Add. For Gemm without QuantizeLinear behind it, it has no product of integers, and where
-       the input is of int8 and of three dimensions, it does not load the model. What is added is subtracted negated.
-    2. Its kernels on x86 take uint8. It turns int8 into uint8 itself, but not where a quantised tensor is read twice. If
-       there is such a tensor, all tensors that are quantised and dequantised as int8 are uint8.
+    1. It makes Gemm of MatMul and Add. For Gemm without QuantizeLinear behind it, it has no product of integers, and
+       where the input is of int8 and of three dimensions, it does not load the model. What is added is subtracted
+       negated.
+    2. Its kernels on x86 take uint8. It turns int8 into uint8 itself, but not where a quantised tensor is read twice.
+       If there is such a tensor, all tensors that are quantised and dequantised as int8 are uint8.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Rules, node by node, where the weight is a constant. Each gives the same numbers
     2. A product with a weight that is cast from integers, multiplied by a scale for each column, is a product with the
        DequantizeLinear of the weight and the scale.
     3. A transposed DequantizeLinear is the DequantizeLinear of the transposed integers.
-    4. Gemm with such a weight becomes MatMul and Add, with the weight untransposed; not where its input is dequantised and
-       its output is quantised again.
+    4. Gemm with such a weight becomes MatMul and Add, with the weight untransposed; not where its input is dequantised
+       and its output is quantised again.
     5. A block that is as long as its axis is no block.
     6. Integers from -8 to 7 are stored in 4 bits, where the opset has these.
     7. What is dequantised several times is dequantised once.
@@ -26,7 +26,7 @@ __all__ = ["arrange"]
 _T = ir.DataType
 _BYTES = frozenset({_T.INT8, _T.UINT8})
 _INTEGERS = _BYTES | {_T.INT16, _T.UINT16}
-_FOUR_BITS_SINCE = 21
+_AXIS_SINCE, _FOUR_BITS_SINCE = 13, 21
 
 
 def arrange(model: ir.Model) -> bool:
@@ -120,6 +120,8 @@ class _Arrangement:
                 continue
             name = f"{node.name}/dequantized"
             column = self._constant(f"{scale.name}_column", factor.reshape([] if factor.size == 1 else [-1]))
+            if factor.size > 1 and self._opset < _AXIS_SINCE:
+                continue
             attributes = {} if factor.size == 1 else {"axis": 1}
             made = self._insert(matrix, "DequantizeLinear", [weight, column], attributes, name, weight.shape)
             matrix.replace_input_with(1, made)
