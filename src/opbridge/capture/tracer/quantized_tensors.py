@@ -53,7 +53,7 @@ class QuantizedTensor(torch.Tensor):
     axis: int | None
     kind: torch.dtype
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
     def __new__(
@@ -66,7 +66,7 @@ class QuantizedTensor(torch.Tensor):
         return made
 
     @property
-    def is_quantized(self) -> bool:  # type: ignore[override]
+    def is_quantized(self) -> bool:
         return True
 
     def __tensor_flatten__(self) -> tuple[list[str], Any]:
@@ -437,8 +437,8 @@ _FIXED = {
 def _call_aten(function: Any, short: str, args: Any, kwargs: Any) -> Any:
     base = short.removesuffix("_") if function._schema.is_mutable else short
     if base == "cat":
-        tensors, *rest = args
-        return _concatenated(tensors, *(rest or [kwargs.get("dim", 0)]), None, None, False)
+        given = _by_name(function, args, kwargs)
+        return _concatenated(given["tensors"], given["dim"], None, None, False)
     tensor = args[0]
     if not isinstance(tensor, QuantizedTensor):
         return NotImplemented
