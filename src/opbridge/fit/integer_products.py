@@ -1,17 +1,19 @@
 """Corrections for ONNX Runtime, which then computes products of quantised tensors with integers.
 
-ONNX Runtime (1.31.1) looks for DequantizeLinear before a node and QuantizeLinear after it. It does not find them, or writes
-nodes that it refuses itself, in these places:
+ONNX Runtime (1.31.1) looks for DequantizeLinear before a node and QuantizeLinear after it. It does not find them, or
+writes nodes that it refuses itself, in these places:
 
-    1. It makes Gemm of MatMul and Add. For Gemm without QuantizeLinear behind it, it has no product of integers, and where
-       the input is of int8 and of three dimensions, it does not load the model. What is added is subtracted negated.
-    2. Its kernels on x86 take uint8. It turns int8 into uint8 itself, but not where a quantised tensor is read twice. If
-       there is such a tensor, all tensors that are quantised and dequantised as int8 are uint8.
+    1. It makes Gemm of MatMul and Add. For Gemm without QuantizeLinear behind it, it has no product of integers, and
+       where the input is of int8 and of three dimensions, it does not load the model. What is added is subtracted
+       negated.
+    2. Its kernels on x86 take uint8. It turns int8 into uint8 itself, but not where a quantised tensor is read twice.
+       If there is such a tensor, all tensors that are quantised and dequantised as int8 are uint8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -41,7 +43,7 @@ def keep_products(model: ir.Model) -> None:
                 _make_unsigned(node, model.graph.initializers)
 
 
-def _subtract(graph: ir.Graph, node: ir.Node, constants: ir.GraphInitializers) -> None:
+def _subtract(graph: ir.Graph, node: Any, constants: Any) -> None:
     """Rule 1."""
     for position in (0, 1):
         product, bias = node.inputs[position], node.inputs[1 - position]
@@ -63,7 +65,7 @@ def _subtract(graph: ir.Graph, node: ir.Node, constants: ir.GraphInitializers) -
         return
 
 
-def _make_unsigned(node: ir.Node, constants: ir.GraphInitializers) -> None:
+def _make_unsigned(node: Any, constants: Any) -> None:
     """Rule 2."""
     zero = node.inputs[2]
     assert zero is not None
@@ -74,7 +76,7 @@ def _make_unsigned(node: ir.Node, constants: ir.GraphInitializers) -> None:
     node.outputs[0].dtype = _T.UINT8
 
 
-def _is_int8(node: ir.Node) -> bool:
+def _is_int8(node: Any) -> bool:
     """Whether a node makes int8 by one known zero point, and only DequantizeLinear of the same reads that."""
     zero = node.inputs[2] if len(node.inputs) > 2 else None
     if zero is None or zero.const_value is None or zero.dtype != _T.INT8 or node.outputs[0].is_graph_output():
@@ -87,17 +89,17 @@ def _is_int8(node: ir.Node) -> bool:
     )
 
 
-def _readers(node: ir.Node) -> list[ir.Node]:
+def _readers(node: Any) -> list[ir.Node]:
     """The nodes that read what was quantised and dequantised."""
     return [reader for each in node.outputs[0].consumers() for reader in _uses(each.outputs[0])]
 
 
-def _uses(value: ir.Value) -> Iterator[ir.Node]:
+def _uses(value: Any) -> Iterator[ir.Node]:
     for node, _ in value.uses():
         yield node
 
 
-def _is_dequantized(value: ir.Value) -> bool:
+def _is_dequantized(value: Any) -> bool:
     """Whether a value is the result of a DequantizeLinear of bytes, without blocks."""
     node = value.producer()
     if node is None or node.op_type != "DequantizeLinear" or "block_size" in node.attributes:
@@ -105,7 +107,7 @@ def _is_dequantized(value: ir.Value) -> bool:
     return node.inputs[0] is not None and node.inputs[0].dtype in _BYTES
 
 
-def _unsigned(constants: ir.GraphInitializers, zero: ir.Value) -> ir.Value:
+def _unsigned(constants: Any, zero: Any) -> ir.Value:
     """A zero point for the same numbers as uint8."""
     name = f"{zero.name}_unsigned"
     if name in constants:
@@ -114,7 +116,7 @@ def _unsigned(constants: ir.GraphInitializers, zero: ir.Value) -> ir.Value:
     return _constant(constants, name, (zero.const_value.numpy().astype(np.int32) + 128).astype(np.uint8))
 
 
-def _constant(constants: ir.GraphInitializers, name: str, array: np.ndarray) -> ir.Value:
+def _constant(constants: Any, name: str, array: np.ndarray) -> ir.Value:
     found = constants.get(name)
     if found is not None:
         return found

@@ -6,8 +6,8 @@ Rules, node by node, where the weight is a constant. Each gives the same numbers
     2. A product with a weight that is cast from integers, multiplied by a scale for each column, is a product with the
        DequantizeLinear of the weight and the scale.
     3. A transposed DequantizeLinear is the DequantizeLinear of the transposed integers.
-    4. Gemm with such a weight becomes MatMul and Add, with the weight untransposed; not where its input is dequantised and
-       its output is quantised again.
+    4. Gemm with such a weight becomes MatMul and Add, with the weight untransposed; not where its input is dequantised
+       and its output is quantised again.
     5. A block that is as long as its axis is no block.
     6. Integers from -8 to 7 are stored in 4 bits, where the opset has these.
     7. What is dequantised several times is dequantised once.
@@ -26,7 +26,7 @@ __all__ = ["arrange"]
 _T = ir.DataType
 _BYTES = frozenset({_T.INT8, _T.UINT8})
 _INTEGERS = _BYTES | {_T.INT16, _T.UINT16}
-_FOUR_BITS_SINCE = 21
+_AXIS_SINCE, _FOUR_BITS_SINCE = 13, 21
 
 
 def arrange(model: ir.Model) -> bool:
@@ -70,10 +70,10 @@ class _Arrangement:
         self._graph = graph
         self._constants = model.graph.initializers
         self._opset = model.opset_imports.get("", 0)
-        self._transposed: dict[tuple[str, tuple[int, ...]], ir.Value] = {}
+        self._transposed: dict[Any, ir.Value] = {}
         self._dequantized: dict[Any, ir.Value] = {}
 
-    def quantize_constant(self, node: ir.Node) -> None:
+    def quantize_constant(self, node: Any) -> None:
         """Rule 1."""
         if node.op_type == "Clip":
             self._clip_constant(node)
@@ -93,14 +93,16 @@ class _Arrangement:
         integers = np.clip(steps, limits.min, limits.max).astype(zero.dtype)
         self._replace(node, self._constant(f"{node.inputs[0].name}_quantized", integers, node.outputs[0].dtype))
 
-    def _clip_constant(self, node: ir.Node) -> None:
-        x, *limits = map(_array, node.inputs)
+    def _clip_constant(self, node: Any) -> None:
+        x, *limits = (_array(value) for value in node.inputs)
         if x is None or x.dtype not in (np.int8, np.uint8) or len(limits) != 2 or any(each is None for each in limits):
             return
-        value = self._constant(f"{node.inputs[0].name}_clipped", np.clip(x, *limits), node.outputs[0].dtype)
+        value = self._constant(
+            f"{node.inputs[0].name}_clipped", np.clip(x, limits[0], limits[1]), node.outputs[0].dtype
+        )
         self._replace(node, value)
 
-    def dequantize_cast(self, node: ir.Node) -> None:
+    def dequantize_cast(self, node: Any) -> None:
         """Rule 2."""
         if node.op_type != "Mul":
             return
@@ -120,13 +122,15 @@ class _Arrangement:
                 continue
             name = f"{node.name}/dequantized"
             column = self._constant(f"{scale.name}_column", factor.reshape([] if factor.size == 1 else [-1]))
+            if factor.size > 1 and self._opset < _AXIS_SINCE:
+                continue
             attributes = {} if factor.size == 1 else {"axis": 1}
             made = self._insert(matrix, "DequantizeLinear", [weight, column], attributes, name, weight.shape)
             matrix.replace_input_with(1, made)
             self._replace(node, product)
             return
 
-    def transpose(self, node: ir.Node) -> None:
+    def transpose(self, node: Any) -> None:
         """Rule 3."""
         if node.op_type != "Transpose":
             return
@@ -137,7 +141,7 @@ class _Arrangement:
         order = tuple(node.attributes.get_ints("perm", list(range(rank))[::-1]))
         self._replace(node, self._dequantize_transposed(dequantized, order, node.outputs[0].name))
 
-    def untranspose_gemm(self, node: ir.Node) -> None:
+    def untranspose_gemm(self, node: Any) -> None:
         """Rule 4."""
         if node.op_type != "Gemm" or node.attributes.get_int("transA", 0):
             return
@@ -160,7 +164,7 @@ class _Arrangement:
             product = self._insert(node, "Add", [product, bias], {}, f"{node.name}/sum", result.shape)
         self._replace(node, product)
 
-    def widen_blocks(self, node: ir.Node) -> None:
+    def widen_blocks(self, node: Any) -> None:
         """Rule 5."""
         if not _dequantizes_weight(node) or "block_size" not in node.attributes:
             return
@@ -176,7 +180,7 @@ class _Arrangement:
         del node.attributes["block_size"]
         node.attributes["axis"] = ir.AttrInt64("axis", 1 - axis)
 
-    def narrow(self, node: ir.Node) -> None:
+    def narrow(self, node: Any) -> None:
         """Rule 6."""
         if self._opset < _FOUR_BITS_SINCE or not _dequantizes_weight(node) or node.inputs[0].dtype != _T.INT8:
             return
@@ -191,7 +195,7 @@ class _Arrangement:
                 self._transposed[key] = self._constant(f"{value.name}_int4", array.astype(_T.INT4.numpy()), _T.INT4)
             node.replace_input_with(position, self._transposed[key])
 
-    def merge(self, node: ir.Node) -> None:
+    def merge(self, node: Any) -> None:
         """Rule 7."""
         if node.op_type != "DequantizeLinear":
             return
@@ -202,7 +206,7 @@ class _Arrangement:
             node.outputs[0].replace_all_uses_with(first)
             self._graph.remove(node, safe=True)
 
-    def _dequantize_transposed(self, node: ir.Node, order: tuple[int, ...], name: str) -> ir.Value:
+    def _dequantize_transposed(self, node: Any, order: tuple[int, ...], name: str) -> ir.Value:
         """The result of a DequantizeLinear of a weight, transposed."""
         rank = len(order)
         attributes: dict[str, Any] = {key: attribute.value for key, attribute in node.attributes.items()}
@@ -225,13 +229,13 @@ class _Arrangement:
     def _constant(self, name: str, array: np.ndarray, dtype: ir.DataType | None = None) -> ir.Value:
         """A new constant of the model."""
         name = _unused(name, self._constants)
-        value = ir.Value(name=name, const_value=ir.Tensor(array, dtype=dtype, name=name))
-        value.shape, value.type = ir.Shape(array.shape), ir.TensorType(value.const_value.dtype)
+        data = ir.Tensor(array, dtype=dtype, name=name)
+        value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(data.dtype), const_value=data)
         self._constants[name] = value
         return value
 
     def _insert(
-        self, near: ir.Node, op_type: str, inputs: Sequence[Any], attributes: Mapping[str, Any], name: str, shape: Any
+        self, near: Any, op_type: str, inputs: Sequence[Any], attributes: Mapping[str, Any], name: str, shape: Any
     ) -> ir.Value:
         """The output of a new float32 node, before another one whose metadata it takes over."""
         made = ir.node(op_type, inputs, attributes, name=name)
@@ -241,7 +245,7 @@ class _Arrangement:
         self._graph.insert_before(near, made)
         return output
 
-    def _replace(self, node: ir.Node, value: ir.Value) -> None:
+    def _replace(self, node: Any, value: Any) -> None:
         """Puts a value in the place of a node's output, under the name of that output where it is no constant."""
         result = node.outputs[0]
         outputs = self._graph.outputs
@@ -271,7 +275,7 @@ def _is_weight(value: Any) -> bool:
     return value is not None and value.const_value is not None and value.dtype in _BYTES and value.shape.rank() == 2
 
 
-def _dequantizes_weight(node: ir.Node) -> bool:
+def _dequantizes_weight(node: Any) -> bool:
     """Whether a node is a DequantizeLinear of a constant of bytes, with constant parameters."""
     if node.op_type != "DequantizeLinear" or node.domain != "":
         return False
@@ -283,11 +287,11 @@ def _is_narrow(array: np.ndarray) -> bool:
     return not array.size or (int(array.min()) >= -8 and int(array.max()) <= 7)
 
 
-def _is_read_once(value: ir.Value) -> bool:
+def _is_read_once(value: Any) -> bool:
     return len(value.uses()) == 1 and not value.is_graph_output()
 
 
-def _leads_to_quantization(value: ir.Value) -> bool:
+def _leads_to_quantization(value: Any) -> bool:
     """Whether the only reader of a value quantises it, perhaps after Relu."""
     reader = next(iter(value.consumers()))
     if reader.op_type in ("Relu", "Clip") and _is_read_once(reader.outputs[0]):

@@ -56,7 +56,9 @@ class PythonFunctions(TorchFunctionMode):
                 return torch._assert_async(condition, message)
         elif function is torch.Tensor.__deepcopy__ and args[0].is_leaf:  # torch refuses the others
             return _copied(*args)
-        elif isinstance(function, torch._ops.OpOverloadPacket) and function._qualified_op_name.startswith("quantized::"):
+        elif isinstance(function, torch._ops.OpOverloadPacket) and function._qualified_op_name.startswith(
+            "quantized::"
+        ):
             args, kwargs = pytree.tree_map_only(torch.Tensor, _scale, (tuple(args), kwargs or {}))
         return function(*args, **(kwargs or {}))
 

@@ -1,11 +1,11 @@
 """torch's quantised tensors, which have no form without values: recorded as tensors of integers.
 
-A model of torch.ao.quantization's eager mode, converted, hands quantised tensors from one layer to the next. While it is
-captured, these are tensors of integers beside their scale and zero point:
+A model of torch.ao.quantization's eager mode, converted, hands quantised tensors from one layer to the next. While it
+is captured, these are tensors of integers beside their scale and zero point:
 
     1. What quantises a floating tensor, and what dequantises one, is an operator of `quantized_decomposed`.
-    2. A layer with packed weights dequantises these and its input, computes in floating numbers, and quantises the result.
-       That is the form that runtimes look for, and make one layer of integers of.
+    2. A layer with packed weights dequantises these and its input, computes in floating numbers, and quantises the
+       result. That is the form that runtimes look for, and make one layer of integers of.
     3. An operator that moves elements moves the integers.
     4. Other operators are refused.
 """
@@ -53,7 +53,7 @@ class QuantizedTensor(torch.Tensor):
     axis: int | None
     kind: torch.dtype
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
     def __new__(
@@ -66,7 +66,7 @@ class QuantizedTensor(torch.Tensor):
         return made
 
     @property
-    def is_quantized(self) -> bool:  # type: ignore[override]
+    def is_quantized(self) -> bool:
         return True
 
     def __tensor_flatten__(self) -> tuple[list[str], Any]:
@@ -125,10 +125,7 @@ def _by_name(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """All arguments of an operator."""
     declared = function._schema.arguments
     given = {argument.name: value for argument, value in zip(declared, args, strict=False)} | dict(kwargs)
-    return {
-        argument.name: given[argument.name] if argument.name in given else argument.default_value
-        for argument in declared
-    }
+    return {argument.name: given.get(argument.name, argument.default_value) for argument in declared}
 
 
 # Quantising and dequantising
@@ -142,7 +139,9 @@ def _number(value: Any) -> Any:
     return item if isinstance(item, (int, float)) else value
 
 
-def _quantized(numbers: torch.Tensor, scale: Any, zero_point: Any, kind: Any, axis: int | None = None) -> QuantizedTensor:
+def _quantized(
+    numbers: torch.Tensor, scale: Any, zero_point: Any, kind: Any, axis: int | None = None
+) -> QuantizedTensor:
     dtype, low, high = _KINDS[kind]
     if axis is not None:
         values = _operators.quantize_per_channel(numbers, scale, zero_point, axis, low, high, dtype)
@@ -185,8 +184,8 @@ def _quantize_per_channel(given: dict[str, Any]) -> Any:
 
 def _refuse_recurrent(given: dict[str, Any]) -> Any:
     raise CaptureError(
-        "Quantised LSTM and GRU of eager mode cannot be exported. Leave nn.LSTM and nn.GRU out of the set of layers that "
-        "quantize_dynamic is given."
+        "Quantised LSTM and GRU of eager mode cannot be exported. Leave nn.LSTM and nn.GRU out of the set of layers "
+        "that quantize_dynamic is given."
     )
 
 
@@ -250,7 +249,7 @@ _COMPUTED: dict[str, Callable[[dict[str, Any]], torch.Tensor]] = {
 
 def _call_quantized(short: str, given: dict[str, Any]) -> Any:
     packed = next((value for value in given.values() if is_packed(value)), None)
-    base = short.removesuffix("_relu")
+    base = short if short in _COMPUTED else short.removesuffix("_relu")
     if packed is not None:
         return _call_packed(short, given, packed)
     if base == "cat":
@@ -365,15 +364,66 @@ def _convolution(x: torch.Tensor, packed: Any) -> torch.Tensor:
 # Operators of PyTorch's own on quantised tensors
 
 _MOVING = frozenset(
-    "view reshape flatten permute transpose t contiguous clone detach alias slice select squeeze unsqueeze expand chunk "
-    "split unbind narrow index_select repeat flip unfold pixel_shuffle pixel_unshuffle channel_shuffle movedim "
-    "reflection_pad1d reflection_pad2d replication_pad2d lift_fresh unflatten view_as _unsafe_view split_with_sizes".split()
+    {
+        "_unsafe_view",
+        "alias",
+        "channel_shuffle",
+        "chunk",
+        "clone",
+        "contiguous",
+        "detach",
+        "expand",
+        "flatten",
+        "flip",
+        "index_select",
+        "lift_fresh",
+        "movedim",
+        "narrow",
+        "permute",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "reflection_pad1d",
+        "reflection_pad2d",
+        "repeat",
+        "replication_pad2d",
+        "reshape",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unfold",
+        "unsqueeze",
+        "view",
+        "view_as",
+    }
 )
 
 _KEEPING_SCALE = frozenset(
-    "relu relu6 hardtanh clamp leaky_relu max_pool1d max_pool2d max_pool3d avg_pool2d avg_pool3d adaptive_avg_pool2d "
-    "adaptive_avg_pool3d _adaptive_avg_pool2d mean upsample_nearest2d upsample_nearest3d upsample_bilinear2d "
-    "upsample_nearest1d".split()
+    {
+        "_adaptive_avg_pool2d",
+        "adaptive_avg_pool2d",
+        "adaptive_avg_pool3d",
+        "avg_pool2d",
+        "avg_pool3d",
+        "clamp",
+        "hardtanh",
+        "leaky_relu",
+        "max_pool1d",
+        "max_pool2d",
+        "max_pool3d",
+        "mean",
+        "relu",
+        "relu6",
+        "upsample_bilinear2d",
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "upsample_nearest3d",
+    }
 )
 
 # By the kind, the scale and the zero points of results that lie in a known range.
@@ -387,8 +437,8 @@ _FIXED = {
 def _call_aten(function: Any, short: str, args: Any, kwargs: Any) -> Any:
     base = short.removesuffix("_") if function._schema.is_mutable else short
     if base == "cat":
-        tensors, *rest = args
-        return _concatenated(tensors, *(rest or [kwargs.get("dim", 0)]), None, None, False)
+        given = _by_name(function, args, kwargs)
+        return _concatenated(given["tensors"], given["dim"], None, None, False)
     tensor = args[0]
     if not isinstance(tensor, QuantizedTensor):
         return NotImplemented

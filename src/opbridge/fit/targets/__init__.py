@@ -27,7 +27,7 @@ class Target:
         lacks_kernel: Whether the runtime has no kernel for a standard operator with given types: (operator, opset, type
             variable of the schema -> type as in "tensor(float)").
         has_operator: Whether the runtime itself has an operator of a domain other than ONNX's: (domain, operator).
-        correct: Rewrites, in place, nodes that the runtime computes wrongly, or not with the kernels that it has for them.
+        correct: Rewrites, in place, nodes that the runtime computes wrongly, or not with the kernels that it has.
     """
 
     name: str

@@ -116,7 +116,9 @@ def quantize(
         if _is_zero(zero_point):
             zero_point = None
         elif target == ir.DataType.INT8 and blocks.axis is None:
-            shifted = quantize(x, scale, _plus_128(zero_point), low + 128, high + 128, ir.DataType.UINT8, blocks, wide=wide)
+            shifted = quantize(
+                x, scale, _plus_128(zero_point), low + 128, high + 128, ir.DataType.UINT8, blocks, wide=wide
+            )
             return described(op.Cast(op.Sub(cast(shifted, ir.DataType.INT32), 128), to=target), x.shape, target)
     if is_tensor(scale) and scale.const_value is None:
         split = _Split(x, blocks)
@@ -166,7 +168,9 @@ def dequantize(x: Any, scale: Any, zero_point: Any, blocks: Blocks | None, out_d
             x, zero_point = as_bytes, _plus_128(zero_point)
     out = _FLOAT if out_dtype in (None, -1) else ir.DataType(out_dtype)
     is_plain_int32 = x.dtype == ir.DataType.INT32 and not is_tensor(zero_point) and not zero_point
-    if not (_has_operator(x.dtype, blocks, wide) or (is_plain_int32 and not blocks.per_row)):
+    # Of a product of two dequantised matrices in blocks, ONNX Runtime makes none of its own.
+    is_token = blocks.per_row and is_tensor(scale) and x.const_value is None and scale.const_value is None
+    if is_token or not (_has_operator(x.dtype, blocks, wide) or (is_plain_int32 and not blocks.per_row)):
         return cast(_dequantize_by_steps(x, scale, zero_point, blocks), out)
     scale, zero_point = _parameters(x, scale, None if is_plain_int32 else zero_point, x.dtype, blocks)
     if blocks.axis is None:
@@ -181,7 +185,9 @@ def dequantize(x: Any, scale: Any, zero_point: Any, blocks: Blocks | None, out_d
 
 def _known(blocks: Blocks | None) -> Blocks:
     if blocks is None:
-        raise NotImplementedError("It is translated where one block is a row, a column, a group in a row, or everything.")
+        raise NotImplementedError(
+            "It is translated where one block is a row, a column, a group in a row, or everything."
+        )
     return blocks
 
 
@@ -292,7 +298,8 @@ class _Split:
     def __init__(self, x: Any, blocks: Blocks) -> None:
         self._x = x
         self._is_split = False
-        self.data, self._shape = x, self._shape_of_parameters(blocks)
+        self.data = x
+        self._shape = self._shape_of_parameters(blocks)
 
     def _shape_of_parameters(self, blocks: Blocks) -> list[Dim]:
         x = self._x

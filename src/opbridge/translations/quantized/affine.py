@@ -12,9 +12,7 @@ from opbridge.translations.registry import builtin
 
 
 @builtin_in_two_forms("torchao::quantize_affine")
-def quantize_affine(
-    input, block_size, scale, zero_point, output_dtype, quant_min=None, quant_max=None, wide=False
-):
+def quantize_affine(input, block_size, scale, zero_point, output_dtype, quant_min=None, quant_max=None, wide=False):
     """quantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType output_dtype,
     Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor
     """

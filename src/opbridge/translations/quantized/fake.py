@@ -14,9 +14,7 @@ from opbridge.translations.quantized.forms import builtin_in_two_forms
 _TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16, ir.DataType.INT32)
 
 
-@builtin_in_two_forms(
-    "aten::fake_quantize_per_tensor_affine", "aten::fake_quantize_per_tensor_affine.tensor_qparams"
-)
+@builtin_in_two_forms("aten::fake_quantize_per_tensor_affine", "aten::fake_quantize_per_tensor_affine.tensor_qparams")
 def fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min: int, quant_max: int, wide=False):
     """fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max)
     -> Tensor
@@ -107,9 +105,7 @@ def _within(zero_point: Any, low: int, high: int) -> Any:
     return op.Clip(whole, float(low), float(high))
 
 
-def _fake_quantize(
-    x: Any, scale: Any, zero_point: Any, low: int, high: int, blocks: Blocks, *, wide: bool
-) -> Any:
+def _fake_quantize(x: Any, scale: Any, zero_point: Any, low: int, high: int, blocks: Blocks, *, wide: bool) -> Any:
     """What comes back after quantisation, in the type of what went in."""
     dtype = next((each for each in _TYPES if range_of(each)[0] <= low and high <= range_of(each)[1]), None)
     if dtype is None:
