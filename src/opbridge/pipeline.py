@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.version import __version__
+from opbridge.base.wording import counted
 from opbridge.capture.model_inputs import example_inputs
 from opbridge.capture.model_module import as_module
 from opbridge.errors import MissingOperators, SaveError, TranslationFault, UsageError, VerificationError
@@ -225,7 +226,7 @@ def export(
         if not plan.ok:
             raise MissingOperators(plan)
         plan = _with_notes(plan, check_dimensions(captured.capture, built))
-        stage.detail(f"{len(built.graph)} ONNX nodes, {len(built.graph.initializers)} constants")
+        stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
     program = Program(built, plan, captured.capture, timings=timings, kernels=list(plan.kernels))
     program.model.metadata_props.update(_metadata(captured.target, plan))
     with contextlib.ExitStack() as files:

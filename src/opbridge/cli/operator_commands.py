@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from opbridge.cli.answers import Answer
+from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.operator_view import print_catalogue, print_not_covered
 from opbridge.cli.options import JsonOption, OpsetOption, given_options, items
@@ -28,6 +29,7 @@ def ops(
     """List the operators that have a translation: the route, since which opset, and whose it is."""
     from opbridge.translations import catalogue
 
+    _load_kernels(pattern)
     rows = catalogue.catalogue(pattern)
     document = {
         "ok": bool(rows),
@@ -98,11 +100,20 @@ def coverage(
         with coverage_report.Bar(screen) if screen.is_terminal else contextlib.nullcontext() as bar:
             found = coverage.sweep(tuple(ops or ("*",)), **given, output=output, progress=bar)
     except KeyboardInterrupt:
-        coverage_report.print_interrupted(screen, output)
-        raise
+        raise Interrupted(coverage_report.kept_results(output)) from None
     return Answer(
         {"ok": found.ok, **found.document}, lambda screen: coverage_report.print_results(screen, found), found.ok
     )
+
+
+def _load_kernels(pattern: str) -> None:
+    """Registers the built-in kernels, which are operators of their own, where a pattern may be for them."""
+    from opbridge.kernels.builtin import load_builtin
+    from opbridge.kernels.shipped import at_hand
+
+    namespace, separator, _ = pattern.rpartition("::")
+    if (not separator or fnmatch.fnmatchcase("opbridge_ops", namespace)) and at_hand("_builtin"):
+        load_builtin()
 
 
 def _near_names(pattern: str, operators: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ import typer
 
 import opbridge
 from opbridge.base import specs
+from opbridge.cli import dynamic_dimensions
 
 __all__ = [
     "AllowOption",
@@ -31,6 +32,7 @@ __all__ = [
     "items",
     "keywords_for",
     "load_subject",
+    "with_dynamic",
     "with_inputs",
 ]
 
@@ -81,12 +83,18 @@ ModeOption = Annotated[
 ]
 
 
-TargetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The runtime to fit the model to.")]
+TargetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The runtime to fit the model to: onnxruntime.")]
 
 
 DynamicOption = Annotated[
-    str | None,
-    typer.Option(metavar="auto", help="auto: every dimension that the model leaves free becomes dynamic."),
+    list[str] | None,
+    typer.Option(
+        "--dynamic",
+        "--dynamic-shapes",
+        metavar="DIMS",
+        help="auto: every dimension that the model leaves free; batch: dimension 0 of every input; dimensions of every "
+        "input, as 0,2 or 0=batch,2=length, or of one, as x:0=batch.",
+    ),
 ]
 
 
@@ -150,19 +158,25 @@ def keywords_for(
     only: list[str] | None,
     operator_export_type: str | None,
     target: str | None,
-    dynamic_shapes: str | None,
+    dynamic: list[str] | None,
 ) -> dict[str, Any]:
     """The factory's keywords that a function of opbridge takes, with the command line's options put over them."""
-    options = given_options(
-        opset_version=opset, operator_export_type=operator_export_type, target=target, dynamic_shapes=dynamic_shapes
-    )
-    keywords = {**subject.keywords, **options}
+    options = given_options(opset_version=opset, operator_export_type=operator_export_type, target=target)
+    keywords = {**with_dynamic(subject, dynamic), **options}
     if only:
         keywords["allow"] = items(only)
     if allow:
         default = inspect.signature(function).parameters["allow"].default
         keywords["allow"] = tuple(dict.fromkeys((*keywords.get("allow", default), *items(allow))))
     return accepted(function, keywords)
+
+
+def with_dynamic(subject: specs.Subject, dynamic: list[str] | None) -> dict[str, Any]:
+    """The factory's keywords, with the dimensions that `--dynamic` names in the place of its own."""
+    if not dynamic:
+        return dict(subject.keywords)
+    kept = {name: value for name, value in subject.keywords.items() if name != "dynamic_axes"}
+    return {**kept, "dynamic_shapes": dynamic_dimensions.dynamic_shapes(dynamic, subject)}
 
 
 def items(given: list[str]) -> tuple[str, ...]:

@@ -130,8 +130,8 @@ def convert(
         outputs.append(output)
         shapes.append(None if rank is None else ir.Shape([None] * rank))
     _forget_sizes(builder.nodes)
-    for output, shape in zip(outputs, shapes, strict=True):
-        output.shape = shape
+    for output, found in zip(outputs, shapes, strict=True):
+        output.shape = found
     body = ir.Graph(
         model_inputs,
         outputs,

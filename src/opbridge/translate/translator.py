@@ -92,8 +92,8 @@ def translate(
     if not walk.failures and not walk.faults:
         passes.RemoveUnusedNodesPass()(model)
     if capture.read_inputs:
-        names = [inputs.leaves[index].name for index in capture.read_inputs if index in inputs.leaves]
-        model.metadata_props["opbridge.read_inputs"] = json.dumps(names)
+        read = [inputs.leaves[index].name for index in capture.read_inputs if index in inputs.leaves]
+        model.metadata_props["opbridge.read_inputs"] = json.dumps(read)
     return Translated(model, walk.failures, walk.faults)
 
 
