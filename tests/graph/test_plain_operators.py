@@ -54,6 +54,22 @@ CASES: dict[str, tuple[Any, tuple[torch.Tensor, ...]]] = {
         lambda x, y: aten._transform_bias_rescale_qkv(x, y, 2),
         (some(2, 3, 24), some(24)),
     ),
+    "_weight_int8pack_mm": (
+        lambda x, w, s: aten._weight_int8pack_mm(x, w, s),
+        (some(3, 32), torch.randint(-128, 128, (16, 32), dtype=torch.int8), torch.rand(16)),
+    ),
+    **{
+        f"segment_reduce, {how}, {initial}": (
+            lambda x, n, how=how, initial=initial: torch.segment_reduce(x, how, lengths=n, axis=0, initial=initial),
+            (some(7, 3), torch.tensor([2, 0, 4, 1])),
+        )
+        for how in ("sum", "mean", "prod", "max", "min")
+        for initial in (None, 0.5)
+    },
+    "segment_reduce, offsets": (
+        lambda x, n: torch.segment_reduce(x, "sum", offsets=n, axis=1),
+        (some(2, 5), torch.tensor([[0, 2, 5], [0, 1, 5]])),
+    ),
     "batch_norm_update_stats": (lambda x: aten.batch_norm_update_stats(x, None, None, 0.1)[0], (some(4, 3, 2),)),
     "fake_quantize_per_channel_affine_cachemask": (
         lambda x: aten.fake_quantize_per_channel_affine_cachemask(

@@ -208,6 +208,71 @@ def _fake_quantized_by_channel(
     return _fake_quantized(x, scale.view(shape), zero_point.view(shape), quant_min, quant_max)
 
 
+def _product_with_bytes(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """The product with a weight of int8, of shape (columns, K), and a scale for each column."""
+    return (x @ weight.to(x.dtype).mT) * scales
+
+
+def _segment_reduce(
+    data: torch.Tensor,
+    reduce: str,
+    *,
+    lengths: torch.Tensor | None = None,
+    indices: torch.Tensor | None = None,
+    offsets: torch.Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> torch.Tensor:
+    """Reductions of segments along a dimension.
+
+    Args:
+        data: What is reduced.
+        reduce: "sum", "mean", "prod", "max" or "min".
+        lengths: How long each segment is, of shape (*data.shape[:axis], segments).
+        indices: Not implemented in torch.
+        offsets: Where each segment starts, and where the last ends, in the place of the lengths.
+        axis: The dimension.
+        unsafe: Whether torch checks the lengths.
+        initial: What each reduction starts with; by default what an empty one gives, and nan for a mean.
+
+    Raises:
+        NotImplementedError: Only torch knows what it asks for.
+    """
+    if indices is not None or (lengths is None) == (offsets is None):
+        raise NotImplementedError("Segments are given by lengths or by offsets.")
+    if offsets is None:
+        ends = lengths.cumsum(axis)
+        starts = ends - lengths
+    else:
+        starts, ends = (
+            offsets.narrow(axis, 0, offsets.shape[axis] - 1),
+            offsets.narrow(axis, 1, offsets.shape[axis] - 1),
+        )
+    places = torch.arange(data.shape[axis])
+    # (..., segments, elements), and the rest of the data's dimensions behind.
+    is_inside = (places >= starts.unsqueeze(-1)) & (places < ends.unsqueeze(-1))
+    is_inside = is_inside.view([*is_inside.shape, *[1] * (data.dim() - axis - 1)])
+    neutral = {"sum": 0, "mean": 0, "prod": 1, "max": float("-inf"), "min": float("inf")}[reduce]
+    chosen = torch.where(is_inside, data.unsqueeze(axis), torch.full((), neutral, dtype=data.dtype))
+    dim = axis + 1
+    if reduce in ("max", "min"):
+        found = chosen.amax(dim) if reduce == "max" else chosen.amin(dim)
+        if initial is not None:
+            limit = torch.full((), initial, dtype=data.dtype)
+            found = torch.maximum(found, limit) if reduce == "max" else torch.minimum(found, limit)
+        return found
+    if reduce == "prod":
+        return chosen.prod(dim) * (1 if initial is None else initial)
+    total = chosen.sum(dim) + (0 if initial is None else initial)
+    if reduce == "sum":
+        return total
+    count = is_inside.sum(dim).to(data.dtype)
+    if initial is None:
+        return total / count  # nan for an empty segment
+    return torch.where(count == 0, total, total / count)
+
+
 def _padded_from_jagged(
     values: torch.Tensor, offsets: Sequence[torch.Tensor], max_lengths: Sequence[Any], padding_value: float = 0.0
 ) -> torch.Tensor:
@@ -251,6 +316,8 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
         "_neg_view": _neg_view,
         "_neg_view_copy": _neg_view,
         "_reshape_alias_copy": _reshape_alias_copy,
+        "_weight_int8pack_mm": _product_with_bytes,
+        "segment_reduce": _segment_reduce,
         "_slow_conv2d_forward": _convolved(False, 2),
         "_transform_bias_rescale_qkv": _transform_bias_rescale_qkv,
         "batch_norm_update_stats": _batch_norm_update_stats,
