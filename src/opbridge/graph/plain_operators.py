@@ -163,6 +163,8 @@ def _pinv(
         hermitian: Whether the matrices are symmetric.
     """
     rows, columns = x.shape[-2:]
+    if rows == 0 or columns == 0:
+        return x.new_zeros([*x.shape[:-2], columns, rows])
     if rtol is None:
         rtol = torch.finfo(x.dtype).eps * torch.ones((), dtype=torch.float64) * torch.sym_max(rows, columns)
         rtol = rtol if atol is None else torch.where(atol > 0, torch.zeros((), dtype=torch.float64), rtol)
@@ -177,6 +179,38 @@ def _pinv(
     least = torch.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * sizes.amax(-1, keepdim=True))
     inverse = torch.where(sizes > least, values.reciprocal(), torch.zeros((), dtype=x.dtype))
     return right @ (inverse.unsqueeze(-1) * left)
+
+
+def _lstsq(
+    x: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The least solution of least squares, by singular values: up to rcond times the largest, they count as 0.
+
+    Args:
+        x: Of shape (..., rows, columns).
+        b: Of shape (..., rows, right-hand sides).
+        rcond: By default epsilon times the larger size.
+        driver: LAPACK's, which decides what there is beside the solution.
+
+    Returns:
+        The solution, the residuals, the rank and the singular values; empty where the driver gives none.
+
+    Raises:
+        NotImplementedError: The right-hand side is a vector, or the matrices have no elements.
+    """
+    rows, columns = x.shape[-2:]
+    if b.dim() != x.dim() or rows == 0 or columns == 0:
+        raise NotImplementedError("The right-hand sides have to be matrices, and no size 0.")
+    left, values, right = torch.linalg.svd(x, full_matrices=False)
+    rcond = torch.finfo(x.dtype).eps * max(rows, columns) if rcond is None else rcond
+    counts = values > rcond * values.amax(-1, keepdim=True)
+    inverse = torch.where(counts, values.reciprocal(), torch.zeros((), dtype=x.dtype))
+    solution = right.mT @ (inverse.unsqueeze(-1) * (left.mT @ b))
+    nothing = x.new_zeros([0])
+    has_residuals = driver not in (None, "gelsy") and rows > columns
+    residuals = (x @ solution - b).square().sum(-2) if has_residuals else nothing
+    rank = counts.sum(-1) if driver != "gels" else nothing.to(torch.int64)
+    return solution, residuals, rank, values if driver in ("gelsd", "gelss") else nothing
 
 
 def _polar(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -324,6 +358,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
         "fake_quantize_per_channel_affine_cachemask": _fake_quantized_by_channel,
         "fake_quantize_per_tensor_affine_cachemask": _fake_quantized,
         "linalg__powsum": _powsum,
+        "linalg_lstsq": _lstsq,
         "linalg_matrix_sqrth": _square_root,
         "linalg_pinv.atol_rtol_tensor": _pinv,
         "linalg_polar": _polar,

@@ -88,6 +88,11 @@ def test_functions_of_singular_values(function):
     assert_matches(function, torch.randn(4, 3), others=[(torch.randn(4, 3),)], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 0)], ids=str)
+def test_pseudoinverses_of_nothing(shape):
+    assert_matches(torch.linalg.pinv, torch.randn(shape))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", SQUARES, ids=str)
 def test_matrix_exponential(shape, dtype):
