@@ -62,15 +62,16 @@ def _missing(pattern: str) -> Answer:
     from opbridge.plan.inventory import inventory
 
     found = inventory(pattern)
+    ok = bool(found.rows or found.excluded)
     document = {
-        "ok": bool(found.rows or found.excluded),
+        "ok": ok,
         "pattern": pattern,
         "missing": [{"operator": row.operator, "route": row.route, "schema": row.schema} for row in found.missing],
         "routes": found.counts(),
         "excluded": found.excluded,
         "absent": list(found.absent),
     }
-    return Answer(document, lambda screen: print_missing(screen, found), document["ok"])
+    return Answer(document, lambda screen: print_missing(screen, found), ok)
 
 
 @app.command()

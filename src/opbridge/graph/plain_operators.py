@@ -334,40 +334,42 @@ def _padded_from_jagged(
     return torch.where(is_there.view([*is_there.shape, *[1] * (values.dim() - 1)]), rows, padding_value)
 
 
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    "_add_relu.Tensor": _add_relu,
+    "_add_relu.Scalar": _add_relu,
+    "_aminmax": _aminmax,
+    "_aminmax.dim": _aminmax_of_dim,
+    "_cholesky_solve_helper": _cholesky_solve_helper,
+    "_compute_linear_combination": _compute_linear_combination,
+    "_efficientzerotensor": _zeros,
+    "_jagged_to_padded_dense_forward": _padded_from_jagged,
+    "_logcumsumexp": _logcumsumexp,
+    "_masked_softmax": _masked_softmax,
+    "_neg_view": _neg_view,
+    "_neg_view_copy": _neg_view,
+    "_reshape_alias_copy": _reshape_alias_copy,
+    "_weight_int8pack_mm": _product_with_bytes,
+    "segment_reduce": _segment_reduce,
+    "_slow_conv2d_forward": _convolved(False, 2),
+    "_transform_bias_rescale_qkv": _transform_bias_rescale_qkv,
+    "batch_norm_update_stats": _batch_norm_update_stats,
+    "fake_quantize_per_channel_affine_cachemask": _fake_quantized_by_channel,
+    "fake_quantize_per_tensor_affine_cachemask": _fake_quantized,
+    "linalg__powsum": _powsum,
+    "linalg_lstsq": _lstsq,
+    "linalg_matrix_sqrth": _square_root,
+    "linalg_pinv.atol_rtol_tensor": _pinv,
+    "linalg_polar": _polar,
+    "slow_conv3d_forward": _convolved(False, 3),
+    "slow_conv_dilated2d": _convolved(False, 2),
+    "slow_conv_dilated3d": _convolved(False, 3),
+    "slow_conv_transpose2d": _convolved(True, 2),
+    "slow_conv_transpose3d": _convolved(True, 3),
+}
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     target: function
-    for name, function in {
-        "_add_relu.Tensor": _add_relu,
-        "_add_relu.Scalar": _add_relu,
-        "_aminmax": _aminmax,
-        "_aminmax.dim": _aminmax_of_dim,
-        "_cholesky_solve_helper": _cholesky_solve_helper,
-        "_compute_linear_combination": _compute_linear_combination,
-        "_efficientzerotensor": _zeros,
-        "_jagged_to_padded_dense_forward": _padded_from_jagged,
-        "_logcumsumexp": _logcumsumexp,
-        "_masked_softmax": _masked_softmax,
-        "_neg_view": _neg_view,
-        "_neg_view_copy": _neg_view,
-        "_reshape_alias_copy": _reshape_alias_copy,
-        "_weight_int8pack_mm": _product_with_bytes,
-        "segment_reduce": _segment_reduce,
-        "_slow_conv2d_forward": _convolved(False, 2),
-        "_transform_bias_rescale_qkv": _transform_bias_rescale_qkv,
-        "batch_norm_update_stats": _batch_norm_update_stats,
-        "fake_quantize_per_channel_affine_cachemask": _fake_quantized_by_channel,
-        "fake_quantize_per_tensor_affine_cachemask": _fake_quantized,
-        "linalg__powsum": _powsum,
-        "linalg_lstsq": _lstsq,
-        "linalg_matrix_sqrth": _square_root,
-        "linalg_pinv.atol_rtol_tensor": _pinv,
-        "linalg_polar": _polar,
-        "slow_conv3d_forward": _convolved(False, 3),
-        "slow_conv_dilated2d": _convolved(False, 2),
-        "slow_conv_dilated3d": _convolved(False, 3),
-        "slow_conv_transpose2d": _convolved(True, 2),
-        "slow_conv_transpose3d": _convolved(True, 3),
-    }.items()
+    for name, function in _BY_NAME.items()
     if (target := torch_operators.operator_object(f"aten::{name}")) is not None
 }
 """By operator, of those that this torch has."""
