@@ -275,14 +275,12 @@ def _segment_reduce(
     """
     if indices is not None or (lengths is None) == (offsets is None):
         raise NotImplementedError("Segments are given by lengths or by offsets.")
-    if offsets is None:
+    if lengths is not None:
         ends = lengths.cumsum(axis)
         starts = ends - lengths
-    else:
-        starts, ends = (
-            offsets.narrow(axis, 0, offsets.shape[axis] - 1),
-            offsets.narrow(axis, 1, offsets.shape[axis] - 1),
-        )
+    elif offsets is not None:
+        count = offsets.shape[axis] - 1
+        starts, ends = offsets.narrow(axis, 0, count), offsets.narrow(axis, 1, count)
     places = torch.arange(data.shape[axis])
     # (..., segments, elements), and the rest of the data's dimensions behind.
     is_inside = (places >= starts.unsqueeze(-1)) & (places < ends.unsqueeze(-1))
