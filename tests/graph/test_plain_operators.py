@@ -27,13 +27,19 @@ MASK = torch.rand(2, 1, 4, 4) > 0.5
 CASES: dict[str, tuple[Any, tuple[torch.Tensor, ...]]] = {
     "_add_relu.Tensor": (lambda x, y: aten._add_relu.Tensor(x, y, alpha=2), (some(3, 4), some(4))),
     "_add_relu.Scalar": (lambda x: aten._add_relu.Scalar(x, 0.5, 2), (some(3, 4),)),
-    "_aminmax": (aten._aminmax.default, (some(3, 4),)),
+    "_aminmax": (lambda x: aten._aminmax(x), (some(3, 4),)),
     "_aminmax.dim": (lambda x: aten._aminmax.dim(x, 1, True), (some(3, 4),)),
     "_cholesky_solve_helper": (
         lambda x, y: aten._cholesky_solve_helper(x, torch.linalg.cholesky(y), False),
         (some(4, 2), symmetric(4)),
     ),
-    "_compute_linear_combination": (aten._compute_linear_combination.default, (some(3, 2, 5), some(4, 3))),
+    "_compute_linear_combination": (
+        lambda x, y: aten._compute_linear_combination(x, y),
+        (
+            some(3, 2, 5),
+            some(4, 3),
+        ),
+    ),
     "_efficientzerotensor": (lambda x: x + aten._efficientzerotensor([3, 4]), (some(3, 4),)),
     "_jagged_to_padded_dense_forward": (
         lambda x, y: aten._jagged_to_padded_dense_forward(x, [y], [4], 0.5),
@@ -54,6 +60,22 @@ CASES: dict[str, tuple[Any, tuple[torch.Tensor, ...]]] = {
         lambda x, y: aten._transform_bias_rescale_qkv(x, y, 2),
         (some(2, 3, 24), some(24)),
     ),
+    "_weight_int8pack_mm": (
+        lambda x, w, s: aten._weight_int8pack_mm(x, w, s),
+        (some(3, 32), torch.randint(-128, 128, (16, 32), dtype=torch.int8), torch.rand(16)),
+    ),
+    **{
+        f"segment_reduce, {how}, {initial}": (
+            lambda x, n, how=how, initial=initial: torch.segment_reduce(x, how, lengths=n, axis=0, initial=initial),
+            (some(7, 3), torch.tensor([2, 0, 4, 1])),
+        )
+        for how in ("sum", "mean", "prod", "max", "min")
+        for initial in (None, 0.5)
+    },
+    "segment_reduce, offsets": (
+        lambda x, n: torch.segment_reduce(x, "sum", offsets=n, axis=1),
+        (some(2, 5), torch.tensor([[0, 2, 5], [0, 1, 5]])),
+    ),
     "batch_norm_update_stats": (lambda x: aten.batch_norm_update_stats(x, None, None, 0.1)[0], (some(4, 3, 2),)),
     "fake_quantize_per_channel_affine_cachemask": (
         lambda x: aten.fake_quantize_per_channel_affine_cachemask(
@@ -66,9 +88,16 @@ CASES: dict[str, tuple[Any, tuple[torch.Tensor, ...]]] = {
         (some(3, 4),),
     ),
     "linalg__powsum": (lambda x: aten.linalg__powsum(x, 3, [1]), (some(3, 4),)),
-    "linalg_matrix_sqrth": (aten.linalg_matrix_sqrth.default, (symmetric(3),)),
+    "linalg_lstsq": (lambda x, y: torch.linalg.lstsq(x, y)[0], (some(5, 3), some(5, 2))),
+    "linalg_lstsq, of more unknowns": (lambda x, y: torch.linalg.lstsq(x, y)[0], (some(3, 5), some(3, 2))),
+    "linalg_lstsq, of batches": (lambda x, y: torch.linalg.lstsq(x, y)[0], (some(2, 5, 3), some(2, 5, 1))),
+    "linalg_lstsq, rank": (
+        lambda x, y: torch.linalg.lstsq(x, y, driver="gelsd")[2:],
+        (some(5, 3), some(5, 2)),
+    ),
+    "linalg_matrix_sqrth": (lambda x: aten.linalg_matrix_sqrth(x), (symmetric(3),)),
     "linalg_pinv.atol_rtol_tensor": (lambda x: torch.linalg.pinv(x, atol=torch.tensor(0.1)), (some(4, 3),)),
-    "linalg_polar": (aten.linalg_polar.default, (some(4, 3),)),
+    "linalg_polar": (lambda x: aten.linalg_polar(x), (some(4, 3),)),
     "slow_conv3d_forward": (
         lambda x, w: aten.slow_conv3d_forward(x, w, [2, 2, 2], None, [1, 1, 1], [0, 1, 0]),
         (some(2, 3, 4, 4, 4), some(4, 3, 2, 2, 2)),

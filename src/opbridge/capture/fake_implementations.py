@@ -76,6 +76,10 @@ def _ctc_loss(
     return log_probs.new_empty(log_probs.shape[1:-1] if reduction == 0 else ())
 
 
+def _box_iou_rotated(boxes1: torch.Tensor, boxes2: torch.Tensor) -> torch.Tensor:
+    return boxes1.new_empty((boxes1.shape[0], boxes2.shape[0]), dtype=torch.float32)  # whatever the boxes are of
+
+
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
     if isinstance(num_classes, int) and num_classes == -1:
         num_classes = torch_sizes.unknown_size(x)
@@ -179,7 +183,10 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::rnn_tanh.input": _rnn,
     "aten::rnn_relu.input": _rnn,
 }
-_WITH_KERNELS: dict[str, Callable[..., Any]] = {"aten::linalg_lstsq": _lstsq}
+_WITH_KERNELS: dict[str, Callable[..., Any]] = {
+    "aten::linalg_lstsq": _lstsq,
+    "torchvision::box_iou_rotated": _box_iou_rotated,
+}
 
 # Written in Python.
 _WITHOUT_CHECKS: dict[Any, Callable[..., Any]] = {torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss}

@@ -163,6 +163,8 @@ def _pinv(
         hermitian: Whether the matrices are symmetric.
     """
     rows, columns = x.shape[-2:]
+    if rows == 0 or columns == 0:
+        return x.new_zeros([*x.shape[:-2], columns, rows])
     if rtol is None:
         rtol = torch.finfo(x.dtype).eps * torch.ones((), dtype=torch.float64) * torch.sym_max(rows, columns)
         rtol = rtol if atol is None else torch.where(atol > 0, torch.zeros((), dtype=torch.float64), rtol)
@@ -177,6 +179,38 @@ def _pinv(
     least = torch.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * sizes.amax(-1, keepdim=True))
     inverse = torch.where(sizes > least, values.reciprocal(), torch.zeros((), dtype=x.dtype))
     return right @ (inverse.unsqueeze(-1) * left)
+
+
+def _lstsq(
+    x: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The least solution of least squares, by singular values: up to rcond times the largest, they count as 0.
+
+    Args:
+        x: Of shape (..., rows, columns).
+        b: Of shape (..., rows, right-hand sides).
+        rcond: By default epsilon times the larger size.
+        driver: LAPACK's, which decides what there is beside the solution.
+
+    Returns:
+        The solution, the residuals, the rank and the singular values; empty where the driver gives none.
+
+    Raises:
+        NotImplementedError: The right-hand side is a vector, or the matrices have no elements.
+    """
+    rows, columns = x.shape[-2:]
+    if b.dim() != x.dim() or rows == 0 or columns == 0:
+        raise NotImplementedError("The right-hand sides have to be matrices, and no size 0.")
+    left, values, right = torch.linalg.svd(x, full_matrices=False)
+    rcond = torch.finfo(x.dtype).eps * max(rows, columns) if rcond is None else rcond
+    counts = values > rcond * values.amax(-1, keepdim=True)
+    inverse = torch.where(counts, values.reciprocal(), torch.zeros((), dtype=x.dtype))
+    solution = right.mT @ (inverse.unsqueeze(-1) * (left.mT @ b))
+    nothing = x.new_zeros([0])
+    has_residuals = driver not in (None, "gelsy") and rows > columns
+    residuals = (x @ solution - b).square().sum(-2) if has_residuals else nothing
+    rank = counts.sum(-1) if driver != "gels" else nothing.to(torch.int64)
+    return solution, residuals, rank, values if driver in ("gelsd", "gelss") else nothing
 
 
 def _polar(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -208,6 +242,69 @@ def _fake_quantized_by_channel(
     return _fake_quantized(x, scale.view(shape), zero_point.view(shape), quant_min, quant_max)
 
 
+def _product_with_bytes(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """The product with a weight of int8, of shape (columns, K), and a scale for each column."""
+    return (x @ weight.to(x.dtype).mT) * scales
+
+
+def _segment_reduce(
+    data: torch.Tensor,
+    reduce: str,
+    *,
+    lengths: torch.Tensor | None = None,
+    indices: torch.Tensor | None = None,
+    offsets: torch.Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> torch.Tensor:
+    """Reductions of segments along a dimension.
+
+    Args:
+        data: What is reduced.
+        reduce: "sum", "mean", "prod", "max" or "min".
+        lengths: How long each segment is, of shape (*data.shape[:axis], segments).
+        indices: Not implemented in torch.
+        offsets: Where each segment starts, and where the last ends, in the place of the lengths.
+        axis: The dimension.
+        unsafe: Whether torch checks the lengths.
+        initial: What each reduction starts with; by default what an empty one gives, and nan for a mean.
+
+    Raises:
+        NotImplementedError: Only torch knows what it asks for.
+    """
+    if indices is not None or (lengths is None) == (offsets is None):
+        raise NotImplementedError("Segments are given by lengths or by offsets.")
+    if lengths is not None:
+        ends = lengths.cumsum(axis)
+        starts = ends - lengths
+    elif offsets is not None:
+        count = offsets.shape[axis] - 1
+        starts, ends = offsets.narrow(axis, 0, count), offsets.narrow(axis, 1, count)
+    places = torch.arange(data.shape[axis])
+    # (..., segments, elements), and the rest of the data's dimensions behind.
+    is_inside = (places >= starts.unsqueeze(-1)) & (places < ends.unsqueeze(-1))
+    is_inside = is_inside.view([*is_inside.shape, *[1] * (data.dim() - axis - 1)])
+    neutral = {"sum": 0, "mean": 0, "prod": 1, "max": float("-inf"), "min": float("inf")}[reduce]
+    chosen = torch.where(is_inside, data.unsqueeze(axis), torch.full((), neutral, dtype=data.dtype))
+    dim = axis + 1
+    if reduce in ("max", "min"):
+        found = chosen.amax(dim) if reduce == "max" else chosen.amin(dim)
+        if initial is not None:
+            limit = torch.full((), initial, dtype=data.dtype)
+            found = torch.maximum(found, limit) if reduce == "max" else torch.minimum(found, limit)
+        return found
+    if reduce == "prod":
+        return chosen.prod(dim) * (1 if initial is None else initial)
+    total = chosen.sum(dim) + (0 if initial is None else initial)
+    if reduce == "sum":
+        return total
+    count = is_inside.sum(dim).to(data.dtype)
+    if initial is None:
+        return total / count  # nan for an empty segment
+    return torch.where(count == 0, total, total / count)
+
+
 def _padded_from_jagged(
     values: torch.Tensor, offsets: Sequence[torch.Tensor], max_lengths: Sequence[Any], padding_value: float = 0.0
 ) -> torch.Tensor:
@@ -235,37 +332,42 @@ def _padded_from_jagged(
     return torch.where(is_there.view([*is_there.shape, *[1] * (values.dim() - 1)]), rows, padding_value)
 
 
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    "_add_relu.Tensor": _add_relu,
+    "_add_relu.Scalar": _add_relu,
+    "_aminmax": _aminmax,
+    "_aminmax.dim": _aminmax_of_dim,
+    "_cholesky_solve_helper": _cholesky_solve_helper,
+    "_compute_linear_combination": _compute_linear_combination,
+    "_efficientzerotensor": _zeros,
+    "_jagged_to_padded_dense_forward": _padded_from_jagged,
+    "_logcumsumexp": _logcumsumexp,
+    "_masked_softmax": _masked_softmax,
+    "_neg_view": _neg_view,
+    "_neg_view_copy": _neg_view,
+    "_reshape_alias_copy": _reshape_alias_copy,
+    "_weight_int8pack_mm": _product_with_bytes,
+    "segment_reduce": _segment_reduce,
+    "_slow_conv2d_forward": _convolved(False, 2),
+    "_transform_bias_rescale_qkv": _transform_bias_rescale_qkv,
+    "batch_norm_update_stats": _batch_norm_update_stats,
+    "fake_quantize_per_channel_affine_cachemask": _fake_quantized_by_channel,
+    "fake_quantize_per_tensor_affine_cachemask": _fake_quantized,
+    "linalg__powsum": _powsum,
+    "linalg_lstsq": _lstsq,
+    "linalg_matrix_sqrth": _square_root,
+    "linalg_pinv.atol_rtol_tensor": _pinv,
+    "linalg_polar": _polar,
+    "slow_conv3d_forward": _convolved(False, 3),
+    "slow_conv_dilated2d": _convolved(False, 2),
+    "slow_conv_dilated3d": _convolved(False, 3),
+    "slow_conv_transpose2d": _convolved(True, 2),
+    "slow_conv_transpose3d": _convolved(True, 3),
+}
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     target: function
-    for name, function in {
-        "_add_relu.Tensor": _add_relu,
-        "_add_relu.Scalar": _add_relu,
-        "_aminmax": _aminmax,
-        "_aminmax.dim": _aminmax_of_dim,
-        "_cholesky_solve_helper": _cholesky_solve_helper,
-        "_compute_linear_combination": _compute_linear_combination,
-        "_efficientzerotensor": _zeros,
-        "_jagged_to_padded_dense_forward": _padded_from_jagged,
-        "_logcumsumexp": _logcumsumexp,
-        "_masked_softmax": _masked_softmax,
-        "_neg_view": _neg_view,
-        "_neg_view_copy": _neg_view,
-        "_reshape_alias_copy": _reshape_alias_copy,
-        "_slow_conv2d_forward": _convolved(False, 2),
-        "_transform_bias_rescale_qkv": _transform_bias_rescale_qkv,
-        "batch_norm_update_stats": _batch_norm_update_stats,
-        "fake_quantize_per_channel_affine_cachemask": _fake_quantized_by_channel,
-        "fake_quantize_per_tensor_affine_cachemask": _fake_quantized,
-        "linalg__powsum": _powsum,
-        "linalg_matrix_sqrth": _square_root,
-        "linalg_pinv.atol_rtol_tensor": _pinv,
-        "linalg_polar": _polar,
-        "slow_conv3d_forward": _convolved(False, 3),
-        "slow_conv_dilated2d": _convolved(False, 2),
-        "slow_conv_dilated3d": _convolved(False, 3),
-        "slow_conv_transpose2d": _convolved(True, 2),
-        "slow_conv_transpose3d": _convolved(True, 3),
-    }.items()
+    for name, function in _BY_NAME.items()
     if (target := torch_operators.operator_object(f"aten::{name}")) is not None
 }
 """By operator, of those that this torch has."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -96,6 +97,33 @@ def composite_kernel(target: torch._ops.OpOverload) -> Callable[..., Any] | None
             return target._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
     return call
+
+
+def is_made_of_others(target: torch._ops.OpOverload) -> bool:
+    """Whether an operator's kernel consists of calls of other operators, so that it can be decomposed."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has_kernel(target.name(), "CompositeImplicitAutograd") or composite_kernel(target) is not None
+
+
+def runs_on_cpu(target: torch._ops.OpOverload) -> bool:
+    """Whether there is a kernel of an operator for dense tensors on the CPU, of its own or one for all devices."""
+    keys = ("CPU", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) for key in keys)
+
+
+def all_operators(namespaces: Sequence[str]) -> list[str]:
+    """The qualified names of all overloads in some namespaces, without the suffix of the default one."""
+    names = (name.removesuffix(".default") for name in torch._C._dispatch_get_all_op_names())
+    return [name for name in names if name.partition("::")[0] in namespaces]
+
+
+def is_importable(module: str) -> bool:
+    """Imports a module that registers operators; False where it is not installed, or not for this torch."""
+    try:
+        importlib.import_module(module)
+    except (ImportError, OSError, RuntimeError):
+        return False
+    return True
 
 
 def computation_dtype(arguments: Sequence[Any]) -> torch.dtype | None:

@@ -13,6 +13,7 @@ from onnxscript import opset18 as op
 from onnxscript import opset20 as op20
 
 from opbridge.errors import TranslationError
+from opbridge.translations.elementwise.random_numbers import uniform_of
 from opbridge.translations.lib.dims import dims_of, shape_of
 from opbridge.translations.lib.dtypes import FLOATS, cast, cast_like, is_double, is_number, is_tensor, widen
 from opbridge.translations.registry import builtin
@@ -117,7 +118,7 @@ def rrelu_with_noise_functional(self, noise, lower: float = 1 / 8, upper: float 
 
 
 def _uniform(like: Any, low: float, high: float) -> Any:
-    return op.CastLike(op.RandomUniformLike(like, low=low, high=high, dtype=_FLOAT), like)
+    return op.CastLike(op.Add(op.Mul(uniform_of(op.Shape(like), _FLOAT), high - low), low), like)
 
 
 # Exponential
@@ -314,7 +315,7 @@ def _of_features(input: Any) -> list[Any]:
 def _kept(input: Any, p: float, shape: list[Any]) -> Any:
     """Which of the elements stay: each with a probability of 1 - p."""
     like = op.Expand(op.Constant(value_float=0.0), shape_of(shape)) if shape else op.Constant(value_float=0.0)
-    return op.Less(op.RandomUniformLike(like, dtype=_FLOAT), 1.0 - p)
+    return op.Less(uniform_of(op.Shape(like), _FLOAT), 1.0 - p)
 
 
 def _dropped(input: Any, p: float, keep: Any) -> Any:

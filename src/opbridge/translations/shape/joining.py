@@ -80,8 +80,8 @@ def tensor_split(self, indices_or_sections, dim: int = 0):
         small, more = divmod(int(total), sections)
         return _split_by_lengths(self, axis, as_dims(small + (part < more) for part in range(sections)))
     # The first total % sections parts have an element more than the rest.
-    small, more = total // sections, total % sections
-    ends = [small * part + minimum(more, part) for part in range(1, sections)]
+    part_size, longer = total // sections, total % sections
+    ends = [part_size * part + minimum(longer, part) for part in range(1, sections)]
     return [take_slice(self, axis, start, end) for start, end in itertools.pairwise([Dim(0), *ends, Dim(ENDLESS)])]
 
 
