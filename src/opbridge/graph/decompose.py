@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.torch_private import torch_operators, torch_proxies, torch_tracing
+from opbridge.base.torch_private import torch_operators, torch_proxies, torch_sizes, torch_tracing
 from opbridge.graph.backward_operators import DECOMPOSITIONS
 
 __all__ = ["decompose"]
@@ -44,7 +44,9 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
 
     try:
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
-        with torch_proxies.enable_python_dispatcher():
+        # What the capture did not ask about the numbers among the arguments, nothing may ask here: the answer would be
+        # that of the example.
+        with torch_sizes.refusing_questions(_scalars(node)), torch_proxies.enable_python_dispatcher():
             graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
@@ -53,6 +55,14 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
     if any(inner.target is node.target for inner in calls):
         return None
     return graph
+
+
+def _scalars(node: Node) -> list[Any]:
+    """The values of the arguments of the type Scalar that are nodes of the graph."""
+    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    scalars = {argument.name for argument in arguments if str(argument.type) in ("number", "Optional[number]")}
+    given = {argument.name: value for argument, value in zip(arguments, node.args, strict=False)} | node.kwargs
+    return [value.meta.get("val") for name, value in given.items() if name in scalars and isinstance(value, Node)]
 
 
 def _fake_mode(values: list[Any]) -> Any:
