@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -228,10 +230,23 @@ def _test(expression: str, symbol: str) -> Callable[[int], bool]:
     return holds
 
 
+# What torch writes in conditions.
+_FUNCTIONS = {
+    "__builtins__": {},
+    "abs": abs,
+    "int": int,
+    "max": max,
+    "min": min,
+    "round": round,
+    "math": math,
+    "torch": types.SimpleNamespace(sym_float=float, _sym_sqrt=math.sqrt),
+}
+
+
 def _holds(code: Any, sizes: Mapping[str, int]) -> bool:
     try:
-        return bool(eval(code, {"__builtins__": {}, "min": min, "max": max}, dict(sizes)))
-    except (ZeroDivisionError, NameError, AttributeError, TypeError):
+        return bool(eval(code, dict(_FUNCTIONS), dict(sizes)))
+    except (ArithmeticError, NameError, AttributeError, TypeError, ValueError):
         return True
 
 

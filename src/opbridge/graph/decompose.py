@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.torch_private import torch_operators, torch_proxies, torch_tracing
+from opbridge.base.torch_private import torch_operators, torch_proxies, torch_sizes, torch_tracing
 from opbridge.graph import backward_operators, plain_operators
 
 __all__ = ["decompose", "decompositions"]
@@ -59,7 +59,9 @@ def _traced(
 
     try:
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
-        with torch_proxies.enable_python_dispatcher():
+        # What the capture did not ask about the numbers among the arguments, nothing may ask here: the answer would be
+        # that of the example.
+        with torch_sizes.refusing_questions(_scalars(node)), torch_proxies.enable_python_dispatcher():
             graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
@@ -73,6 +75,14 @@ def _lost_track(graph: GraphModule) -> bool:
     """Whether a tensor without numbers became a constant: its operators were hidden from the trace."""
     names = (str(node.target) for node in graph.graph.nodes if node.op == "get_attr")
     return any(isinstance(getattr(graph, name, None), torch_proxies.FakeTensor) for name in names)
+
+
+def _scalars(node: Node) -> list[Any]:
+    """The values of the arguments of the type Scalar that are nodes of the graph."""
+    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    scalars = {argument.name for argument in arguments if str(argument.type) in ("number", "Optional[number]")}
+    given = {argument.name: value for argument, value in zip(arguments, node.args, strict=False)} | node.kwargs
+    return [value.meta.get("val") for name, value in given.items() if name in scalars and isinstance(value, Node)]
 
 
 def _fake_mode(values: list[Any]) -> Any:

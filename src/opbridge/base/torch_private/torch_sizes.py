@@ -282,6 +282,33 @@ def unknown_size(like: torch.Tensor) -> torch.SymInt:
 
 
 @contextlib.contextmanager
+def refusing_questions(numbers: Sequence[Any]) -> Iterator[None]:
+    """Within this context, a question about the symbols of symbolic numbers whose answer is not known is an error.
+
+    Raises:
+        RuntimeError: such a question is asked.
+    """
+    symbolic = [each for each in numbers if isinstance(each, torch.SymInt | torch.SymFloat | torch.SymBool)]
+    symbols = {symbol for each in symbolic for symbol in each.node.expr.free_symbols}
+    if not symbols:
+        yield
+        return
+    env = symbolic[0].node.shape_env
+    evaluate = env.evaluate_expr
+
+    def evaluate_if_known(expression: Any, *args: Any, **kwargs: Any) -> Any:
+        if symbols.intersection(expression.free_symbols) and env._maybe_evaluate_static(expression) is None:
+            raise RuntimeError(f"The answer to {expression} is known only when the model runs.")
+        return evaluate(expression, *args, **kwargs)
+
+    env.evaluate_expr = evaluate_if_known
+    try:
+        yield
+    finally:
+        del env.evaluate_expr
+
+
+@contextlib.contextmanager
 def guarding_small_sizes(sizes: Sequence[Any]) -> Iterator[None]:
     """Within this context, a comparison of one of these sizes with 0 or 1 becomes a guard of the capture."""
     from torch.fx.experimental import _config

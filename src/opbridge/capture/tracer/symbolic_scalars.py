@@ -2,7 +2,8 @@
 
 `addmm(x, a, b, beta=s)` with a symbolic `s` has the same shape and dtype for every `s`. torch, which computes them by
 running what the operator consists of, asks there whether `s` is 0: a question that stops a capture, or becomes a
-condition on a size. So the operator is described for a plain number of the same type.
+condition on a size. So the operator is described for a plain number of the same type. Where it has no translation and
+is decomposed, `graph.decompose` refuses a decomposition that asks such a question.
 """
 
 from __future__ import annotations
