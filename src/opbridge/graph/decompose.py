@@ -79,7 +79,7 @@ def _lost_track(graph: GraphModule) -> bool:
 
 def _scalars(node: Node) -> list[Any]:
     """The values of the arguments of the type Scalar that are nodes of the graph."""
-    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    arguments = node.target._schema.arguments
     scalars = {argument.name for argument in arguments if str(argument.type) in ("number", "Optional[number]")}
     given = {argument.name: value for argument, value in zip(arguments, node.args, strict=False)} | node.kwargs
     return [value.meta.get("val") for name, value in given.items() if name in scalars and isinstance(value, Node)]
