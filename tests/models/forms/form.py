@@ -23,24 +23,26 @@ class Input:
     Attributes:
         shape: Its sizes; a name is a size that may vary.
         below: Integers from 0 up to this number, exclusive; None: normally distributed floats.
+        dtype: The dtype of floats.
     """
 
     shape: tuple[int | str, ...]
     below: int | None = None
+    dtype: torch.dtype = torch.float32
 
     def draw(self, sizes: Mapping[str, int]) -> torch.Tensor:
         """A tensor with these sizes."""
         shape = [sizes[size] if isinstance(size, str) else size for size in self.shape]
-        return torch.randn(shape) if self.below is None else torch.randint(self.below, shape)
+        return torch.randn(shape).to(self.dtype) if self.below is None else torch.randint(self.below, shape)
 
     def dynamic_dims(self) -> dict[int, str]:
         """The dimensions that may vary, with their names."""
         return {dim: size for dim, size in enumerate(self.shape) if isinstance(size, str)}
 
 
-def floats(*shape: int | str) -> Input:
+def floats(*shape: int | str, dtype: torch.dtype = torch.float32) -> Input:
     """Normally distributed floats."""
-    return Input(shape)
+    return Input(shape, dtype=dtype)
 
 
 def integers(below: int, *shape: int | str) -> Input:
@@ -62,6 +64,7 @@ class Form:
         rtol: The relative tolerance.
         atol: The absolute tolerance.
         export: Further arguments of `opbridge.export`.
+        refused: For a form that torch itself does not take: what the error says of torch's limit.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Form:
     rtol: float = 1e-4
     atol: float = 1e-5
     export: dict[str, Any] = field(default_factory=dict)
+    refused: str | None = None
 
     @property
     def is_dynamic(self) -> bool:
