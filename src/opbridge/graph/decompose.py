@@ -46,6 +46,9 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
         with torch_proxies.enable_python_dispatcher():
             graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
+            if any(map(_writes, graph.graph.nodes)):  # the value of each node is what it returns, and no write is seen
+                call = torch.func.functionalize(call)
+                graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
         return None
@@ -53,6 +56,11 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
     if any(inner.target is node.target for inner in calls):
         return None
     return graph
+
+
+def _writes(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
 
 
 def _fake_mode(values: list[Any]) -> Any:

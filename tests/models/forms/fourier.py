@@ -52,7 +52,7 @@ class SpectralConvolution2d(nn.Module):
 @form(_X)
 def power_spectrum(x):
     spectrum = torch.fft.fft(x)
-    return spectrum.abs().square(), spectrum.angle(), spectrum.real, spectrum.imag
+    return spectrum.abs().square(), spectrum[:, 1:4].angle(), spectrum.real, spectrum.imag
 
 
 @form(_SEQUENCE)
@@ -125,7 +125,7 @@ class ComplexLayer(nn.Module):
 def complex_structures(x):
     z = torch.complex(x, -x)
     parts = torch.cat([z, z.conj()], dim=-1).unflatten(-1, (2, 8)).sum(1)
-    return parts.real, torch.stack([z, z * 1j])[1].imag, z.mean(0).abs(), (z @ z.mH if z.dim() > 1 else z).real
+    return parts.real, torch.stack([z, z * 1j])[1].imag, z.mean(0).abs(), (z @ z.mH).real
 
 
 @form(floats("batch", "length"))
@@ -133,5 +133,5 @@ def autocorrelation(x):
     """Autoformer: correlation by transforms, and the delays that it is largest at."""
     spectrum = torch.fft.rfft(x, dim=-1)
     correlation = torch.fft.irfft(spectrum * torch.conj(spectrum), n=x.shape[-1], dim=-1)
-    weights, delays = torch.topk(correlation, 2, dim=-1)
+    weights, delays = torch.topk(correlation[..., : x.shape[-1] // 2 + 1], 2, dim=-1)  # the rest is the mirror image
     return weights.softmax(-1), torch.gather(torch.cat([x, x], -1), -1, delays)

@@ -110,7 +110,8 @@ class GraphConvolution(nn.Module):
 
     def forward(self, x):
         degree = torch.sparse.sum(self.adjacency, dim=1).to_dense().clamp(min=1)
-        mixed = torch.stack([torch.sparse.mm(self.adjacency, each) for each in x.unbind(0)[:1]])
+        columns = x.transpose(0, 1).flatten(1)
+        mixed = torch.sparse.mm(self.adjacency, columns).unflatten(1, (-1, 4)).transpose(0, 1)
         return self.linear(mixed / degree[:, None])
 
 

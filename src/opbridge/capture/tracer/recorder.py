@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
-from opbridge.capture.tracer import autocasting, free_values, shape_functions
+from opbridge.capture.tracer import autocasting, free_values, out_variants, shape_functions, sparse_operators
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -163,6 +163,12 @@ class Recorder:
         """Records one operator, and computes the shapes and dtypes of its results."""
         if function in _METADATA:
             return function(*args, **kwargs)
+        if kwargs and out_variants.functional_form(function) is not None:
+            return out_variants.record(self, function, args, kwargs)
+        dense = sparse_operators.dense_operator(function)
+        if dense is not None:
+            with self.recording(differentiated=self.is_differentiating):
+                return dense(self, *args, **kwargs)
         if function is _aten.lift_fresh.default:
             function = _aten.lift_fresh_copy.default  # or a write to the result would change the constant
         elif function is _aten.is_nonzero.default:
@@ -221,6 +227,10 @@ class Recorder:
         )
         self.constants.add(function, node)
         self._bind(result, node)
+
+    def sparse_weight(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The sparse weight that a tensor of the graph stands for; None for any other tensor."""
+        return self.constants.sparse_weight(self.tracked(tensor).node)
 
     def _is_nonzero(self, tensor: torch.Tensor) -> Any:
         """What `bool(tensor)` asks for, as operators that a graph can hold."""

@@ -27,6 +27,7 @@ from opbridge.capture.tracer.interface import input_names
 from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
+from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.weights import constant_names, replaced, state_of
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
@@ -166,7 +167,7 @@ class _Run:
         graph = self._recorder.graph
         with graph.inserting_before(self._first):
             node = graph.placeholder(f"{_PREFIXES[kind]}_{re.sub(r'[^a-zA-Z0-9]', '_', name).lower()}")
-        self.weights[node] = Weight(name, tensor, kind)
+        self.weights[node] = Weight(name, dense_form(tensor), kind, str(tensor.layout).removeprefix("torch."))
         return node
 
     def _constant(self, recorder: Recorder, tensor: torch.Tensor) -> Node:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from opbridge.errors import UsageError
+from opbridge.fit.padded_pools import keep_apart
 from opbridge.fit.scaled_products import keep_exact
 from opbridge.fit.targets import onnxruntime
 
@@ -65,5 +66,10 @@ def find_target(name: str | None, opset: int | None) -> Target:
         default,
         onnxruntime.lacks_kernel,
         onnxruntime.has_operator,
-        keep_exact,
+        _correct,
     )
+
+
+def _correct(model: ir.Model) -> None:
+    keep_exact(model)
+    keep_apart(model)
