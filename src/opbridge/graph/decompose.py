@@ -46,9 +46,11 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
         with torch_proxies.enable_python_dispatcher():
             graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
-            if any(map(_writes, graph.graph.nodes)):  # the value of each node is what it returns, and no write is seen
-                call = torch.func.functionalize(call)
-                graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
+            if any(map(_writes, graph.graph.nodes)):
+                # The value of a node is what it returns: a write to a view would not reach what it is a view of.
+                functional = torch.func.functionalize(torch.fx.Interpreter(graph).run)
+                graph = torch_tracing.trace_under(_fake_mode(values), functional, values, table)
+                _drop_writes_to_arguments(graph)
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
         return None
@@ -61,6 +63,14 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
 def _writes(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     return schema is not None and bool(schema.is_mutable)
+
+
+def _drop_writes_to_arguments(graph: GraphModule) -> None:
+    """Removes the copies of results into arguments, which the node of the operator stands for."""
+    for node in reversed(graph.graph.nodes):
+        if node.target is torch.ops.aten.copy_.default and not node.users:
+            graph.graph.erase_node(node)
+    graph.recompile()
 
 
 def _fake_mode(values: list[Any]) -> Any:

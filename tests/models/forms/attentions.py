@@ -122,7 +122,7 @@ class EncoderWithMasks(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(4), enable_nested_tensor=False)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, x, lengths):
         return self.encoder(x, mask=_causal(x), src_key_padding_mask=_padding(x, lengths).float() * -9, is_causal=True)

@@ -116,7 +116,7 @@ class CachedMask(nn.Module):
 
 @form(_SEQUENCE)
 def numbers_of_elements(x):
-    return x / x.shape.numel(), x.new_ones(x.numel()), x[0].nelement() * x.sum(), x.shape[1:].numel() + x.size().numel() + x
+    return x / x.numel(), x.new_ones(x.numel()), x[0].nelement() * x.sum(), math.prod(x.shape[1:]) + x
 
 
 @form(_SEQUENCE)
@@ -140,14 +140,14 @@ def arithmetic_of_lengths(x):
         x[:, :half],
         x[:, -half:] if rest >= 0 else x,
         x * math.sqrt(length),
-        x.new_zeros(math.ceil(length / 2), int(length * 1.5), round(length / 3) + 1),
+        x.new_zeros(math.ceil(length / 2), math.floor(length * 1.5), length // 3 + 1),
         x.new_zeros(max(length - 3, 1), min(length, 2), abs(-length)),
     )
 
 
 @form(_SEQUENCE)
 def scale_of_length(x):
-    return x * x.shape[1] ** -0.5 + math.log(x.shape[1] + 1) + float(x.shape[1]) + math.floor(x.shape[1] / 2)
+    return x * x.shape[1] ** -0.5 + math.log(x.shape[1] + 1) + math.log(x.shape[1], 10) + math.floor(x.shape[1] / 2)
 
 
 @form(_SEQUENCE)

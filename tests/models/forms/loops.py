@@ -64,9 +64,9 @@ def hysteresis_of_edges(image):
 
 
 @form(_SEQUENCE)
-def loop_of_transposed(x):
+def loop_of_rolled(x):
     def step(given, total):
-        return given.transpose(0, 1).flip(0).transpose(0, 1), total + given.mean(dim=(1, 2))
+        return given.roll(1, 1).flip(-1), total + given.mean(dim=(1, 2))
 
     return _times(3, step, x, torch.zeros(x.shape[0]))
 
@@ -139,21 +139,14 @@ def branches_that_need_ranks(x):
 
 
 @form(_X)
-def branches_that_return_none(x):
-    """The second result is None in both branches."""
-    found, nothing = torch.cond(x.sum() > 0, lambda a: (a.softmax(-1), None), lambda a: (a * 2, None), (x,))
-    return found if nothing is None else nothing
-
-
-@form(_X)
 def branches_that_return_structures(x):
     found = torch.cond(
         x.sum() > 0,
-        lambda a: {"value": a.softmax(-1), "parts": (a.mean(), None)},
-        lambda a: {"value": a * 2, "parts": (a.sum(), None)},
+        lambda a: {"value": a.softmax(-1), "parts": (a.mean(), a.argmax(-1))},
+        lambda a: {"value": a * 2, "parts": (a.sum(), a.argmin(-1))},
         (x,),
     )
-    return found["value"] + found["parts"][0]
+    return found["value"] + found["parts"][0], found["parts"][1]
 
 
 @form(_X)

@@ -176,6 +176,11 @@ def forget_conditions(env: Any, dropped: Collection[str], symbols: Collection[st
     env._version_counter += 1  # what torch has found out so far no longer holds
 
 
+def logarithm2(number: Any) -> Any:
+    """The logarithm of base 2 of a symbolic number, which stays symbolic."""
+    return torch._sym_log2(torch.sym_float(number))
+
+
 def is_symbol(size: object) -> bool:
     """Whether a size is a single symbol."""
     return isinstance(size, torch.SymInt) and bool(size.node.expr.is_symbol)

@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-__all__ = ["PythonFunctions", "taking_symbolic_bools"]
+__all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -20,7 +20,7 @@ class PythonFunctions(TorchFunctionMode):
     """While a model is captured:
 
     1. Indexing by sizes and by integer tensors without dimensions becomes operators.
-    2. `torch.tensor` takes sizes and values of tensors among its numbers.
+    2. `torch.tensor` and `torch.as_tensor` take sizes and values of tensors among its numbers.
     3. `torch._assert` of a tensor is an operator.
     4. A deep copy of a tensor is an operator.
     """
@@ -32,7 +32,7 @@ class PythonFunctions(TorchFunctionMode):
                 found = _index(args[0], items)
                 if found is not None:
                     return found
-        elif function is torch.tensor:
+        elif function is torch.tensor or (function is torch.as_tensor and isinstance(args[0], (list, tuple))):
             if any(isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])):
                 return torch._refs.tensor(*args, **(kwargs or {}))
         elif function is torch._assert:
@@ -74,6 +74,28 @@ def taking_symbolic_bools() -> Iterator[None]:
         yield
     finally:
         functional.scaled_dot_product_attention = original
+
+
+@contextlib.contextmanager
+def masks_of_any_length() -> Iterator[None]:
+    """Within this context, torch's transformer modules do not ask whether a mask of a symbolic size is a causal one.
+
+    They use the mask itself where it is none, with the same result.
+    """
+    module: Any = torch.nn.modules.transformer
+    original = module._detect_is_causal_mask
+
+    @functools.wraps(original)
+    def detect(mask: Any, is_causal: bool | None = None, size: Any = None) -> bool:
+        if mask is not None and any(isinstance(each, _SYMBOLIC) for each in mask.shape):
+            return is_causal is True
+        return bool(original(mask, is_causal, size))
+
+    module._detect_is_causal_mask = detect
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = original
 
 
 def _asks_for_number(item: Any) -> bool:

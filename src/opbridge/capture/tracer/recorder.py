@@ -75,7 +75,7 @@ class Recorder:
         self.outside = outside
         self.constants = Constants()
         self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
-        self.after = torch_proxies.after_autograd(self.tracer, self.record)
+        self.after = torch_proxies.after_autograd(self.tracer, self._call_after_autograd)
         self._constant = constant
         self.casts = 0
         self.is_differentiating = False
@@ -143,12 +143,19 @@ class Recorder:
         return self._converted(value)[1]
 
     def _call_before_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
+        if torch_proxies.has_nested(args, kwargs):
+            with self.recording(differentiated=True):
+                return function(*args, **kwargs)
         if self._is_differentiated(args, kwargs):
             with self.recording(differentiated=True):
                 return function(*map(self._fake, args), **{name: self._fake(value) for name, value in kwargs.items()})
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             return autocasting.call(self, function, args, kwargs)
         return self.record(function, args, kwargs)
+
+    def _call_after_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
+        # A nested tensor calls operators on the tensors that it is made of.
+        return NotImplemented if torch_proxies.has_nested(args, kwargs) else self.record(function, args, kwargs)
 
     def _is_differentiated(self, args: Any, kwargs: Any) -> bool:
         """Whether derivatives of an operator's results may be asked for."""

@@ -110,7 +110,8 @@ def _stored(method: str) -> Callable[..., Any]:
         with torch_overrides.without_modes():
             if weight.layout == torch.sparse_coo and method in ("indices", "values"):
                 weight = weight.coalesce()
-            return getattr(weight.detach(), method)()
+            stored = getattr(weight.detach(), method)()
+            return stored.clone() if isinstance(stored, torch.Tensor) else stored  # no view of a sparse tensor
 
     return stored
 
