@@ -175,12 +175,13 @@ def _kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def _vander(x: torch.Tensor, N: Any = None, increasing: bool = False) -> torch.Tensor:
-    dtype = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else torch.int64
-    return x.new_empty((*x.shape, x.shape[-1] if N is None else N), dtype=dtype)
+    found = torch.linalg.vander(x, N=x.shape[-1] if N is None else N)
+    return found if increasing else found.flip(-1)
 
 
 def _linalg_vander(x: torch.Tensor, *, N: Any = None) -> torch.Tensor:
-    return _vander(x, N)
+    dtype = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else torch.int64
+    return x.new_empty((*x.shape, x.shape[-1] if N is None else N), dtype=dtype)
 
 
 def _geqrf(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

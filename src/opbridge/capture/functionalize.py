@@ -49,7 +49,7 @@ class FunctionalGraph:
     rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
 
     def state_notes(self) -> Iterator[str]:
-        """What an ONNX file cannot hold as the model does: sparse weights, and writes, as it keeps no state between runs."""
+        """What an ONNX file does not hold as the model does: sparse weights, and state, which it does not keep."""
         sparse = [weight.name for weight in self.graph.weights.values() if weight.layout != "strided"]
         if sparse:
             yield f"the file holds dense what is sparse in the model: {', '.join(sparse)}"

@@ -1,4 +1,4 @@
-"""A correction for ONNX Runtime, which pads the input of MaxPool with the lowest number where the model pads with zeros.
+"""A correction for ONNX Runtime, which pads the input of MaxPool with the lowest number where a model pads with zeros.
 
 ONNX Runtime (1.31.1) takes a Pad of zeros before MaxPool for padding of the MaxPool itself, whose value is the lowest
 one. It leaves a MaxPool alone that has `auto_pad`:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.torch_private import torch_operators, torch_proxies, torch_tracing
+from opbridge.base.torch_private import torch_operators, torch_proxies, torch_sizes, torch_tracing
 from opbridge.graph.backward_operators import DECOMPOSITIONS
 
 __all__ = ["decompose"]
@@ -42,17 +42,23 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
         kwargs = torch.fx.node.map_arg(node.kwargs, by_node.__getitem__)
         return node.target(*args, **kwargs)
 
+    fake_mode = _fake_mode(values)
+    learned = torch_sizes.Learned(getattr(fake_mode, "shape_env", None))
     try:
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
         with torch_proxies.enable_python_dispatcher():
-            graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
+            graph = torch_tracing.trace_under(fake_mode, call, values, table)
             if any(map(_writes, graph.graph.nodes)):
                 # The value of a node is what it returns: a write to a view would not reach what it is a view of.
                 functional = torch.func.functionalize(torch.fx.Interpreter(graph).run)
-                graph = torch_tracing.trace_under(_fake_mode(values), functional, values, table)
+                graph = torch_tracing.trace_under(fake_mode, functional, values, table)
                 _drop_writes_to_arguments(graph)
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
+        learned.forget()
+        return None
+    if learned.fixes_a_size():  # it holds for the example's size only
+        learned.forget()
         return None
     calls = [inner for inner in graph.graph.nodes if inner.op == "call_function"]
     if any(inner.target is node.target for inner in calls):

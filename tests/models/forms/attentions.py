@@ -44,7 +44,9 @@ def _causal(x):
 
 _attention("of_itself", (_X,), lambda layer, x: layer(x, x, x), batch_first=True)
 _attention("without_weights", (_X,), lambda layer, x: layer(x, x, x, need_weights=False)[0], batch_first=True)
-_attention("with_weights_of_heads", (_X,), lambda layer, x: layer(x, x, x, average_attn_weights=False), batch_first=True)
+_attention(
+    "with_weights_of_heads", (_X,), lambda layer, x: layer(x, x, x, average_attn_weights=False), batch_first=True
+)
 _attention("with_length_first", (_FIRST,), lambda layer, x: layer(x, x, x))
 _attention("without_batch", (floats("length", 4),), lambda layer, x: layer(x, x, x))
 _attention(
@@ -61,7 +63,9 @@ _attention(
     lambda layer, x, lengths: layer(x, x, x, key_padding_mask=_padding(x, lengths)),
     batch_first=True,
 )
-_attention("with_causal_mask", (_X,), lambda layer, x: layer(x, x, x, attn_mask=_causal(x), is_causal=True), batch_first=True)
+_attention(
+    "with_causal_mask", (_X,), lambda layer, x: layer(x, x, x, attn_mask=_causal(x), is_causal=True), batch_first=True
+)
 _attention(
     "with_causal_hint",
     (_X,),
@@ -117,11 +121,11 @@ class TransformerWithMasks(nn.Module):
         return self.transformer(source, target, tgt_mask=mask, tgt_is_causal=True)
 
 
-@form(_X, integers(3, "batch"))
+@form(floats("batch", "length", 16), integers(3, "batch"))
 class EncoderWithMasks(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+        layer = nn.TransformerEncoderLayer(16, 2, 8, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, x, lengths):

@@ -152,7 +152,7 @@ class DenselyConnected(nn.Module):
         found = [x]
         for layer in self.layers:
             found.append(layer(torch.cat(found, dim=-1)))
-        return tuple(found), {i: each for i, each in enumerate(found)}
+        return tuple(found), dict(enumerate(found))
 
 
 @form(_X)

@@ -10,21 +10,23 @@ __all__: list[str] = []
 
 _SQUARE = floats("batch", 4, 4)
 _TALL = floats("batch", 5, 3)
+# ONNX has no operator for these factorisations: libtorch computes them.
+_BY_LIBTORCH = {"export": {"allow": ("standard", "function", "kernel", "aten")}}
 
 
-@form(_TALL)
+@form(_TALL, **_BY_LIBTORCH)
 def singular_values(x):
     return torch.linalg.svdvals(x), torch.linalg.svd(x, full_matrices=False).S, torch.linalg.norm(x, 2, dim=(1, 2))
 
 
-@form(_TALL)
+@form(_TALL, **_BY_LIBTORCH)
 def low_rank_approximation(x):
     left, values, right = torch.linalg.svd(x, full_matrices=False)
     values = torch.cat([values[:, :2], torch.zeros_like(values[:, 2:])], dim=1)
     return left @ torch.diag_embed(values) @ right
 
 
-@form(_TALL)
+@form(_TALL, **_BY_LIBTORCH)
 def norms_of_matrices(x):
     return (
         torch.linalg.matrix_norm(x, "nuc"),
@@ -35,17 +37,17 @@ def norms_of_matrices(x):
     )
 
 
-@form(_TALL)
+@form(_TALL, **_BY_LIBTORCH)
 def pseudo_inverse(x):
     return torch.linalg.pinv(x), torch.linalg.matrix_rank(x)
 
 
-@form(_TALL, floats("batch", 5, 2))
+@form(_TALL, floats("batch", 5, 2), **_BY_LIBTORCH)
 def least_squares(x, y):
     return torch.linalg.lstsq(x, y).solution
 
 
-@form(_SQUARE)
+@form(_SQUARE, **_BY_LIBTORCH)
 def procrustes(x):
     """Kabsch: the rotation that is nearest, with a determinant of 1."""
     x = x[:, :3, :3]
@@ -74,19 +76,19 @@ def cholesky_factors(x):
     return factor, torch.cholesky_solve(x[..., :1], factor), torch.cholesky_inverse(factor[0])
 
 
-@form(_SQUARE)
+@form(_SQUARE, **_BY_LIBTORCH)
 def eigenvalues(x):
     values, vectors = torch.linalg.eigh(x + x.mT)
     return values, vectors @ torch.diag_embed(values) @ vectors.mT, torch.linalg.eigvalsh(x @ x.mT)
 
 
-@form(_TALL)
+@form(_TALL, **_BY_LIBTORCH)
 def orthogonal_factors(x):
     q, r = torch.linalg.qr(x)
     return q @ r, r.diagonal(dim1=-2, dim2=-1).abs(), torch.linalg.householder_product(*torch.geqrf(x)).abs()
 
 
-@form(_SQUARE)
+@form(_SQUARE, **_BY_LIBTORCH)
 def whitened(x):
     """ZCA: the inverse square root of a covariance."""
     centred = x - x.mean(1, keepdim=True)
@@ -94,7 +96,7 @@ def whitened(x):
     return centred @ vectors @ torch.diag_embed(values.rsqrt()) @ vectors.mT
 
 
-@form(_SQUARE)
+@form(_SQUARE, **_BY_LIBTORCH)
 def powers_of_matrices(x):
     return torch.linalg.matrix_power(x, 3), torch.matrix_exp(x * 0.1), torch.linalg.multi_dot([x[0], x[0], x[0]])
 

@@ -63,7 +63,8 @@ class Form:
         rtol: The relative tolerance.
         atol: The absolute tolerance.
         export: Further arguments of `opbridge.export`.
-        refused: For a form that torch itself does not take: what the error says of torch's limit.
+        refused: For a form that torch itself does not take: a pattern of what the error says.
+        refused_dynamic: The same for a form that it takes with static sizes only.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Form:
     atol: float = 1e-5
     export: dict[str, Any] = field(default_factory=dict)
     refused: str | None = None
+    refused_dynamic: str | None = None
 
     @property
     def is_dynamic(self) -> bool:

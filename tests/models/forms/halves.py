@@ -71,9 +71,7 @@ _net("convolutions", ("image",), _convolutions)
 _net("convolution1d", ("signal",), lambda: nn.Conv1d(2, 3, 3, padding=1))
 _net("convolution3d", ("volume",), lambda: nn.Conv3d(2, 3, 3, padding=1))
 _net("convolution_in_groups", ("image",), lambda: nn.Conv2d(2, 4, 3, groups=2, dilation=2))
-_net(
-    "transformer", ("sequence",), lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, activation="gelu")
-)
+_net("transformer", ("sequence",), lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, activation="gelu"))
 _net(
     "decoder",
     ("sequence", "sequence"),
@@ -96,19 +94,31 @@ _function("softmax", ("sequence",), lambda x: (x.softmax(-1), x.log_softmax(1), 
 _function(
     "max_pools",
     ("image",),
-    lambda x: (functional.max_pool2d(x, 3, 2, 1), functional.adaptive_max_pool2d(x, 4), functional.lp_pool2d(x.abs(), 2, 2)),
+    lambda x: (
+        functional.max_pool2d(x, 3, 2, 1),
+        functional.adaptive_max_pool2d(x, 4),
+        functional.lp_pool2d(x.abs(), 2, 2),
+    ),
 )
 _function("max_pool_with_indices", ("image",), lambda x: functional.max_pool2d(x, 2, return_indices=True)[0])
-_function("average_pools", ("image",), lambda x: (functional.avg_pool2d(x, 3, 1, 1), functional.adaptive_avg_pool2d(x, 3)))
+_function(
+    "average_pools", ("image",), lambda x: (functional.avg_pool2d(x, 3, 1, 1), functional.adaptive_avg_pool2d(x, 3))
+)
 _function("nearest", ("image",), lambda x: functional.interpolate(x, scale_factor=2))
 _function("bilinear_resize", ("image",), lambda x: functional.interpolate(x, size=(5, 11), mode="bilinear"))
-_function("aligned_resize", ("image",), lambda x: functional.interpolate(x, size=(5, 11), mode="bilinear", align_corners=True))
+_function(
+    "aligned_resize", ("image",), lambda x: functional.interpolate(x, size=(5, 11), mode="bilinear", align_corners=True)
+)
 _function("bicubic_resize", ("image",), lambda x: functional.interpolate(x, scale_factor=2, mode="bicubic"))
 _function("linear_resize", ("signal",), lambda x: functional.interpolate(x, scale_factor=2, mode="linear"))
 _function("einsum", ("sequence", "sequence"), lambda x, y: torch.einsum("bik,bjk->bij", x, y))
 _function("cumulative", ("sequence",), lambda x: (x.cumsum(1), x.cumprod(-1), x.cummax(1).values, x.logcumsumexp(1)))
 _function("topk", ("sequence",), lambda x: x.topk(2, -1).values)
-_function("sorted_values", ("sequence",), lambda x: (x.sort(-1).values, x.sort(1, descending=True).values, x.median(-1).values))
+_function(
+    "sorted_values",
+    ("sequence",),
+    lambda x: (x.sort(-1).values, x.sort(1, descending=True).values, x.median(-1).values),
+)
 _function("gathered", ("sequence",), lambda x: x.gather(-1, torch.zeros(x.shape, dtype=torch.int64)))
 _function(
     "scattered",
@@ -119,25 +129,189 @@ _function(
         torch.zeros_like(x).scatter_reduce(-1, torch.zeros(x.shape, dtype=torch.int64), x, "amax"),
     ),
 )
-_function("indexed", ("sequence",), lambda x: (x[:, [0, -1]], x[..., torch.tensor([1, 3])], x.index_select(-1, torch.tensor([2]))))
+_function(
+    "indexed",
+    ("sequence",),
+    lambda x: (x[:, [0, -1]], x[..., torch.tensor([1, 3])], x.index_select(-1, torch.tensor([2]))),
+)
 _function("index_added", ("rows",), lambda x: x.index_add(1, torch.tensor([0, 0]), x[:, :2]))
-_function("masked", ("sequence",), lambda x: (x.masked_fill(x > 0, -1.0), torch.where(x > 0, x, x.exp()), x[x > 0].sum()))
-_function("grid_sampled", ("image",), lambda x: functional.grid_sample(x, torch.zeros(x.shape[0], 3, 3, 2, dtype=x.dtype) + 0.3))
+_function(
+    "masked", ("sequence",), lambda x: (x.masked_fill(x > 0, -1.0), torch.where(x > 0, x, x.exp()), x[x > 0].sum())
+)
+_function(
+    "grid_sampled",
+    ("image",),
+    lambda x: functional.grid_sample(x, torch.zeros(x.shape[0], 3, 3, 2, dtype=x.dtype) + 0.3),
+)
 _function("affine_grid", ("image",), lambda x: functional.affine_grid(x[:, 0, :2, :3], (x.shape[0], 2, 3, 3)))
 _function("trigonometric", ("rows",), lambda x: (x.sin(), x.cos(), x.tanh(), x.atan(), x.sinh(), torch.atan2(x, x + 3)))
-_function("exponential", ("rows",), lambda x: (x.exp(), x.expm1(), (x.abs() + 1).log(), x.abs().log1p(), x.exp2(), x.abs().sqrt()))
-_function("activations", ("rows",), lambda x: (functional.gelu(x), functional.gelu(x, approximate="tanh"), functional.silu(x), functional.mish(x), functional.hardswish(x), functional.selu(x), functional.celu(x), functional.softplus(x), functional.leaky_relu(x), functional.elu(x), functional.hardsigmoid(x), functional.softsign(x), functional.glu(x), functional.relu6(x), functional.logsigmoid(x)))
-_function("special", ("rows",), lambda x: (torch.erf(x), torch.special.expit(x), torch.lgamma(x.abs() + 1), torch.special.i0(x)))
-_function("reductions", ("sequence",), lambda x: (x.sum(1), x.mean(-1), x.amax(1), x.amin(-1), x.prod(-1), x.var(-1), x.std(1), x.norm(dim=-1), x.argmax(-1), x.any(1), x.all()))
-_function("arithmetic", ("rows",), lambda x: (x / 3, x // 2, x % 2, x.pow(2), x.abs().pow(0.5), x.remainder(1.5), x.fmod(1.5), -x, x.round(), x.floor(), x.trunc(), x.sign(), x.reciprocal()))
-_function("compared", ("rows",), lambda x: (x > 0, x == x.round(), torch.maximum(x, -x), x.clamp(-0.5, 0.5), x.isnan(), torch.isclose(x, x)))
-_function("joined", ("sequence",), lambda x: (torch.cat([x, x * 2], 1), torch.stack([x, -x]), x.repeat(1, 2, 1), x.flip(1), x.roll(1, -1), x.split(2, -1), functional.pad(x, (1, 1), value=2.0), x.tril()))
-_function("padded", ("image",), lambda x: (functional.pad(x, (1, 2, 1, 2), mode="reflect"), functional.pad(x, (1, 2, 1, 2), mode="replicate"), functional.pad(x, (1, 2, 1, 2), mode="circular")))
-_function("unfolded", ("image",), lambda x: (functional.unfold(x, 2), x.unfold(2, 3, 2), functional.pixel_shuffle(x.repeat(1, 2, 1, 1), 2), functional.fold(functional.unfold(x, 2, stride=2), (8, 8), 2, stride=2)))
-_function("distances", ("sequence", "sequence"), lambda x, y: (functional.cosine_similarity(x, x.flip(0), -1), functional.normalize(x, dim=-1), functional.pairwise_distance(x, x + 1)))
-_function("products", ("sequence", "sequence"), lambda x, y: (x @ y.transpose(1, 2), torch.bmm(x, y.transpose(1, 2)), torch.baddbmm(torch.ones(1, 1, 1, dtype=x.dtype), x, y.transpose(1, 2)), x.addcmul(x, x), torch.outer(x[0, 0], x[0, 0]), torch.lerp(x, x * 2, 0.5)))
-_function("losses", ("rows",), lambda x: (functional.mse_loss(x, x * 0), functional.l1_loss(x, x * 0), functional.binary_cross_entropy_with_logits(x, (x > 0).to(x.dtype)), functional.cross_entropy(x, torch.zeros(x.shape[0], dtype=torch.int64))))
-_function("causal_attention", ("sequence",), lambda x: functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], is_causal=True))
-_function("masked_attention", ("sequence",), lambda x: functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], attn_mask=torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()))
-_function("made_numbers", ("rows",), lambda x: (x + torch.arange(4, dtype=x.dtype), torch.full_like(x, 0.1), x.new_zeros(2), torch.linspace(0, 1, 4).to(x), functional.one_hot(x.argmax(-1), 4).to(x)))
-_function("converted", ("rows",), lambda x: (x.float().double().to(x.dtype), x.to(torch.int64), x.bool(), x.type(torch.float32) * 2, x.to(torch.float16) + x.to(torch.bfloat16)))
+_function(
+    "exponential",
+    ("rows",),
+    lambda x: (x.exp(), x.expm1(), (x.abs() + 1).log(), x.abs().log1p(), x.exp2(), x.abs().sqrt()),
+)
+_function(
+    "activations",
+    ("rows",),
+    lambda x: (
+        functional.gelu(x),
+        functional.gelu(x, approximate="tanh"),
+        functional.silu(x),
+        functional.mish(x),
+        functional.hardswish(x),
+        functional.selu(x),
+        functional.celu(x),
+        functional.softplus(x),
+        functional.leaky_relu(x),
+        functional.elu(x),
+        functional.hardsigmoid(x),
+        functional.softsign(x),
+        functional.glu(x),
+        functional.relu6(x),
+        functional.logsigmoid(x),
+    ),
+)
+_function(
+    "special",
+    ("rows",),
+    lambda x: (torch.erf(x), torch.special.expit(x), torch.lgamma(x.abs() + 1), torch.special.i0(x)),
+)
+_function(
+    "reductions",
+    ("sequence",),
+    lambda x: (
+        x.sum(1),
+        x.mean(-1),
+        x.amax(1),
+        x.amin(-1),
+        x.prod(-1),
+        x.var(-1),
+        x.std(1),
+        x.norm(dim=-1),
+        x.argmax(-1),
+        x.any(1),
+        x.all(),
+    ),
+)
+_function(
+    "arithmetic",
+    ("rows",),
+    lambda x: (
+        x / 3,
+        x // 2,
+        x % 2,
+        x.pow(2),
+        x.abs().pow(0.5),
+        x.remainder(1.5),
+        x.fmod(1.5),
+        -x,
+        x.round(),
+        x.floor(),
+        x.trunc(),
+        x.sign(),
+        x.reciprocal(),
+    ),
+)
+_function(
+    "compared",
+    ("rows",),
+    lambda x: (x > 0, x == x.round(), torch.maximum(x, -x), x.clamp(-0.5, 0.5), x.isnan(), torch.isclose(x, x)),
+)
+_function(
+    "joined",
+    ("sequence",),
+    lambda x: (
+        torch.cat([x, x * 2], 1),
+        torch.stack([x, -x]),
+        x.repeat(1, 2, 1),
+        x.flip(1),
+        x.roll(1, -1),
+        x.split(2, -1),
+        functional.pad(x, (1, 1), value=2.0),
+        x.tril(),
+    ),
+)
+_function(
+    "padded",
+    ("image",),
+    lambda x: (
+        functional.pad(x, (1, 2, 1, 2), mode="reflect"),
+        functional.pad(x, (1, 2, 1, 2), mode="replicate"),
+        functional.pad(x, (1, 2, 1, 2), mode="circular"),
+    ),
+)
+_function(
+    "unfolded",
+    ("image",),
+    lambda x: (
+        functional.unfold(x, 2),
+        x.unfold(2, 3, 2),
+        functional.pixel_shuffle(x.repeat(1, 2, 1, 1), 2),
+        functional.fold(functional.unfold(x, 2, stride=2), (8, 8), 2, stride=2),
+    ),
+)
+_function(
+    "distances",
+    ("sequence", "sequence"),
+    lambda x, y: (
+        functional.cosine_similarity(x, x.flip(0), -1),
+        functional.normalize(x, dim=-1),
+        functional.pairwise_distance(x, x + 1),
+    ),
+)
+_function(
+    "products",
+    ("sequence", "sequence"),
+    lambda x, y: (
+        x @ y.transpose(1, 2),
+        torch.bmm(x, y.transpose(1, 2)),
+        torch.baddbmm(torch.ones(1, 1, 1, dtype=x.dtype), x, y.transpose(1, 2)),
+        x.addcmul(x, x),
+        torch.outer(x[0, 0], x[0, 0]),
+        torch.lerp(x, x * 2, 0.5),
+    ),
+)
+_function(
+    "losses",
+    ("rows",),
+    lambda x: (
+        functional.mse_loss(x, x * 0),
+        functional.l1_loss(x, x * 0),
+        functional.binary_cross_entropy_with_logits(x, (x > 0).to(x.dtype)),
+        functional.cross_entropy(x, torch.zeros(x.shape[0], dtype=torch.int64)),
+    ),
+)
+_function(
+    "causal_attention",
+    ("sequence",),
+    lambda x: functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], is_causal=True),
+)
+_function(
+    "masked_attention",
+    ("sequence",),
+    lambda x: functional.scaled_dot_product_attention(
+        x[:, None], x[:, None], x[:, None], attn_mask=torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+    ),
+)
+_function(
+    "made_numbers",
+    ("rows",),
+    lambda x: (
+        x + torch.arange(4, dtype=x.dtype),
+        torch.full_like(x, 0.1),
+        x.new_zeros(2),
+        torch.linspace(0, 1, 4).to(x),
+        functional.one_hot(x.argmax(-1), 4).to(x),
+    ),
+)
+_function(
+    "converted",
+    ("rows",),
+    lambda x: (
+        x.float().double().to(x.dtype),
+        x.to(torch.int64),
+        x.bool(),
+        x.type(torch.float32) * 2,
+        x.to(torch.float16) + x.to(torch.bfloat16),
+    ),
+)

@@ -21,9 +21,9 @@ def length_of_tensor(x):
     return x.new_zeros(len(x), 2), x / len(x[0])
 
 
-@form(_SEQUENCE)
+@form(_SEQUENCE, refused_dynamic="it needs length == 5")
 def table_of_range(x):
-    """Funnel: positions as a list of Python numbers."""
+    """Positions as a list of Python's numbers, of which there are as many as the example is long."""
     positions = torch.tensor(list(range(x.shape[1])), dtype=torch.float32)
     return x * positions[:, None]
 
@@ -54,6 +54,15 @@ class CachedAnchors(nn.Module):
             self.anchors = torch.stack((sx, sy), -1).view(-1, 2).transpose(0, 1)
             self.shape = shape
         return x.flatten(2) + self.anchors
+
+
+@form(_IMAGE)
+class CachedAnchorsOfEarlierRun(CachedAnchors):
+    """The shape that is kept is that of the example."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self(torch.zeros(3, 2, 5, 6))
 
 
 @form(_IMAGE)
@@ -123,7 +132,11 @@ def numbers_of_elements(x):
 def sizes_by_name(x):
     batch, *rest = x.shape
     length, width = rest
-    return x.view(batch * length, width).view(batch, -1), x.reshape(*x.shape[:-1], 2, -1), x.view(torch.Size([batch, length * width]))
+    return (
+        x.view(batch * length, width).view(batch, -1),
+        x.reshape(*x.shape[:-1], 2, -1),
+        x.view(torch.Size([batch, length * width])),
+    )
 
 
 @form(_SEQUENCE)
@@ -164,13 +177,19 @@ def split_by_sizes(x):
     return first, second, left + right[..., :1], torch.tensor_split(x, (1, 3), dim=2)[1], x.narrow(1, 1, x.shape[1] - 1)
 
 
-@form(floats("batch", 2, "length", "length"), others=({"batch": 1, "length": 4}, {"batch": 2, "length": 8}, {"batch": 4, "length": 7}))
+@form(
+    floats("batch", 2, "length", "length"),
+    others=({"batch": 1, "length": 4}, {"batch": 2, "length": 8}, {"batch": 4, "length": 7}),
+)
 def resized_to_another(x):
     y = functional.avg_pool2d(x, 2, ceil_mode=True)
     return functional.interpolate(y, size=x.shape[-2:], mode="bilinear"), functional.adaptive_avg_pool2d(x, 2)
 
 
-@form(floats("batch", 2, "length", "length"), others=({"batch": 1, "length": 4}, {"batch": 2, "length": 8}, {"batch": 4, "length": 7}))
+@form(
+    floats("batch", 2, "length", "length"),
+    others=({"batch": 1, "length": 4}, {"batch": 2, "length": 8}, {"batch": 4, "length": 7}),
+)
 def padded_to_same(x):
     """TensorFlow's "same": the padding follows from the size."""
     pads = [max((math.ceil(size / 2) - 1) * 2 + 3 - size, 0) for size in x.shape[-2:]]
@@ -178,7 +197,10 @@ def padded_to_same(x):
     return functional.max_pool2d(x, 3, 2)
 
 
-@form(floats("batch", 2, "length", "length"), others=({"batch": 1, "length": 4}, {"batch": 2, "length": 8}, {"batch": 4, "length": 7}))
+@form(
+    floats("batch", 2, "length", "length"),
+    others=({"batch": 1, "length": 4}, {"batch": 2, "length": 8}, {"batch": 4, "length": 7}),
+)
 def windows(x):
     """Swin: windows of a padded image, shifted."""
     size = 3
@@ -202,7 +224,11 @@ def compared_shapes(x, y):
 @form(_SEQUENCE)
 def broadcast_shapes(x):
     shape = torch.broadcast_shapes(x.shape, (1, 4))
-    return torch.ones(shape) + torch.broadcast_to(x[:, :1], shape), x.expand(2, *x.shape), x[:, :1].expand(-1, x.shape[1], -1)
+    return (
+        torch.ones(shape) + torch.broadcast_to(x[:, :1], shape),
+        x.expand(2, *x.shape),
+        x[:, :1].expand(-1, x.shape[1], -1),
+    )
 
 
 @form(_X)

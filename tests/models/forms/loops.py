@@ -78,7 +78,7 @@ def loop_of_matrix_products(x):
 
 @form(_SEQUENCE, integers(5, 1))
 def loop_of_cumulative_sums(x, count):
-    return _times(count[0], lambda given: (given.cumsum(1) / 2, ), x)
+    return _times(count[0], lambda given: (given.cumsum(1) / 2,), x)
 
 
 @form(_SEQUENCE)
@@ -101,7 +101,7 @@ def loop_of_sorted(x):
 @form(_X)
 def loop_of_numbers(x):
     """What is carried is a number of Python's."""
-    steps, last = torch.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a.softmax(-1) * 2), (0, x))
+    _, last = torch.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a.softmax(-1) * 2), (0, x))
     return last
 
 

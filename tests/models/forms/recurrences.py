@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from models.forms.form import floats, form, integers
 from torch import nn
+from torch._higher_order_ops import scan
 from torch.nn import functional
 
 __all__: list[str] = []
@@ -12,9 +13,9 @@ __all__: list[str] = []
 _X = floats("batch", "length", 4)
 
 
-@form(_X)
+@form(_X, refused_dynamic="it needs length == 5")
 class SelectiveScan(nn.Module):
-    """Mamba: the state after each step, by a loop over the sequence."""
+    """Mamba: the state after each step, by a loop of Python's, which has as many steps as the example."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,6 +36,29 @@ class SelectiveScan(nn.Module):
             state = decay[:, step] * state + driven[:, step]
             found.append((state * outputs[:, step, None]).sum(-1))
         return torch.stack(found, dim=1)
+
+
+@form(_X)
+class SelectiveScanByOperator(nn.Module):
+    """Mamba over a sequence of any length, by torch's scan."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = nn.Parameter(torch.randn(4, 3))
+        self.project = nn.Linear(4, 10)
+
+    def forward(self, x):
+        delta, inputs, outputs = self.project(x).split([4, 3, 3], dim=-1)
+        delta = functional.softplus(delta)
+        decay = torch.exp(delta[..., None] * -self.rates.exp()).transpose(0, 1)
+        driven = (delta[..., None] * inputs[:, :, None] * x[..., None]).transpose(0, 1)
+
+        def step(state, given):
+            state = given[0] * state + given[1]
+            return state, state.clone()
+
+        _, states = scan(step, torch.zeros(x.shape[0], 4, 3), (decay, driven))
+        return (states.transpose(0, 1) * outputs[:, :, None]).sum(-1)
 
 
 @form(_X)
@@ -78,8 +102,10 @@ def linear_attention(x):
     return torch.einsum("blk,blkv->blv", query, total) / (query * key.cumsum(1)).sum(-1, keepdim=True)
 
 
-@form(_X)
+@form(_X, refused_dynamic="it needs length == 5")
 class CellInLoop(nn.Module):
+    """A cell in a loop of Python's over the sequence, which has as many steps as the example."""
+
     def __init__(self) -> None:
         super().__init__()
         self.cell = nn.GRUCell(4, 3)

@@ -139,7 +139,9 @@ class AddedSparseProduct(_WithMatrix):
         super().__init__(_matrix().to_sparse())
 
     def forward(self, x):
-        return torch.sparse.addmm(torch.ones(3, 1), self.matrix, x.t()), torch.addmm(torch.ones(3, 1), self.matrix, x.t())
+        return torch.sparse.addmm(torch.ones(3, 1), self.matrix, x.t()), torch.addmm(
+            torch.ones(3, 1), self.matrix, x.t()
+        )
 
 
 @form(integers(4, 2, 6), floats(6), floats("batch", 4))

@@ -106,6 +106,13 @@ def _parts(number: Any, divisor: Any) -> Any:
     return _divmod(number, divisor)
 
 
+_sqrt = math.sqrt
+
+
+def _square_root(number: Any) -> Any:
+    return torch.sym_sqrt(number) if isinstance(number, _NUMBERS) else _sqrt(number)
+
+
 _log = math.log
 
 
@@ -121,5 +128,6 @@ _REPLACED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (builtins, "min", _extreme(min, torch.sym_min, operator.lt)),
     (builtins, "divmod", _parts),
     (math, "pow", _power),
+    (math, "sqrt", _square_root),
     (math, "log", _logarithm),
 )

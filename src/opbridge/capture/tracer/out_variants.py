@@ -42,7 +42,7 @@ def functional_form(function: Any) -> Any:
 
 
 def record(recorder: Recording, function: Any, args: Any, kwargs: Any) -> Any:
-    """Records an operator with `out` arguments by means of the one without; `functional_form` says whether there is one."""
+    """Records an operator with `out` arguments, for which there is a `functional_form`."""
     functional = functional_form(function)
     names = [each.name for each in function._schema.arguments if each.is_out]
     outs = [kwargs[name] for name in names]

@@ -129,7 +129,9 @@ def _refused(name: str) -> Callable[..., Any]:
 _METHODS = ("indices", "values", "_indices", "_values", "crow_indices", "col_indices", "ccol_indices", "row_indices")
 _BY_NAME: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("coalesce", "_coalesce", "to_sparse", "to_sparse.sparse_dim", "_to_sparse"), _same),
-    **dict.fromkeys(("_to_sparse.sparse_dim", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc"), _same),
+    **dict.fromkeys(
+        ("_to_sparse.sparse_dim", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc"), _same
+    ),
     **dict.fromkeys(("to_dense", "_to_dense"), _to_dense),
     **dict.fromkeys(("_sparse_mm", "smm"), _product),
     "_sparse_addmm": _added_product,

@@ -29,7 +29,7 @@ from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_a
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
-from opbridge.capture.tracer.weights import constant_names, replaced, state_of
+from opbridge.capture.tracer.weights import constant_names, replaced, shapes_of_earlier_runs, state_of
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
 __all__ = ["trace"]
@@ -226,6 +226,8 @@ class _Run:
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
             )
+            if self._shapes.axes:
+                stack.enter_context(shapes_of_earlier_runs(self._module))
             stack.enter_context(following_sizes(self._module if self._shapes.axes else None))
             stack.enter_context(self._recorder.recording())
             yield
