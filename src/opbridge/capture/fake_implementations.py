@@ -167,6 +167,61 @@ def _gaussian_nll_loss(
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
+def _norm(
+    x: torch.Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    dims = range(x.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+    reduced = {each % x.dim() for each in dims}
+    sizes = [1 if each in reduced else size for each, size in enumerate(x.shape) if keepdim or each not in reduced]
+    return x.new_empty(sizes, dtype=dtype or x.dtype.to_real())
+
+
+def _matrix_norm(
+    x: torch.Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    return _norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+def _cond(x: torch.Tensor, p: Any = None) -> torch.Tensor:
+    return x.new_empty(x.shape[:-2], dtype=x.dtype.to_real())
+
+
+def _kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    rank = max(x.dim(), y.dim())
+    left, right = ((1,) * (rank - each.dim()) + tuple(each.shape) for each in (x, y))
+    return x.new_empty([a * b for a, b in zip(left, right, strict=True)], dtype=torch.result_type(x, y))
+
+
+def _vander(x: torch.Tensor, N: Any = None, increasing: bool = False) -> torch.Tensor:
+    found = torch.linalg.vander(x, N=x.shape[-1] if N is None else N)
+    return found if increasing else found.flip(-1)
+
+
+def _linalg_vander(x: torch.Tensor, *, N: Any = None) -> torch.Tensor:
+    dtype = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else torch.int64
+    return x.new_empty((*x.shape, x.shape[-1] if N is None else N), dtype=dtype)
+
+
+def _geqrf(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    rows, columns = x.shape[-2:]
+    return x.new_empty(x.shape), x.new_empty((*x.shape[:-2], torch.sym_min(rows, columns)))
+
+
+def _jagged_to_padded(
+    values: torch.Tensor, offsets: Sequence[torch.Tensor], max_lengths: Sequence[Any], padding_value: float = 0.0
+) -> torch.Tensor:
+    return values.new_empty((offsets[0].shape[0] - 1, *max_lengths, *values.shape[1:]))
+
+
+def _padded_to_jagged(dense: torch.Tensor, offsets: Sequence[torch.Tensor], total_L: Any = None) -> torch.Tensor:
+    total = torch_sizes.unknown_size(dense) if total_L is None else total_L
+    return dense.new_empty((total, *dense.shape[1 + len(offsets) :]))
+
+
+def _histogram(x: torch.Tensor, bins: int = 100, **settings: Any) -> tuple[torch.Tensor, ...]:
+    return x.new_empty((bins,)), x.new_empty((bins + 1,))
+
+
 # Composite operators; and operators with kernels of their own, but without a fake implementation.
 _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::cov": _cov,
@@ -182,10 +237,23 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::gru.input": _rnn,
     "aten::rnn_tanh.input": _rnn,
     "aten::rnn_relu.input": _rnn,
+    "aten::linalg_norm": _norm,
+    "aten::linalg_norm.ord_str": _norm,
+    "aten::linalg_matrix_norm": _matrix_norm,
+    "aten::linalg_matrix_norm.str_ord": _matrix_norm,
+    "aten::linalg_cond": _cond,
+    "aten::linalg_cond.p_str": _cond,
+    "aten::kron": _kron,
+    "aten::linalg_vander": _linalg_vander,
+    "aten::vander": _vander,
 }
 _WITH_KERNELS: dict[str, Callable[..., Any]] = {
     "aten::linalg_lstsq": _lstsq,
     "torchvision::box_iou_rotated": _box_iou_rotated,
+    "aten::geqrf": _geqrf,
+    "aten::histogram.bin_ct": _histogram,
+    "aten::_jagged_to_padded_dense_forward": _jagged_to_padded,
+    "aten::_padded_dense_to_jagged_forward": _padded_to_jagged,
 }
 
 # Written in Python.

@@ -51,7 +51,10 @@ class FunctionalGraph:
     rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
 
     def state_notes(self) -> Iterator[str]:
-        """What the model writes that an ONNX model cannot: it keeps no state between runs."""
+        """What an ONNX file does not hold as the model does: sparse weights, and state, which it does not keep."""
+        sparse = [weight.name for weight in self.graph.weights.values() if weight.layout != "strided"]
+        if sparse:
+            yield f"the file holds dense what is sparse in the model: {', '.join(sparse)}"
         mutated = list(self.graph.updated)
         for node in _written_placeholders(self.graph.graph):
             if node in self.graph.weights:

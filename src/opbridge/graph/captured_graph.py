@@ -73,11 +73,13 @@ class Weight:
         name: Its name in the model: "layer1.0.weight". A constant has a name of its own.
         tensor: The tensor.
         kind: "parameter", "buffer", or "constant" for a tensor that forward() makes or that is no parameter or buffer.
+        layout: Its layout in the model: "strided", or "sparse_coo" and the like, where `tensor` is its dense form.
     """
 
     name: str
     tensor: torch.Tensor
     kind: str
+    layout: str = "strided"
 
 
 @dataclass(frozen=True)

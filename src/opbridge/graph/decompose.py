@@ -57,14 +57,25 @@ def _traced(
         kwargs = torch.fx.node.map_arg(node.kwargs, by_node.__getitem__)
         return function(*args, **kwargs)
 
+    fake_mode = _fake_mode(values)
+    learned = torch_sizes.Learned(getattr(fake_mode, "shape_env", None))
     try:
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
         # What the capture did not ask about the numbers among the arguments, nothing may ask here: the answer would be
         # that of the example.
         with torch_sizes.refusing_questions(_scalars(node)), torch_proxies.enable_python_dispatcher():
-            graph = torch_tracing.trace_under(_fake_mode(values), call, values, table)
+            graph = torch_tracing.trace_under(fake_mode, call, values, table)
+            if any(map(_writes, graph.graph.nodes)):
+                # The value of a node is what it returns: a write to a view would not reach what it is a view of.
+                functional = torch.func.functionalize(torch.fx.Interpreter(graph).run)
+                graph = torch_tracing.trace_under(fake_mode, functional, values, table)
+                _drop_writes_to_arguments(graph)
     except Exception:
         # A decomposition that fails counts as none; the plan reports that the operator is missing.
+        learned.forget()
+        return None
+    if learned.fixes_a_size():  # it holds for the example's size only
+        learned.forget()
         return None
     if any(inner.op == "call_function" and inner.target is node.target for inner in graph.graph.nodes):
         return None
@@ -83,6 +94,19 @@ def _scalars(node: Node) -> list[Any]:
     scalars = {argument.name for argument in arguments if str(argument.type) in ("number", "Optional[number]")}
     given = {argument.name: value for argument, value in zip(arguments, node.args, strict=False)} | node.kwargs
     return [value.meta.get("val") for name, value in given.items() if name in scalars and isinstance(value, Node)]
+
+
+def _writes(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
+
+
+def _drop_writes_to_arguments(graph: GraphModule) -> None:
+    """Removes the copies of results into arguments, which the node of the operator stands for."""
+    for node in reversed(graph.graph.nodes):
+        if node.target is torch.ops.aten.copy_.default and not node.users:
+            graph.graph.erase_node(node)
+    graph.recompile()
 
 
 def _fake_mode(values: list[Any]) -> Any:

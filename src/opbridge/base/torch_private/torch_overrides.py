@@ -18,6 +18,8 @@ from opbridge.base.torch_private.torch_operators import operator_object
 
 __all__ = [
     "as_while_exporting",
+    "as_while_not_exporting",
+    "making_nested_tensors",
     "new_fake",
     "observing_value_reads",
     "replacing_composite",
@@ -47,6 +49,37 @@ def as_while_exporting() -> Iterator[None]:
     finally:
         compiler._is_compiling_flag, compiler._is_exporting_flag = kept
         torch.set_autocast_cache_enabled(caches)
+
+
+@contextlib.contextmanager
+def as_while_not_exporting() -> Iterator[None]:
+    """Within this context, `torch.compiler.is_exporting()` and `is_compiling()` are false."""
+    compiler: Any = torch.compiler
+    kept = compiler._is_compiling_flag, compiler._is_exporting_flag
+    compiler._is_compiling_flag = compiler._is_exporting_flag = False
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag, compiler._is_exporting_flag = kept
+
+
+@contextlib.contextmanager
+def making_nested_tensors() -> Iterator[None]:
+    """Within this context, the tensor that torch makes for its own use with the first jagged tensor has data."""
+    from torch.nested._internal import nested_tensor
+
+    original = nested_tensor._nt_view_dummy
+
+    @functools.wraps(original)
+    def dummy() -> torch.Tensor:
+        with without_modes():
+            return original()
+
+    nested_tensor._nt_view_dummy = dummy
+    try:
+        yield
+    finally:
+        nested_tensor._nt_view_dummy = original
 
 
 @contextlib.contextmanager

@@ -115,6 +115,44 @@ class Sizes:
         return _sources_in(self.env)
 
 
+class Learned:
+    """What an environment learns of its symbols from now on, which it can forget.
+
+    Args:
+        env: The environment, or None, which learns nothing.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        if env is not None:
+            self._guards = len(env.guards)
+            self._replacements = dict(env.replacements)
+            self._ranges = dict(env.var_to_range)
+            self._axioms = dict(env.axioms)
+
+    def fixes_a_size(self) -> bool:
+        """Whether a symbol that was free is known as one number now."""
+        if self._env is None:
+            return False
+        new = {symbol: value for symbol, value in self._env.replacements.items() if symbol not in self._replacements}
+        return any(value.is_number for value in new.values())
+
+    def forget(self) -> None:
+        """Restores what was known at first."""
+        env = self._env
+        if env is None:
+            return
+        del env.guards[self._guards :]
+        for kept, current in (
+            (self._replacements, env.replacements),
+            (self._ranges, env.var_to_range),
+            (self._axioms, env.axioms),
+        ):
+            current.clear()
+            current.update(kept)
+        env._version_counter += 1  # what torch has found out so far no longer holds
+
+
 _asked_by_operators: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
 
 
@@ -174,6 +212,11 @@ def forget_conditions(env: Any, dropped: Collection[str], symbols: Collection[st
     for guard in env.guards:
         env.axioms.update(dict(env.get_implications(env.simplify(guard.expr))))
     env._version_counter += 1  # what torch has found out so far no longer holds
+
+
+def logarithm2(number: Any) -> Any:
+    """The logarithm of base 2 of a symbolic number, which stays symbolic."""
+    return torch._sym_log2(torch.sym_float(number))
 
 
 def is_symbol(size: object) -> bool:

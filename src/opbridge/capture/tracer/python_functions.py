@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_sizes
 
-__all__ = ["PythonFunctions", "taking_symbolic_bools"]
+__all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -22,13 +22,12 @@ class PythonFunctions(TorchFunctionMode):
     """While a model is captured:
 
     1. Indexing by sizes and by integer tensors without dimensions becomes operators.
-    2. `torch.tensor` takes sizes and values of tensors among its numbers.
+    2. `torch.tensor` and `torch.as_tensor` take sizes and values of tensors among its numbers.
     3. `torch._assert` of a tensor is an operator.
     4. A deep copy of a tensor is an operator.
     5. Functions that make a tensor take integer tensors without dimensions among the sizes.
-    6. `torch.as_tensor` takes lists of sizes, as `torch.tensor` does.
-    7. Packed sequences are padded to a length that may be symbolic.
-    8. Operators on quantised tensors take scales and zero points that are tensors as numbers.
+    6. Packed sequences are padded to a length that may be symbolic.
+    7. Operators on quantised tensors take scales and zero points that are tensors as numbers.
     """
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -38,13 +37,8 @@ class PythonFunctions(TorchFunctionMode):
                 found = _index(args[0], items)
                 if found is not None:
                     return found
-        elif function is torch.tensor:
+        elif function is torch.tensor or (function is torch.as_tensor and isinstance(args[0], (list, tuple))):
             if any(isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])):
-                return torch._refs.tensor(*args, **(kwargs or {}))
-        elif function is torch.as_tensor:
-            if not isinstance(args[0], _SYMBOLIC) and any(
-                isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])
-            ):
                 return torch._refs.tensor(*args, **(kwargs or {}))
         elif function is torch._VF._pad_packed_sequence:
             return _padded(*args)
@@ -125,6 +119,28 @@ def taking_symbolic_bools() -> Iterator[None]:
         yield
     finally:
         functional.scaled_dot_product_attention = original
+
+
+@contextlib.contextmanager
+def masks_of_any_length() -> Iterator[None]:
+    """Within this context, torch's transformer modules do not ask whether a mask of a symbolic size is a causal one.
+
+    They use the mask itself where it is none, with the same result.
+    """
+    module: Any = torch.nn.modules.transformer
+    original = module._detect_is_causal_mask
+
+    @functools.wraps(original)
+    def detect(mask: Any, is_causal: bool | None = None, size: Any = None) -> bool:
+        if mask is not None and any(isinstance(each, _SYMBOLIC) for each in mask.shape):
+            return is_causal is True
+        return bool(original(mask, is_causal, size))
+
+    module._detect_is_causal_mask = detect
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = original
 
 
 def _asks_for_number(item: Any) -> bool:

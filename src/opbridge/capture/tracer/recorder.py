@@ -14,7 +14,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_subclasses, torch_tracing
 from opbridge.capture import packed_sequences
-from opbridge.capture.tracer import autocasting, free_values, quantized_tensors, shape_functions, symbolic_scalars
+from opbridge.capture.tracer import (
+    autocasting,
+    free_values,
+    out_variants,
+    quantized_tensors,
+    shape_functions,
+    sparse_operators,
+    symbolic_scalars,
+)
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -77,7 +85,7 @@ class Recorder:
         self.outside = outside
         self.constants = Constants()
         self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
-        self.after = torch_proxies.after_autograd(self.tracer, self.record)
+        self.after = torch_proxies.after_autograd(self.tracer, self._call_after_autograd)
         self._constant = constant
         self.known_lengths = self._known_lengths
         self.casts = 0
@@ -146,6 +154,9 @@ class Recorder:
         return self._converted(value)[1]
 
     def _call_before_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
+        if torch_proxies.has_nested(args, kwargs):
+            with self.recording(differentiated=True):
+                return function(*args, **kwargs)
         wrapper = torch_subclasses.wrapper_among((*args, *kwargs.values()))
         if wrapper is not None:
             return self._taken_apart(wrapper, function, args, kwargs)
@@ -168,6 +179,10 @@ class Recorder:
         with self.recording(differentiated=self.is_differentiating):
             return torch_subclasses.dispatch(wrapper, function, args, kwargs, decomposed)
 
+    def _call_after_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
+        # A nested tensor calls operators on the tensors that it is made of.
+        return NotImplemented if torch_proxies.has_nested(args, kwargs) else self.record(function, args, kwargs)
+
     def _is_differentiated(self, args: Any, kwargs: Any) -> bool:
         """Whether derivatives of an operator's results may be asked for."""
         if torch.autograd.forward_ad._current_level >= 0:
@@ -181,6 +196,12 @@ class Recorder:
         """Records one operator, and computes the shapes and dtypes of its results."""
         if function in _METADATA:
             return function(*args, **kwargs)
+        if kwargs and out_variants.functional_form(function) is not None:
+            return out_variants.record(self, function, args, kwargs)
+        dense = sparse_operators.dense_operator(function)
+        if dense is not None:
+            with self.recording(differentiated=self.is_differentiating):
+                return dense(self, *args, **kwargs)
         if function is _aten.lift_fresh.default:
             function = _aten.lift_fresh_copy.default  # or a write to the result would change the constant
         elif function is _aten.is_nonzero.default:
@@ -251,6 +272,10 @@ class Recorder:
         )
         self.constants.add(function, node)
         self._bind(result, node)
+
+    def sparse_weight(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The sparse weight that a tensor of the graph stands for; None for any other tensor."""
+        return self.constants.sparse_weight(self.tracked(tensor).node)
 
     def _is_nonzero(self, tensor: torch.Tensor) -> Any:
         """What `bool(tensor)` asks for, as operators that a graph can hold."""

@@ -26,12 +26,13 @@ from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.interface import input_names
 from opbridge.capture.tracer.origins import Origins
-from opbridge.capture.tracer.python_functions import PythonFunctions, taking_symbolic_bools
+from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_any_length, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
+from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
-from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, state_of
+from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
@@ -204,7 +205,7 @@ class _Run:
         graph = self._recorder.graph
         with graph.inserting_before(self._first):
             node = graph.placeholder(f"{_PREFIXES[kind]}_{re.sub(r'[^a-zA-Z0-9]', '_', name).lower()}")
-        self.weights[node] = Weight(name, tensor, kind)
+        self.weights[node] = Weight(name, dense_form(tensor), kind, str(tensor.layout).removeprefix("torch."))
         return node
 
     def _constant(self, recorder: Recorder, tensor: torch.Tensor) -> Node:
@@ -263,10 +264,14 @@ class _Run:
             stack.enter_context(torch_transforms.following_nested_transforms())
             stack.enter_context(taking_symbolic_bools())
             stack.enter_context(checking_symbolic_sizes())
+            stack.enter_context(masks_of_any_length())
+            stack.enter_context(torch_overrides.making_nested_tensors())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
             )
+            if self._shapes.axes:
+                stack.enter_context(shapes_of_earlier_runs(self._module))
             stack.enter_context(following_sizes(self._module if self._shapes.axes else None))
             stack.enter_context(self._recorder.recording())
             yield

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from opbridge.errors import UsageError
 from opbridge.fit.integer_products import keep_products
+from opbridge.fit.padded_pools import keep_apart
 from opbridge.fit.scaled_products import keep_exact
 from opbridge.fit.targets import onnxruntime
 
@@ -73,3 +74,4 @@ def find_target(name: str | None, opset: int | None) -> Target:
 def _correct_for_onnxruntime(model: ir.Model) -> None:
     keep_exact(model)
     keep_products(model)
+    keep_apart(model)

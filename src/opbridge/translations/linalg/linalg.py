@@ -11,6 +11,7 @@ from onnxscript import opset18 as op
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, dim_of, shape_of
 from opbridge.translations.lib.dtypes import FLOATS, cast, cast_like, const, is_tensor
+from opbridge.translations.lib.promotion import promote
 from opbridge.translations.linalg.einsum import einsum as build_einsum
 from opbridge.translations.registry import builtin
 
@@ -147,3 +148,19 @@ def _kept_by(factor: Any, truths: Any) -> Any:
 def _is_float32(number: Any) -> bool:
     """Whether a factor is known at export and exact in float32."""
     return not is_tensor(number) and float(np.float32(number)) == number
+
+
+@builtin("aten::kron")
+def kron(self, other):
+    """kron(Tensor self, Tensor other) -> Tensor"""
+    x, y = promote(self, other)
+    rank = max(len(self.shape), len(other.shape))
+    left, right = (
+        [Dim(1)] * (rank - len(each.shape)) + [dim_of(each, axis) for axis in range(len(each.shape))]
+        for each in (self, other)
+    )
+    one = Dim(1)
+    x = op.Reshape(x, shape_of([size for each in left for size in (each, one)]), allowzero=1)
+    y = op.Reshape(y, shape_of([size for each in right for size in (one, each)]), allowzero=1)
+    sizes = [a * b for a, b in zip(left, right, strict=True)]
+    return op.Reshape(op.Mul(x, y), shape_of(sizes), allowzero=1)
