@@ -49,7 +49,7 @@ class SinusoidalPositions(nn.Module):
     example={"batch": 3, "length": 16},
     others=({"batch": 1, "length": 10}, {"batch": 2, "length": 17}, {"batch": 5, "length": 12}),
 )
-class FourierOperator(nn.Module):
+class FourierLayer(nn.Module):
     """A layer of a Fourier neural operator: a product of the lowest frequencies, in a spectrum of the input's sizes."""
 
     def __init__(self):
