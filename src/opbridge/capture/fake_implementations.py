@@ -170,7 +170,7 @@ def _gaussian_nll_loss(
 def _norm(
     x: torch.Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
-    dims = range(x.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = [dim] if isinstance(dim, int) else dim or range(x.dim())
     reduced = {each % x.dim() for each in dims}
     sizes = [1 if each in reduced else size for each, size in enumerate(x.shape) if keepdim or each not in reduced]
     return x.new_empty(sizes, dtype=dtype or x.dtype.to_real())

@@ -129,7 +129,7 @@ class EncoderWithMasks(nn.Module):
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, x, lengths):
-        return self.encoder(x, mask=_causal(x), src_key_padding_mask=_padding(x, lengths).float() * -9, is_causal=True)
+        return self.encoder(x, mask=_causal(x), src_key_padding_mask=_padding(x, lengths), is_causal=True)
 
 
 @form(_X)

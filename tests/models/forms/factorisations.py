@@ -125,6 +125,6 @@ def cross_products(x, y):
         torch.einsum("bi,li->bl", x, y),
         torch.tensordot(x, y, dims=([1], [1])),
         torch.kron(x[:, :2], torch.eye(2)),
-        torch.cov(x.t()),
+        torch.cov(y.t()),
         torch.vander(y[:, 0], N=3),
     )

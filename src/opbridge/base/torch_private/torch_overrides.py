@@ -134,6 +134,7 @@ def replacing_shape_functions(
                 kept.append((op, table.get(op)))
                 table[op] = functools.partial(_fake_or, function, table.get(op))
         stack.enter_context(_own_results())
+        stack.enter_context(_complex_numbers_of_sizes())
         try:
             yield
         finally:
@@ -142,6 +143,27 @@ def replacing_shape_functions(
                     table.pop(op, None)
                 else:
                     table[op] = original
+
+
+@contextlib.contextmanager
+def _complex_numbers_of_sizes() -> Iterator[None]:
+    """Within this context, a size beside a complex tensor stays symbolic (`mean`), where torch makes it a number."""
+    import torch._prims_common as common
+
+    original = common.dtype_to_type_ctor
+
+    @functools.wraps(original)
+    def constructor(dtype: torch.dtype) -> Callable[[Any], Any]:
+        made: Callable[[Any], Any] = original(dtype)
+        if not dtype.is_complex:
+            return made
+        return lambda x: torch.sym_float(x) if isinstance(x, torch.SymInt | torch.SymFloat) else made(x)
+
+    common.dtype_to_type_ctor = constructor
+    try:
+        yield
+    finally:
+        common.dtype_to_type_ctor = original
 
 
 @contextlib.contextmanager

@@ -150,7 +150,10 @@ class Learned:
         ):
             current.clear()
             current.update(kept)
-        env._version_counter += 1  # what torch has found out so far no longer holds
+        # What torch has found out so far no longer holds.
+        for counter in ("_version_counter", "_replacements_version_counter"):  # torch 2.13 has the first only
+            if hasattr(env, counter):
+                setattr(env, counter, getattr(env, counter) + 1)
 
 
 _asked_by_operators: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()

@@ -99,6 +99,14 @@ def _of_rows(
     return _of_coordinates(recorder, torch.stack([rows, columns.to(rows.dtype)]), values, size, **settings)
 
 
+def _of_compressed(recorder: StoredElements, *args: Any, layout: torch.layout | None = None, **settings: Any) -> Any:
+    if layout is not torch.sparse_csr:
+        raise CaptureError(
+            f"forward() makes a tensor of layout {layout}. Make one of torch.sparse_csr, or a dense one."
+        )
+    return _of_rows(recorder, *args, **settings)
+
+
 def _stored(method: str) -> Callable[..., Any]:
     def stored(recorder: StoredElements, x: torch.Tensor) -> Any:
         weight = recorder.sparse_weight(x)
@@ -142,6 +150,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
         ("sparse_coo_tensor.indices", "sparse_coo_tensor.indices_size", "_sparse_coo_tensor_unsafe"), _of_coordinates
     ),
     **dict.fromkeys(("sparse_csr_tensor.crow_col_value_size", "_sparse_csr_tensor_unsafe"), _of_rows),
+    "sparse_compressed_tensor.comp_plain_value_size": _of_compressed,
     "is_coalesced": lambda recorder, x: True,
     **{method: _stored(method) for method in (*_METHODS, "_nnz", "sparse_dim", "dense_dim")},
     **{
