@@ -30,6 +30,16 @@ _OWN_TYPES = frozenset(
         "masked_fill_",
         "float_power",
         "fill",
+        "hardtanh",
+        "hardtanh_",
+        "clamp",
+        "clamp_",
+        "clamp_min",
+        "clamp_min_",
+        "clamp_max",
+        "clamp_max_",
+        "clip",
+        "clip_",
     }
     | {"fill_", "contiguous", "detach", "alias", "bernoulli", "dropout", "native_dropout", "bucketize", "isin", "ldexp"}
 )
@@ -45,8 +55,8 @@ _TO_COMPLEX = frozenset(
     | {"sum", "mean", "prod", "cumsum", "cumprod"}
 )
 
-# Their factor, a keyword, is brought to the type of the tensors.
-_WITH_FACTOR = frozenset({torch.ops.aten.addcmul.default, torch.ops.aten.addcdiv.default})
+# How many arguments decide the type; the factor after them is brought to it.
+_OPERANDS = {"add": 2, "sub": 2, "subtract": 2, "rsub": 2, "addcmul": 3, "addcdiv": 3}
 
 _REPRESENTATIVES: dict[type, int | float | bool] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
 
@@ -61,8 +71,7 @@ def computation_dtype(node: Node) -> torch.dtype | None:
         3. Where that is an integer or bool type and the result is floating, the operator computes in the result's type.
         4. Where every tensor has the type already, and no size is an argument, the result is None.
     """
-    named = () if node.target in _WITH_FACTOR else node.kwargs.values()
-    arguments = [_value(argument) for argument in (*node.args, *named)]
+    arguments = [_value(argument) for argument in (*node.args, *node.kwargs.values())]
     return promoted_dtype(node.target, arguments, node.meta.get("val"))
 
 
@@ -76,6 +85,7 @@ def promoted_dtype(target: Any, arguments: Sequence[Any], result: Any) -> torch.
     pointwise = torch.Tag.pointwise in target.tags or name.removesuffix("_") in _POINTWISE
     if name in _OWN_TYPES or not pointwise:
         return None
+    arguments = arguments[: _OPERANDS.get(name.removesuffix("_"))]
     tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
     if not tensors:
         return None

@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, dim_of, shape_of
-from opbridge.translations.lib.dtypes import FLOATS, cast, cast_like, const, is_tensor
+from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast, cast_like, const, is_number, is_tensor, widen
 from opbridge.translations.lib.promotion import promote
 from opbridge.translations.linalg.einsum import einsum as build_einsum
 from opbridge.translations.registry import builtin
@@ -37,19 +37,19 @@ def addmm(self, mat1, mat2, beta=1, alpha=1):
     exact = self.dtype in FLOATS and all(_is_float32(factor) for factor in (beta, alpha))
     if exact and dim_of(mat1, 1).is_known and dim_of(mat1, 1) != 0:
         return op.Gemm(mat1, mat2, self if beta != 0 else None, alpha=float(alpha), beta=float(beta))
-    return _scaled_sum(self, op.MatMul(mat1, mat2), beta, alpha)
+    return _wide_sum(self, op.MatMul(mat1, mat2), beta, alpha)
 
 
 @builtin("aten::addmv", "aten::baddbmm")
 def addmv(self, batch1, batch2, beta=1, alpha=1):
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _scaled_sum(self, op.MatMul(batch1, batch2), beta, alpha)
+    return _wide_sum(self, op.MatMul(batch1, batch2), beta, alpha)
 
 
 @builtin("aten::addbmm")
 def addbmm(self, batch1, batch2, beta=1, alpha=1):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _scaled_sum(self, op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
+    return _wide_sum(self, op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
 
 
 @builtin("aten::addr")
@@ -117,6 +117,13 @@ def _cosine(x1: Any, x2: Any, axis: int, eps: float) -> Any:
 
 def _add_bias(value: Any, bias: Any) -> Any:
     return value if bias is None else value + bias
+
+
+def _wide_sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """The scaled sum, computed in float32 for 16-bit tensors: torch rounds the sum, and not what it adds."""
+    if self.dtype not in HALVES or (is_number(alpha, 1) and is_number(beta, 1)):
+        return _scaled_sum(self, product, beta, alpha)
+    return cast(_scaled_sum(widen(self), widen(product), beta, alpha), self.dtype)
 
 
 def _scaled_sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:

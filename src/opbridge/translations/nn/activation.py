@@ -13,6 +13,7 @@ from onnxscript import opset18 as op
 from onnxscript import opset20 as op20
 
 from opbridge.errors import TranslationError
+from opbridge.translations.elementwise.comparison import clamp
 from opbridge.translations.elementwise.random_numbers import uniform_of
 from opbridge.translations.lib.dims import dims_of, shape_of
 from opbridge.translations.lib.dtypes import FLOATS, cast, cast_like, is_double, is_number, is_tensor, widen
@@ -21,6 +22,7 @@ from opbridge.translations.special.error_functions import erf
 
 _DOUBLE = ir.DataType.DOUBLE
 _FLOAT = ir.DataType.FLOAT
+_INT64 = ir.DataType.INT64
 
 
 # Piecewise linear
@@ -37,7 +39,9 @@ def relu(self):
 @builtin("aten::hardtanh")
 def hardtanh(self, min_val=-1.0, max_val=1.0):
     """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
-    # torch makes the bounds numbers of the tensor's type, which cuts off their fractions.
+    if self.dtype not in FLOATS:
+        # torch cuts off the fractions of the bounds.
+        return clamp(self, *(cast(each, _INT64) if is_tensor(each) else int(each) for each in (min_val, max_val)))
     return op.Clip(self, cast_like(min_val, self), cast_like(max_val, self))
 
 
