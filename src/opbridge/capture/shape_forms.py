@@ -56,7 +56,7 @@ def like(place: str, argument: Any, shape: Any) -> Any:
     if shape is None or is_leaf:
         return shape
     if _is_dimensions(shape) and not (isinstance(argument, Mapping) and set(shape) == set(argument)):
-        return _rebuilt(argument, structure, [_everywhere(part, shape) for _, part in parts])
+        return _rebuilt(structure, [_everywhere(part, shape) for _, part in parts])
     if isinstance(argument, Mapping):
         if not isinstance(shape, Mapping):
             return shape
@@ -67,7 +67,7 @@ def like(place: str, argument: Any, shape: Any) -> Any:
         given = [
             like(f"{place}[{at}]", part, each) for at, ((_, part), each) in enumerate(zip(parts, shape, strict=True))
         ]
-        return _rebuilt(argument, structure, given)
+        return _rebuilt(structure, given)
     return [
         like(f"{place}{pytree.keystr(path)}", part, each)
         for (path, part), each in zip(parts, _of_parts(place, argument, parts, shape), strict=True)
@@ -97,12 +97,12 @@ def _everywhere(part: Any, shape: Any) -> Any:
     parts, structure = pytree.tree_flatten(part, is_leaf=lambda each: each is not part)
     if len(parts) == 1 and parts[0] is part:
         return None
-    return _rebuilt(part, structure, [_everywhere(each, shape) for each in parts])
+    return _rebuilt(structure, [_everywhere(each, shape) for each in parts])
 
 
-def _rebuilt(argument: Any, structure: Any, parts: list[Any]) -> Any:
+def _rebuilt(structure: Any, parts: list[Any]) -> Any:
     """Shapes of the parts of a container: a container of Python's as it is, a list for any other."""
-    return pytree.tree_unflatten(parts, structure) if isinstance(argument, (tuple, list, dict)) else parts
+    return pytree.tree_unflatten(parts, structure) if structure.type in pytree.BUILTIN_TYPES else parts
 
 
 def _of_parts(place: str, argument: Any, parts: list[tuple[Any, Any]], shape: Any) -> list[Any]:
