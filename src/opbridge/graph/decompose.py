@@ -59,7 +59,7 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
 
 def _scalars(node: Node) -> list[Any]:
     """The values of the arguments of the type Scalar that are nodes of the graph."""
-    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    arguments = node.target._schema.arguments
     scalars = {argument.name for argument in arguments if str(argument.type) in ("number", "Optional[number]")}
     given = {argument.name: value for argument, value in zip(arguments, node.args, strict=False)} | node.kwargs
     return [value.meta.get("val") for name, value in given.items() if name in scalars and isinstance(value, Node)]
