@@ -32,7 +32,7 @@ from opbridge.plan.rows import Step
 from opbridge.translate import boundary, control_flow, failures
 from opbridge.translate.calls import call_symbolic, call_translation
 from opbridge.translate.values import Values
-from opbridge.translations.lib.dtypes import making_floats
+from opbridge.translations.lib.conventions import Conventions, following
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -85,7 +85,7 @@ def translate(
     inputs = boundary.make_inputs(graph, values, input_names, capture.asked)
     names = boundary.output_names(graph, output_names, [str(value.name) for value in inputs.tensors], builder)
     walk = _Walk(plan, capture.functional.rebinds, values, inputs.values)
-    with builder.translating(), making_floats(onnx_dtype(torch.get_default_dtype())), torch.no_grad():
+    with builder.translating(), following(_conventions()), torch.no_grad():
         results = walk.graph(graph.module)
         outputs = boundary.make_outputs(graph, values, results, names)
     model = _model(builder, inputs.tensors, outputs, custom_opsets or {})
@@ -95,6 +95,11 @@ def translate(
         read = [inputs.leaves[index].name for index in capture.read_inputs if index in inputs.leaves]
         model.metadata_props["opbridge.read_inputs"] = json.dumps(read)
     return Translated(model, walk.failures, walk.faults)
+
+
+def _conventions() -> Conventions:
+    counted = torch.arange(0.5, dtype=torch.int64, device="cpu").numel()
+    return Conventions(onnx_dtype(torch.get_default_dtype()), counts_fractions=counted == 1)
 
 
 def _model(

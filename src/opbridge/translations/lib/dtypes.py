@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
+
+from opbridge.translations.lib.conventions import conventions
 
 __all__ = [
     "FLOATS",
@@ -28,7 +28,6 @@ __all__ = [
     "is_float",
     "is_number",
     "is_tensor",
-    "making_floats",
     "widen",
 ]
 
@@ -37,22 +36,10 @@ FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, *HALVES})
 UNSIGNED = frozenset({ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64})
 _NARROW_INTEGERS = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16})
 
-_DEFAULT_FLOAT: ContextVar[ir.DataType] = ContextVar("default_float", default=ir.DataType.FLOAT)
-
 
 def default_float() -> ir.DataType:
     """The type of floating numbers where nothing asks for another one: that of torch.get_default_dtype()."""
-    return _DEFAULT_FLOAT.get()
-
-
-@contextlib.contextmanager
-def making_floats(dtype: ir.DataType) -> Iterator[None]:
-    """Within this context, floating numbers are of this type where nothing asks for another one."""
-    before = _DEFAULT_FLOAT.set(dtype)
-    try:
-        yield
-    finally:
-        _DEFAULT_FLOAT.reset(before)
+    return conventions().default_float
 
 
 def is_tensor(value: Any) -> bool:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.arithmetic import pow_tensor
+from opbridge.translations.lib.conventions import conventions
 from opbridge.translations.lib.dims import Dim, dim_of, positions, shape_of
 from opbridge.translations.lib.dtypes import cast, convert, default_float, is_float, is_tensor
 from opbridge.translations.lib.matrices import diagonal_mask
@@ -137,7 +138,7 @@ def _arange(start: Any, end: Any, step: Any, dtype: int | None) -> Any:
     bounds = (start, end, step)
     given = _inferred_dtype(*bounds)
     target = ir.DataType(_dtype_or(dtype, _INT64 if given == _BOOL else given))
-    if not given.is_floating_point():
+    if not given.is_floating_point() or (target == _INT64 and not conventions().counts_fractions):
         return cast(op.Range(*(cast(each, _INT64) if is_tensor(each) else int(each) for each in bounds)), target)
     # As torch does it: in double, and every number from the first one.
     first, last, gap = (cast(_as_tensor(each), _DOUBLE) for each in bounds)
