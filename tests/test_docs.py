@@ -16,6 +16,8 @@ import opbridge
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 RUN = [DOCS / f"{name}.md" for name in ("architecture", "kernels", "migration", "translations")]
+if importlib.util.find_spec("torchao"):  # which the page quantises its models with
+    RUN.append(DOCS / "quantised.md")
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(DOCS.glob("*.md"))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 
 import onnx
 import pytest
@@ -58,6 +59,47 @@ def test_a_wrong_translation_is_found_and_named(tmp_path):
     assert not caught.value.verification.ok
     assert "aten::relu" in str(caught.value)
     assert caught.value.exit_status == 1
+
+
+def test_a_file_that_failed_is_kept_under_another_name_and_what_stood_there_stays(tmp_path):
+    path, failed = tmp_path / "model.onnx", tmp_path / "model.failed.onnx"
+    table = {"aten::relu": lambda x: op.LeakyRelu(x, alpha=0.1)}
+    model = torch.nn.Sequential(torch.nn.Linear(4, 512), torch.nn.ReLU(), torch.nn.Linear(512, 2)).eval()
+    args = torch.randn(16, 4)
+    with pytest.raises(opbridge.VerificationError, match=f"kept as {failed}, and there is no {path}") as caught:
+        opbridge.export(model, args, path, custom_translation_table=table, external_data=True)
+    assert caught.value.file == failed
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["model.failed.onnx", "model.failed.onnx.data"]
+    kept = onnx.load(failed)
+    assert "differs on 3 of 3 runs" in {each.key: each.value for each in kept.metadata_props}["opbridge.failed"]
+    assert not opbridge.verify(failed, model, args).ok
+    # An export that is verified takes it away.
+    assert opbridge.export(model, args, path).path == path
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
+    before = path.read_bytes()
+    with pytest.raises(opbridge.VerificationError, match="is what it was before"):
+        opbridge.export(model, args, path, custom_translation_table=table)
+    assert path.read_bytes() == before
+    # A file of this name that no export wrote is nobody's business.
+    failed.write_bytes(before)
+    opbridge.export(model, args, path)
+    assert failed.read_bytes() == before
+
+
+def test_a_stream_gets_nothing_that_failed():
+    table = {"aten::relu": lambda x: op.LeakyRelu(x, alpha=0.1)}
+    stream = io.BytesIO()
+    with pytest.raises(opbridge.VerificationError):
+        opbridge.export(_model(), torch.randn(16, 4), stream, custom_translation_table=table)
+    assert stream.getvalue() == b""
+
+
+def test_tolerances_are_given_at_export_too(tmp_path):
+    table = {"aten::relu": lambda x: op.LeakyRelu(x, alpha=0.001)}
+    with pytest.raises(opbridge.VerificationError, match="pass rtol= and atol="):
+        opbridge.export(_model(), torch.randn(16, 4), custom_translation_table=table)
+    program = opbridge.export(_model(), torch.randn(16, 4), custom_translation_table=table, rtol=0.1, atol=0.1)
+    assert program.verification.ok and "given" in program.verification.outputs[0].worst.tolerance.origin
 
 
 def test_without_verification_a_wrong_translation_is_not_found():

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from opbridge.kernels.load import load
     from opbridge.pipeline import check, export
     from opbridge.plan.data import Plan
+    from opbridge.plan.inventory import inventory
     from opbridge.plan.rows import PlanRow
     from opbridge.program import Program, session
     from opbridge.symbolics.autograd_functions import shape_of
@@ -66,6 +67,7 @@ _HOMES = {
     "build": "kernels.build",
     "check": "pipeline",
     "export": "pipeline",
+    "inventory": "plan.inventory",
     "load": "kernels.load",
     "register_symbolics": "symbolics.registering",
     "session": "program",
@@ -96,6 +98,7 @@ __all__ = [
     "build",
     "check",
     "export",
+    "inventory",
     "load",
     "override",
     "register_symbolics",

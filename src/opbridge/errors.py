@@ -6,6 +6,7 @@ next. The command line prints it and ends with `exit_status`.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Protocol
 
 __all__ = [
@@ -129,10 +130,17 @@ class VerificationError(OpbridgeError):
 
     Attributes:
         verification: Every comparison that was made, and the first operator that differs.
+        file: Where the exported model was kept, `NAME.failed.onnx`; None where it was not meant for a file.
     """
 
     exit_status = 1
 
-    def __init__(self, verification: _Verification) -> None:
-        self.verification = verification
-        super().__init__(verification.describe_mismatch())
+    def __init__(self, verification: _Verification, file: Path | None = None, kept: str = "") -> None:
+        """Args:
+        verification: The comparison.
+        file: Where the exported model was kept.
+        kept: What stands on the disk now, as a sentence.
+        """
+        self.verification, self.file = verification, file
+        text = verification.describe_mismatch()
+        super().__init__(f"{text} {kept}" if kept else text)

@@ -4,7 +4,7 @@
     plan        Capture, registry         -> Plan         a route for every operator, or a reason and a remedy
     translate   Capture, Plan             -> ir.Model     and the Plan as it turned out: what fails is tried by its next
       and fit   ir.Model, Plan, Target                    route, until nothing changes (`opbridge.translate.reroute`)
-    save        Program                   -> files        whole or not at all
+    save        Program                   -> files        whole or not at all, and in their places once verified
     verify      Program                   -> Verification
 
 Each stage's input and output is a value that can be printed; nothing reaches back into an earlier stage. With
@@ -14,6 +14,7 @@ Each stage's input and output is a value that can be printed; nothing reaches ba
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,15 +23,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.version import __version__
+from opbridge.base.wording import counted
 from opbridge.capture.model_inputs import example_inputs
 from opbridge.capture.model_module import as_module
 from opbridge.errors import MissingOperators, SaveError, TranslationFault, UsageError, VerificationError
 from opbridge.fit.targets import Target, find_target
 from opbridge.plan.data import Plan
 from opbridge.program import Program
+from opbridge.save import writer
+from opbridge.save.failed import keep_failed, remove_failed
 from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
 from opbridge.trace.strategies import ExportRequest, capture_model
+from opbridge.translate.asked_for import check_dimensions
 from opbridge.translations.catalogue import default_registry
 from opbridge.translations.registry import Registry
 
@@ -107,7 +112,8 @@ def check(
         custom_opsets=dict(custom_opsets or {}),
     )
     captured = capture_model(capture, request)
-    return captured.build(captured.plan())[1]
+    built, plan = captured.build(captured.plan())
+    return _with_notes(plan, check_dimensions(captured.capture, built))
 
 
 def export(
@@ -131,6 +137,9 @@ def export(
     capture: str = "export",
     progress: Progress | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    inputs: Any = None,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and proves that it runs.
@@ -162,6 +171,9 @@ def export(
             and then trace.
         progress: Receives the stages as they run, to show them; by default nothing is shown.
         dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
+        rtol: The relative difference that the verification allows, instead of one by dtype.
+        atol: The absolute difference that it allows, instead of one by dtype.
+        inputs: Your own inputs for the verification, in place of fresh ones, as `opbridge.verify` takes them.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
     Returns:
@@ -172,7 +184,8 @@ def export(
         MissingOperators: operators without a route, all of them, with the plan.
         TranslationFault: translations of opbridge's own that failed unexpectedly, all of them, with the plan.
         SaveError: the file cannot be written; what stood there before still does.
-        VerificationError: the model does not give what PyTorch gives. The file is left for inspection.
+        VerificationError: the model does not give what PyTorch gives. The file is kept as `NAME.failed.onnx` for
+            inspection until a later export to the same path is verified; what stood at the path before still does.
         UsageError: arguments that cannot be used.
     """
     keywords.check_legacy(legacy, model)
@@ -212,24 +225,33 @@ def export(
             raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
-        stage.detail(f"{len(built.graph)} ONNX nodes, {len(built.graph.initializers)} constants")
+        plan = _with_notes(plan, check_dimensions(captured.capture, built))
+        stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
     program = Program(built, plan, captured.capture, timings=timings, kernels=list(plan.kernels))
     program.model.metadata_props.update(_metadata(captured.target, plan))
-    if path is not None:
-        with _timed("save", reporter, timings) as stage:
-            program.save(path, external_data=external_data)
-            stage.detail(f"{sum(file.stat().st_size for file in program.files):,} bytes")
-    elif f is not None:
+    with contextlib.ExitStack() as files:
+        staged = None
+        if path is not None:
+            with _timed("save", reporter, timings) as stage:
+                staged = files.enter_context(writer.staged(program.model, path, external_data=external_data))
+                stage.detail(f"{staged.size():,} bytes")
+            program.path = staged.path
+        if verify and plan.unverified:
+            program.unverified = plan.unverified
+        elif verify:
+            with _timed("verify", reporter, timings) as stage:
+                program.verification = _verify(program, path, rtol=rtol, atol=atol, inputs=inputs)
+                stage.detail(program.verification.summary())
+        if staged is not None and path is not None and not _failed(program):
+            program.files = staged.commit()
+            program.path = path
+    if _failed(program):
+        raise _verification_error(program, path, external_data)
+    if path is not None and program.verification is not None:
+        remove_failed(path)
+    if path is None and f is not None:
         with _timed("save", reporter, timings) as stage:
             stage.detail(f"{f.write(program.to_bytes()):,} bytes")  # type: ignore[union-attr]
-    if verify and plan.unverified:
-        program.unverified = plan.unverified
-    elif verify:
-        with _timed("verify", reporter, timings) as stage:
-            verification = program.verification = _verify(program)
-            stage.detail(verification.summary())
-        if not verification.ok:
-            raise VerificationError(verification)
     return program
 
 
@@ -282,11 +304,33 @@ def _registry(table: Mapping[Any, Any] | None) -> Registry:
     return with_registered(default_registry()).with_user_table(table)
 
 
-def _verify(program: Program) -> Verification:
+def _with_notes(plan: Plan, notes: tuple[str, ...]) -> Plan:
+    return dataclasses.replace(plan, notes=(*plan.notes, *notes)) if notes else plan
+
+
+def _verify(program: Program, path: Path | None, **options: Any) -> Verification:
     # Under a name of its own: `export` has a parameter called verify.
     from opbridge.verification import verify_program
 
-    return verify_program(program)
+    return verify_program(program, subject=None if path is None else str(path), **options)
+
+
+def _failed(program: Program) -> bool:
+    return program.verification is not None and not program.verification.ok
+
+
+def _verification_error(program: Program, path: Path | None, external_data: bool | None) -> VerificationError:
+    """The error for a program that failed its verification, whose file it keeps under another name."""
+    verification = program.verification
+    assert verification is not None
+    if path is None:
+        return VerificationError(verification)
+    stands = f"{path} is what it was before" if os.path.lexists(path) else f"there is no {path}"
+    try:
+        kept = keep_failed(program.model, path, verification.summary(), external_data=external_data)
+    except SaveError as error:
+        return VerificationError(verification, kept=f"The exported file could not be kept ({error}), and {stands}.")
+    return VerificationError(verification, kept, f"The exported file is kept as {kept}, and {stands}.")
 
 
 @contextlib.contextmanager

@@ -202,7 +202,7 @@ def test_additional_inputs_that_the_capture_does_not_fit():
         ({"x": ("n",)}, "gives 1 dimensions for x, which has 2"),
         ({"x": "n"}, "gives 'n' for x"),
         ({"x": {0: Dim("n", min=10)}}, "x.shape[0] is 2 in the example, outside the range"),
-        (({0: "n"}, None), "has 2 entries and the model has 1 inputs (x)"),
+        (({0: "n"}, None), "has 2 entries and the model has 1 input (x)"),
         ("dynamic", "dynamic_shapes is a str"),
         (5, "dynamic_shapes is an int"),
     ],

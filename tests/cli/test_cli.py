@@ -51,6 +51,7 @@ class FakeVerification:
     ok: bool = True
     worst: float = 1e-6
     outputs: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"ok": self.ok, "worst": self.worst}
@@ -150,7 +151,7 @@ def test_check_with_something_missing_ends_with_one(calls, capsys):
 
 
 def test_options_go_over_the_factorys_keywords(calls):
-    options = ["--opset", "20", "--target", "onnxruntime", "--dynamic-shapes", "auto"]
+    options = ["--opset", "20", "--target", "onnxruntime", "--dynamic", "auto"]
     assert main(["check", "net.py:build", *options]) == 0
     assert calls.keywords["opset_version"] == 20
     assert calls.keywords["target"] == "onnxruntime"
@@ -251,7 +252,7 @@ def test_raw_prints_the_capture_and_writes_no_file(calls, capsys):
     out = capsys.readouterr().out
     assert "linear = aten::linear(input, p_weight, p_bias)  float32[batch, 2]" in out
     assert "weight p_weight = weight" in out
-    assert "1 operators, 1 nodes, captured as they are" in out
+    assert "1 operator, 1 node, captured as they are" in out
     assert main(["export", "linear.py:build", "--raw", "--json"]) == 0
     nodes = json.loads(capsys.readouterr().out)["nodes"]
     assert [node["operator"] for node in nodes if node["kind"] == "operator"] == ["aten::linear"]
@@ -384,6 +385,39 @@ def test_errors(calls, capsys, command, error, status):
     assert captured.out == "building\n"
     if isinstance(error, errors.OpbridgeError):
         assert captured.err == f"error: {error}\n"
+    if isinstance(error, KeyboardInterrupt):
+        assert captured.err.startswith("interrupted.")
+
+
+@pytest.mark.parametrize(
+    ("before", "written", "left"),
+    [
+        (None, None, "net.onnx was not written."),
+        (b"old", None, "net.onnx is as it was before."),
+        (None, b"new", "net.onnx was written, and its comparison with PyTorch was not finished."),
+        (b"old", b"newer", "net.onnx was written, and its comparison with PyTorch was not finished."),
+    ],
+)
+def test_an_interrupt_says_what_is_left(calls, capsys, monkeypatch, before, written, left):
+    path = Path("net.onnx")
+    if before is not None:
+        path.write_bytes(before)
+
+    def interrupted(model, args, output, **keywords):
+        if written is not None:
+            output.write_bytes(written)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(opbridge, "export", stand_in(opbridge.export, "export", calls, interrupted))
+    assert main(["export", "net.py:build", "-o", "net.onnx"]) == 130
+    assert capsys.readouterr().err == f"interrupted. {left}\n"
+    if before is not None:
+        path.write_bytes(before)
+    else:
+        path.unlink(missing_ok=True)
+    assert main(["export", "net.py:build", "-o", "net.onnx", "--json"]) == 130
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"ok": False, "error": {"kind": "Interrupted", "message": left}}
 
 
 def test_errors_as_json(calls, capsys):

@@ -79,3 +79,18 @@ def test_a_composite_implementation_is_traced():
         library.impl("thrice", lambda x: x + x + x, "CompositeImplicitAutograd")
         program = opbridge.export(lambda x: torch.ops.decomposetest.thrice(x), (torch.randn(3),))
     assert [node.op_type for node in program.model.graph] == ["Add", "Add"]
+
+
+def test_a_write_to_a_view_reaches_the_whole():
+    node = _node(lambda x: x.clone().fill_diagonal_(1.0), torch.randn(3, 4))
+    graph = decompose(node, lambda name: False)
+    assert not any(each.target._schema.is_mutable for each in graph.graph.nodes if each.op == "call_function")
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(torch.utils._pytree.tree_leaves(graph(x))[0], x.clone().fill_diagonal_(1.0))
+
+
+def test_a_decomposition_for_one_size_is_none():
+    node = _node(lambda x: torch.kron(x, torch.eye(2)), torch.randn(3, 4), dynamic_shapes=({0: "rows"},))
+    assert decompose(node, lambda name: False) is None
+    assert isinstance(node.args[0].meta["val"].shape[0], torch.SymInt)
+    assert str(node.args[0].meta["val"].shape[0]) != "3"

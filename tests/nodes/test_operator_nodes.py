@@ -208,13 +208,13 @@ def test_overloads_and_other_arguments_of_a_fallthrough_node():
 
 
 def test_what_cannot_be_a_node_is_told():
-    plan = opbridge.check(lambda t: t.to_sparse().to_dense(), (x(3),), routes={"aten::to_sparse": "aten"})
+    plan = opbridge.check(lambda t: t.to_mkldnn().to_dense(), (x(3),), routes={"aten::to_mkldnn": "aten"})
     row = plan.missing[0]
     assert "pinned to the route 'aten', which cannot carry it" in row.reason
-    assert "sparse_coo tensor" in row.reason
+    assert "_mkldnn tensor" in row.reason
     assert row.permissions == ()
     # A pattern leaves alone what its route cannot carry.
-    row = opbridge.check(lambda t: t.to_sparse().to_dense(), (x(3),), operator_export_type="ONNX_ATEN").missing[0]
+    row = opbridge.check(lambda t: t.to_mkldnn().to_dense(), (x(3),), operator_export_type="ONNX_ATEN").missing[0]
     assert "pinned" not in row.reason
 
 

@@ -87,3 +87,9 @@ def test_a_mode_beside_permissions_or_pins_is_refused(given, said):
     for function in (opbridge.check, opbridge.export):
         with pytest.raises(opbridge.UsageError, match=said):
             function(Model(), ARGS, operator_export_type="ONNX_ATEN_FALLBACK", **given)
+
+
+@pytest.mark.parametrize("function", [opbridge.check, opbridge.export])
+def test_permitted_routes_in_a_string(function):
+    with pytest.raises(opbridge.UsageError, match=r"allow='aten' is a string.*allow=\('standard', .*'aten'\)"):
+        function(torch.nn.ReLU(), (torch.ones(2),), allow="aten")

@@ -8,6 +8,7 @@ from helpers.matching import assert_matches
 from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
+import opbridge
 from opbridge.graph import control_flow as known
 from opbridge.translate import control_flow
 
@@ -91,3 +92,15 @@ def test_checkpointed_regions():
 
 def test_the_plan_knows_the_operators_that_can_be_built():
     assert control_flow.TRANSLATIONS.keys() == known.KNOWN
+
+
+def test_cond_whose_branches_return_none():
+    """PyTorch runs no such branches itself, outside of a capture."""
+
+    def model(x):
+        found, nothing = torch.cond(x.sum() > 0, lambda a: (a.softmax(-1), None), lambda a: (a * 2, None), (x,))
+        return found if nothing is None else nothing
+
+    session = opbridge.export(model, (torch.ones(2, 3),), verify=False).session()
+    for x, expected in ((torch.ones(2, 3), torch.full((2, 3), 1 / 3)), (-torch.ones(2, 3), -2 * torch.ones(2, 3))):
+        torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": x.numpy()})[0]), expected)

@@ -81,7 +81,7 @@ def test_outputs_are_named_after_their_place():
         return {"logits": x + 1, "hidden": [x * 2, (x * 3, None)], "constant": 7}
 
     program = _export(model, torch.ones(2))
-    assert [value.name for value in program.model.graph.outputs] == ["logits", "hidden.0", "hidden.1.0"]
+    assert [value.name for value in program.model.graph.outputs] == ["logits", "hidden.0", "hidden.1.0", "constant"]
     assert [value.name for value in _export(lambda x: (x + 1, x), torch.ones(1)).model.graph.outputs] == [
         "output_0",
         "output_1",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import opbridge
 from opbridge.capture import capture
 from opbridge.verification.dynamic_sizes import DynamicSizes, from_capture, from_shapes
 from opbridge.verification.size_expressions import evaluate
@@ -120,3 +121,26 @@ def test_dimensions_of_one_name_change_together() -> None:
     assert len(sizes.example) == 1 and sizes.label(sizes.example) == "batch=4"
     (symbol,) = sizes.example
     assert sizes.shapes({symbol: 6}) == {0: (6, 3), 1: (6,)}
+
+
+def test_a_size_of_one_that_only_the_capture_excludes_is_tried() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 1 else x + x
+
+    program = opbridge.export(model, (torch.randn(4, 3),), dynamic_shapes={"x": {0: "batch"}})
+    found = program.verification
+    assert found is not None and [run.label for run in found.runs][3:] == ["batch=1", "batch=5"]
+    if "batch >= 2" in " ".join(program.plan.notes):
+        assert "batch=1 was tried although the capture holds only where batch >= 2, and the file agrees" in str(found)
+
+    def other(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 1 else x + 1
+
+    found = opbridge.export(other, (torch.randn(4, 3),), dynamic_shapes={"x": {0: "batch"}}).verification
+    assert found is not None and found.ok and [run.label for run in found.runs][3:] == ["batch=1", "batch=2", "batch=5"]
+    assert found.left_out[0].left_out == "the capture holds only where batch >= 2; here the two differ"
+
+    # The user's own range is kept.
+    shapes = {"x": {0: torch.export.Dim("batch", min=2)}}
+    found = opbridge.export(model, (torch.randn(4, 3),), dynamic_shapes=shapes).verification
+    assert found is not None and [run.label for run in found.runs][3:] == ["batch=2", "batch=5"]

@@ -20,6 +20,7 @@ May import: symbolics, and what it stands on; no later stage.
 | opaque_operators, operator_recording | operators of other libraries without fake implementations |
 | fake_implementations | operators of torch that read values during a capture, or ask needless questions about sizes |
 | convolution_shapes | the shapes of the results of convolutions |
+| packed_sequences | the shapes of packed sequences |
 | side_effects, model_state | attributes, tensors and random numbers that a run of the model changes |
 | training_mode | models in training mode |
 | functionalize | in-place operators and views become values |

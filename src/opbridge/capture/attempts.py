@@ -396,6 +396,8 @@ class Attempts:
                 return self._trace(shapes if again else None, dynamic, expected)
             program = self._program(self.shapes.given if shapes is None else shapes)
         graph = from_exported_program(program)
+        if shapes is None:
+            self._check_sizes(graph)
         return Captured(graph, functools.partial(without_writes, program), program)
 
     def _forget_failed_attempt(self) -> None:
@@ -416,12 +418,22 @@ class Attempts:
             dynamic=dynamic,
             expected=expected,
         )
-        if self.shapes.axes and shapes is None:
-            leaves = pytree.tree_leaves((self.args, self.kwargs))
-            contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
-            if contradicted:
-                raise SizesContradicted(contradicted)
+        if shapes is None:
+            self._check_sizes(graph)
         return Captured(graph, functools.partial(_rewritten, graph, self.general))
+
+    def _check_sizes(self, graph: CapturedGraph) -> None:
+        """Compares the sizes that a capture is for with those that were asked for.
+
+        Raises:
+            SizesContradicted: They are fewer.
+        """
+        if not self.shapes.axes:
+            return
+        leaves = pytree.tree_leaves((self.args, self.kwargs))
+        contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
+        if contradicted:
+            raise SizesContradicted(contradicted)
 
     def _program(self, shapes: Any) -> ExportedProgram:
         with (

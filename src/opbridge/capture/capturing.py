@@ -14,12 +14,12 @@ from torch.utils import _pytree as pytree
 from opbridge.capture.attempts import Attempts
 from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.data import Capture
-from opbridge.capture.dynamic_shapes import resolve
+from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
 from opbridge.capture.exported_programs import from_exported_program, inputs_of_program, without_writes
 from opbridge.capture.functionalize import functionalize
 from opbridge.capture.model_inputs import distinct, example_inputs, fit_signature, frozen_inputs
 from opbridge.capture.model_module import as_module
-from opbridge.capture.size_constraints import dim_names
+from opbridge.capture.size_constraints import dim_names, dynamic_dimensions
 from opbridge.capture.training_mode import training_notes
 from opbridge.onnx import opsets
 
@@ -73,7 +73,9 @@ def capture(
         graph = from_exported_program(model)
         functional = functionalize(graph, frozenset(), functools.partial(without_writes, model))
         names, said = dim_names(graph, leaves, {}), (*frozen_inputs(graph, leaves), *functional.state_notes())
-        return Capture(graph, functional, model, args, kwargs, "given", names, said, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        asked = tuple(dynamic_dimensions(graph))
+        return Capture(graph, functional, model, args, kwargs, "given", names, said, seconds, asked=asked)
     if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
         args, kwargs = distinct(args, kwargs)
     module = as_module(model, args, kwargs)
@@ -103,4 +105,5 @@ def capture(
         tuple(run.functions.calls),
         tuple(sorted(run.functions.read_inputs)),
         run.operators.names,
+        tuple(asked_dimensions(shapes, leaves)),
     )

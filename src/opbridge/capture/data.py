@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opbridge.capture.functionalize import FunctionalGraph
-from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.captured_graph import AskedDimension, CapturedGraph
 from opbridge.graph.function_calls import FunctionCall
 
 __all__ = ["Capture"]
@@ -32,6 +32,7 @@ class Capture:
         functions: The calls of torch.autograd.Function that are operators of the graph.
         read_inputs: The inputs, by their number among the leaves of `(args, kwargs)`, whose values such a function
             turns into Python numbers.
+        asked: The dimensions of the inputs that are to be dynamic.
         whole: The operators of other libraries that were kept whole as they tell no shapes (see
             `opbridge.capture.opaque_operators`).
     """
@@ -48,3 +49,4 @@ class Capture:
     functions: tuple[FunctionCall, ...] = ()
     read_inputs: tuple[int, ...] = ()
     whole: frozenset[str] = frozenset()
+    asked: tuple[AskedDimension, ...] = ()

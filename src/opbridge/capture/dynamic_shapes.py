@@ -7,7 +7,7 @@ torch.onnx accepts them: `{"x": {0: "batch"}}`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,12 @@ from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollectio
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.base.wording import counted
+from opbridge.capture import shape_forms
 from opbridge.errors import UsageError
+from opbridge.graph.captured_graph import AskedDimension
 
-__all__ = ["Axis", "Shapes", "resolve"]
+__all__ = ["Axis", "Shapes", "asked_dimensions", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Axis:
         size: Its size in the example.
         low: The smallest size that the user allows, if given.
         high: The largest size that the user allows, if given.
-        checked: Whether a model that contradicts this is an error, as for a Dim.
+        checked: Whether a model that takes fewer sizes is an error, as for a Dim and for Dim.DYNAMIC with a range.
         automatic: Whether the dimension may be fixed where the model needs it, as for Dim.AUTO.
         derive: Computes the size from that of `root`, where it is not `root` itself.
         root_range: The smallest and largest size of `root`.
@@ -78,13 +81,23 @@ class Shapes:
         return any(axis.size < 2 for axis in self.axes.values())
 
 
+def asked_dimensions(shapes: Shapes, leaves: Sequence[Any]) -> Iterator[AskedDimension]:
+    """Each dimension that the user made dynamic, with the number of its input among the leaves of `(args, kwargs)`."""
+    for number, leaf in enumerate(leaves):
+        for (tensor, index), axis in shapes.axes.items():
+            if tensor == id(leaf):
+                name = axis.name if axis.derive is None else None
+                yield AskedDimension(number, index, axis.place, name, axis.automatic)
+
+
 def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Shapes:
     """Converts the dynamic shapes that a user gave to one form.
 
     1. "auto" asks for all dimensions; a ShapesCollection and AdditionalInputs are made into the form by name.
     2. A tuple or list goes by the order of the parameters. Parameters that a dict leaves out are static, and what it
        says of a keyword may stand at its top.
-    3. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end.
+    3. Shapes of containers and of `*args` may stand in the forms of `shape_forms`.
+    4. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end.
 
     Raises:
         UsageError: Shapes that do not fit the inputs.
@@ -112,7 +125,10 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     static = ShapesCollection().dynamic_shapes(module, args, kwargs)
     parameters = inspect.signature(module.forward).parameters.values()
     gathered = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
+    if isinstance(dynamic_shapes, tuple | list):
+        dynamic_shapes = shape_forms.by_parameter(dynamic_shapes, arguments, parameters)
     shapes = _by_name(dynamic_shapes, static, gathered if gathered in arguments else None)
+    shapes = {name: shape_forms.like(name, arguments[name], shape) for name, shape in shapes.items()}
     reader = _Reader()
     try:
         given = torch_sizes.map_shapes(reader.read, arguments, shapes)
@@ -128,7 +144,8 @@ def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[
     if isinstance(shapes, tuple | list):
         if len(shapes) != len(static):
             raise UsageError(
-                f"dynamic_shapes has {len(shapes)} entries and the model has {len(static)} inputs ({names}). Give one "
+                f"dynamic_shapes has {len(shapes)} {'entry' if len(shapes) == 1 else 'entries'} and the model has "
+                f"{counted(len(static), 'input')} ({names}). Give one "
                 "entry for each input, None where nothing is dynamic, or a dict by name."
             )
         shapes = dict(zip(static, shapes, strict=True))
@@ -224,7 +241,11 @@ class _Reader:
         elif (kind := torch_sizes.hint_kind(dim)) is not None:
             if kind == "STATIC":
                 return index, dim
-            axis = Axis(place, None, None, size, dim.min, dim.max, automatic=kind == "AUTO")
+            ranged = dim.min is not None or dim.max is not None
+            automatic = kind == "AUTO"
+            axis = Axis(
+                place, None, None, size, dim.min, dim.max, checked=ranged and not automatic, automatic=automatic
+            )
         else:
             raise UsageError(f"dynamic_shapes gives {dim!r} for {place}; give a name, a Dim, Dim.AUTO, an int or None.")
         if size < (axis.low or 0) or (axis.high is not None and size > axis.high):

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
-from opbridge.capture import convolution_shapes
+from opbridge.capture import convolution_shapes, packed_sequences
 
 __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
@@ -26,7 +27,9 @@ __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_chec
 def replacing_fake_implementations() -> contextlib.AbstractContextManager[None]:
     """Within this context, the operators of this module have the fake implementations of this module."""
     return torch_overrides.replacing_shape_functions(
-        {**_COMPOSITE, **convolution_shapes.COMPOSITE}, _WITH_KERNELS, convolution_shapes.REPLACED
+        {**_COMPOSITE, **convolution_shapes.COMPOSITE, **packed_sequences.COMPOSITE},
+        _WITH_KERNELS,
+        {**convolution_shapes.REPLACED, **packed_sequences.REPLACED},
     )
 
 
@@ -73,6 +76,10 @@ def _ctc_loss(
     return log_probs.new_empty(log_probs.shape[1:-1] if reduction == 0 else ())
 
 
+def _box_iou_rotated(boxes1: torch.Tensor, boxes2: torch.Tensor) -> torch.Tensor:
+    return boxes1.new_empty((boxes1.shape[0], boxes2.shape[0]), dtype=torch.float32)  # whatever the boxes are of
+
+
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
     if isinstance(num_classes, int) and num_classes == -1:
         num_classes = torch_sizes.unknown_size(x)
@@ -108,6 +115,17 @@ def _lstm(input: torch.Tensor, hx: Sequence[torch.Tensor], *settings: Any) -> tu
 
 def _rnn(input: torch.Tensor, hx: torch.Tensor, *settings: Any) -> tuple[torch.Tensor, ...]:
     return _recurrent(input, hx, settings[5]), hx.new_empty(hx.shape)
+
+
+def _pad_sequence(
+    sequences: Sequence[torch.Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> torch.Tensor:
+    steps = functools.reduce(torch.sym_max, (each.shape[0] for each in sequences))
+    shape = (len(sequences), steps) if batch_first else (steps, len(sequences))
+    return sequences[0].new_empty((*shape, *sequences[0].shape[1:]))
 
 
 def _lstsq(
@@ -149,6 +167,61 @@ def _gaussian_nll_loss(
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
+def _norm(
+    x: torch.Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    dims = [dim] if isinstance(dim, int) else dim or range(x.dim())
+    reduced = {each % x.dim() for each in dims}
+    sizes = [1 if each in reduced else size for each, size in enumerate(x.shape) if keepdim or each not in reduced]
+    return x.new_empty(sizes, dtype=dtype or x.dtype.to_real())
+
+
+def _matrix_norm(
+    x: torch.Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    return _norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+def _cond(x: torch.Tensor, p: Any = None) -> torch.Tensor:
+    return x.new_empty(x.shape[:-2], dtype=x.dtype.to_real())
+
+
+def _kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    rank = max(x.dim(), y.dim())
+    left, right = ((1,) * (rank - each.dim()) + tuple(each.shape) for each in (x, y))
+    return x.new_empty([a * b for a, b in zip(left, right, strict=True)], dtype=torch.result_type(x, y))
+
+
+def _vander(x: torch.Tensor, N: Any = None, increasing: bool = False) -> torch.Tensor:
+    found = torch.linalg.vander(x, N=x.shape[-1] if N is None else N)
+    return found if increasing else found.flip(-1)
+
+
+def _linalg_vander(x: torch.Tensor, *, N: Any = None) -> torch.Tensor:
+    dtype = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else torch.int64
+    return x.new_empty((*x.shape, x.shape[-1] if N is None else N), dtype=dtype)
+
+
+def _geqrf(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    rows, columns = x.shape[-2:]
+    return x.new_empty(x.shape), x.new_empty((*x.shape[:-2], torch.sym_min(rows, columns)))
+
+
+def _jagged_to_padded(
+    values: torch.Tensor, offsets: Sequence[torch.Tensor], max_lengths: Sequence[Any], padding_value: float = 0.0
+) -> torch.Tensor:
+    return values.new_empty((offsets[0].shape[0] - 1, *max_lengths, *values.shape[1:]))
+
+
+def _padded_to_jagged(dense: torch.Tensor, offsets: Sequence[torch.Tensor], total_L: Any = None) -> torch.Tensor:
+    total = torch_sizes.unknown_size(dense) if total_L is None else total_L
+    return dense.new_empty((total, *dense.shape[1 + len(offsets) :]))
+
+
+def _histogram(x: torch.Tensor, bins: int = 100, **settings: Any) -> tuple[torch.Tensor, ...]:
+    return x.new_empty((bins,)), x.new_empty((bins + 1,))
+
+
 # Composite operators; and operators with kernels of their own, but without a fake implementation.
 _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::cov": _cov,
@@ -159,12 +232,29 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::one_hot": _one_hot,
     "aten::narrow.Tensor": _narrow,
     "aten::tensor_split.tensor_indices_or_sections": _tensor_split,
+    "aten::pad_sequence": _pad_sequence,
     "aten::lstm.input": _lstm,
     "aten::gru.input": _rnn,
     "aten::rnn_tanh.input": _rnn,
     "aten::rnn_relu.input": _rnn,
+    "aten::linalg_norm": _norm,
+    "aten::linalg_norm.ord_str": _norm,
+    "aten::linalg_matrix_norm": _matrix_norm,
+    "aten::linalg_matrix_norm.str_ord": _matrix_norm,
+    "aten::linalg_cond": _cond,
+    "aten::linalg_cond.p_str": _cond,
+    "aten::kron": _kron,
+    "aten::linalg_vander": _linalg_vander,
+    "aten::vander": _vander,
 }
-_WITH_KERNELS: dict[str, Callable[..., Any]] = {"aten::linalg_lstsq": _lstsq}
+_WITH_KERNELS: dict[str, Callable[..., Any]] = {
+    "aten::linalg_lstsq": _lstsq,
+    "torchvision::box_iou_rotated": _box_iou_rotated,
+    "aten::geqrf": _geqrf,
+    "aten::histogram.bin_ct": _histogram,
+    "aten::_jagged_to_padded_dense_forward": _jagged_to_padded,
+    "aten::_padded_dense_to_jagged_forward": _padded_to_jagged,
+}
 
 # Written in Python.
 _WITHOUT_CHECKS: dict[Any, Callable[..., Any]] = {torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss}

@@ -29,6 +29,8 @@ _BY_METADATA = frozenset(
     {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "new_empty", "empty_like"}
 )
 
+_BYTES = (torch.int8, torch.uint8)
+
 _LARGEST_GROWTH = 1 << 20
 """Bytes that a value computed from weights may have beyond the weights themselves and still be stored in the file."""
 
@@ -49,7 +51,10 @@ class FunctionalGraph:
     rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
 
     def state_notes(self) -> Iterator[str]:
-        """What the model writes that an ONNX model cannot: it keeps no state between runs."""
+        """What an ONNX file does not hold as the model does: sparse weights, and state, which it does not keep."""
+        sparse = [weight.name for weight in self.graph.weights.values() if weight.layout != "strided"]
+        if sparse:
+            yield f"the file holds dense what is sparse in the model: {', '.join(sparse)}"
         mutated = list(self.graph.updated)
         for node in _written_placeholders(self.graph.graph):
             if node in self.graph.weights:
@@ -280,7 +285,20 @@ def _is_repeatable(node: Node) -> bool:
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         return _is_inactive_dropout(node)
     # What a function's `symbolic` builds is wanted in the file even where its inputs are known (quantised weights).
-    return node.target.namespace != "opbridge"
+    return node.target.namespace != "opbridge" and not _dequantizes(node)
+
+
+def _dequantizes(node: Node) -> bool:
+    """Whether an operator makes floating numbers of quantised ones, which are what the file is to hold."""
+    name = str(node.target)
+    if "dequantize" in name or "fake_quant" in name:
+        return True
+    results = tensors_in(node.meta.get("val"))
+    return any(result.is_floating_point() for result in results) and any(
+        tensor.dtype in _BYTES and tensor.dim() > 1
+        for argument in node.all_input_nodes
+        for tensor in tensors_in(argument.meta.get("val"))
+    )
 
 
 def _reads_only_metadata(node: Node) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx import GraphModule, Node
 
+from opbridge.base.wording import counted
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.node_sources import sources_of
 from opbridge.graph.operators import operator_of
@@ -74,7 +75,8 @@ class Raw:
     def summary(self) -> str:
         """One line."""
         operators = [line.operator for line in self.lines if line.kind == "operator"]
-        return f"{len(set(operators))} operators, {len(operators)} nodes, captured as they are ({self.strategy})"
+        found = f"{counted(len(set(operators)), 'operator')}, {counted(len(operators), 'node')}"
+        return f"{found}, captured as they are ({self.strategy})"
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

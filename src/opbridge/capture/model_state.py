@@ -74,9 +74,15 @@ class ModelState:
         self._gradients.restore()
         for tensor, value in self._copies:
             # Values are compared, not version counters, which batch_norm does not increment.
-            if not torch.equal(tensor, value):
+            if not _equal(tensor, value):
                 with torch.no_grad():
                     tensor.copy_(value)
+
+
+def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.layout == torch.strided:
+        return torch.equal(left, right)
+    return torch.equal(left.detach().to_dense(), right.detach().to_dense())
 
 
 def _has_values(tensor: torch.Tensor) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,9 +13,18 @@ import torch
 from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis
-from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.captured_graph import AskedDimension, CapturedGraph
 
-__all__ = ["Condition", "Range", "constrain_sizes", "contradictions", "dim_names", "holds_for_all", "sized"]
+__all__ = [
+    "Condition",
+    "Range",
+    "constrain_sizes",
+    "contradictions",
+    "dim_names",
+    "dynamic_dimensions",
+    "holds_for_all",
+    "sized",
+]
 
 Condition = tuple[str, Source | None]
 Range = tuple[int, int | None]
@@ -122,6 +133,7 @@ def constrain_sizes(
         if span[1] != high:
             lines[symbol, "high"] = line
         ranges[symbol] = span
+    graph.without_one = frozenset(each for each, (low, _) in ranges.items() if low == 2 and requested[each][0] == 1)
     for symbol, (low, high) in ranges.items():
         _narrow(graph.ranges, symbol, low, high)
         if low == high != requested[symbol][1]:
@@ -154,6 +166,14 @@ def constrain_sizes(
     return [*conditions.items(), *((text, None) for text in left if text not in conditions)]
 
 
+def dynamic_dimensions(graph: CapturedGraph) -> Iterator[AskedDimension]:
+    """Each dimension of an input that is dynamic in a capture."""
+    for number, (name, value) in enumerate(_inputs(graph)):
+        for index, size in enumerate(_shape(value)):
+            if torch_sizes.symbols(size):
+                yield AskedDimension(number, index, f"{name}.shape[{index}]")
+
+
 def sized(graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> Iterator[tuple[Axis, Any]]:
     """Each dimension that the user made dynamic, with its size in a capture."""
     for (_, value), leaf in zip(_inputs(graph), leaves, strict=True):
@@ -169,7 +189,7 @@ def contradictions(
     """The conditions of the model that contradict what the user asked for.
 
     1. A dimension that was asked to be dynamic is fixed. Dim.AUTO leaves that to the model.
-    2. A Dim has a range, or stands for sizes of its own; the model takes fewer of them.
+    2. A Dim, or a Dim.DYNAMIC with a range, stands for sizes of its own; the model takes fewer of them.
 
     Args:
         graph: A capture with dynamic shapes.
@@ -210,10 +230,23 @@ def _test(expression: str, symbol: str) -> Callable[[int], bool]:
     return holds
 
 
+# What torch writes in conditions.
+_FUNCTIONS = {
+    "__builtins__": {},
+    "abs": abs,
+    "int": int,
+    "max": max,
+    "min": min,
+    "round": round,
+    "math": math,
+    "torch": types.SimpleNamespace(sym_float=float, _sym_sqrt=math.sqrt),
+}
+
+
 def _holds(code: Any, sizes: Mapping[str, int]) -> bool:
     try:
-        return bool(eval(code, {"__builtins__": {}, "min": min, "max": max}, dict(sizes)))
-    except (ZeroDivisionError, NameError, AttributeError, TypeError):
+        return bool(eval(code, dict(_FUNCTIONS), dict(sizes)))
+    except (ArithmeticError, NameError, AttributeError, TypeError, ValueError):
         return True
 
 

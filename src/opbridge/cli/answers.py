@@ -8,7 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
-__all__ = ["Answer"]
+__all__ = ["Answer", "Interrupted"]
+
+
+class Interrupted(Exception):
+    """The command was interrupted; the message says what it leaves behind."""
 
 
 @dataclass

@@ -17,7 +17,7 @@ from opbridge.coverage.databases import key_of
 from opbridge.coverage.results import Results
 from opbridge.coverage.tasks import KINDS, OUTCOMES
 
-__all__ = ["Bar", "comparison", "failures", "print_interrupted", "print_results"]
+__all__ = ["Bar", "comparison", "failures", "kept_results", "print_results"]
 
 _LONGEST_MESSAGE = 150
 _MOST_OPERATORS = 12
@@ -95,11 +95,11 @@ def print_results(console: Console, results: Results) -> None:
         plain(f"written: {results.path}")
 
 
-def print_interrupted(console: Console, output: Path | None) -> None:
-    """Where what is done is kept."""
-    kept = "Nothing is kept without -o" if output is None else f"What is done is kept beside {output}"
-    advice = "" if output is None else "; the same command goes on from there"
-    console.out(f"interrupted. {kept}{advice}.", highlight=False)
+def kept_results(output: Path | None) -> str:
+    """Where the results of an interrupted sweep are kept."""
+    if output is None:
+        return "Nothing is kept without -o."
+    return f"What is done is kept beside {output}; the same command goes on from there."
 
 
 def failures(results: Results) -> list[tuple[str, ...]]:

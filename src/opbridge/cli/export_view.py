@@ -109,7 +109,8 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
         yield from _worst_rows(program.verification)
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in program.timings.items())
     yield "time", f"{sum(program.timings.values()):.2f} s: {stages}", ""
-    notes = program.plan.notes
+    tried = program.verification.notes if program.verification is not None else ()
+    notes = (*program.plan.notes, *tried)
     shown = notes if len(notes) <= _MOST_NOTES else notes[: _MOST_NOTES - 1]
     for note in shown:
         yield "note", _shortened(note, _LONGEST_NOTE), "yellow"

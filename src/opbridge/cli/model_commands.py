@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,23 +11,28 @@ import typer
 from rich.console import Console
 
 import opbridge
-from opbridge.cli.answers import Answer
+from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.export_view import print_export, print_verification
 from opbridge.cli.options import (
     AllowOption,
+    AtolOption,
     CaptureOption,
     DynamicOption,
+    InputsOption,
     JsonOption,
     ModeOption,
     OnlyOption,
     OpsetOption,
+    RtolOption,
     SpecArgument,
     TargetOption,
     accepted,
     given_options,
     keywords_for,
     load_subject,
+    with_dynamic,
+    with_inputs,
 )
 from opbridge.cli.plan_view import print_plan, print_raw
 from opbridge.cli.stages import Stages
@@ -44,13 +49,13 @@ def check(
     only: OnlyOption = None,
     operator_export_type: ModeOption = None,
     target: TargetOption = None,
-    dynamic_shapes: DynamicOption = None,
+    dynamic: DynamicOption = None,
     capture: CaptureOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """List every operator of a model with its route, and what is missing: where, why and what to do."""
     subject = load_subject(spec)
-    keywords = keywords_for(opbridge.check, subject, opset, allow, only, operator_export_type, target, dynamic_shapes)
+    keywords = keywords_for(opbridge.check, subject, opset, allow, only, operator_export_type, target, dynamic)
     keywords.update(given_options(capture=capture))
     plan = opbridge.check(subject.model, subject.args, **keywords)
     faults = [fault.error for fault in plan.faults]
@@ -68,7 +73,7 @@ def export(
     only: OnlyOption = None,
     operator_export_type: ModeOption = None,
     target: TargetOption = None,
-    dynamic_shapes: DynamicOption = None,
+    dynamic: DynamicOption = None,
     capture: CaptureOption = None,
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Compare the file with PyTorch.", show_default="verify")
@@ -81,6 +86,9 @@ def export(
             show_default="beside it from 2 GB on",
         ),
     ] = None,
+    inputs: InputsOption = None,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
     ] = False,
@@ -97,19 +105,24 @@ def export(
             verify=verify,
             external_data=external_data,
             capture=capture,
+            inputs=inputs,
+            rtol=rtol,
+            atol=atol,
         )
-        return _raw(spec, opset, dynamic_shapes, shaping)
+        return _raw(spec, opset, dynamic, shaping)
     if output is None:
         raise UsageError("Missing option '--output' / '-o', the file to write; only --raw, which prints, needs none.")
     screen = Console()
     drawn = Stages(screen) if screen.is_terminal and not as_json else None
-    with drawn or contextlib.nullcontext():
+    before = _stamp(output)
+    with drawn or contextlib.nullcontext(), _explaining_interrupt(output, before):
         with drawn.stage("load") if drawn else contextlib.nullcontext():
-            subject = load_subject(spec)
-            keywords = keywords_for(
-                opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic_shapes
-            )
-        keywords.update(given_options(verify=verify, external_data=external_data, capture=capture))
+            subject, given = with_inputs(load_subject(spec), inputs)
+            keywords = keywords_for(opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic)
+        keywords.update(given)
+        keywords.update(
+            given_options(verify=verify, external_data=external_data, capture=capture, rtol=rtol, atol=atol)
+        )
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,
@@ -127,13 +140,10 @@ def export(
 def verify(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The exported file.", show_default=False)],
     spec: SpecArgument,
-    dynamic_shapes: DynamicOption = None,
-    rtol: Annotated[
-        float | None, typer.Option(help="The relative difference allowed.", show_default="by dtype")
-    ] = None,
-    atol: Annotated[
-        float | None, typer.Option(help="The absolute difference allowed.", show_default="by dtype")
-    ] = None,
+    dynamic: DynamicOption = None,
+    inputs: InputsOption = None,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
     aten: Annotated[
         list[str] | None,
         typer.Option(
@@ -145,14 +155,44 @@ def verify(
     as_json: JsonOption = False,
 ) -> Answer:
     """Compare an exported file with the PyTorch model that it was made from."""
-    subject = load_subject(spec)
-    options = given_options(dynamic_shapes=dynamic_shapes, rtol=rtol, atol=atol, aten=aten)
-    keywords = accepted(opbridge.verify, {**subject.keywords, **options})
+    subject, given = with_inputs(load_subject(spec), inputs)
+    options = given_options(rtol=rtol, atol=atol, aten=aten)
+    keywords = accepted(opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given})
     verification = opbridge.verify(model, subject.model, subject.args, **keywords)
     return Answer(verification.to_json(), lambda screen: print_verification(screen, verification), verification.ok)
 
 
-def _raw(spec: str, opset: int | None, dynamic_shapes: str | None, shaping: Mapping[str, Any]) -> Answer:
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What tells one content of a path from another; None where there is nothing."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@contextlib.contextmanager
+def _explaining_interrupt(output: Path, before: tuple[int, ...] | None) -> Iterator[None]:
+    """Within this context, an interrupt says what stands at the path of the output.
+
+    Args:
+        output: The path.
+        before: Its stamp before the export.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        after = _stamp(output)
+        if after is None:
+            left = f"{output} was not written."
+        elif after == before:
+            left = f"{output} is as it was before."
+        else:
+            left = f"{output} was written, and its comparison with PyTorch was not finished."
+        raise Interrupted(left) from None
+
+
+def _raw(spec: str, opset: int | None, dynamic: list[str] | None, shaping: Mapping[str, Any]) -> Answer:
     """The answer of `export --raw`; `shaping` are the options given that shape a file."""
     if shaping:
         option = f"--{next(iter(shaping)).replace('_', '-')}"
@@ -163,6 +203,6 @@ def _raw(spec: str, opset: int | None, dynamic_shapes: str | None, shaping: Mapp
     from opbridge import pipeline
 
     subject = load_subject(spec)
-    options = {**subject.keywords, **given_options(opset_version=opset, dynamic_shapes=dynamic_shapes)}
+    options = {**with_dynamic(subject, dynamic), **given_options(opset_version=opset)}
     found = pipeline.raw(subject.model, subject.args, **accepted(pipeline.raw, options))
     return Answer(found.to_json(), lambda screen: print_raw(screen, found))

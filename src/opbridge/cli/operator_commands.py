@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +12,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from opbridge.cli.answers import Answer
+from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
-from opbridge.cli.operator_view import print_catalogue, print_not_covered
+from opbridge.cli.operator_view import print_catalogue, print_missing, print_not_covered
 from opbridge.cli.options import JsonOption, OpsetOption, given_options, items
 from opbridge.errors import UsageError
 
@@ -23,11 +24,20 @@ __all__ = ["coverage", "ops"]
 @app.command()
 def ops(
     pattern: Annotated[str, typer.Argument(help="A name or a shell pattern: cummax, '*deform*', 'aten::sym*'.")] = "*",
+    missing: Annotated[
+        bool, typer.Option("--missing", help="The operators of PyTorch and its libraries that have no route.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """List the operators that have a translation: the route, since which opset, and whose it is."""
+    """List the operators that have a translation: the route, since which opset, and whose it is.
+
+    With --missing, those that have none and that no decomposition carries, and how many there are of each kind.
+    """
+    if missing:
+        return _missing(pattern)
     from opbridge.translations import catalogue
 
+    _load_kernels(pattern)
     rows = catalogue.catalogue(pattern)
     document = {
         "ok": bool(rows),
@@ -47,6 +57,23 @@ def ops(
         return Answer(document, lambda screen: print_catalogue(screen, rows))
     near = _near_names(pattern, [row.operator for row in catalogue.catalogue("*")])
     return Answer({**document, "near": near}, lambda screen: print_not_covered(screen, pattern, near), ok=False)
+
+
+def _missing(pattern: str) -> Answer:
+    """The operators without a route, counted."""
+    from opbridge.plan.inventory import inventory
+
+    found = inventory(pattern)
+    ok = bool(found.rows or found.excluded)
+    document = {
+        "ok": ok,
+        "pattern": pattern,
+        "missing": [{"operator": row.operator, "route": row.route, "schema": row.schema} for row in found.missing],
+        "routes": found.counts(),
+        "excluded": found.excluded,
+        "absent": list(found.absent),
+    }
+    return Answer(document, lambda screen: print_missing(screen, found), ok)
 
 
 @app.command()
@@ -98,11 +125,20 @@ def coverage(
         with coverage_report.Bar(screen) if screen.is_terminal else contextlib.nullcontext() as bar:
             found = coverage.sweep(tuple(ops or ("*",)), **given, output=output, progress=bar)
     except KeyboardInterrupt:
-        coverage_report.print_interrupted(screen, output)
-        raise
+        raise Interrupted(coverage_report.kept_results(output)) from None
     return Answer(
         {"ok": found.ok, **found.document}, lambda screen: coverage_report.print_results(screen, found), found.ok
     )
+
+
+def _load_kernels(pattern: str) -> None:
+    """Registers the built-in kernels, which are operators of their own, where a pattern may be for them."""
+    from opbridge.kernels.builtin import load_builtin
+    from opbridge.kernels.shipped import at_hand
+
+    namespace, separator, _ = pattern.rpartition("::")
+    if (not separator or fnmatch.fnmatchcase("opbridge_ops", namespace)) and at_hand("_builtin"):
+        load_builtin()
 
 
 def _near_names(pattern: str, operators: Sequence[str]) -> list[str]:

@@ -12,9 +12,10 @@ from rich.text import Text
 from opbridge.cli.console import ROUTE_STYLES, aligned, plain_table, print_plain, size
 
 if TYPE_CHECKING:
+    from opbridge.plan.inventory import Inventory
     from opbridge.translations.registry import Translation
 
-__all__ = ["print_build", "print_catalogue", "print_new", "print_not_covered"]
+__all__ = ["print_build", "print_catalogue", "print_missing", "print_new", "print_not_covered"]
 
 
 def print_catalogue(console: Console, rows: Sequence[Translation]) -> None:
@@ -35,6 +36,33 @@ def print_catalogue(console: Console, rows: Sequence[Translation]) -> None:
         table.add_row(operator, Text(route, ROUTE_STYLES.get(route, "")), *rest)
     console.print(table)
     console.print(Text(summary, "bold"))
+
+
+def print_missing(console: Console, found: Inventory) -> None:
+    """The operators without a route, and for each namespace how many have one and how many do not count."""
+    if found.missing:
+        permission = {"aten": "aten, where it is allowed", "none": "none"}
+        rows = [("operator", "route"), *((row.operator, permission[row.route]) for row in found.missing)]
+        print_plain(console, aligned(rows) + "\n")
+    lines = []
+    counts = found.counts()
+    for namespace in sorted(counts.keys() | found.excluded.keys()):
+        routes = counts.get(namespace, {})
+        carried = [f"{routes[route]} by {what}" for route, what in _CARRIED.items() if routes.get(route)]
+        total, having = sum(routes.values()), sum(routes.get(route, 0) for route in _CARRIED)
+        how = f" ({', '.join(carried)})" if carried else ""
+        lines.append(f"{namespace}: {having} of {total} functional operators have a route{how}")
+        reasons = found.excluded.get(namespace, {})
+        if reasons:
+            listed = ", ".join(
+                f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda each: -each[1])
+            )
+            lines.append(f"  {sum(reasons.values())} excluded: {listed}")
+    lines += [f"{namespace}: not installed" for namespace in found.absent]
+    print_plain(console, "\n".join(lines))
+
+
+_CARRIED = {"translation": "translation", "decomposition": "decomposition"}
 
 
 def print_build(console: Console, path: Path, operators: Sequence[str], preload: str | None) -> None:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import opbridge
 from opbridge.base import specs
+from opbridge.cli import dynamic_dimensions
 
 __all__ = [
     "AllowOption",
+    "AtolOption",
     "CaptureOption",
     "DynamicOption",
+    "InputsOption",
     "JsonOption",
     "ModeOption",
     "OnlyOption",
     "OpsetOption",
+    "RtolOption",
     "SpecArgument",
     "TargetOption",
     "accepted",
@@ -26,6 +32,8 @@ __all__ = [
     "items",
     "keywords_for",
     "load_subject",
+    "with_dynamic",
+    "with_inputs",
 ]
 
 _NOT_KEYWORDS = {"model", "args", "f", "progress", "legacy"}
@@ -75,12 +83,18 @@ ModeOption = Annotated[
 ]
 
 
-TargetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The runtime to fit the model to.")]
+TargetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The runtime to fit the model to: onnxruntime.")]
 
 
 DynamicOption = Annotated[
-    str | None,
-    typer.Option(metavar="auto", help="auto: every dimension that the model leaves free becomes dynamic."),
+    list[str] | None,
+    typer.Option(
+        "--dynamic",
+        "--dynamic-shapes",
+        metavar="DIMS",
+        help="auto: every dimension that the model leaves free; batch: dimension 0 of every input; dimensions of every "
+        "input, as 0,2 or 0=batch,2=length, or of one, as x:0=batch.",
+    ),
 ]
 
 
@@ -95,9 +109,45 @@ CaptureOption = Annotated[
 ]
 
 
+InputsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE",
+        help="Compare on the inputs in this .npz or .npy file, in place of random ones. Repeat it for several. Where "
+        "the factory returns no example inputs, the first file holds them.",
+        show_default=False,
+    ),
+]
+
+
+RtolOption = Annotated[
+    float | None, typer.Option("--rtol", help="The relative difference allowed.", show_default="by dtype")
+]
+
+
+AtolOption = Annotated[
+    float | None, typer.Option("--atol", help="The absolute difference allowed.", show_default="by dtype")
+]
+
+
 def load_subject(spec: str) -> specs.Subject:
     """The model that a SPEC names, with its example inputs and keywords."""
     return specs.load(spec, known=inspect.signature(opbridge.export).parameters.keys() - _NOT_KEYWORDS)
+
+
+def with_inputs(subject: specs.Subject, files: list[Path] | None) -> tuple[specs.Subject, dict[str, list[Path]]]:
+    """The model with example inputs from the first file where it has none; and the keyword `inputs` for the others."""
+    if not files:
+        return subject, {}
+    if subject.args or subject.keywords.get("kwargs"):
+        return subject, {"inputs": files}
+    from opbridge.verification.given_inputs import example_from_file
+
+    args, kwargs = example_from_file(files[0])
+    keywords = {**subject.keywords, "kwargs": kwargs} if kwargs else subject.keywords
+    rest = {"inputs": files[1:]} if files[1:] else {}
+    return dataclasses.replace(subject, args=args, keywords=keywords), rest
 
 
 def keywords_for(
@@ -108,19 +158,25 @@ def keywords_for(
     only: list[str] | None,
     operator_export_type: str | None,
     target: str | None,
-    dynamic_shapes: str | None,
+    dynamic: list[str] | None,
 ) -> dict[str, Any]:
     """The factory's keywords that a function of opbridge takes, with the command line's options put over them."""
-    options = given_options(
-        opset_version=opset, operator_export_type=operator_export_type, target=target, dynamic_shapes=dynamic_shapes
-    )
-    keywords = {**subject.keywords, **options}
+    options = given_options(opset_version=opset, operator_export_type=operator_export_type, target=target)
+    keywords = {**with_dynamic(subject, dynamic), **options}
     if only:
         keywords["allow"] = items(only)
     if allow:
         default = inspect.signature(function).parameters["allow"].default
         keywords["allow"] = tuple(dict.fromkeys((*keywords.get("allow", default), *items(allow))))
     return accepted(function, keywords)
+
+
+def with_dynamic(subject: specs.Subject, dynamic: list[str] | None) -> dict[str, Any]:
+    """The factory's keywords, with the dimensions that `--dynamic` names in the place of its own."""
+    if not dynamic:
+        return dict(subject.keywords)
+    kept = {name: value for name, value in subject.keywords.items() if name != "dynamic_axes"}
+    return {**kept, "dynamic_shapes": dynamic_dimensions.dynamic_shapes(dynamic, subject)}
 
 
 def items(given: list[str]) -> tuple[str, ...]:

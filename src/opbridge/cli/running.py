@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from opbridge.cli import kernel_commands, model_commands, operator_commands
-from opbridge.cli.answers import Answer
+from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.console import print_error
 from opbridge.errors import OpbridgeError
@@ -24,6 +24,8 @@ from opbridge.errors import OpbridgeError
 __all__ = ["main"]
 
 del kernel_commands, model_commands, operator_commands  # imported for the commands that they add to the application
+
+_INTERRUPTED = 130
 
 _NO_TORCH = (
     "This command needs torch, which is not installed in this environment: pip install 'opbridge[torch]'. Only running "
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _stdout_kept_clear() if as_json else contextlib.nullcontext():
             answer = app([each for each in given if each != "--debug"], "opbridge", standalone_mode=False)
         if not isinstance(answer, Answer):  # the status of --help or --version, or of an interrupt
-            return int(answer or 0)
+            return _interrupted("", as_json) if answer == _INTERRUPTED else int(answer or 0)
         if as_json:
             _print_json(answer.document)
         else:
@@ -60,8 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         return _failed(error, str(error), error.exit_status, as_json)
+    except Interrupted as error:
+        return _interrupted(str(error), as_json)
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        return _interrupted("", as_json)
     except BrokenPipeError:  # the reader had enough, as in `opbridge ops | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own last flush succeeds
         return 1
@@ -76,6 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(error, _describe_bug(error, debug), 3, as_json)
 
 
+def _interrupted(message: str, as_json: bool) -> int:
+    """Says that the command was interrupted, and what it leaves behind."""
+    Console(stderr=True).out(f"interrupted. {message}".rstrip(), highlight=False)
+    if as_json:
+        _print_json({"ok": False, "error": {"kind": "Interrupted", "message": message}})
+    return _INTERRUPTED
+
+
 def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
     print_error(Console(stderr=True), message)
     if as_json:
@@ -83,6 +95,8 @@ def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
         for name in ("plan", "verification"):
             if hasattr(error, name):
                 document[name] = getattr(error, name).to_json()
+        if getattr(error, "file", None) is not None:
+            document["file"] = str(error.file)  # type: ignore[attr-defined]
         _print_json(document)
     return status
 

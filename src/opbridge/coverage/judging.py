@@ -15,13 +15,13 @@ from opbridge.coverage.databases import database, samples_of
 from opbridge.coverage.entries import Entry
 from opbridge.coverage.exporting import Exported, export
 from opbridge.coverage.tasks import Settings, Task, Verdict
-from opbridge.coverage.ties import picks_the_same
 from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError, TranslationFault
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
 from opbridge.verification import exchange, verify_program
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager
+from opbridge.verification.ties import picks_the_same
 
 __all__ = ["judge"]
 
@@ -172,7 +172,7 @@ def _compare(
         raise _Stop("run error", _named(error)) from None
     tensors = [leaf for leaf in expected if isinstance(leaf, torch.Tensor)]
     if len(actual) == len(expected):  # the numbers that the model gives are outputs too
-        tensors = [as_tensor(leaf) for leaf in expected]
+        tensors = [as_tensor(leaf, output.dtype) for leaf, output in zip(expected, actual, strict=True)]
     if len(actual) != len(tensors):
         raise _Stop("wrong", f"the model has {len(actual)} outputs where PyTorch gives {len(tensors)}")
     precision = coarsest([*(tensor.dtype for tensor in args), *(tensor.dtype for tensor in tensors)])

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-__all__ = ["CapturedGraph", "Leaf", "SizeCondition", "Weight"]
+__all__ = ["AskedDimension", "CapturedGraph", "Leaf", "SizeCondition", "Weight"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,30 @@ class Leaf:
         """Whether the leaf is a symbolic number: a dynamic int among the inputs, or a size that the model returns."""
         return self.node is not None and not isinstance(self.node.meta.get("val"), torch.Tensor)
 
+    @property
+    def is_returned(self) -> bool:
+        """Whether an output of the model is one of its ONNX graph: a tensor or a number is, None is not."""
+        return self.node is not None or isinstance(self.value, (int, float, complex))
+
+
+@dataclass(frozen=True)
+class AskedDimension:
+    """A dimension of an input that is to be dynamic in the ONNX model.
+
+    Attributes:
+        leaf: The number of the input among the leaves of `(args, kwargs)`.
+        axis: The dimension.
+        place: As a Python expression: `x.shape[0]`.
+        name: The name that the user gave it; None where there is none, or where it is computed from another's.
+        is_automatic: Whether it may be fixed where the model needs it, as for Dim.AUTO.
+    """
+
+    leaf: int
+    axis: int
+    place: str
+    name: str | None = None
+    is_automatic: bool = False
+
 
 @dataclass(frozen=True)
 class Weight:
@@ -49,11 +73,13 @@ class Weight:
         name: Its name in the model: "layer1.0.weight". A constant has a name of its own.
         tensor: The tensor.
         kind: "parameter", "buffer", or "constant" for a tensor that forward() makes or that is no parameter or buffer.
+        layout: Its layout in the model: "strided", or "sparse_coo" and the like, where `tensor` is its dense form.
     """
 
     name: str
     tensor: torch.Tensor
     kind: str
+    layout: str = "strided"
 
 
 @dataclass(frozen=True)
@@ -90,6 +116,7 @@ class CapturedGraph:
         conditions: The conditions on the sizes, beyond the ranges.
         places: The input size that each symbol was made for, as a Python expression: `x.shape[0]`.
         updated: The names of the buffers that the model writes to.
+        without_one: The symbols that may be 1 as far as the user said, and whose range leaves 1 out.
     """
 
     module: GraphModule
@@ -101,6 +128,7 @@ class CapturedGraph:
     conditions: tuple[SizeCondition, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict)
     updated: tuple[str, ...] = ()
+    without_one: frozenset[str] = frozenset()
 
     @property
     def graph(self) -> Graph:

@@ -30,13 +30,23 @@ _OWN_TYPES = frozenset(
         "masked_fill_",
         "float_power",
         "fill",
+        "hardtanh",
+        "hardtanh_",
+        "clamp",
+        "clamp_",
+        "clamp_min",
+        "clamp_min_",
+        "clamp_max",
+        "clamp_max_",
+        "clip",
+        "clip_",
     }
     | {"fill_", "contiguous", "detach", "alias", "bernoulli", "dropout", "native_dropout", "bucketize", "isin", "ldexp"}
 )
 
 
 # Pointwise without torch's tag: other names of operators that have it.
-_POINTWISE = frozenset({"divide", "true_divide", "multiply", "subtract"})
+_POINTWISE = frozenset({"divide", "true_divide", "multiply", "subtract", "special_xlogy"})
 
 # Not pointwise, but their real tensor arguments become complex where the result is complex.
 _TO_COMPLEX = frozenset(
@@ -44,6 +54,9 @@ _TO_COMPLEX = frozenset(
     | {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
     | {"sum", "mean", "prod", "cumsum", "cumprod"}
 )
+
+# How many arguments decide the type; the factor after them is brought to it.
+_OPERANDS = {"add": 2, "sub": 2, "subtract": 2, "rsub": 2, "addcmul": 3, "addcdiv": 3}
 
 _REPRESENTATIVES: dict[type, int | float | bool] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
 
@@ -72,6 +85,7 @@ def promoted_dtype(target: Any, arguments: Sequence[Any], result: Any) -> torch.
     pointwise = torch.Tag.pointwise in target.tags or name.removesuffix("_") in _POINTWISE
     if name in _OWN_TYPES or not pointwise:
         return None
+    arguments = arguments[: _OPERANDS.get(name.removesuffix("_"))]
     tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
     if not tensors:
         return None

@@ -11,9 +11,22 @@ from torch.fx import Node
 __all__ = ["as_tensor", "is_complex", "tensors_in"]
 
 
-def as_tensor(leaf: Any) -> torch.Tensor:
-    """A leaf in the form that it has in the graph: an integer is an int64 tensor without dimensions."""
-    return leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
+_DTYPES = {float: torch.float64, complex: torch.complex128}
+
+
+def as_tensor(leaf: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A leaf in the form that it has in the graph: a number is a tensor without dimensions.
+
+    Args:
+        leaf: A tensor, which stays as it is, or a number.
+        dtype: The dtype of a number that has a fraction, where it is another one than float64: that of the output
+            which it is compared with.
+    """
+    if isinstance(leaf, torch.Tensor):
+        return leaf
+    if isinstance(leaf, float) and dtype is not None and dtype.is_floating_point:
+        return torch.tensor(leaf, dtype=dtype)
+    return torch.tensor(leaf, dtype=next((each for kind, each in _DTYPES.items() if isinstance(leaf, kind)), None))
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

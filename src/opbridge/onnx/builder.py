@@ -80,6 +80,10 @@ class Builder:
         self._names[name] = count + 1
         return self.unique(f"{name}_{count + 1}")
 
+    def reserve(self, name: str) -> None:
+        """Keeps a name for a value that is given it later: `unique` gives it to no other."""
+        self._names.setdefault(name, 0)
+
     # Values
 
     def value(self, name: str, dtype: ir.DataType | None, shape: Sequence[int | str | None] | None) -> Tensor:

@@ -152,10 +152,12 @@ _RULES: dict[str, _Rule] = {
 
 
 def _do_cast(arrays: list[Any], attributes: Mapping[str, Any]) -> np.ndarray | None:
-    """Only casts that no runtime rounds or wraps differently."""
+    """Only casts that no runtime rounds or wraps differently, and no weight of integers as floating numbers."""
     (array,) = arrays
     target = ir.DataType(int(attributes["to"]))
     if target == ir.DataType.BFLOAT16 or target.bitwidth < 8:
+        return None
+    if array.ndim > 1 and array.dtype in (np.int8, np.uint8) and target.is_floating_point():
         return None
     with np.errstate(all="ignore"):
         result = array.astype(target.numpy())

@@ -60,7 +60,7 @@ def make_plan(
     functional = capture.functional
     planner = _Planner(registry, opset, tuple(allow), dict(routes or {}), capture.whole)
     planner.walk(functional.graph.module, functional.constant)
-    notes = (*capture.notes, *planner.pin_notes())
+    notes = (*capture.notes, *planner.pin_notes(), *planner.ambiguity_notes())
     return Plan(
         planner.rows(),
         opset,
@@ -115,10 +115,27 @@ class _Planner:
             reason = f"It is pinned to the route '{pinned}', which cannot carry it. {problem}"
             return Step(None, reason=reason, remedy="Pin it to another route, or to none.", final=True)
         step = self.built(node, operator, pinned)
+        ambiguous = self.ambiguity(step) if carry and not step.final and "aten" in self.allow else ""
+        if ambiguous and operator_nodes.reason_impossible(node, "aten") is None:
+            return Step("aten", reason=f"{ambiguous}, and libtorch's are PyTorch's.")
         if step.route is None and not step.final and carry:
             route = operator_nodes.first_possible(node, self.allow)
             return step if route is None else Step(route, reason=step.reason)
         return step
+
+    def ambiguity(self, step: Step) -> str:
+        """What PyTorch leaves open of the results of what a node becomes; "" where there is nothing."""
+        if step.translation is not None:
+            return step.translation.ambiguous
+        inner = () if step.graph is None else (self.steps[each] for each, _ in calls_in(step.graph))
+        return next((said for each in inner if (said := self.ambiguity(each))), "")
+
+    def ambiguity_notes(self) -> Iterator[str]:
+        """What is left open of the results of the model's operators."""
+        for operator, nodes in self.occurrences.items():
+            said = next((said for node in nodes if (said := self.ambiguity(self.steps[node]))), "")
+            if said:
+                yield f"{operator}: {said[0].lower()}{said[1:]}; allow aten for the ones that libtorch computes"
 
     def pin(self, node: Node, operator: str) -> str | None:
         """The route that the operator is pinned to: by its name, or by a pattern whose route can carry it."""

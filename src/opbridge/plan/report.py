@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from opbridge.base.routes import ROUTES
-from opbridge.base.wording import listed
+from opbridge.base.wording import counted, listed
 from opbridge.nodes import operator_nodes
 from opbridge.plan.faults import Fault
 from opbridge.plan.rows import PlanRow
@@ -56,8 +56,8 @@ class PlanReport:
 
     def routes(self) -> dict[str, int]:
         """How many operators take each route; those without one count as "missing"."""
-        counted = Counter(row.route or "missing" for row in self.rows)
-        return {route: counted[route] for route in (*ROUTES, "missing") if counted[route]}
+        counts = Counter(row.route or "missing" for row in self.rows)
+        return {route: counts[route] for route in (*ROUTES, "missing") if counts[route]}
 
     def summary(self) -> str:
         """One line: operators, nodes, and operators by route."""
@@ -65,7 +65,7 @@ class PlanReport:
         routes = ", ".join(f"{count} {route}" for route, count in self.routes().items())
         carried = "".join(f"; {text}" for text in self._carried(nodes))
         routes_text = f"{routes or 'nothing to translate'}{carried}"
-        return f"{len(self.rows)} operators, {nodes} nodes, opset {self.opset}: {routes_text}"
+        return f"{counted(len(self.rows), 'operator')}, {counted(nodes, 'node')}, opset {self.opset}: {routes_text}"
 
     def _carried(self, nodes: int) -> Iterator[str]:
         """Which operators a route would carry across if it were allowed; routes that carry the same ones together."""
@@ -74,7 +74,8 @@ class PlanReport:
             by_rows.setdefault(tuple(row.operator for row in rows), []).append(route)
         for operators, routes in by_rows.items():
             calls = sum(row.count for row in self.rows if row.operator in operators)
-            share = f"{len(operators)} of the model's {len(self.rows)} operators, {calls} of its {nodes} nodes"
+            of_model = counted(len(self.rows), "operator")
+            share = f"{len(operators)} of the model's {of_model}, {calls} of its {counted(nodes, 'node')}"
             names = listed(operators, _MOST_NAMED)
             yield f"allowing {' or '.join(routes)} would carry {names} across ({share})"
 
@@ -97,7 +98,9 @@ class PlanReport:
         return self._missing_text(self.missing)
 
     def _missing_text(self, rows: Sequence[PlanRow]) -> str:
-        lines = [f"{len(rows)} of {len(self.rows)} operators have no route to ONNX at opset {self.opset}:"]
+        verb = "has" if len(self.rows) == 1 else "have"
+        share = f"{len(rows)} of {counted(len(self.rows), 'operator')}"
+        lines = [f"{share} {verb} no route to ONNX at opset {self.opset}:"]
         for row in rows:
             where = f" at {row.sources[0]}" if row.sources else ""
             lines.append(f"  {row.operator} ({row.count}x{where}): {row.reason} {row.remedy}".rstrip())

@@ -21,7 +21,8 @@ _DIRECT_FROM_BYTES = 64 << 20
 class Replacement:
     """Replaces one or more files of one folder.
 
-    1. `open` creates a file under a temporary name in the same folder, so that it can be renamed to its path.
+    1. `open` creates a file under its own name in a temporary folder in the same folder, so that it can be renamed to
+       its path, and that files which name each other can be read before `commit`.
     2. `commit` closes the files and renames them, in the order in which they were opened. If there are several, the
        files that exist at their paths are renamed to backups first: if the process is killed in between, the paths are
        empty, and old and new files are never mixed.
@@ -39,6 +40,7 @@ class Replacement:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._staging: Path | None = None
         self._files: list[tuple[WritableFile, Path, Path]] = []
 
     def open(self, target: Path, size: int) -> WritableFile:
@@ -51,7 +53,10 @@ class Replacement:
         Raises:
             OSError: The file cannot be created.
         """
-        temporary = self._temporary()
+        if self._staging is None:
+            self._staging = self._temporary()
+            self._staging.mkdir()
+        temporary = self._staging / target.name
         # Unlike tempfile, this gives the file the permissions of the umask.
         file: WritableFile
         # Closed by commit or __exit__.
@@ -59,14 +64,26 @@ class Replacement:
         self._files.append((file, temporary, target))
         return file
 
+    def place_of(self, target: Path) -> Path:
+        """Where `open` put the file that will be renamed to a path."""
+        return next(temporary for _, temporary, each in self._files if each == target)
+
+    def close(self) -> None:
+        """Closes the files, which can then be read where `open` put them.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
+        for file, _, _ in self._files:
+            file.close()
+
     def commit(self) -> None:
         """Renames the files to their paths.
 
         Raises:
             OSError: A file cannot be written or renamed; the paths are as they were before.
         """
-        for file, _, _ in self._files:
-            file.close()
+        self.close()
         targets = [target for _, _, target in self._files]
         backups: list[tuple[Path, Path]] = []
         placed: list[Path] = []
@@ -102,6 +119,9 @@ class Replacement:
                 file.close()  # fails again on a full disk
             with contextlib.suppress(OSError):
                 os.unlink(temporary)  # it was renamed
+        if self._staging is not None:
+            with contextlib.suppress(OSError):
+                self._staging.rmdir()
 
     def _temporary(self) -> Path:
         return self._folder / f".opbridge-{secrets.token_hex(8)}.tmp"

@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx_ir as ir
@@ -16,13 +17,13 @@ from opbridge.onnx.sink import Sink, readable_size, write_failure
 from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, fields
 from opbridge.save.replacing import Replacement
 
-__all__ = ["save"]
+__all__ = ["Staged", "mentions", "save", "staged"]
 
 
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
     """Writes a model as an ONNX file.
 
-    1. The files are written under temporary names and then renamed: either all of them are replaced, or none is.
+    1. The files are written to a temporary folder and then renamed: either all of them are replaced, or none is.
     2. Weights are written from their own memory. Tensors that are not contiguous are copied through a small buffer.
     3. External data are stored in `<path>.data` beside the model: all weights but the smallest, and those that share
        memory (tied parameters) once.
@@ -44,6 +45,50 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
         SaveError: The files could not be written; nothing has changed on the disk.
         UsageError: The path is no path, or a weight is a PyTorch tensor without data.
     """
+    with staged(model, path, external_data=external_data) as files:
+        return files.commit()
+
+
+class Staged:
+    """The files of a model in a temporary folder, from which `commit` renames them to their paths.
+
+    Attributes:
+        path: The model's file in that folder, which can be loaded: its external data are beside it.
+    """
+
+    def __init__(self, files: Replacement, path: Path, targets: list[Path], obsolete: Path | None) -> None:
+        self.path = path
+        self._files, self._targets, self._obsolete = files, targets, obsolete
+
+    def size(self) -> int:
+        """The number of bytes of all files."""
+        return sum(self.path.with_name(target.name).stat().st_size for target in self._targets)
+
+    def commit(self) -> list[Path]:
+        """Renames the files to their paths, all of them or none.
+
+        Returns:
+            The paths, the model first.
+
+        Raises:
+            SaveError: A file cannot be renamed; the paths are as they were before.
+        """
+        try:
+            self._files.commit()
+        except OSError as error:
+            raise write_failure(self._targets[0], error) from error
+        if self._obsolete is not None:
+            with contextlib.suppress(OSError):
+                self._obsolete.unlink()
+        return self._targets
+
+
+@contextlib.contextmanager
+def staged(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> Iterator[Staged]:
+    """Writes a model as `save` does, but leaves it to the caller to put the files in their places.
+
+    What was not put there when the context ends is removed. The arguments and errors are those of `save`.
+    """
     target = _checked_path(path)
     weights_target = target.with_name(target.name + ".data")
     content = serialize(model)
@@ -60,24 +105,21 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
         raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS)
 
     is_obsolete = _is_obsolete(target, weights_target, is_replaced=bool(stored))
-    try:
-        if stored:
-            _check_is_file(weights_target)
-        with Replacement(target.parent) as files:
+    with Replacement(target.parent) as files:
+        try:
             if stored:
+                _check_is_file(weights_target)
                 offset, _, last = stored[-1]
                 sink = Sink(files.open(weights_target, offset + last.nbytes), weights_target)
                 for offset, name, tensor in stored:
                     sink.write(bytes(offset - sink.position))
                     sink.write_tensor(name, tensor)
             write_model(Sink(files.open(target, content.size()), target), content)
-            files.commit()
-    except OSError as error:
-        raise write_failure(target, error) from error
-    if is_obsolete:
-        with contextlib.suppress(OSError):
-            weights_target.unlink()
-    return [target, weights_target] if stored else [target]
+            files.close()
+        except OSError as error:
+            raise write_failure(target, error) from error
+        targets = [target, weights_target] if stored else [target]
+        yield Staged(files, files.place_of(target), targets, weights_target if is_obsolete else None)
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:
@@ -132,16 +174,16 @@ def _is_obsolete(target: Path, weights: Path, *, is_replaced: bool) -> bool:
     """
     if not os.path.isfile(weights):
         return False
-    users = [file for file in target.parent.glob("*.onnx") if file != target and _mentions(file, weights.name)]
+    users = [file for file in target.parent.glob("*.onnx") if file != target and mentions(file, weights.name)]
     if is_replaced and users:
         raise SaveError(
             f"{target} was not written: its weights would replace {weights.name}, which {users[0].name} beside it "
             "uses too. Save under another name, or move or delete the other model first."
         )
-    return not is_replaced and not users and target.exists() and _mentions(target, weights.name)
+    return not is_replaced and not users and target.exists() and mentions(target, weights.name)
 
 
-def _mentions(model: Path, name: str) -> bool:
+def mentions(model: Path, name: str) -> bool:
     """Whether the bytes of an ONNX file, without the raw data of its weights, contain the name of another file.
 
     True for a file that cannot be opened; false for one that is no ONNX file.

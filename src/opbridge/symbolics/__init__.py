@@ -24,6 +24,7 @@ Translations as symbolic functions, for torch.onnx's TorchScript exporter:
 | --- | --- |
 | registering | registers translations with torch.onnx, and removes them again |
 | bridging, translation_call | a translation as a symbolic function |
+| squeezing | squeeze, where the rank depends on a size that is not known |
 | arguments | its arguments, by the operator's schema |
 | emitting | its nodes, in a TorchScript graph |
 | single_nodes | the routes `aten` and `fallthrough` as symbolic functions |

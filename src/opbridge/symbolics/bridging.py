@@ -23,6 +23,7 @@ import onnx_ir as ir
 from opbridge.base.sources import PACKAGE_FOLDER, raised_in
 from opbridge.base.torch_private import torch_operators, torchscript_export
 from opbridge.errors import TranslationError
+from opbridge.symbolics import squeezing
 from opbridge.symbolics.arguments import Misfit, choose, read
 from opbridge.symbolics.translation_call import TranslationCall
 from opbridge.translations.registry import Registry, Translation
@@ -138,6 +139,9 @@ def _call(
     outcome.operator = operator
     entry = registry.find(operator, g.opset)
     assert entry is not None
+    if squeezing.depends_on_sizes(operator, chosen):
+        outcome.translation = entry
+        return squeezing.squeezed(g, *chosen)
     call = TranslationCall(g, entry, dict(known)[operator], schema, list(node.outputs()), attributes)
     results = call.run(chosen)
     outcome.translation, outcome.functions = entry, dict(call.builder.functions)

@@ -64,6 +64,8 @@ class _Emitter:
     def _node(self, g: Any, node: ir.Node) -> None:
         kind = f"{node.domain or 'onnx'}::{node.op_type}"
         inputs = [self._input(g, value) for value in node.inputs]
+        if kind == "onnx::Reshape":
+            inputs[1] = self._shape_of_reshape(g, node, inputs)
         attributes: dict[str, Any] = {}
         bodies: list[ir.Graph] = []
         for name, attribute in node.attributes.items():
@@ -87,6 +89,22 @@ class _Emitter:
             if isinstance(output.type, ir.TensorType):
                 torchscript_graph.set_dtype(value, torch_dtype(output.type.dtype))
             self._values[id(output)] = value
+
+    def _shape_of_reshape(self, g: Any, node: ir.Node, inputs: Sequence[Any]) -> Any:
+        """The shape that a Reshape is given, computed where it begins with sizes that are copied: zeros.
+
+        Without a -1 beside them, they end the exporter's shape inference with an internal error.
+        """
+        shape = node.inputs[1].const_value if node.inputs[1] is not None else None
+        sizes = [] if shape is None else [int(size) for size in shape.numpy().reshape(-1)]
+        copied = next((index for index, size in enumerate(sizes) if size), len(sizes))
+        allows_zero = "allowzero" in node.attributes and node.attributes["allowzero"].as_int()
+        if not copied or -1 in sizes or 0 in sizes[copied:] or allows_zero:
+            return inputs[1]
+        first = g.op("Gather", g.op("Shape", inputs[0]), g.op("Constant", value_t=torch.arange(copied)), axis_i=0)
+        if copied == len(sizes):
+            return first
+        return g.op("Concat", first, g.op("Constant", value_t=torch.tensor(sizes[copied:])), axis_i=0)
 
     def _body(self, g: Any, body: ir.Graph) -> None:
         for value in body.inputs:

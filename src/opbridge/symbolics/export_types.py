@@ -62,8 +62,11 @@ def chosen(
         routes: Operators pinned to a route.
 
     Raises:
-        UsageError: There is no such mode, or it is given together with `allow` or `routes`.
+        UsageError: There is no such mode, or it is given together with `allow` or `routes`; or `allow` is a string.
     """
+    if isinstance(allow, str):
+        every = tuple(dict.fromkeys((*_DEFAULT, allow)))
+        raise UsageError(f"allow={allow!r} is a string. Give all of the routes that are permitted: allow={every}.")
     if operator_export_type is None:
         return tuple(allow), dict(routes or {})
     name = operator_export_type if isinstance(operator_export_type, str) else getattr(operator_export_type, "name", "")

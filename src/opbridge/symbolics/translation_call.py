@@ -140,6 +140,8 @@ class TranslationCall:
             return tensor.item()
         if tensor.is_complex():
             raise Misfit("it is given complex numbers")
+        if self.target is torch.ops.aten.expand_as.default:
+            tensor = _narrowed(tensor)
         if promoted is not None:
             tensor = tensor.to(promoted)
         elif tensor.numel() > _LARGEST_CONSTANT:
@@ -224,3 +226,15 @@ def _returns_list(target: Any) -> bool:
 
 def _wants_list(parameters: Sequence[Any], name: str) -> bool:
     return any(each.name == name and "List[" in str(each.real_type) for each in parameters)
+
+
+def _narrowed(tensor: torch.Tensor) -> torch.Tensor:
+    """A constant with size 1 in place of the dimensions along which it repeats.
+
+    A write to a part of a tensor leaves `expand_as` of what is written in a trace, which a constant has behind it: it
+    has the sizes of the example's part.
+    """
+    for dim, size in enumerate(tensor.shape):
+        if size > 1 and torch.equal(tensor.narrow(dim, 0, 1).expand_as(tensor), tensor):
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor

@@ -16,6 +16,7 @@ import torch
 from onnx_ir.passes import common as passes
 
 from opbridge.base.torch_private import torchscript_export
+from opbridge.graph.values import as_tensor
 from opbridge.nodes.operator_nodes import ROUTES as NODE_ROUTES
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
@@ -77,6 +78,7 @@ def convert(
     functions: Mapping[tuple[str, str], Any],
     recorder: Recorder,
     inputs: Sequence[ir.Value],
+    returned: Sequence[Any],
     output_names: Sequence[str],
     opset: int,
     custom_opsets: Mapping[str, int],
@@ -89,11 +91,14 @@ def convert(
         functions: The onnxscript functions that it calls.
         recorder: The recordings of the operators that its nodes come from.
         inputs: Values with the names, dtypes and shapes of its inputs.
-        output_names: Names for its outputs.
+        returned: For each output a number that the model returns, or None for the next output of the graph.
+        output_names: Names for the outputs.
         opset: Its opset.
         custom_opsets: The versions of domains other than ONNX's own.
     """
     builder = Builder(opset)
+    for name in output_names:
+        builder.reserve(name)
     values: dict[Any, Tensor] = {}
     model_inputs = []
     by_name = {value.debugName(): value for value in graph.inputs()}
@@ -108,18 +113,25 @@ def convert(
         data = TorchTensor(weights[name], name=name.removeprefix(_FLAT_PREFIX))
         values[value] = builder.initializer(name.removeprefix(_FLAT_PREFIX), data)
     builder.functions.update(recorder.functions)
-    results = _LabellingCopy(builder, values, functions, recorder).run(graph, list(graph.outputs()))
+    results = iter(_LabellingCopy(builder, values, functions, recorder).run(graph, list(graph.outputs())))
+    ranks = iter(value.type().dim() if value.type().kind() == "TensorType" else None for value in graph.outputs())
     outputs: list[Tensor] = []
-    for output, name in zip(results, output_names, strict=True):
-        assert output is not None  # the model's outputs are tensors
+    shapes: list[ir.Shape | None] = []
+    for number, name in zip(returned, output_names, strict=True):
+        if number is None:
+            output, rank = next(results), next(ranks)
+            assert output is not None  # the module that is traced returns tensors
+        else:
+            data = TorchTensor(as_tensor(number))
+            output, rank = builder.constant(data.numpy(), data.dtype), len(data.shape)
         if output.producer() is None or any(output is other for other in outputs):
             output = builder.node("Identity", [output], {}, [output.dtype])[0]
-        output.name = builder.unique(name)
+        output.name = name
         outputs.append(output)
-    ranks = [value.type().dim() if value.type().kind() == "TensorType" else None for value in graph.outputs()]
+        shapes.append(None if rank is None else ir.Shape([None] * rank))
     _forget_sizes(builder.nodes)
-    for output, rank in zip(outputs, ranks, strict=True):
-        output.shape = None if rank is None else ir.Shape([None] * rank)
+    for output, found in zip(outputs, shapes, strict=True):
+        output.shape = found
     body = ir.Graph(
         model_inputs,
         outputs,

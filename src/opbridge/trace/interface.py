@@ -56,6 +56,11 @@ class Flat(torch.nn.Module):
         self.outputs = pytree.tree_flatten(returned)
         return tuple(leaf for leaf in self.outputs[0] if isinstance(leaf, torch.Tensor))
 
+    def returned(self) -> list[Any]:
+        """The outputs that an ONNX model has: None for a tensor, and numbers as they are."""
+        kept = [leaf for leaf in self.outputs[0] if isinstance(leaf, (torch.Tensor, int, float, complex))]
+        return [None if isinstance(leaf, torch.Tensor) else leaf for leaf in kept]
+
 
 class _StandIn(torch.nn.Module):
     """A module with a model's inputs that returns tensors of its outputs' dtypes and shapes.

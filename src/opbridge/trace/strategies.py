@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from opbridge.base.wording import counted
 from opbridge.capture import Capture, capture
 from opbridge.errors import CaptureError, UsageError
 from opbridge.fit.fitting import fit
@@ -124,7 +125,7 @@ class _ExportedModel:
     target: Target
 
     def describe(self) -> str:
-        return f"{self.capture.strategy}, {len(self.capture.graph.graph.nodes)} nodes"
+        return f"{self.capture.strategy}, {counted(len(self.capture.graph.graph.nodes), 'node')}"
 
     def plan(self) -> Plan:
         request = self.request
@@ -161,7 +162,8 @@ class _TracedModel:
 
     def describe(self) -> str:
         frozen = sum(note.startswith("frozen by") for note in self.capture.notes)
-        return f"trace, {sum(row.count for row in self.traced.plan.rows)} nodes, {frozen} values frozen"
+        nodes = sum(row.count for row in self.traced.plan.rows)
+        return f"trace, {counted(nodes, 'node')}, {counted(frozen, 'value')} frozen"
 
     def plan(self) -> Plan:
         return self.traced.plan

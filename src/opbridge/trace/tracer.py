@@ -117,12 +117,15 @@ def trace(
     all_notes = (*notes, *frozen.notes(), *effects.notes(), *captured.notes)
     reference = module if isinstance(model, torch.nn.Module) else model
     captured = dataclasses.replace(captured, model=reference, notes=all_notes, seconds=time.perf_counter() - start)
+    inputs, names = describe_interface(captured, registry, opset, input_names, output_names)
     built = convert(
         graph.graph,
         graph.weights,
         graph.functions,
         recorder,
-        *describe_interface(captured, registry, opset, input_names, output_names),
+        inputs,
+        flat.returned(),
+        names,
         opset,
         custom_opsets or {},
     )

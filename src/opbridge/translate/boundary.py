@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
-import torch
 from torch.fx import Node
 
 from opbridge.errors import UsageError
-from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.captured_graph import AskedDimension, CapturedGraph
+from opbridge.graph.values import as_tensor
+from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.translate.values import Values
 
-__all__ = ["GraphInputs", "make_inputs", "make_outputs"]
+__all__ = ["GraphInputs", "make_inputs", "make_outputs", "output_names"]
 
 
 class GraphInputs:
@@ -32,13 +33,20 @@ class GraphInputs:
         self.leaves: dict[int, Tensor] = {}
 
 
-def make_inputs(graph: CapturedGraph, values: Values, names: Sequence[str] | None) -> GraphInputs:
+def make_inputs(
+    graph: CapturedGraph,
+    values: Values,
+    names: Sequence[str] | None,
+    asked: Sequence[AskedDimension] = (),
+) -> GraphInputs:
     """The graph's inputs: the model's tensor inputs, one for one, used or not.
 
     Args:
         graph: The captured graph.
         values: Makes the values, and is given the names of the weights.
         names: Names for the inputs, in order; fewer than there are leave the rest as they are.
+        asked: The dimensions that the user made dynamic. Each keeps its name, also where the model needs two of them to
+            be equal.
 
     Raises:
         UsageError: more names than inputs, or a name given twice.
@@ -50,48 +58,88 @@ def make_inputs(graph: CapturedGraph, values: Values, names: Sequence[str] | Non
             values.literals.add(id(weight.tensor))
         made.values[node] = weight.tensor
     given = [(number, leaf.node) for number, leaf in enumerate(graph.inputs) if leaf.node is not None]
-    chosen = _names(names, [node.name for _, node in given], "input")
     builder = values.builder
+    chosen = _names(names, [node.name for _, node in given], "input", builder)
+    named = {(each.leaf, each.axis): each.name for each in asked if each.name is not None}
     for (number, node), name in zip(given, chosen, strict=True):
-        value = builder.value(builder.unique(name), *values.described(node.meta["val"]))
+        dtype, shape = values.described(node.meta["val"])
+        for axis, size in enumerate(shape or ()):
+            if shape is not None and isinstance(size, str):
+                shape[axis] = named.get((number, axis), size)
+        value = builder.value(name, dtype, shape)
         made.values[node] = made.leaves[number] = value
         made.tensors.append(value)
     return made
 
 
-def make_outputs(graph: CapturedGraph, values: Values, results: Any, names: Sequence[str] | None) -> list[Tensor]:
-    """The graph's outputs: the model's tensor outputs in order, each a value of its own.
+def output_names(
+    graph: CapturedGraph, given: Sequence[str] | None, inputs: Sequence[str], builder: Builder
+) -> list[str]:
+    """The names of the outputs, which no other value gets: those given, then the places in what the model returns.
+
+    Args:
+        graph: The captured graph.
+        given: Names for the outputs, in order; fewer than there are leave the rest as they are.
+        inputs: The names of the inputs. A place that is one of them gets a number.
+        builder: What the graph is built with.
+
+    Raises:
+        UsageError: more names than outputs, a name given twice, or one that is an input's; an output that is no tensor
+            and no number, or none at all.
+    """
+    kept = []
+    for leaf in graph.outputs:
+        if leaf.is_returned:
+            kept.append(leaf.name)
+        elif leaf.value is not None:
+            kind = type(leaf.value).__name__
+            raise UsageError(
+                f"The model returns {'an' if kind[0] in 'aeiou' else 'a'} {kind} as '{leaf.name}' ({leaf.value!r}), "
+                "and an output of an ONNX model is a tensor or a number. Leave it out of what forward() returns."
+            )
+    if not kept:
+        returned = ", ".join(repr(leaf.value) for leaf in graph.outputs) or "an empty container"
+        raise UsageError(
+            f"The model returns no tensor and no number ({returned}), so that an ONNX model of it has no outputs. "
+            "Return what is to be computed."
+        )
+    both = [] if isinstance(given, str) else [name for name in given or () if name in inputs]
+    if both:
+        raise UsageError(
+            f"output_names holds {', '.join(map(repr, both))}, which is the name of an input, and in an ONNX model no "
+            "two values have one name. Give another name to the output, or to the input by input_names."
+        )
+    return _names(given, kept, "output", builder)
+
+
+def make_outputs(graph: CapturedGraph, values: Values, results: Any, names: Sequence[str]) -> list[Tensor]:
+    """The graph's outputs: the tensors and numbers that the model returns, in order, each a value of its own.
+
+    1. A number is a tensor without dimensions: bool, int64, double, or a pair of doubles for a complex one.
+    2. None is no output.
 
     Args:
         graph: The captured graph.
         values: Makes the values.
         results: What the outputs of the captured graph stand for.
-        names: Names for the outputs, in order.
-
-    Raises:
-        UsageError: more names than outputs, or a name given twice.
+        names: Their names, from `output_names`.
     """
-    kept = list(_tensor_outputs(graph, results))
-    chosen = _names(names, [path for _, path in kept], "output")
     builder = values.builder
     outputs: list[Tensor] = []
-    for (value, _), name in zip(kept, chosen, strict=True):
-        output = values.as_tensor(value)
+    kept = [value for value, leaf in zip(results, graph.outputs, strict=True) if leaf.is_returned]
+    for value, name in zip(kept, names, strict=True):
+        output = values.as_tensor(value if isinstance(value, ir.Value) else as_tensor(value))
         if output.producer() is None or any(output is other for other in outputs):
             output = builder.node("Identity", [output], {}, [output.dtype], shapes=[output.shape])[0]
-        _rename(output, builder.unique(name))
+        _rename(output, name)
         outputs.append(output)
     return outputs
 
 
-def _tensor_outputs(graph: CapturedGraph, results: Any) -> Iterator[tuple[Any, str]]:
-    """The outputs that are tensors or sizes, with their paths in what the model returns."""
-    for value, leaf in zip(results, graph.outputs, strict=True):
-        if isinstance(value, (ir.Value, torch.Tensor)) or leaf.is_number:
-            yield value, leaf.name
-
-
-def _names(given: Sequence[str] | None, defaults: Sequence[str], what: str) -> list[str]:
+def _names(given: Sequence[str] | None, defaults: Sequence[str], what: str, builder: Builder) -> list[str]:
+    """The names of the inputs or outputs: as given, and by default unlike any other in the graph."""
+    if isinstance(given, str):
+        raise UsageError(f"{what}_names={given!r} is a string, and a list of names is needed: [{given!r}].")
     given = list(given or ())
     if len(given) > len(defaults):
         raise UsageError(
@@ -100,7 +148,9 @@ def _names(given: Sequence[str] | None, defaults: Sequence[str], what: str) -> l
         )
     if len(set(given)) != len(given):
         raise UsageError(f"{what}_names holds a name twice: {', '.join(given)}.")
-    return [*given, *defaults[len(given) :]]
+    for name in given:
+        builder.reserve(name)
+    return [*given, *map(builder.unique, defaults[len(given) :])]
 
 
 def _rename(value: Tensor, name: str) -> None:

@@ -69,6 +69,9 @@ def call_translation(
     ]
     keywords = {name: convert(name, value, node.kwargs[name]) for name, value in kwargs.items()}
     names, takes_more, takes_named = onnxscript_private.parameters(entry.function)
+    results = node.meta.get("val")
+    if entry.origin == "opbridge" and "result_count" in names and isinstance(results, (list, tuple)):
+        keywords["result_count"] = len(results)
     if not takes_named:
         keywords = {
             name: value for name, value in keywords.items() if name in names or name not in signature.IGNORED_ARGUMENTS

@@ -40,9 +40,17 @@ def translate(
 def _cond(
     builder: Builder, walk: Walk, predicate: Any, on_true: Any, on_false: Any, operands: Any = ()
 ) -> Sequence[Any]:
-    then = builder.body("then", [], lambda: walk(on_true, operands))
-    otherwise = builder.body("else", [], lambda: walk(on_false, operands))
-    return _call(builder, "If", [predicate], {"then_branch": then, "else_branch": otherwise}, then.outputs)
+    returned = _returned(on_true)
+
+    def tensors(branch: Any) -> list[Any]:
+        """What a branch returns, without what both branches return as None."""
+        return [value for value, leaf in zip(walk(branch, operands), returned, strict=True) if leaf is not None]
+
+    then = builder.body("then", [], lambda: tensors(on_true))
+    otherwise = builder.body("else", [], lambda: tensors(on_false))
+    attributes = {"then_branch": then, "else_branch": otherwise}
+    results = iter(_call(builder, "If", [predicate], attributes, then.outputs))
+    return [None if leaf is None else next(results) for leaf in returned]
 
 
 def _while_loop(
@@ -126,12 +134,17 @@ def _slices(builder: Builder, sequences: Sequence[Any]) -> list[Tensor]:
 def _kept_shapes(body: GraphModule, count: int) -> list[list[int | None] | None]:
     """The shapes of the first arguments of a body, which it returns anew; None for a size that it may change."""
     placeholders = [node for node in body.graph.nodes if node.op == "placeholder"][:count]
-    returned = body.graph.output_node().args[0]
-    results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    results = _returned(body)
     return [
         _common(getattr(before.meta.get("val"), "shape", None), _shape_of(after))
         for before, after in zip(placeholders, results, strict=False)
     ] + [None] * (count - min(len(placeholders), len(results)))
+
+
+def _returned(body: GraphModule) -> list[Any]:
+    """What a body returns: nodes, and None."""
+    returned = body.graph.output_node().args[0]
+    return list(returned) if isinstance(returned, (list, tuple)) else [returned]
 
 
 def _shape_of(value: Any) -> Any:

@@ -18,6 +18,7 @@ import torch
 from onnx_ir.passes import common as passes
 from torch.fx import GraphModule, Node
 
+from opbridge.base.dtypes import onnx_dtype
 from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.graph.node_sources import has_module_path, module_path_of, sources_of
 from opbridge.graph.operators import operator_of
@@ -28,10 +29,10 @@ from opbridge.onnx.versions import ir_version
 from opbridge.plan.data import Plan
 from opbridge.plan.faults import Fault
 from opbridge.plan.rows import Step
-from opbridge.translate import control_flow, failures
-from opbridge.translate.boundary import make_inputs, make_outputs
+from opbridge.translate import boundary, control_flow, failures
 from opbridge.translate.calls import call_symbolic, call_translation
 from opbridge.translate.values import Values
+from opbridge.translations.lib.conventions import Conventions, following
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -81,18 +82,24 @@ def translate(
     graph = capture.functional.graph
     builder = Builder(plan.opset)
     values = Values(builder, capture.dim_names)
-    inputs = make_inputs(graph, values, input_names)
+    inputs = boundary.make_inputs(graph, values, input_names, capture.asked)
+    names = boundary.output_names(graph, output_names, [str(value.name) for value in inputs.tensors], builder)
     walk = _Walk(plan, capture.functional.rebinds, values, inputs.values)
-    with builder.translating(), torch.no_grad():
+    with builder.translating(), following(_conventions()), torch.no_grad():
         results = walk.graph(graph.module)
-        outputs = make_outputs(graph, values, results, output_names)
+        outputs = boundary.make_outputs(graph, values, results, names)
     model = _model(builder, inputs.tensors, outputs, custom_opsets or {})
     if not walk.failures and not walk.faults:
         passes.RemoveUnusedNodesPass()(model)
     if capture.read_inputs:
-        names = [inputs.leaves[index].name for index in capture.read_inputs if index in inputs.leaves]
-        model.metadata_props["opbridge.read_inputs"] = json.dumps(names)
+        read = [inputs.leaves[index].name for index in capture.read_inputs if index in inputs.leaves]
+        model.metadata_props["opbridge.read_inputs"] = json.dumps(read)
     return Translated(model, walk.failures, walk.faults)
+
+
+def _conventions() -> Conventions:
+    counted = torch.arange(0.5, dtype=torch.int64, device="cpu").numel()
+    return Conventions(onnx_dtype(torch.get_default_dtype()), counts_fractions=counted == 1)
 
 
 def _model(

@@ -81,10 +81,13 @@ def _accepting_ignored_arguments(function: Callable[..., Any]) -> Callable[..., 
 def catalogue(pattern: str = "*") -> list[Translation]:
     """Every translation whose operator fits a shell pattern, by operator, in the order in which they are preferred.
 
-    A pattern without "::" is matched against the name alone, so that "deform*" finds torchvision::deform_conv2d.
+    A pattern without "::" is matched against the name alone, so that "deform*" finds torchvision::deform_conv2d; where
+    it fits none, against the namespace.
     """
     registry = default_registry()
     fitting = [name for name in registry.entries if _fits(name, pattern)]
+    if not fitting and "::" not in pattern:
+        fitting = [name for name in registry.entries if _fits(name, f"{pattern}::*")]
     rows: Iterable[Translation] = (
         entry
         for name in sorted(fitting)

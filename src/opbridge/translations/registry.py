@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ class Translation:
         form: "translation", or "symbolic" for a symbolic function, which is called with a graph of torch's and stands
             for every overload of the operator.
         strict: Whether a user has given the opset explicitly.
+        ambiguous: What of the results PyTorch leaves open, so that its own are others ("singular vectors up to their
+            signs"); "" where there is nothing.
     """
 
     operator: str
@@ -56,6 +59,7 @@ class Translation:
     route: str = "standard"
     form: str = "translation"
     strict: bool = False
+    ambiguous: str = ""
 
     @property
     def since(self) -> int:
@@ -239,8 +243,16 @@ def translation(*operators: str, opset: int | None = None, complex: bool = False
     return register
 
 
-def builtin(*operators: str, opset: int = WRITTEN_FOR, complex: bool = False) -> Callable[[_Function], _Function]:
-    """Registers a translation of opbridge's own; the arguments are those of `translation`.
+def builtin(
+    *operators: str, opset: int = WRITTEN_FOR, complex: bool = False, ambiguous: str = ""
+) -> Callable[[_Function], _Function]:
+    """Registers a translation of opbridge's own; the other arguments are those of `translation`.
+
+    Args:
+        *operators: As for `translation`.
+        opset: As for `translation`.
+        complex: As for `translation`.
+        ambiguous: What of the results PyTorch leaves open; the route `aten`, where it is allowed, is then taken first.
 
     Raises:
         UsageError: opbridge already has a translation of the operator for the same opset and kind of inputs.
@@ -255,7 +267,8 @@ def builtin(*operators: str, opset: int = WRITTEN_FOR, complex: bool = False) ->
                 raise UsageError(
                     f"{name} has two translations for opset {opset}; the later one is {function.__name__}."
                 )
-            _registered.add(_entry(name, function, opset=opset, origin="opbridge", complex=complex))
+            entry = _entry(name, function, opset=opset, origin="opbridge", complex=complex)
+            _registered.add(dataclasses.replace(entry, ambiguous=ambiguous))
         _changed()
         return function
 

@@ -12,7 +12,7 @@ from opbridge.onnx import onnxscript_private
 __all__ = ["IGNORED_ARGUMENTS", "mismatch", "symbolic_mismatch"]
 
 IGNORED_ARGUMENTS = frozenset(
-    {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy", "out"}
+    {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy", "out", "requires_grad"}
 )
 """Arguments that do not change a result in ONNX. A translation may leave them out of its parameters."""
 

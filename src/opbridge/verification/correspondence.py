@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from opbridge.verification.compare import dtype_name
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
+    from opbridge.graph.captured_graph import Leaf
     from opbridge.verification.dynamic_sizes import DynamicSizes
 
 __all__ = ["Correspondence"]
@@ -70,6 +72,8 @@ class Correspondence:
         fixed = json.loads(session.get_modelmeta().custom_metadata_map.get("opbridge.read_inputs", "[]"))
         self.fixed = {position for name, position in zip(self.names, self.positions, strict=True) if name in fixed}
         self._check_outputs(session)
+        self._output_dtypes = [exchange.dtype_of(output.type) for output in session.get_outputs()]
+        self._outputs: Sequence[Leaf] | None = None
 
     def feeds(self, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
         """The tensors for the file's inputs, by name, from the leaves of `(args, kwargs)`."""
@@ -100,23 +104,58 @@ class Correspondence:
             self._check_input(wanted, as_tensor(self.leaves[position]))
         return positions
 
+    def described(self) -> list[str]:
+        """The file's inputs with their dtypes and shapes: "x (float32 [n, 3])"."""
+        return [f"{each.name} ({self._described(each)})" for each in self._inputs]
+
+    def check_given(self, number: int, tensor: torch.Tensor, label: str) -> None:
+        """Checks that a tensor that the user gives fits an input of the file.
+
+        Args:
+            number: The number of the input.
+            tensor: The tensor.
+            label: What it is from.
+
+        Raises:
+            UsageError: Its dtype or its shape is another.
+        """
+        wanted = self._inputs[number]
+        given = self._unlike(wanted, tensor)
+        if given:
+            raise UsageError(
+                f"{label} does not fit {self._name}: its input '{wanted.name}' is {self._described(wanted)}, and what "
+                f"is given is {given}."
+            )
+
     def _check_input(self, wanted: Any, leaf: torch.Tensor) -> None:
         """Checks that a tensor has the dtype and the static sizes of an input of the file."""
+        given = self._unlike(wanted, leaf)
+        if given:
+            raise UsageError(
+                f"The example inputs do not fit {self._name}: its input '{wanted.name}' is {self._described(wanted)}, "
+                f"and the example has {given} in its place. Give the inputs that the file was exported with, in the "
+                "same order."
+            )
+
+    @staticmethod
+    def _described(wanted: Any) -> str:
+        dtype = exchange.dtype_of(wanted.type)
+        return f"{dtype_name(dtype) if dtype else wanted.type} [{', '.join(map(str, wanted.shape))}]"
+
+    @staticmethod
+    def _unlike(wanted: Any, leaf: torch.Tensor) -> str:
+        """What a tensor is that has not the dtype and the static sizes of an input of the file; "" for one that has."""
         form = exchange.runtime_form(leaf)
         dtype, shape = exchange.dtype_of(wanted.type), list(wanted.shape)
         same_sizes = len(shape) == form.dim() and all(
             size == given for size, given in zip(shape, form.shape, strict=True) if isinstance(size, int)
         )
         if dtype == form.dtype and same_sizes:
-            return
-        described = f"{dtype_name(dtype) if dtype else wanted.type} [{', '.join(map(str, shape))}]"
+            return ""
         given = f"{dtype_name(leaf.dtype)} {list(leaf.shape)}"
         if leaf.is_complex():
             given += f", which enters as {dtype_name(form.dtype)} {list(form.shape)}"
-        raise UsageError(
-            f"The example inputs do not fit {self._name}: its input '{wanted.name}' is {described}, and the example "
-            f"has {given} in its place. Give the inputs that the file was exported with, in the same order."
-        )
+        return given
 
     def _check_outputs(self, session: Any) -> None:
         for output in session.get_outputs():
@@ -132,33 +171,39 @@ class Correspondence:
         Raises:
             UsageError: The model has another number of outputs than the file.
         """
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        kept: list[Any] = tensors
-        if self._graph is None and len(tensors) != len(self.output_names):
-            # The model returns numbers too; only a capture tells whether they are outputs or constants.
-            try:
-                self._graph = capture_model(self._model, self._args, self._kwargs).graph
-            except CaptureError:
-                kept = [leaf for leaf in leaves if isinstance(leaf, (torch.Tensor, int))]
-        if self._graph is not None:
-            outputs = self._graph.outputs
-            if len(outputs) == len(leaves):
-                kept = [value for value, leaf in zip(leaves, outputs, strict=True) if not leaf.is_frozen]
-        if len(kept) != len(self.output_names):
+        count = len(self.output_names)
+        returned = [leaf for leaf in leaves if isinstance(leaf, (torch.Tensor, int, float, complex))]
+        kept: list[Any] = [leaf for leaf in returned if isinstance(leaf, torch.Tensor)]
+        self._outputs = None
+        if self._graph is None and len(kept) != count:
+            kept = returned
+            if len(kept) != count:
+                # Another exporter's file has no constants among its outputs; a capture tells which these are.
+                with contextlib.suppress(CaptureError):
+                    self._graph = capture_model(self._model, self._args, self._kwargs).graph
+        if self._graph is not None and len(self._graph.outputs) == len(leaves):
+            pairs = list(zip(leaves, self._graph.outputs, strict=True))
+            found = [(value, leaf) for value, leaf in pairs if leaf.is_returned]
+            if len(found) != count:
+                found = [(value, leaf) for value, leaf in found if not leaf.is_frozen]
+            kept, self._outputs = [value for value, _ in found], [leaf for _, leaf in found]
+        if len(kept) != count:
             raise UsageError(
                 f"{sentence(self._name)} has {counted(len(self.output_names), 'output')} "
                 f"({listed(self.output_names, 6)}), and the model gives {len(kept)} that could be compared with them. "
                 "Give the model that the file was exported from."
             )
-        return [as_tensor(leaf) for leaf in kept]
+        return [as_tensor(leaf, dtype) for leaf, dtype in zip(kept, self._output_dtypes, strict=True)]
+
+    def is_constant_number(self, position: int) -> bool:
+        """Whether an output is a number that the model returns whatever its inputs are."""
+        return self._outputs is not None and self._outputs[position].is_frozen
 
     def precisions(self, expected: Sequence[torch.Tensor]) -> list[torch.dtype | None]:
         """For each output, the dtype of the lowest precision that it was computed in; None where that is not known."""
-        if self._graph is not None:
+        if self._graph is not None and self._outputs is not None:
             found = precisions(self._graph)
-            nodes = [leaf.node for leaf in self._graph.outputs if leaf.node is not None]
-            if len(nodes) == len(expected):
-                return [found.get(node.name) for node in nodes]
+            return [None if leaf.node is None else found.get(leaf.node.name) for leaf in self._outputs]
         tensors = [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
         if isinstance(self._model, torch.nn.Module):
             tensors += [*self._model.parameters(), *self._model.buffers()]

@@ -69,7 +69,12 @@ def verify_file(
 
 
 def verify_program(
-    program: Exported, model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options
+    program: Exported,
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    options: Options,
+    subject: str | None = None,
 ) -> Verification:
     """`opbridge.verify` for a program, which has its own model, example inputs and dynamic shapes.
 
@@ -87,7 +92,7 @@ def verify_program(
     if args is None and kwargs is None:
         args, kwargs = capture.args, capture.kwargs
     args, kwargs = _checked(model, args, kwargs)
-    name = str(program.path) if program.path is not None else "the exported model"
+    name = subject or (str(program.path) if program.path is not None else "the exported model")
     try:
         options = dataclasses.replace(options, aten=(*options.aten, *program.aten_operators()))
         loaded = program.session(aten=options.aten)

@@ -38,6 +38,7 @@ class DynamicSizes:
         ranges: The minimum and the maximum of symbols; None is no maximum. The minimum of other symbols is 1.
         names: The names of symbols in messages, where they differ.
         conditions: Conditions on the sizes, "(s77 % 2) == 0".
+        without_one: The symbols whose ranges leave out a size of 1 that the user did not exclude. It is tried.
     """
 
     dims: dict[int, tuple[int | str, ...]] = field(default_factory=dict)
@@ -46,16 +47,17 @@ class DynamicSizes:
     ranges: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
+    without_one: frozenset[str] = frozenset()
 
     def groups(self) -> list[list[dict[str, int]]]:
         """Sizes to try, in groups. The later ones of a group are alternatives if a model refuses the first.
 
-        1. All symbols at the smallest size from 1 on that the range and the conditions allow; else from 2 on, else one
-           symbol at a time.
+        1. All symbols at the smallest size from 1 on that the range and the conditions allow, and at 1 where only the
+           capture excludes it; else from 2 on, else one symbol at a time.
         2. All symbols larger than in the example, each by another amount, or smaller where the range ends; else twice
            as large, else one symbol at a time.
         """
-        least = {symbol: self._least(symbol, 1) for symbol in self.example}
+        least = {symbol: 1 if symbol in self.without_one else self._least(symbol, 1) for symbol in self.example}
         larger = {symbol: self._beside(symbol, step) for step, symbol in enumerate(self.example, 1)}
         two = {symbol: self._least(symbol, 2) for symbol in self.example}
         twice = {symbol: self._clipped(symbol, 2 * size) for symbol, size in self.example.items()}
@@ -91,6 +93,9 @@ class DynamicSizes:
 
         Conditions that cannot be evaluated are skipped.
         """
+        for symbol in self.without_one:
+            if sizes.get(symbol) == 1:
+                return f"{self.names.get(symbol, symbol)} >= 2"
         for condition in self.conditions:
             try:
                 if not holds(condition, sizes):
@@ -144,6 +149,7 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
         if upper is not None:
             greatest = upper if greatest is None else min(greatest, upper)
         found.ranges[name] = (max(least, lower), greatest)
+    found.without_one = frozenset(map(unified.text, graph.without_one)) & found.example.keys()
     found.conditions = tuple(unified.text(condition.expression) for condition in graph.conditions)
     return found
 

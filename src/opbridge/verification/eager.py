@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -43,13 +44,20 @@ class Eager:
         self._grad = False
         self.used_generator = False
 
-    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
+    def run(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        seed: int,
+        within: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> list[Any]:
         """Runs the model.
 
         Args:
             args: The positional inputs.
             kwargs: The keyword inputs.
             seed: The seed for torch's generators.
+            within: Makes the context in which the model is called.
 
         Returns:
             The leaves of the model's output, tensors and others, in order.
@@ -58,19 +66,26 @@ class Eager:
             Exception: Whatever the model raises.
         """
         try:
-            return self._run(args, kwargs, seed)
+            return self._run(args, kwargs, seed, within)
         except RuntimeError as error:
             if self._grad or not torch_tracing.asks_for_gradient(error):
                 raise
             self._grad = True
-            return self._run(args, kwargs, seed)
+            return self._run(args, kwargs, seed, within)
 
-    def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
+    def _run(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        seed: int,
+        within: Callable[[], AbstractContextManager[None]],
+    ) -> list[Any]:
         args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, dict(kwargs)))
         with torch.set_grad_enabled(self._grad), _seeded(seed):
             before = torch.get_rng_state()
             try:
-                output = self._call(*args, **kwargs)
+                with within():
+                    output = self._call(*args, **kwargs)
                 register_containers(output)
                 leaves = pytree.tree_leaves(output)
                 held = self._state.storages() if self._state else set()

@@ -26,14 +26,16 @@ def verify(
     rtol: float | None = None,
     atol: float | None = None,
     aten: Sequence[str] = (),
+    inputs: Any = None,
 ) -> Verification:
     """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
 
     1. Both run on the example inputs, on fresh random ones like them (see `opbridge.verification.fresh_inputs`), and
        on others of other sizes where the file's dimensions are dynamic.
     2. The model runs as it is, without gradients; its buffers and torch's generators are put back afterwards.
-    3. Each output is compared in shape, dtype and every value (see `opbridge.verification.compare`). Outputs that
-       differ from one eager run to the next are random: their values are not compared.
+    3. Each output is compared in shape, dtype and every value (see `opbridge.verification.compare`). Where the two
+       differ by more than the tolerance, the model in float64 decides (see `opbridge.verification.float64`). Outputs
+       that differ from one eager run to the next are random: their values are not compared.
     4. Fresh inputs on which the model itself raises are left out, and said.
     5. Where the two differ, the first operator that differs is looked for (see
        `opbridge.verification.first_difference`).
@@ -51,6 +53,9 @@ def verify(
         atol: The absolute difference allowed, instead of one by dtype.
         aten: For a file with nodes that PyTorch runs, operators that may run beside those that may in any case, as
             `opbridge.session` takes them; a program's own need not be named.
+        inputs: Your own inputs, which take the place of fresh values and of other sizes: a list of tuples, tensors or
+            dicts by name, a function of the run's number (from 1 to `samples`) that returns one, or paths of `.npz` or
+            `.npy` files (see `opbridge.verification.given_inputs`).
 
     Returns:
         The comparison; `ok` is false where the two do not agree.
@@ -63,17 +68,21 @@ def verify(
     from opbridge.verification import dispatch
     from opbridge.verification.options import Options
 
-    options = Options(samples, seed, rtol, atol, (aten,) if isinstance(aten, str) else tuple(aten))
+    options = Options(samples, seed, rtol, atol, (aten,) if isinstance(aten, str) else tuple(aten), inputs)
     if isinstance(path_or_program, (str, os.PathLike)):
         return dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
     return dispatch.verify_program(path_or_program, model, args, kwargs, options)
 
 
-def verify_program(program: Exported, **options: Any) -> Verification:
+def verify_program(program: Exported, *, subject: str | None = None, **options: Any) -> Verification:
     """`verify` for a program on its own example inputs, as `export` calls it.
 
     Args:
         program: What was exported.
-        **options: `samples`, `seed`, `rtol`, `atol` and `aten` of `verify`.
+        subject: What the program is called in the report; None: the path that it was saved to.
+        **options: `samples`, `seed`, `rtol`, `atol` and `inputs` of `verify`.
     """
-    return verify(program, **options)
+    from opbridge.verification import dispatch
+    from opbridge.verification.options import Options
+
+    return dispatch.verify_program(program, None, None, None, Options(**options), subject)

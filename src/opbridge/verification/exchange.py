@@ -19,8 +19,11 @@ _DTYPE_NAMES = {"float": "FLOAT", "double": "DOUBLE"}
 
 
 def runtime_form(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as a runtime takes it: on the CPU, contiguous, a complex one with a trailing dimension of 2."""
-    tensor = tensor.detach().cpu().resolve_neg()
+    """A tensor as a runtime takes it: on the CPU, dense, contiguous, a complex one with a trailing dimension of 2."""
+    tensor = tensor.detach().cpu()
+    if tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    tensor = tensor.resolve_neg()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
     return tensor.contiguous()

@@ -5,14 +5,17 @@ of the vocabulary, probabilities are in [0, 1], a mask is all ones. So the value
 to the example's tensor, by the first of these rules that applies:
 
 1. *constant*: all elements are equal, or there are none. The tensor is not changed.
-2. *ordered* integers or bools (position ids, arange, offsets, causal or padding masks). The tensor is not changed.
-3. *two-valued* tensors, or floats with infinities or NaNs (masks). Each row, along the last dimension, is shuffled, so
+2. *ordered* integers or bools (position ids, arange, causal or padding masks). The tensor is not changed. Ordered
+   offsets and lengths are domains, the next rule.
+3. A *domain* of `opbridge.verification.domains`: invertible matrices, probabilities, one-hot, unit vectors, offsets,
+   lengths.
+4. *two-valued* tensors, or floats with infinities or NaNs (masks). Each row, along the last dimension, is shuffled, so
    that it has the same number of each value.
-4. *boxes*: floats of shape (N, 4) or (N, 5) whose last columns are corners x1 < x2, y1 < y2, as for detection
+5. *boxes*: floats of shape (N, 4) or (N, 5) whose last columns are corners x1 < x2, y1 < y2, as for detection
    operators. The corners move inwards; the first of five columns (the index of the image) is not changed.
-5. *whole* numbers. Integers from the example's minimum to its maximum; distinct if the example's are distinct.
-6. *ordered* floats (bin edges, time steps). As rule 7, then sorted along the last dimension in the example's direction.
-7. Other floats: the empirical distribution of the example, from its minimum to its maximum. Complex tensors: the real
+6. *whole* numbers. Integers from the example's minimum to its maximum; distinct if the example's are distinct.
+7. *ordered* floats (bin edges, time steps). As rule 8, then sorted along the last dimension in the example's direction.
+8. Other floats: the empirical distribution of the example, from its minimum to its maximum. Complex tensors: the real
    and the imaginary part, each by these rules.
 """
 
@@ -20,11 +23,13 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+from opbridge.verification.domains import Domain, domain_of, resized
 
 __all__ = ["Kind", "fresh_inputs", "fresh_tensor", "kind_of"]
 
@@ -35,7 +40,7 @@ _SHORTEST_ORDERED_ROW = 4
 
 
 class Kind(enum.Enum):
-    """The kinds of values of an example tensor, one for each rule of this module."""
+    """The kinds of values of an example tensor, one for each rule of this module but that of the domains."""
 
     CONSTANT = "constant"
     ORDERED = "ordered"
@@ -79,7 +84,8 @@ def fresh_inputs(
         elif isinstance(leaf, torch.Tensor) and position not in kept:
             # One generator for each tensor, so that its values do not depend on the other tensors.
             generator = torch.Generator().manual_seed((seed * 1_000_003 + position) % (1 << 63))
-            leaf = fresh_tensor(leaf, generator, (shapes or {}).get(position))
+            shape = (shapes or {}).get(position)
+            leaf = fresh_tensor(_within_sizes(leaf, leaves, shapes) if shapes else leaf, generator, shape)
         fresh.append(leaf)
     return pytree.tree_unflatten(fresh, structure)
 
@@ -109,8 +115,8 @@ def fresh_tensor(
     return values.to(example.device, copy=True)
 
 
-def kind_of(example: torch.Tensor) -> Kind:
-    """The kind of an example tensor, by the first rule that applies."""
+def kind_of(example: torch.Tensor) -> Kind | Domain:
+    """The kind of an example tensor, or its domain, by the first rule that applies."""
     if example.numel() == 0:
         return Kind.CONSTANT
     if example.is_complex():
@@ -122,6 +128,11 @@ def kind_of(example: torch.Tensor) -> Kind:
     least, greatest = values.min(), values.max()
     if bool(least == greatest):
         return Kind.CONSTANT
+    if not example.is_floating_point() and _is_count(values):
+        return Kind.ORDERED
+    domain = None if example.dtype == torch.bool else domain_of(values)
+    if domain is not None:
+        return domain
     if not example.is_floating_point() and _is_ordered(values):
         return Kind.ORDERED
     if values.numel() > 2 and bool(((values == least) | (values == greatest)).all()):
@@ -135,15 +146,38 @@ def kind_of(example: torch.Tensor) -> Kind:
     return Kind.WHOLE if bool((values == values.round()).all()) else Kind.REAL
 
 
+def _within_sizes(example: torch.Tensor, leaves: Sequence[Any], shapes: Mapping[int, tuple[int, ...]]) -> torch.Tensor:
+    """Offsets or lengths, scaled as the dimension is that they are places in: the smallest that holds them all."""
+    if example.dim() != 1 or example.is_floating_point() or example.numel() < 2 or example.dtype == torch.bool:
+        return example
+    if not isinstance(kind_of(example), Domain) or (greatest := int(example.max())) < 1:
+        return example
+    tensors = [(position, leaf) for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    sizes = [
+        pair
+        for position, leaf in tensors
+        if leaf is not example
+        for pair in zip(leaf.shape, shapes.get(position, leaf.shape), strict=True)
+        if pair[0] >= greatest
+    ]
+    before, now = min(sizes, key=lambda pair: (pair[0], pair[0] == pair[1]), default=(1, 1))
+    if before == now:
+        return example
+    scaled = example * now // before
+    return scaled.clamp(min=1) if int(example.min()) > 0 else scaled
+
+
 def _draw(example: torch.Tensor, generator: torch.Generator, shape: tuple[int, ...]) -> torch.Tensor:
     """The fresh values in the example's dtype, on the CPU. They may share memory with the example."""
     kind = kind_of(example)
     if example.is_complex():
         parts = torch.view_as_real(example.resolve_conj()).unbind(-1)
         return torch.view_as_complex(torch.stack([_draw(part, generator, shape) for part in parts], -1).contiguous())
+    if isinstance(kind, Domain) and 0 not in shape and not (kind.is_matrix and shape[-1] != shape[-2]):
+        return kind.draw(_computable(example), generator, shape, _like_distribution).to(example.dtype)
     if kind is Kind.ORDERED:
         return _resized_sequence(example, shape)
-    values = _resized(_computable(example), shape)
+    values = resized(_computable(example), shape)
     if values.numel() == 0 or kind is Kind.CONSTANT:
         return values.to(example.dtype)
     if kind is Kind.SHUFFLED:
@@ -184,6 +218,12 @@ def _steps(values: torch.Tensor) -> tuple[int, int] | None:
     return None
 
 
+def _is_count(values: torch.Tensor) -> bool:
+    """Whether elements increase by one step; by one itself where they start at 0, as offsets of equal parts do too."""
+    found = _steps(values)
+    return found is not None and (values.dim() > 1 or found[1] == 1 or int(values[0]) != 0)
+
+
 def _direction(values: torch.Tensor) -> int:
     """1 if every row of the last dimension is non-decreasing, -1 if non-increasing, 0 otherwise."""
     if values.dim() == 0:
@@ -211,25 +251,14 @@ def _is_boxes(values: torch.Tensor) -> bool:
     return bool(((left < right) & (top < bottom)).all())
 
 
-def _resized(values: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """The tensor in another shape of the same rank, by nearest-neighbour sampling."""
-    for dim, size in enumerate(shape):
-        if size != values.shape[dim]:
-            if values.shape[dim] == 0:
-                values = values.new_zeros(())  # there are no values to sample
-                return values.expand(shape).clone()
-            values = values.index_select(dim, torch.arange(size) * values.shape[dim] // max(size, 1))
-    return values
-
-
 def _resized_sequence(example: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """Ordered values in another shape: a sequence with a constant step is continued."""
     found = _steps(_computable(example))
     if found is None or tuple(example.shape) == shape:
-        return _resized(_computable(example), shape).to(example.dtype)
+        return resized(_computable(example), shape).to(example.dtype)
     dim, step = found
     sizes = tuple(example.shape[each] if each == dim else size for each, size in enumerate(shape))
-    start = _resized(_computable(example), sizes).narrow(dim, 0, 1)
+    start = resized(_computable(example), sizes).narrow(dim, 0, 1)
     along = [1] * len(shape)
     along[dim] = shape[dim]
     return (start + step * torch.arange(shape[dim]).reshape(along)).to(example.dtype)

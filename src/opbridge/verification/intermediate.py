@@ -141,8 +141,12 @@ class RuntimeValues:
             self._values = dict(zip(batch, self.compute(batch), strict=True))
         return self._values[name]
 
-    def compute(self, names: Sequence[str]) -> list[torch.Tensor]:
-        """Runs a copy of the model that has these values as outputs, with graph optimisations off.
+    def compute(self, names: Sequence[str], *, optimised: bool = False) -> list[torch.Tensor]:
+        """Runs a copy of the model that has these values as outputs.
+
+        Args:
+            names: The names of the values.
+            optimised: Whether the runtime's graph optimisations are on; they remove values that are no outputs.
 
         Raises:
             Unusable: The runtime raises.
@@ -152,12 +156,14 @@ class RuntimeValues:
         for node in copy.graph:
             copy.graph.outputs.extend(value for value in node.outputs if value.name in missing)
         options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if not optimised:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
         try:
             return self._run(copy, options, names)
         except Exception as error:  # the runtime's errors have no other common base class
-            raise Unusable(f"ONNX Runtime does not run the model without its optimiser: {error}") from error
+            how = "with further outputs" if optimised else "without its optimiser"
+            raise Unusable(f"ONNX Runtime does not run the model {how}: {error}") from error
 
     def _run(self, model: ir.Model, options: Any, names: Sequence[str]) -> list[torch.Tensor]:
         # The user allowed the model's operators when it was loaded for the comparison.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from opbridge.errors import UsageError
 
@@ -19,6 +20,7 @@ class Options:
         seed: The seed for fresh inputs and for torch's generators.
         rtol: The relative difference that is allowed; None: by dtype.
         atol: The absolute difference that is allowed; None: by dtype.
+        inputs: The user's own inputs, in place of fresh ones (see `opbridge.verification.given_inputs`).
         aten: Operators that PyTorch may run for the model, in addition to the default list.
 
     Raises:
@@ -30,6 +32,7 @@ class Options:
     rtol: float | None = None
     atol: float | None = None
     aten: tuple[str, ...] = ()
+    inputs: Any = None
 
     def __post_init__(self) -> None:
         if type(self.samples) is not int or self.samples < 0:

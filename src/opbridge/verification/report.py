@@ -26,7 +26,7 @@ class Run:
     """One comparison of PyTorch and the runtime, on one set of inputs.
 
     Attributes:
-        kind: "example", "fresh" (new values) or "sizes" (other sizes, new values).
+        kind: "example", "fresh" (new values), "sizes" (other sizes, new values) or "given" (the user's own inputs).
         label: "example", "fresh 1" or "batch=1".
         comparisons: One for each output of the graph; empty if the run was left out or failed.
         left_out: Why the run was left out: the error of the model itself on these inputs, or a condition of the capture
@@ -79,6 +79,8 @@ class Verification:
         kept: The inputs that had the example's values in all runs: constants, position ids and the like.
         notes: Remarks on what was not compared, or proves little.
         seconds: The duration in seconds.
+        domains: Where a run differs, the inputs whose fresh values were drawn from a domain that the example shows,
+            with its name (see `opbridge.verification.domains`).
     """
 
     subject: str
@@ -88,6 +90,7 @@ class Verification:
     kept: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    domains: tuple[tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -125,13 +128,20 @@ class Verification:
         wrong = [report.name for report in outputs if not report.ok]
         on = f"on {counted(len(labels), 'run')} ({listed(labels, 5)})"
         if wrong:
+            differing = [run.label for run in self.runs if not run.ok]
+            on = f"on {len(differing)} of {counted(len(labels), 'run')} ({listed(differing, 5)})"
             found = self.difference
             where = f", first at {found.place}" if found is not None and found.is_beyond else ""
             verb = "differs" if len(wrong) == 1 else "differ"
             return f"{len(wrong)} of {counted(len(outputs), 'output')} {verb} {on}: {listed(wrong, 3)}{where}"
         random = f", {len(self.random)} random in shape and dtype only" if self.random else ""
         verb = "agrees" if len(outputs) == 1 else "agree"
-        return f"{counted(len(outputs), 'output')} {verb} with PyTorch{random} {on}"
+        forgiven = "".join(f", '{name}' {remark}" for name, remark in self._forgiven())
+        return f"{counted(len(outputs), 'output')} {verb} with PyTorch{random} {on}{forgiven}"
+
+    def _forgiven(self) -> list[tuple[str, str]]:
+        """The outputs with differences beyond the tolerance that are right nevertheless, and why."""
+        return [(report.name, report.worst.remark) for report in self.outputs if report.worst.forgiven]
 
     def describe_mismatch(self) -> str:
         """One paragraph: what differs and by how much, the first operator that differs, and what to do."""
@@ -153,6 +163,9 @@ class Verification:
             if not self.difference.is_beyond:
                 which = "No operator differs by more than is allowed when given the same inputs; the nearest to it is"
             parts.append(f"{which} {self.difference}.")
+        if run.kind in ("fresh", "sizes") and self.domains:
+            drawn = listed([f"'{name}' as {domain}" for name, domain in self.domains], 5)
+            parts.append(f"Fresh values were drawn as the example's are: {drawn}.")
         parts.extend(f"{sentence(note)}." for note in self.notes)
         parts.append(self._remedy(self.difference.operator if self.difference else None))
         return " ".join(parts)
@@ -181,6 +194,7 @@ class Verification:
             "random": list(self.random),
             "kept": list(self.kept),
             "notes": list(self.notes),
+            "domains": dict(self.domains),
             "seconds": self.seconds,
             "first_difference": None,
         }
@@ -202,6 +216,7 @@ class Verification:
         lines.extend(f"left out: {run.label}: {run.left_out}" for run in left_out[:_MAX_LEFT_OUT])
         if len(left_out) > _MAX_LEFT_OUT:
             lines.append(f"left out: {counted(len(left_out) - _MAX_LEFT_OUT, 'run')} more")
+        lines.extend(f"right: '{name}' {remark}" for name, remark in self._forgiven())
         if self.kept:
             lines.append(f"as in the example throughout: {listed(list(self.kept), 6)}")
         if self.ok:
@@ -238,16 +253,16 @@ class Verification:
         if operator is not None and operator.startswith("python::"):
             return (
                 f"Compare the symbolic of {operator.removeprefix('python::')} with its forward, or, where such a "
-                "difference is acceptable, pass rtol= and atol= to opbridge.verify."
+                "difference is acceptable, pass rtol= and atol=."
             )
         if operator is not None and "::" in operator:
             return (
                 f'Give it another translation (@opbridge.translation("{operator}")), or, where such a difference is '
-                "acceptable, pass rtol= and atol= to opbridge.verify."
+                "acceptable, pass rtol= and atol=."
             )
         return (
             "Look at the inputs and the weights that the file was made from, or, where such a difference is "
-            "acceptable, pass rtol= and atol= to opbridge.verify."
+            "acceptable, pass rtol= and atol=."
         )
 
 
@@ -273,4 +288,6 @@ def _finite(value: Any) -> Any:
 def _inputs_of(run: Run) -> str:
     if run.kind == "example":
         return "the example inputs"
+    if run.kind == "given":
+        return f"the inputs given ({run.label})"
     return f"fresh inputs ({run.label})"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -11,15 +12,22 @@ import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.errors import UsageError
+from opbridge.capture import capture as capture_model
+from opbridge.errors import CaptureError, UsageError
 from opbridge.verification import exchange
 from opbridge.verification.causes import Mismatch, as_random, find_random, search_difference
 from opbridge.verification.compare import compare
 from opbridge.verification.correspondence import Correspondence
 from opbridge.verification.difference import FirstDifference
+from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
+from opbridge.verification.float64 import run_in_float64
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
+from opbridge.verification.given_inputs import fitted, input_sets
+from opbridge.verification.intermediate import Unusable
+from opbridge.verification.judge import Judge
 from opbridge.verification.options import Options
+from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
 
@@ -73,6 +81,10 @@ class Verifier:
         self._runs: list[Run] = []
         self._notes: list[str] = []
         self._mismatch: Mismatch | None = None
+        self._judge = Judge(self._run_with, self._replay, options.seed)
+        # The outputs that were found to be random, and whether their shapes vary.
+        self._random: dict[int, bool] = {}
+        self._examined: set[int] = set()
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
 
@@ -86,15 +98,34 @@ class Verifier:
             UsageError: The model itself raises on the example inputs.
         """
         self._run_example()
-        kept = self._run_fresh()
-        self._run_other_sizes()
-        self._find_random()
+        kept: tuple[str, ...] = ()
+        if self._options.inputs is None:
+            kept = self._run_fresh()
+            self._run_other_sizes()
+        else:
+            self._run_given()
+        self._mark_random()
+        self._notes.extend(self._judge.notes)
         difference = self._find_difference()
         self._note_constants()
         seconds = time.perf_counter() - start
         return Verification(
-            self._name, runtime_label(), tuple(self._runs), difference, kept, tuple(self._notes), seconds
+            self._name,
+            runtime_label(),
+            tuple(self._runs),
+            difference,
+            kept,
+            tuple(self._notes),
+            seconds,
+            self._domains() if self._mismatch is not None else (),
         )
+
+    def _domains(self) -> tuple[tuple[str, str], ...]:
+        """The inputs whose fresh values were drawn from a domain, and which."""
+        matching = self._matching
+        named = ((name, matching.leaves[at]) for name, at in zip(matching.names, matching.positions, strict=True))
+        kinds = ((name, kind_of(leaf)) for name, leaf in named if isinstance(leaf, torch.Tensor))
+        return tuple((name, kind.name) for name, kind in kinds if isinstance(kind, Domain))
 
     def _run_example(self) -> None:
         try:
@@ -134,6 +165,26 @@ class Verifier:
             )
         return kept
 
+    def _run_given(self) -> None:
+        """Runs on the user's own inputs, which have the sizes to be tried too.
+
+        Raises:
+            UsageError: They do not fit the file, or the model raises on them.
+        """
+        shapes = {_shapes_of(self._matching.leaves)}
+        for label, given in input_sets(self._options.inputs, self._options.samples):
+            args, kwargs = fitted(given, label, self._matching, self._args, self._kwargs)
+            shapes.add(_shapes_of(pytree.tree_leaves((args, kwargs))))
+            try:
+                leaves = self._eager.run(args, kwargs, self._options.seed)
+            except Exception as error:
+                raise UsageError(f"The model itself raises on {label}: {explain(error)}.") from error
+            self._compare("given", label, args, kwargs, self._matching.expected(leaves))
+        if len(shapes) == 1 and self._matching.dynamic_sizes().groups():
+            self._notes.append(
+                "no other sizes of dynamic dimensions were tried, as all inputs given have the sizes of the example"
+            )
+
     def _run_other_sizes(self) -> None:
         sizes = self._matching.dynamic_sizes()
         for number, group in enumerate(sizes.groups()):
@@ -155,11 +206,19 @@ class Verifier:
     def _keep_if_ok(self, condition: str) -> bool:
         """Leaves the last run out if it differs: torch specialises on size 1, and most graphs are right for it too."""
         run = self._runs[-1]
-        if run.left_out is None and not run.ok:
-            self._runs[-1] = Run(run.kind, run.label, left_out=f"{_outside(condition)}; here the two differ")
-            if self._mismatch is not None and self._mismatch.run == len(self._runs) - 1:
-                self._mismatch = None
-        return self._runs[-1].left_out is None
+        if run.left_out is not None:
+            return False
+        if run.ok:
+            self._notes.append(
+                f"{run.label} was tried although {_outside(condition)}, and the file agrees with PyTorch"
+            )
+            return True
+        how = "the two differ" if run.failure is None else f"the runtime raises: {run.failure}"
+        self._runs[-1] = Run(run.kind, run.label, left_out=f"{_outside(condition)}; here {how}")
+        if self._mismatch is not None and self._mismatch.run == len(self._runs) - 1:
+            self._mismatch = None
+        self._judge.forget()  # what is left out proves nothing
+        return False
 
     def _try(self, kind: str, label: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Makes a run on inputs that the model may refuse. Returns whether it accepted them."""
@@ -174,11 +233,11 @@ class Verifier:
     def _compare(
         self, kind: str, label: str, args: tuple[Any, ...], kwargs: dict[str, Any], expected: list[torch.Tensor]
     ) -> None:
+        """Makes a run in the runtime, and compares its outputs with PyTorch's."""
         self._constants = [
             value if value is not None and bool((each == value).all()) else None
             for value, each in zip(self._constants, expected, strict=True)
         ]
-        """Makes a run in the runtime, and compares its outputs with PyTorch's."""
         matching = self._matching
         try:
             actual = exchange.run(self._session, matching.feeds(pytree.tree_leaves((args, kwargs))))
@@ -191,7 +250,10 @@ class Verifier:
                 matching.output_names, expected, actual, self._precisions, strict=True
             )
         )
-        self._runs.append(Run(kind, label, comparisons))
+        run = Run(kind, label, comparisons)
+        if not run.ok:
+            run = self._judged(run, args, kwargs, expected, actual)
+        self._runs.append(run)
         if self._mismatch is None and not self._runs[-1].ok:
             self._mismatch = Mismatch(len(self._runs) - 1, args, kwargs, expected)
 
@@ -205,21 +267,56 @@ class Verifier:
         """Notes outputs that were constant: a last layer with zero weights hides every difference before it."""
         if sum(run.left_out is None for run in self._runs) < 2 or self._mismatch is not None:
             return
-        for name, value in zip(self._matching.output_names, self._constants, strict=True):
-            if value is not None:
+        for position, (name, value) in enumerate(zip(self._matching.output_names, self._constants, strict=True)):
+            if value is not None and not self._matching.is_constant_number(position):
                 self._notes.append(
                     f"output '{name}' is {value:g} throughout, on all inputs, so little is proved of what it comes from"
                 )
 
-    def _find_random(self) -> None:
-        """Marks the outputs that differ, and that differ between runs in PyTorch too, as random."""
-        if self._mismatch is None:
-            return
-        wrong = {
-            position for run in self._runs for position, comparison in enumerate(run.comparisons) if not comparison.ok
-        }
-        random = find_random(self._run_example_with, wrong, self._precisions, self._options.seed)
-        self._runs = [as_random(run, random) for run in self._runs]
+    def _judged(
+        self,
+        run: Run,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        expected: Sequence[torch.Tensor],
+        actual: Sequence[torch.Tensor],
+    ) -> Run:
+        """A run that differs, without the differences that say nothing against the file."""
+        wrong = {position for position, comparison in enumerate(run.comparisons) if not comparison.ok}
+        if not wrong <= self._examined:
+            self._examined |= wrong
+            self._random.update(find_random(self._run_example_with, wrong, self._precisions, self._options.seed))
+        run = as_random(run, self._random)
+        if run.ok:
+            return run
+        comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, self._matching.fixed)
+        return dataclasses.replace(run, comparisons=comparisons)
+
+    def _run_with(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_float64: bool = False
+    ) -> list[torch.Tensor]:
+        """The outputs of the model on other inputs, or in float64."""
+        seed = self._options.seed
+        leaves = run_in_float64(self._model, args, kwargs, seed) if in_float64 else self._eager.run(args, kwargs, seed)
+        return self._matching.expected(leaves)
+
+    def _replay(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replay | None:
+        """The captured graph with the runtime's decisions; None where there is nothing to decide, or no graph."""
+        model = self._readable_model()
+        if model is None or not has_nodes_of_operators(model):
+            return None
+        if self._capture is not None and self._capture.strategy == "trace":
+            return None
+        try:
+            # A new capture has the static sizes of these inputs.
+            return replay(model, self._capture or capture_model(self._model, args, kwargs), args, kwargs)
+        except (CaptureError, Unusable):
+            return None
+
+    def _mark_random(self) -> None:
+        """Marks the outputs that differ between runs in PyTorch as random in all runs."""
+        if self._random:
+            self._runs = [as_random(run, self._random) for run in self._runs]
 
     def _run_example_with(self, seed: int) -> tuple[list[torch.Tensor], bool]:
         outputs = self._matching.expected(self._eager.run(self._args, self._kwargs, seed))
@@ -245,6 +342,10 @@ class Verifier:
         if search.difference is None:
             self._notes.append(f"the operator that differs could not be found: {search.reason}")
         return search.difference
+
+
+def _shapes_of(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)
 
 
 def _outside(condition: str) -> str:

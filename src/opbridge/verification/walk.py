@@ -16,7 +16,8 @@ from opbridge.graph.precision import coarsest
 from opbridge.graph.values import tensors_in
 from opbridge.verification.compare import Comparison, compare, dtype_name, rms
 from opbridge.verification.difference import FirstDifference, Search
-from opbridge.verification.intermediate import RuntimeValues, Unusable, keyed
+from opbridge.verification.graph_run import GraphRun
+from opbridge.verification.intermediate import RuntimeValues, keyed
 from opbridge.verification.runtime_failure import label
 
 __all__ = ["Walk"]
@@ -48,7 +49,7 @@ class Walk:
         self._runtime, self._counterparts = runtime, counterparts
         self._rtol, self._atol = rtol, atol
         self._relevant = _dependencies(functional, outputs)
-        self._values: dict[Node, Any] = {}
+        self._values: Mapping[Node, Any] = {}
         # For a node whose value is not compared: the operators, its own included, that this value comes from.
         self._unchecked: dict[Node, tuple[str, ...]] = {}
         self._unusable: set[Node] = set()
@@ -64,11 +65,12 @@ class Walk:
         Raises:
             Unusable: PyTorch cannot compute a node, or the runtime raises.
         """
-        self._set_placeholders(leaves)
+        self._run = GraphRun(self._functional, leaves)
+        self._values = self._run.values
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             for node in self._graph.graph.nodes:
                 if node.op == "get_attr":
-                    self._values[node] = _attribute(self._graph.module, str(node.target))
+                    self._run.read(node)
                 elif node.op == "call_function":
                     found = self._call(node)
                     if found is not None:
@@ -78,33 +80,9 @@ class Walk:
         reason = f"none of {self._compared} operators differs by more than is allowed when given the same inputs"
         return Search(self._nearest, self._compared, reason)
 
-    def _set_placeholders(self, leaves: Sequence[Any]) -> None:
-        """Sets the values of the placeholders. Buffers are copied, as batch_norm writes to them."""
-        for node, weight in self._graph.weights.items():
-            tensor = weight.tensor.detach()
-            self._values[node] = tensor if weight.kind == "parameter" else tensor.clone()
-        for leaf, value in zip(self._graph.inputs, leaves, strict=True):
-            if leaf.node is not None:
-                self._values[leaf.node] = _detached(value)
-
     def _call(self, node: Node) -> FirstDifference | None:
         """Computes one node, compares it, and gives it the runtime's value. Returns the difference, if there is one."""
-        clones: dict[Node, torch.Tensor] = {}
-        # Nodes that depend on no input may write in place: their values are not shared with others.
-        is_writing = node not in self._functional.constant and _is_writing(node)
-
-        def argument_value(argument: Node) -> Any:
-            value = self._values[argument]
-            if is_writing and isinstance(value, torch.Tensor):
-                value = clones.setdefault(argument, value.clone())
-            return value
-
-        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), argument_value)
-        try:
-            result = node.target(*args, **kwargs)
-        except Exception as error:
-            name = operator_of(node)
-            raise Unusable(f"PyTorch does not compute {name} again on the runtime's values: {error}") from error
+        result = self._run.compute(node)
         parents = node.all_input_nodes
         random = _is_random(node, self._values, result)
         unusable = any(parent in self._unusable for parent in parents)
@@ -127,14 +105,12 @@ class Walk:
                 if comparison.excess > 0 and (nearest is None or comparison.excess > nearest.comparison.excess):
                     self._nearest = difference
             values.append(_torch_form(value, actual) if comparison.reason is None else value)
-        self._values[node] = values if isinstance(result, (list, tuple)) else values[0]
+        self._run.assign(node, values if isinstance(result, (list, tuple)) else values[0])
         if not is_complete and node not in self._functional.constant:
             self._unchecked[node] = unchecked if _is_getitem(node) else (*unchecked, operator_of(node))
             if random or unusable:
                 self._unusable.add(node)
         for written in self._functional.rebinds.get(node, ()):
-            value = self._values[node]
-            self._values[written] = value if isinstance(value, torch.Tensor) else clones.get(written, value)
             self._unchecked[written] = self._unchecked.get(node, ())
             (self._unusable.add if node in self._unusable else self._unusable.discard)(written)
         return found
@@ -207,10 +183,6 @@ def _dependencies(functional: FunctionalGraph, outputs: Mapping[int, Any] | None
     return found
 
 
-def _is_writing(node: Node) -> bool:
-    return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
-
-
 def _is_getitem(node: Node) -> bool:
     return operator_of(node) == "_operator::getitem"
 
@@ -223,16 +195,6 @@ def _is_random(node: Node, values: Mapping[Node, Any], result: Any) -> bool:
     again = node.target(*args, **kwargs)
     pairs = zip(tensors_in(result), tensors_in(again), strict=True)
     return not all(torch.equal(left, right) for left, right in pairs)
-
-
-def _attribute(module: Any, path: str) -> Any:
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module
-
-
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def _copied(value: Any) -> Any:

@@ -14,37 +14,79 @@
 | state | tied weights, buffers, and writes in place |
 | sizes | tensors and branches that depend on sizes and on values |
 | interfaces | structures of inputs and outputs |
+| attentions | torch.nn's attention and transformer modules |
+| codebooks | vector quantisation |
+| containers | containers, and classes of the user's own among inputs and outputs |
+| distributed | torch.distributions, and random augmentations |
+| factorisations | linear algebra |
+| fourier | Fourier transforms and complex numbers |
+| graphs | messages along the edges of graphs, by scatter operators |
+| halves | whole models in float16 and bfloat16 |
+| lengths | sizes as Python's numbers |
+| loops | loops and branches whose bodies need ranks |
+| nested | nested tensors that end padded |
+| recurrences | state space models, linear attention, cells |
+| sparse | sparse weights |
+| written | results that are written: `out=`, slices and masks |
 """
 
 from __future__ import annotations
 
 from models.forms import (
+    attentions,
+    codebooks,
+    containers,
     custom,
+    distributed,
+    factorisations,
+    fourier,
     gradients,
     gradients_of_layers,
+    graphs,
+    halves,
     higher_order,
     interfaces,
+    lengths,
+    loops,
     modes,
+    nested,
+    recurrences,
     scripts,
     sizes,
+    sparse,
     state,
     transforms,
     wrapped,
+    written,
 )
 from models.forms.form import FORMS, Form
 
 __all__ = [
     "FORMS",
     "Form",
+    "attentions",
+    "codebooks",
+    "containers",
     "custom",
+    "distributed",
+    "factorisations",
+    "fourier",
     "gradients",
     "gradients_of_layers",
+    "graphs",
+    "halves",
     "higher_order",
     "interfaces",
+    "lengths",
+    "loops",
     "modes",
+    "nested",
+    "recurrences",
     "scripts",
     "sizes",
+    "sparse",
     "state",
     "transforms",
     "wrapped",
+    "written",
 ]

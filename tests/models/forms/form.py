@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 __all__ = ["EXAMPLE", "FORMS", "OTHERS", "Form", "Input", "floats", "form", "integers"]
 
@@ -23,24 +22,26 @@ class Input:
     Attributes:
         shape: Its sizes; a name is a size that may vary.
         below: Integers from 0 up to this number, exclusive; None: normally distributed floats.
+        dtype: The dtype of floats.
     """
 
     shape: tuple[int | str, ...]
     below: int | None = None
+    dtype: torch.dtype = torch.float32
 
     def draw(self, sizes: Mapping[str, int]) -> torch.Tensor:
         """A tensor with these sizes."""
         shape = [sizes[size] if isinstance(size, str) else size for size in self.shape]
-        return torch.randn(shape) if self.below is None else torch.randint(self.below, shape)
+        return torch.randn(shape).to(self.dtype) if self.below is None else torch.randint(self.below, shape)
 
     def dynamic_dims(self) -> dict[int, str]:
         """The dimensions that may vary, with their names."""
         return {dim: size for dim, size in enumerate(self.shape) if isinstance(size, str)}
 
 
-def floats(*shape: int | str) -> Input:
+def floats(*shape: int | str, dtype: torch.dtype = torch.float32) -> Input:
     """Normally distributed floats."""
-    return Input(shape)
+    return Input(shape, dtype=dtype)
 
 
 def integers(below: int, *shape: int | str) -> Input:
@@ -62,6 +63,8 @@ class Form:
         rtol: The relative tolerance.
         atol: The absolute tolerance.
         export: Further arguments of `opbridge.export`.
+        refused: For a form that torch itself does not take: a pattern of what the error says.
+        refused_dynamic: The same for a form that it takes with static sizes only.
     """
 
     name: str
@@ -73,6 +76,8 @@ class Form:
     rtol: float = 1e-4
     atol: float = 1e-5
     export: dict[str, Any] = field(default_factory=dict)
+    refused: str | None = None
+    refused_dynamic: str | None = None
 
     @property
     def is_dynamic(self) -> bool:
@@ -104,19 +109,41 @@ class Form:
             given = dict(zip(names, self.args, strict=False)) | self.kwargs
         else:
             given = inspect.signature(forward).bind(*self.args, **self.kwargs).arguments
-        return _map(lambda leaf: leaf.dynamic_dims(), dict(given), constant=lambda leaf: None)
+        return _as_given(_map(lambda leaf: leaf.dynamic_dims(), dict(given), constant=lambda leaf: None))
 
     def at_other_sizes(self) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Fresh inputs of other sizes, among them a batch of 1."""
         return [self.inputs(sizes, seed) for seed, sizes in enumerate(self.others, 3)]
 
 
+def _as_given(shapes: Any) -> Any:
+    """Dynamic shapes with a list for each container of the user's own class, as torch.export takes them."""
+    if isinstance(shapes, dict):
+        of_items = {key: _as_given(value) for key, value in shapes.items()}
+        return of_items if type(shapes) is dict else list(of_items.values())
+    if isinstance(shapes, (list, tuple)) and not hasattr(shapes, "_fields"):
+        of_elements = [_as_given(value) for value in shapes]
+        return tuple(of_elements) if type(shapes) is tuple else of_elements
+    return shapes
+
+
 def _leaves(tree: Any) -> list[Any]:
-    return pytree.tree_leaves(tree)
+    found: list[Any] = []
+    _map(found.append, tree, found.append)
+    return found
 
 
 def _map(function: Callable[[Input], Any], tree: Any, constant: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
-    return pytree.tree_map(lambda leaf: function(leaf) if isinstance(leaf, Input) else constant(leaf), tree)
+    """The same structure, also of classes that pytree does not know, with other leaves."""
+    if isinstance(tree, dict):
+        made = type(tree)()
+        made.update({key: _map(function, value, constant) for key, value in tree.items()})
+        return made
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(_map(function, value, constant) for value in tree))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_map(function, value, constant) for value in tree)
+    return function(tree) if isinstance(tree, Input) else constant(tree)
 
 
 FORMS: dict[str, Form] = {}

@@ -44,6 +44,26 @@ class SinusoidalPositions(nn.Module):
         return x + table
 
 
+@form(
+    floats("batch", 4, "length"),
+    example={"batch": 3, "length": 16},
+    others=({"batch": 1, "length": 10}, {"batch": 2, "length": 17}, {"batch": 5, "length": 12}),
+)
+class FourierLayer(nn.Module):
+    """A layer of a Fourier neural operator: a product of the lowest frequencies, in a spectrum of the input's sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(0.1 * torch.randn(4, 4, 5, dtype=torch.cfloat))
+        self.beside = nn.Conv1d(4, 4, 1)
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x)
+        kept = torch.zeros(x.shape[0], 4, spectrum.shape[-1], dtype=spectrum.dtype)
+        kept[:, :, :5] = torch.einsum("bix,iox->box", spectrum[:, :, :5], self.weight)
+        return nn.functional.gelu(torch.fft.irfft(kept, n=x.shape[-1]) + self.beside(x))
+
+
 @form(_X)
 def selected_by_mask(x):
     return x[x > 0]

@@ -224,3 +224,15 @@ def test_parts_of_dynamic_sizes():
 def test_parts_of_other_types(dtype):
     table = {name: function for name, function in PARTS.items() if name != "assignments"}
     assert_all_match(table, draw(dtype, 4, 5, 6), draw(dtype, 6), others=[(draw(dtype, 4, 5, 6), draw(dtype, 6))])
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (9, 3), (3, 3, 3)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_fill_diagonal(shape, wrap):
+    assert_matches(lambda x: x.clone().fill_diagonal_(2.5, wrap), torch.randn(shape))
+
+
+def test_fill_diagonal_of_any_size():
+    shapes = ({0: "rows", 1: "columns"},)
+    others = [(torch.randn(7, 2),), (torch.randn(2, 5),)]
+    assert_matches(lambda x: x.clone().fill_diagonal_(1.0), torch.randn(3, 4), others=others, dynamic_shapes=shapes)

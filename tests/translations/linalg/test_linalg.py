@@ -228,3 +228,27 @@ def test_similarity() -> None:
         "renorm": lambda x, y: torch.renorm(x, 2, 0, 1.0),
     }
     assert_all_match(table, numbers(2, 3, 4), numbers(2, 3, 4), others=[(numbers(2, 3, 4), numbers(2, 3, 4))])
+
+
+@pytest.mark.parametrize("order", [1, -1, float("inf"), float("-inf")])
+def test_matrix_norms_of_sums(order):
+    x = torch.randn(3, 4, 5)
+    assert_matches(lambda x: torch.linalg.matrix_norm(x, order), x)
+    assert_matches(lambda x: torch.linalg.matrix_norm(x, order, dim=(2, 0), keepdim=True), x)
+    assert_matches(
+        lambda x: torch.linalg.norm(x, order, dim=(0, 1)),
+        x,
+        others=[(torch.randn(2, 4, 7),)],
+        dynamic_shapes=({0: "a", 2: "b"},),
+    )
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (4, 5)), ((3,), (2, 2)), ((2, 1, 3), (4,)), ((0, 2), (3, 2))])
+def test_kron(shapes):
+    assert_matches(torch.kron, *map(torch.randn, shapes))
+
+
+def test_kron_of_any_size_and_other_dtypes():
+    x, y = torch.randn(2, 3), torch.arange(4).view(2, 2)
+    others = [(torch.randn(5, 1), torch.arange(2).view(1, 2))]
+    assert_matches(torch.kron, x, y, others=others, dynamic_shapes=({0: "a", 1: "b"}, {0: "c"}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from helpers.matching import assert_matches
+from helpers.running import run_session
 from helpers.tables import assert_all_match
 from torch.export import Dim
 
@@ -144,6 +145,19 @@ def test_modules() -> None:
     assert_matches(lambda x: attend(x, x, x), torch.randn(2, 5, 16), rtol=1e-4, atol=1e-5)
 
 
-def test_dropout_is_refused() -> None:
-    with pytest.raises(opbridge.MissingOperators, match=r"Call model.eval\(\)"):
-        opbridge.export(lambda q, k, v: attention(q, k, v, dropout_p=0.5), tuple(inputs(2, 3)), verify=False)
+def test_dropout() -> None:
+    """It drops shares whenever dropout_p is above 0, whether the model is in training or not, as torch does."""
+
+    def model(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        # Of equal values the result is the sum of the shares that are kept.
+        return attention(q, k, torch.ones_like(k), dropout_p=0.25, enable_gqa=k.shape[1] == 2)
+
+    for heads, opset in ((4, 18), (2, 18), (4, 23)):
+        query, key = torch.randn(1, 4, 64, 8), torch.randn(1, heads, 64, 8)
+        program = opbridge.export(model, (query, key), verify=False, opset_version=opset)
+        session = program.session()
+        (first,), (second,) = (run_session(session, (query, key)) for _ in range(2))
+        assert (first != second).any()
+        assert 0.95 < first.mean() < 1.05
+        assert first.std() > 0.05
+        assert first.shape == (1, 4, 64, 8)

@@ -92,10 +92,9 @@ def test_cells(bias: bool) -> None:
 @pytest.mark.parametrize(
     ("module", "dtype", "said"),
     [
-        (torch.nn.LSTM(6, 5, proj_size=3), torch.float32, "no projections"),
         (torch.nn.GRU(6, 5).double(), torch.float64, "float32"),
     ],
-    ids=["projection", "double"],
+    ids=["double"],
 )
 def test_what_onnx_cannot_do(module: torch.nn.Module, dtype: torch.dtype, said: str) -> None:
     with pytest.raises(opbridge.MissingOperators, match=said):

@@ -164,3 +164,51 @@ def test_random_numbers_of_a_dynamic_size() -> None:
     session = program.session()
     outputs = session.run(None, {session.get_inputs()[0].name: np.zeros((7, 3), np.float32)})
     assert [output.shape for output in outputs] == [(7, 3), (7, 3), (7,)]
+
+
+_BOUNDS = [(8.5,), (1.5, 8.2), (1.7, 8.2, 1.5), (0.0, 8.0, 2.5), (8.5, 0.2, -2.5), (-3.5, 3.5, 1.0)]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int16, torch.float32, torch.float16, None], ids=str)
+def test_arange_by_fractions_of_data(dtype: torch.dtype | None) -> None:
+    def model(*bounds: torch.Tensor) -> list[torch.Tensor]:
+        found = iter(bound.item() for bound in bounds)
+        # torch 2.13 takes no step of data beside a start and an end of data.
+        return [torch.arange(*(next(found) for _ in given[:2]), *given[2:], dtype=dtype) for given in _BOUNDS]
+
+    assert_matches(model, *(torch.tensor(bound, dtype=torch.float64) for given in _BOUNDS for bound in given[:2]))
+
+
+def test_a_tensor_as_the_number_of_a_scalar_tensor() -> None:
+    assert_matches(
+        lambda y, x: (torch.full((), y), x.new_full((), y), torch.full_like(x, y), x.clone().fill_(y)),
+        torch.tensor(2.5),
+        torch.tensor(1.0),
+        others=[(torch.tensor(-3.5), torch.tensor(2.0))],
+    )
+
+
+def test_numbers_of_the_default_dtype() -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        size, whole = x.shape[0], x.to(torch.int64)
+        return (
+            torch.full((size,), 0.1),
+            torch.arange(0.1, size, 0.3),
+            torch.scalar_tensor(size / 3),
+            torch.where(x > 0, 0.1, 0.2),
+            torch.where(x > 0, whole, 0.1),
+            torch.special.i0(whole),
+        )
+
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert_matches(
+            model,
+            torch.randn(5),
+            others=[(torch.randn(3),)],
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            rtol=1e-12,
+            atol=1e-12,
+        )
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -121,7 +121,8 @@ def test_neighbours_of_integers(dtype):
 def test_fixed_point_is_refused():
     with pytest.raises(opbridge.MissingOperators, match="fixed-point"):
         opbridge.export(
-            lambda x: F.interpolate(x, size=(7, 9), mode="bilinear"), (torch.zeros(1, 3, 4, 5, dtype=torch.uint8),)
+            lambda x: F.interpolate(x, size=(7, 9, 2), mode="trilinear"),
+            (torch.zeros(1, 3, 4, 5, 6, dtype=torch.uint8),),
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -74,6 +75,55 @@ def _decomposition_table(registered: int) -> dict[Any, Callable[..., Any]]:
     table = dict(torch._decomp.decomposition_table)
     table.update(torch.export.default_decompositions().items())
     return {target: function for target, function in table.items() if isinstance(target, torch._ops.OpOverload)}
+
+
+_PACKAGES = frozenset({"aten", "quantized_decomposed", "torchaudio", "torchvision", "transformers", "torchao"})
+
+
+def composite_kernel(target: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """An operator's kernel that is made of other operators and hides them from autograd; None where it has none.
+
+    Of PyTorch's own operators and of its libraries': what a user registers in one piece stays in one piece. An operator
+    that writes to its arguments has none here.
+    """
+    if target.namespace not in _PACKAGES or target._schema.is_mutable:
+        return None
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeExplicitAutograd"):
+        return None
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # A mode of torch functions, such as make_fx has, would send the call back to the operator.
+        with torch._C.DisableTorchFunction():
+            return target._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+
+    return call
+
+
+def is_made_of_others(target: torch._ops.OpOverload) -> bool:
+    """Whether an operator's kernel consists of calls of other operators, so that it can be decomposed."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has_kernel(target.name(), "CompositeImplicitAutograd") or composite_kernel(target) is not None
+
+
+def runs_on_cpu(target: torch._ops.OpOverload) -> bool:
+    """Whether there is a kernel of an operator for dense tensors on the CPU, of its own or one for all devices."""
+    keys = ("CPU", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) for key in keys)
+
+
+def all_operators(namespaces: Sequence[str]) -> list[str]:
+    """The qualified names of all overloads in some namespaces, without the suffix of the default one."""
+    names = (name.removesuffix(".default") for name in torch._C._dispatch_get_all_op_names())
+    return [name for name in names if name.partition("::")[0] in namespaces]
+
+
+def is_importable(module: str) -> bool:
+    """Imports a module that registers operators; False where it is not installed, or not for this torch."""
+    try:
+        importlib.import_module(module)
+    except (ImportError, OSError, RuntimeError):
+        return False
+    return True
 
 
 def computation_dtype(arguments: Sequence[Any]) -> torch.dtype | None:

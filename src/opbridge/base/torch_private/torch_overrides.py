@@ -18,6 +18,8 @@ from opbridge.base.torch_private.torch_operators import operator_object
 
 __all__ = [
     "as_while_exporting",
+    "as_while_not_exporting",
+    "making_nested_tensors",
     "new_fake",
     "observing_value_reads",
     "replacing_composite",
@@ -47,6 +49,37 @@ def as_while_exporting() -> Iterator[None]:
     finally:
         compiler._is_compiling_flag, compiler._is_exporting_flag = kept
         torch.set_autocast_cache_enabled(caches)
+
+
+@contextlib.contextmanager
+def as_while_not_exporting() -> Iterator[None]:
+    """Within this context, `torch.compiler.is_exporting()` and `is_compiling()` are false."""
+    compiler: Any = torch.compiler
+    kept = compiler._is_compiling_flag, compiler._is_exporting_flag
+    compiler._is_compiling_flag = compiler._is_exporting_flag = False
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag, compiler._is_exporting_flag = kept
+
+
+@contextlib.contextmanager
+def making_nested_tensors() -> Iterator[None]:
+    """Within this context, the tensor that torch makes for its own use with the first jagged tensor has data."""
+    from torch.nested._internal import nested_tensor
+
+    original = nested_tensor._nt_view_dummy
+
+    @functools.wraps(original)
+    def dummy() -> torch.Tensor:
+        with without_modes():
+            return original()
+
+    nested_tensor._nt_view_dummy = dummy
+    try:
+        yield
+    finally:
+        nested_tensor._nt_view_dummy = original
 
 
 @contextlib.contextmanager
@@ -101,6 +134,7 @@ def replacing_shape_functions(
                 kept.append((op, table.get(op)))
                 table[op] = functools.partial(_fake_or, function, table.get(op))
         stack.enter_context(_own_results())
+        stack.enter_context(_complex_numbers_of_sizes())
         try:
             yield
         finally:
@@ -109,6 +143,27 @@ def replacing_shape_functions(
                     table.pop(op, None)
                 else:
                     table[op] = original
+
+
+@contextlib.contextmanager
+def _complex_numbers_of_sizes() -> Iterator[None]:
+    """Within this context, a size beside a complex tensor stays symbolic (`mean`), where torch makes it a number."""
+    import torch._prims_common as common
+
+    original = common.dtype_to_type_ctor
+
+    @functools.wraps(original)
+    def constructor(dtype: torch.dtype) -> Callable[[Any], Any]:
+        made: Callable[[Any], Any] = original(dtype)
+        if not dtype.is_complex:
+            return made
+        return lambda x: torch.sym_float(x) if isinstance(x, torch.SymInt | torch.SymFloat) else made(x)
+
+    common.dtype_to_type_ctor = constructor
+    try:
+        yield
+    finally:
+        common.dtype_to_type_ctor = original
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,6 +37,7 @@ __all__ = [
     "call_autocast_rule",
     "enable_python_dispatcher",
     "has_autocast_rule",
+    "has_nested",
     "is_below_autocast",
     "is_composite",
     "new_fake_mode",
@@ -245,6 +247,18 @@ def node_name(operator: str) -> str:
 def snapshot(tensor: Any) -> Any:
     """A fake tensor with the present shape and strides of another, and its memory."""
     return proxy_tensor.snapshot_fake(tensor)
+
+
+def has_nested(args: Any, kwargs: Any) -> bool:
+    """Whether a jagged tensor, which is a class of Python's around other tensors, is among the arguments."""
+    module = sys.modules.get("torch.nested._internal.nested_tensor")  # it is imported where one is made
+    return module is not None and any(_is_nested(each, module.NestedTensor) for each in (*args, *kwargs.values()))
+
+
+def _is_nested(value: Any, kind: type) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_is_nested(each, kind) for each in value)
+    return isinstance(value, kind)
 
 
 def is_below_autocast(device: str) -> bool:

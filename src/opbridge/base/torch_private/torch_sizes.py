@@ -115,6 +115,47 @@ class Sizes:
         return _sources_in(self.env)
 
 
+class Learned:
+    """What an environment learns of its symbols from now on, which it can forget.
+
+    Args:
+        env: The environment, or None, which learns nothing.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        if env is not None:
+            self._guards = len(env.guards)
+            self._replacements = dict(env.replacements)
+            self._ranges = dict(env.var_to_range)
+            self._axioms = dict(env.axioms)
+
+    def fixes_a_size(self) -> bool:
+        """Whether a symbol that was free is known as one number now."""
+        if self._env is None:
+            return False
+        new = {symbol: value for symbol, value in self._env.replacements.items() if symbol not in self._replacements}
+        return any(value.is_number for value in new.values())
+
+    def forget(self) -> None:
+        """Restores what was known at first."""
+        env = self._env
+        if env is None:
+            return
+        del env.guards[self._guards :]
+        for kept, current in (
+            (self._replacements, env.replacements),
+            (self._ranges, env.var_to_range),
+            (self._axioms, env.axioms),
+        ):
+            current.clear()
+            current.update(kept)
+        # What torch has found out so far no longer holds.
+        for counter in ("_version_counter", "_replacements_version_counter"):  # torch 2.13 has the first only
+            if hasattr(env, counter):
+                setattr(env, counter, getattr(env, counter) + 1)
+
+
 _asked_by_operators: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
 
 
@@ -174,6 +215,11 @@ def forget_conditions(env: Any, dropped: Collection[str], symbols: Collection[st
     for guard in env.guards:
         env.axioms.update(dict(env.get_implications(env.simplify(guard.expr))))
     env._version_counter += 1  # what torch has found out so far no longer holds
+
+
+def logarithm2(number: Any) -> Any:
+    """The logarithm of base 2 of a symbolic number, which stays symbolic."""
+    return torch._sym_log2(torch.sym_float(number))
 
 
 def is_symbol(size: object) -> bool:
@@ -279,6 +325,33 @@ def unknown_size(like: torch.Tensor) -> torch.SymInt:
     size = create()
     torch._check(size >= 0)
     return size
+
+
+@contextlib.contextmanager
+def refusing_questions(numbers: Sequence[Any]) -> Iterator[None]:
+    """Within this context, a question about the symbols of symbolic numbers whose answer is not known is an error.
+
+    Raises:
+        RuntimeError: such a question is asked.
+    """
+    symbolic = [each for each in numbers if isinstance(each, torch.SymInt | torch.SymFloat | torch.SymBool)]
+    symbols = {symbol for each in symbolic for symbol in each.node.expr.free_symbols}
+    if not symbols:
+        yield
+        return
+    env = symbolic[0].node.shape_env
+    evaluate = env.evaluate_expr
+
+    def evaluate_if_known(expression: Any, *args: Any, **kwargs: Any) -> Any:
+        if symbols.intersection(expression.free_symbols) and env._maybe_evaluate_static(expression) is None:
+            raise RuntimeError(f"The answer to {expression} is known only when the model runs.")
+        return evaluate(expression, *args, **kwargs)
+
+    env.evaluate_expr = evaluate_if_known
+    try:
+        yield
+    finally:
+        del env.evaluate_expr
 
 
 @contextlib.contextmanager

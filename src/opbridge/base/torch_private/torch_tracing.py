@@ -24,6 +24,7 @@ __all__ = [
     "mute_export",
     "original_module",
     "output_paths",
+    "register_container",
     "storage_key",
     "trace_under",
     "without_writes",
@@ -72,6 +73,39 @@ def lazy_graph_module(attributes: dict[str, Any], graph: torch.fx.Graph) -> torc
     from torch.fx._lazy_graph_module import _LazyGraphModule
 
     return _LazyGraphModule(attributes, graph)
+
+
+def register_container(
+    kind: type,
+    flatten: Callable[[Any], tuple[list[Any], Any]],
+    unflatten: Callable[[type, Any, Any], Any],
+) -> None:
+    """Registers a class as a container of pytree's.
+
+    Args:
+        kind: The class.
+        flatten: Gives the items of an instance, and what tells instances of the same length apart: a list of keys, or
+            the length.
+        unflatten: Makes an instance of the class from items and the second result of `flatten`.
+
+    Raises:
+        ValueError: It is registered already.
+    """
+    from torch.utils import _pytree
+
+    def with_keys(value: Any) -> tuple[list[Any], Any]:
+        items, context = flatten(value)
+        if isinstance(context, list):
+            return [(_pytree.MappingKey(key), item) for key, item in zip(context, items, strict=True)], context
+        return [(_pytree.SequenceKey(place), item) for place, item in enumerate(items)], context
+
+    _pytree.register_pytree_node(
+        kind,
+        flatten,
+        lambda items, context: unflatten(kind, items, context),
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+        flatten_with_keys_fn=with_keys,
+    )
 
 
 def output_paths(structure: Any) -> list[str]:

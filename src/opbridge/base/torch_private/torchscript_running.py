@@ -37,8 +37,12 @@ def running_in_python(state: Callable[[torch.Tensor], torch.Tensor]) -> Iterator
     running = _Running(state)
 
     def call_method(method: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            graph = method.graph
+        except RuntimeError:  # a method in C++, such as those of packed weights
+            return kept[0](method, *args, **kwargs)
         # The graph's first input is the module, and only the method itself knows it.
-        return running.call(method.graph, method.schema, (method.owner, *args), kwargs)
+        return running.call(graph, method.schema, (method.owner, *args), kwargs)
 
     def call_function(function: Any, *args: Any, **kwargs: Any) -> Any:
         return running.call(function.graph, function.schema, args, kwargs)

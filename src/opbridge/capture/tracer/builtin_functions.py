@@ -1,4 +1,6 @@
-"""Python's own functions of numbers, which fix a dynamic size: `len`, `max`, `min` and `math.pow` keep it dynamic."""
+"""Python's own functions of numbers, which fix a dynamic size: `len`, `max`, `min`, `divmod` and some of `math`'s keep
+it dynamic.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ from types import ModuleType
 from typing import Any
 
 import torch
+
+from opbridge.base.torch_private import torch_sizes
 
 __all__ = ["following_sizes"]
 
@@ -36,12 +40,14 @@ def following_sizes(module: torch.nn.Module | None) -> Iterator[None]:
             if path.partition(".")[0] in packages and isinstance(loaded, ModuleType) and "len" not in vars(loaded):
                 changed.append(vars(loaded))
                 vars(loaded)["len"] = _length
-    kept = builtins.max, builtins.min, math.pow
-    builtins.max, builtins.min, math.pow = _max, _min, _power
+    kept = [(owner, name, getattr(owner, name)) for owner, name, _ in _REPLACED]
+    for owner, name, instead in _REPLACED:
+        setattr(owner, name, instead)
     try:
         yield
     finally:
-        builtins.max, builtins.min, math.pow = kept
+        for owner, name, original in kept:
+            setattr(owner, name, original)
         for names in changed:
             del names["len"]
 
@@ -58,6 +64,8 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
 
     @functools.wraps(python)
     def extreme(*values: Any, **settings: Any) -> Any:
+        if len(values) == 1 and isinstance(values[0], Iterator):  # which would be used up
+            values = (list(values[0]),)
         given = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
         if settings or not given:
             return python(*values, **settings)
@@ -89,5 +97,37 @@ def _power(base: Any, exponent: Any) -> Any:
     return _pow(base, exponent)
 
 
-_max = _extreme(max, torch.sym_max, operator.gt)
-_min = _extreme(min, torch.sym_min, operator.lt)
+_divmod = divmod
+
+
+def _parts(number: Any, divisor: Any) -> Any:
+    if isinstance(number, _NUMBERS) or isinstance(divisor, _NUMBERS):
+        return number // divisor, number % divisor
+    return _divmod(number, divisor)
+
+
+_sqrt = math.sqrt
+
+
+def _square_root(number: Any) -> Any:
+    return torch.sym_sqrt(number) if isinstance(number, _NUMBERS) else _sqrt(number)
+
+
+_log = math.log
+
+
+def _logarithm(number: Any, *base: Any) -> Any:
+    """`math.log`; torch has a logarithm of base 2 for symbolic numbers."""
+    if not isinstance(number, _NUMBERS):
+        return _log(number, *base)
+    return torch_sizes.logarithm2(number) / (math.log2(*base) if base else math.log2(math.e))
+
+
+_REPLACED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+    (builtins, "max", _extreme(max, torch.sym_max, operator.gt)),
+    (builtins, "min", _extreme(min, torch.sym_min, operator.lt)),
+    (builtins, "divmod", _parts),
+    (math, "pow", _power),
+    (math, "sqrt", _square_root),
+    (math, "log", _logarithm),
+)

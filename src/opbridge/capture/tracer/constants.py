@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from opbridge.base.torch_private import torch_overrides
+from opbridge.capture.tracer.sparse_operators import dense_form, is_sparse
 
 __all__ = ["Constants"]
 
@@ -25,12 +26,19 @@ class Constants:
 
     def __init__(self) -> None:
         self._values: dict[Node, Any] = {}
+        self._sparse: dict[Node, torch.Tensor] = {}
         self._functions: dict[Node, Any] = {}
         self._written: set[int] = set()
 
     def add_weight(self, node: Node, tensor: torch.Tensor) -> None:
         """Notes a node that stands for a tensor of the model."""
-        self._values[node] = tensor
+        if is_sparse(tensor):
+            self._sparse[node] = tensor
+        self._values[node] = dense_form(tensor)
+
+    def sparse_weight(self, node: Node) -> torch.Tensor | None:
+        """The sparse tensor that a node stands for; None for any other node."""
+        return self._sparse.get(node)
 
     def add(self, function: Any, node: Node) -> None:
         """Notes a new node, of which the arguments are known."""

@@ -10,6 +10,7 @@ import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
 from opbridge.capture.dynamic_shapes import Axis
+from opbridge.capture.tracer.sparse_operators import is_sparse
 from opbridge.errors import UsageError
 
 __all__ = ["Fakes"]
@@ -39,11 +40,14 @@ class Fakes:
             self._memory[torch_tracing.storage_key(tensor)] += 1
 
     def of(self, tensor: torch.Tensor, *, requires_grad: bool = False) -> torch.Tensor:
-        """A tensor without values and with the same static shape, strides, dtype and device."""
+        """A tensor without values and with the same static shape, strides, dtype and device; dense for a sparse one."""
         known = self._made.get(id(tensor))
         if known is not None:
             return known[1]
-        if type(tensor) in _ORDINARY and self._is_alone(tensor):
+        if is_sparse(tensor):
+            with self.mode:
+                fake = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        elif type(tensor) in _ORDINARY and self._is_alone(tensor):
             with self.mode:
                 fake = torch.empty_strided(
                     tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device, requires_grad=False
@@ -56,6 +60,10 @@ class Fakes:
             fake.requires_grad_()
         self._made[id(tensor)] = tensor, fake
         return fake
+
+    def stands_for(self, fake: torch.Tensor, tensor: torch.Tensor) -> None:
+        """Says which tensor without values was made for a tensor."""
+        self._made[id(tensor)] = tensor, fake
 
     def known(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor without values that was made for another one, or the other one itself."""
@@ -73,6 +81,7 @@ class Fakes:
         if not axes:
             return self.of(tensor, requires_grad=requires_grad)
         shape = [self.size(axes[i]) if i in axes else size for i, size in enumerate(tensor.shape)]
+        tensor = tensor.to_dense() if is_sparse(tensor) else tensor
         with self.mode:
             fake = torch.empty_strided(shape, _strides(tensor, shape), dtype=tensor.dtype, device=tensor.device)
         if requires_grad and tensor.requires_grad:

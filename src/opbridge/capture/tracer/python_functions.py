@@ -11,7 +11,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-__all__ = ["PythonFunctions", "taking_symbolic_bools"]
+from opbridge.base.torch_private import torch_sizes
+
+__all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -20,9 +22,12 @@ class PythonFunctions(TorchFunctionMode):
     """While a model is captured:
 
     1. Indexing by sizes and by integer tensors without dimensions becomes operators.
-    2. `torch.tensor` takes sizes and values of tensors among its numbers.
+    2. `torch.tensor` and `torch.as_tensor` take sizes and values of tensors among its numbers.
     3. `torch._assert` of a tensor is an operator.
     4. A deep copy of a tensor is an operator.
+    5. Functions that make a tensor take integer tensors without dimensions among the sizes.
+    6. Packed sequences are padded to a length that may be symbolic.
+    7. Operators on quantised tensors take scales and zero points that are tensors as numbers.
     """
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -32,16 +37,56 @@ class PythonFunctions(TorchFunctionMode):
                 found = _index(args[0], items)
                 if found is not None:
                     return found
-        elif function is torch.tensor:
+        elif function is torch.tensor or (function is torch.as_tensor and isinstance(args[0], (list, tuple))):
             if any(isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])):
                 return torch._refs.tensor(*args, **(kwargs or {}))
+        elif function is torch._VF._pad_packed_sequence:
+            return _padded(*args)
+        elif function in _TAKING_SIZES:
+            args = tuple(map(_with_numbers, args))
         elif function is torch._assert:
             condition, message = (*args, "")[:2] if args else (kwargs["condition"], kwargs.get("message", ""))
             if isinstance(condition, torch.Tensor):
                 return torch._assert_async(condition, message)
         elif function is torch.Tensor.__deepcopy__ and args[0].is_leaf:  # torch refuses the others
             return _copied(*args)
+        elif isinstance(function, torch._ops.OpOverloadPacket) and function._qualified_op_name.startswith(
+            "quantized::"
+        ):
+            args, kwargs = pytree.tree_map_only(torch.Tensor, _scale, (tuple(args), kwargs or {}))
         return function(*args, **(kwargs or {}))
+
+
+def _padded(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the operator gives, which pads to an int, or to the longest sequence."""
+    operator: Any = torch._VF._pad_packed_sequence
+    longest = batch_sizes.shape[0]
+    if torch_sizes.is_equal(total_length, longest):
+        return operator(data, batch_sizes, batch_first, padding_value, -1)
+    if not isinstance(total_length, torch.SymInt):
+        return operator(data, batch_sizes, batch_first, padding_value, total_length)
+    padded, lengths = operator(data, batch_sizes, batch_first, padding_value, -1)
+    following = padded.dim() - (2 if batch_first else 1)
+    more = [0, 0] * following + [0, total_length - longest]
+    return torch.nn.functional.pad(padded, more, value=padding_value), lengths
+
+
+# Functions whose positional arguments are sizes, or tuples of them.
+_TAKING_SIZES = frozenset({torch.zeros, torch.ones, torch.empty, torch.rand, torch.randn})
+
+
+def _with_numbers(sizes: Any) -> Any:
+    """Sizes, with numbers in the place of tensors."""
+    if isinstance(sizes, (list, tuple)):
+        return type(sizes)(map(_with_numbers, sizes)) if any(map(_is_number, sizes)) else sizes
+    return _number(sizes)
+
+
+def _scale(tensor: torch.Tensor) -> Any:
+    """A tensor without dimensions as a number; others, which are data, as they are."""
+    return tensor if tensor.dim() else tensor.item()
 
 
 def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
@@ -74,6 +119,28 @@ def taking_symbolic_bools() -> Iterator[None]:
         yield
     finally:
         functional.scaled_dot_product_attention = original
+
+
+@contextlib.contextmanager
+def masks_of_any_length() -> Iterator[None]:
+    """Within this context, torch's transformer modules do not ask whether a mask of a symbolic size is a causal one.
+
+    They use the mask itself where it is none, with the same result.
+    """
+    module: Any = torch.nn.modules.transformer
+    original = module._detect_is_causal_mask
+
+    @functools.wraps(original)
+    def detect(mask: Any, is_causal: bool | None = None, size: Any = None) -> bool:
+        if mask is not None and any(isinstance(each, _SYMBOLIC) for each in mask.shape):
+            return is_causal is True
+        return bool(original(mask, is_causal, size))
+
+    module._detect_is_causal_mask = detect
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = original
 
 
 def _asks_for_number(item: Any) -> bool:

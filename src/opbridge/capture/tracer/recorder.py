@@ -12,8 +12,17 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
-from opbridge.capture.tracer import autocasting, free_values, shape_functions
+from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_subclasses, torch_tracing
+from opbridge.capture import packed_sequences
+from opbridge.capture.tracer import (
+    autocasting,
+    free_values,
+    out_variants,
+    quantized_tensors,
+    shape_functions,
+    sparse_operators,
+    symbolic_scalars,
+)
 from opbridge.capture.tracer.constants import Constants
 from opbridge.errors import CaptureError
 
@@ -56,6 +65,7 @@ class Recorder:
         tracer: The graph, as torch sees it.
         before: The mode that records operators before autograd.
         after: The mode that records operators after autograd.
+        known_lengths: Gives the lengths that sequences are packed by, where their node depends on no input.
         casts: How many operators were run by a rule of autocast's.
         is_differentiating: Whether operators are being recorded after autograd.
     """
@@ -75,8 +85,9 @@ class Recorder:
         self.outside = outside
         self.constants = Constants()
         self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
-        self.after = torch_proxies.after_autograd(self.tracer, self.record)
+        self.after = torch_proxies.after_autograd(self.tracer, self._call_after_autograd)
         self._constant = constant
+        self.known_lengths = self._known_lengths
         self.casts = 0
         self.is_differentiating = False
 
@@ -143,12 +154,34 @@ class Recorder:
         return self._converted(value)[1]
 
     def _call_before_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
+        if torch_proxies.has_nested(args, kwargs):
+            with self.recording(differentiated=True):
+                return function(*args, **kwargs)
+        wrapper = torch_subclasses.wrapper_among((*args, *kwargs.values()))
+        if wrapper is not None:
+            return self._taken_apart(wrapper, function, args, kwargs)
+        if quantized_tensors.takes(function):
+            with self.recording(differentiated=self.is_differentiating):
+                return quantized_tensors.call(function, args, kwargs)
         if self._is_differentiated(args, kwargs):
             with self.recording(differentiated=True):
                 return function(*map(self._fake, args), **{name: self._fake(value) for name, value in kwargs.items()})
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             return autocasting.call(self, function, args, kwargs)
         return self.record(function, args, kwargs)
+
+    def _taken_apart(self, wrapper: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        """What a tensor that is made of others makes of an operator; what it does with those is recorded."""
+
+        def decomposed() -> Any:
+            return function.decompose(*args, **kwargs)
+
+        with self.recording(differentiated=self.is_differentiating):
+            return torch_subclasses.dispatch(wrapper, function, args, kwargs, decomposed)
+
+    def _call_after_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
+        # A nested tensor calls operators on the tensors that it is made of.
+        return NotImplemented if torch_proxies.has_nested(args, kwargs) else self.record(function, args, kwargs)
 
     def _is_differentiated(self, args: Any, kwargs: Any) -> bool:
         """Whether derivatives of an operator's results may be asked for."""
@@ -163,6 +196,12 @@ class Recorder:
         """Records one operator, and computes the shapes and dtypes of its results."""
         if function in _METADATA:
             return function(*args, **kwargs)
+        if kwargs and out_variants.functional_form(function) is not None:
+            return out_variants.record(self, function, args, kwargs)
+        dense = sparse_operators.dense_operator(function)
+        if dense is not None:
+            with self.recording(differentiated=self.is_differentiating):
+                return dense(self, *args, **kwargs)
         if function is _aten.lift_fresh.default:
             function = _aten.lift_fresh_copy.default  # or a write to the result would change the constant
         elif function is _aten.is_nonzero.default:
@@ -177,22 +216,34 @@ class Recorder:
             known, value = self.constants.result(function, arguments, keywords)
             if known:
                 return value
+            size = packed_sequences.first_batch_size(function, arguments)
+            if size is not None:
+                return size
         elif torch.Tag.inplace_view in function.tags:
             # The node keeps the shape that the tensor has before it is changed.
             arguments[0].meta["val"] = torch_proxies.snapshot(fakes[0])
         env = self.fake_mode.shape_env
         before = torch_sizes.questions(env)
         shape = None if fake_keywords else shape_functions.shape_function(function, fakes)
-        result = (shape or function)(*fakes, **fake_keywords)
+        lengths = self.known_lengths(arguments[1]) if function is _aten._pack_padded_sequence.default else None
+        if lengths is not None:
+            shape = functools.partial(packed_sequences.pack, known=lengths)
+        result = shape(*fakes) if shape else symbolic_scalars.result_of(function, fakes, fake_keywords)
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
             torch_sizes.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:
             function, arguments, keywords = _aten.new_zeros.default, (arguments[0], self.argument(result.shape)), {}
         node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))
+        if lengths is not None:
+            node.meta["lengths"] = lengths
         self.constants.add(function, node)
         self._bind(result, node)
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
         return result
+
+    def _known_lengths(self, lengths: Node) -> list[int] | None:
+        known, values = self.constants.result(torch.Tensor.tolist, (lengths,), {})
+        return values if known else None
 
     def _bind(self, result: Any, node: Node) -> None:
         """Makes a node stand for a result, and a getitem for each of several."""
@@ -221,6 +272,10 @@ class Recorder:
         )
         self.constants.add(function, node)
         self._bind(result, node)
+
+    def sparse_weight(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The sparse weight that a tensor of the graph stands for; None for any other tensor."""
+        return self.constants.sparse_weight(self.tracked(tensor).node)
 
     def _is_nonzero(self, tensor: torch.Tensor) -> Any:
         """What `bool(tensor)` asks for, as operators that a graph can hold."""

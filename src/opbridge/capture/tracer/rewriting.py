@@ -39,6 +39,7 @@ class _Rewriting:
         self._graph = graph
         self._fake_mode = fake_mode
         self._recorder = Recorder(self._note, fake_mode, self._constant)
+        self._recorder.known_lengths = self._lengths
         self._recording = self._recorder
         self._original: Node | None = None
         self._copies: dict[Node, Node] = {}
@@ -79,6 +80,9 @@ class _Rewriting:
     def begin(self, node: Node) -> None:
         """Notes the node that runs next, whose source the new ones have."""
         self._original = node
+
+    def _lengths(self, lengths: Node) -> list[int] | None:
+        return None if self._original is None else self._original.meta.get("lengths")
 
     def _placeholder(self, node: Node) -> Node:
         copied = torch_proxies.placeholder(self._recorder.graph, node.name)

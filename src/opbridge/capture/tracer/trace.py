@@ -16,6 +16,7 @@ from opbridge.base.torch_private import (
     torch_higher_order,
     torch_overrides,
     torch_proxies,
+    torch_subclasses,
     torch_tracing,
     torch_transforms,
     torchscript_running,
@@ -25,11 +26,14 @@ from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.interface import input_names
 from opbridge.capture.tracer.origins import Origins
-from opbridge.capture.tracer.python_functions import PythonFunctions, taking_symbolic_bools
+from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_any_length, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
+from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
+from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
-from opbridge.capture.tracer.weights import constant_names, replaced, state_of
+from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
+from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
 __all__ = ["trace"]
@@ -52,7 +56,8 @@ def trace(
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
-    1. The module's parameters and buffers are replaced by tensors without values while it runs, and put back.
+    1. The module's parameters and buffers are replaced by tensors without values while it runs, and put back. One that
+       is made of other tensors, such as a quantised weight of torchao's, is replaced by one made of such tensors.
     2. Dynamic dimensions are symbols; what the model asks of them is noted as a condition.
     3. Operators are recorded before autograd and before they are decomposed, but for those whose derivatives are asked
        for, or that a transform of torch.func is applied to.
@@ -124,14 +129,12 @@ class _Run:
         end = recorder.graph.placeholder("end_of_inputs")
         self._first = next((leaf.node for leaf in inputs if leaf.node is not None), end)
         state = list(state_of(self._module))
-        self._fakes.expect(tensor for _, _, tensor in state)
+        self._fakes.expect(part for _, _, tensor in state for part in parts_of(tensor))
         for kind, name, tensor in state:
-            fake = self._fakes.of(tensor, requires_grad=self._gradients == "inputs and parameters")
-            recorder.track(fake, self._weight(kind, name, tensor), tensor)
-            recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
+            self._track_state(kind, name, tensor)
         _, structure = pytree.tree_flatten((self._args, self._kwargs))
-        args, kwargs = pytree.tree_unflatten(leaves, structure)
         with replaced(self._module, self._fakes.of), self._running():
+            args, kwargs = pytree.tree_unflatten(leaves, structure)  # a container may compute with what it holds
             returned = self._run(args, kwargs)
             found, returned_structure = pytree.tree_flatten(returned)
             outputs = [self._output(value) for value in found]
@@ -183,11 +186,26 @@ class _Run:
         assert self._repeating is not None
         self._repeating.note(self._recorder.graph, node)
 
+    def _track_state(self, kind: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Makes a tensor without values stand for a parameter or a buffer; a wrapper is rebuilt around such tensors."""
+        if torch_subclasses.is_wrapper(tensor):
+            parts = torch_subclasses.wrapped_tensors(tensor).items()
+            inner = {each: self._track_state(kind, f"{name}.{each}", part) for each, part in parts}
+            with self._fakes.mode:
+                fake = torch_subclasses.rebuilt(tensor, inner)
+            self._fakes.stands_for(fake, tensor)
+            return fake
+        recorder = self._recorder
+        fake = self._fakes.of(tensor, requires_grad=self._gradients == "inputs and parameters")
+        recorder.track(fake, self._weight(kind, name, tensor), tensor)
+        recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
+        return fake
+
     def _weight(self, kind: str, name: str, tensor: torch.Tensor) -> Node:
         graph = self._recorder.graph
         with graph.inserting_before(self._first):
             node = graph.placeholder(f"{_PREFIXES[kind]}_{re.sub(r'[^a-zA-Z0-9]', '_', name).lower()}")
-        self.weights[node] = Weight(name, tensor, kind)
+        self.weights[node] = Weight(name, dense_form(tensor), kind, str(tensor.layout).removeprefix("torch."))
         return node
 
     def _constant(self, recorder: Recorder, tensor: torch.Tensor) -> Node:
@@ -206,6 +224,11 @@ class _Run:
         return node
 
     def _output(self, value: Any) -> Any:
+        if torch_subclasses.is_wrapper(value):
+            raise CaptureError(
+                f"The model returns a tensor that is made of others ({type(value).__name__}), as quantised tensors "
+                "are, which ONNX does not have. Return a plain tensor: value.dequantize()."
+            )
         if isinstance(value, (torch.Tensor, *_NUMBERS)):
             return self._recorder.argument(value)
         if isinstance(value, _CONSTANT) and not isinstance(value, torch.nn.Module):
@@ -240,10 +263,15 @@ class _Run:
             stack.enter_context(torchscript_running.running_in_python(self._fakes.known))
             stack.enter_context(torch_transforms.following_nested_transforms())
             stack.enter_context(taking_symbolic_bools())
+            stack.enter_context(checking_symbolic_sizes())
+            stack.enter_context(masks_of_any_length())
+            stack.enter_context(torch_overrides.making_nested_tensors())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
             )
+            if self._shapes.axes:
+                stack.enter_context(shapes_of_earlier_runs(self._module))
             stack.enter_context(following_sizes(self._module if self._shapes.axes else None))
             stack.enter_context(self._recorder.recording())
             yield

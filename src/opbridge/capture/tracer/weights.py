@@ -1,4 +1,4 @@
-"""The parameters, buffers and other tensors of a module, and their replacement while it runs."""
+"""The parameters, buffers and other tensors of a module, and the shapes it keeps; their replacement while it runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-__all__ = ["constant_names", "replaced", "state_of"]
+from opbridge.base.torch_private import torch_subclasses
+
+__all__ = ["constant_names", "parts_of", "replaced", "shapes_of_earlier_runs", "state_of"]
 
 
 def state_of(module: torch.nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:
@@ -17,6 +19,15 @@ def state_of(module: torch.nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]
         yield "parameter", name, parameter
     for name, buffer in module.named_buffers():
         yield "buffer", name, buffer
+
+
+def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that a tensor is made of: itself, or those of a wrapper."""
+    if not torch_subclasses.is_wrapper(tensor):
+        yield tensor
+        return
+    for part in torch_subclasses.wrapped_tensors(tensor).values():
+        yield from parts_of(part)
 
 
 def constant_names(module: torch.nn.Module) -> dict[int, str]:
@@ -44,3 +55,41 @@ def replaced(module: torch.nn.Module, replacement: Callable[[torch.Tensor], torc
         for table, saved in tables:
             table.clear()
             table.update(saved)
+
+
+class _EarlierShape(tuple[int, ...]):
+    """A shape that a module keeps from an earlier run; it is no shape with symbolic sizes."""
+
+    def __eq__(self, other: object) -> bool:
+        return not _is_symbolic(other) and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return _is_symbolic(other) or tuple.__ne__(self, other)
+
+    __hash__ = tuple.__hash__
+
+
+def _is_symbolic(shape: object) -> bool:
+    return isinstance(shape, tuple) and any(isinstance(size, torch.SymInt) for size in shape)
+
+
+@contextlib.contextmanager
+def shapes_of_earlier_runs(module: torch.nn.Module) -> Iterator[None]:
+    """Within this context, shapes that a module keeps differ from shapes with symbolic sizes.
+
+    A module keeps the shape of its last input to see whether what it computed from it still holds (`self.shape !=
+    x.shape`). The example has that shape again; other sizes do not.
+    """
+    kept = [
+        (each, name, value)
+        for each in module.modules()
+        for name, value in vars(each).items()
+        if type(value) is torch.Size
+    ]
+    for each, name, value in kept:
+        vars(each)[name] = _EarlierShape(value)
+    try:
+        yield
+    finally:
+        for each, name, value in kept:
+            vars(each)[name] = value

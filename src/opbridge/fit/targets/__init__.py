@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from opbridge.errors import UsageError
+from opbridge.fit.integer_products import keep_products
+from opbridge.fit.padded_pools import keep_apart
 from opbridge.fit.scaled_products import keep_exact
 from opbridge.fit.targets import onnxruntime
 
@@ -26,7 +28,7 @@ class Target:
         lacks_kernel: Whether the runtime has no kernel for a standard operator with given types: (operator, opset, type
             variable of the schema -> type as in "tensor(float)").
         has_operator: Whether the runtime itself has an operator of a domain other than ONNX's: (domain, operator).
-        correct: Rewrites, in place, nodes that the runtime computes wrongly.
+        correct: Rewrites, in place, nodes that the runtime computes wrongly, or not with the kernels that it has.
     """
 
     name: str
@@ -65,5 +67,11 @@ def find_target(name: str | None, opset: int | None) -> Target:
         default,
         onnxruntime.lacks_kernel,
         onnxruntime.has_operator,
-        keep_exact,
+        _correct_for_onnxruntime,
     )
+
+
+def _correct_for_onnxruntime(model: ir.Model) -> None:
+    keep_exact(model)
+    keep_products(model)
+    keep_apart(model)

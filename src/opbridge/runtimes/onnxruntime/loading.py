@@ -19,6 +19,9 @@ from opbridge.runtimes.onnxruntime.refusals import explain_refusal
 
 __all__ = ["session"]
 
+# By default, ONNX Runtime rounds what is multiplied with weights of 4 or 8 bits to 8 bits as well (level 4).
+_FLOAT_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
+
 # The `aten` nodes of older exporters, and nodes after them whose types cannot be inferred.
 _UNTYPED_ATEN_NODES = re.compile(rf"{aten_kernel.OLDER_FORM}|Op \(ATen\) output arg .* type inference failed")
 
@@ -41,7 +44,8 @@ def session(
         providers: The execution providers in the order of preference, as ONNX Runtime takes them; None: the CPU's. An
             execution provider that the installed ONNX Runtime lacks is an error; ONNX Runtime itself only warns.
         options: Session options, to which the kernel libraries are added, and with which the user may have registered
-            kernels that opbridge does not know; None: the defaults, without log output, as every error is raised.
+            kernels that opbridge does not know; None: the defaults, without log output, as every error is raised, and
+            with products of weights of 4 or 8 bits and floating numbers in float32.
         threads: The number of threads that an operator may use (intra_op_num_threads), also set on given `options`.
         aten: Operators that PyTorch may run for the model in addition to the default list, by name or pattern:
             "torchvision::*".
@@ -59,6 +63,7 @@ def session(
         kernel_libraries.check_complete(label, required, libraries)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = LOG_NOTHING
+        options.add_session_config_entry(*_FLOAT_PRODUCTS)
     kernel_libraries.register(options, libraries)
     if aten_kernel.NAME in required:
         kernel_libraries.register_aten(options, label, aten)

@@ -41,7 +41,7 @@ def add(self, other, alpha=1):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     x, y = promote(self, other)
     if x.dtype == _BOOL:
-        return op.Or(x, y) if alpha else x
+        return op.Or(x, op.And(y, cast(alpha, _BOOL))) if is_tensor(alpha) else op.Or(x, y) if alpha else x
     return op.Add(x, y) if not is_tensor(alpha) and alpha == 1 else _add_scaled(x, y, alpha)
 
 

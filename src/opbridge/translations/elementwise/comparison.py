@@ -157,7 +157,7 @@ def bitwise_xor(self, other):
 def left_shift(self, other):
     """bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = result_type(self, other)
-    x, count = promote(self, other, dtype=_INT64)
+    x, count = (cast(each, _INT64) for each in promote(self, other))
     is_possible = _is_shift(count, dtype.bitwidth)
     safe = op.Where(is_possible, count, cast_like(0, count))
     shifted = op.BitShift(cast(x, _UINT64), cast(safe, _UINT64), direction="LEFT")
@@ -174,7 +174,7 @@ def left_shift(self, other):
 def right_shift(self, other):
     """bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = result_type(self, other)
-    x, count = promote(self, other, dtype=_INT64)
+    x, count = (cast(each, _INT64) for each in promote(self, other))
     # Past the width only the sign is left; a negative count is a large one.
     count = op.Where(_is_shift(count, 63), count, cast_like(63, count))
     # A shift of the bits alone fills with zeros; of a negative number the inverted bits are shifted.
@@ -234,8 +234,7 @@ def clamp(self, min=None, max=None):
     if not dtype.is_floating_point() and dtype != _BOOL:
         # A number beyond the type's range bounds nothing.
         reach = np.iinfo(dtype.numpy())
-        min = min if min is None or is_tensor(min) else builtins.max(min, int(reach.min))
-        max = max if max is None or is_tensor(max) else builtins.min(max, int(reach.max))
+        min, max = (_within(bound, int(reach.min), int(reach.max)) for bound in (min, max))
         bounds = [bound for bound in (min, max) if bound is not None]
     x, *limits = promote(self, *bounds, dtype=ir.DataType.INT32 if dtype == _BOOL else dtype)
     if len(bounds) == 2 and not any(map(is_tensor, bounds)) and not any(map(math.isnan, bounds)):
@@ -245,6 +244,17 @@ def clamp(self, min=None, max=None):
     if max is not None:
         x = op.Min(x, limits[-1])
     return cast(x, dtype)
+
+
+def _within(bound: Any, lowest: int, highest: int) -> Any:
+    """A bound brought into the range of a type of integers."""
+    if bound is None:
+        return None
+    if not is_tensor(bound):
+        return builtins.min(builtins.max(bound, lowest), highest)
+    if bound.dtype != _INT64:
+        return bound
+    return op.Min(op.Max(bound, cast_like(lowest, bound)), cast_like(highest, bound))
 
 
 @builtin("aten::clamp_min", "aten::clamp_min.Tensor")

@@ -10,7 +10,7 @@ from onnxscript import INT64, script
 from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.elementwise import arc_tangent
-from opbridge.translations.lib.dtypes import cast, cast_like, computed_in_float32, is_tensor
+from opbridge.translations.lib.dtypes import cast, cast_like, computed_in_float32, is_number, is_tensor
 from opbridge.translations.lib.pointwise import is_negative
 from opbridge.translations.registry import builtin
 
@@ -38,6 +38,8 @@ def copysign(self, other):
 @builtin("aten::copysign.Scalar")
 def copysign_scalar(self, other):
     """copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
+    if is_tensor(other):
+        return _copysign(self, cast_like(other, self))
     size = op.Abs(self)
     return op.Neg(size) if math.copysign(1.0, other) < 0 else size
 
@@ -113,6 +115,8 @@ def xlogy(self, other):
 @computed_in_float32
 def lerp_scalar(self, end, weight):
     """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+    if is_tensor(weight):
+        return lerp_tensor(self, end, cast_like(weight, self))
     # From the nearer end, so that a weight of 1 gives exactly `end`.
     gap = op.Sub(end, self)
     if weight < 0.5:
@@ -133,7 +137,7 @@ def lerp_tensor(self, end, weight):
 @computed_in_float32
 def addcmul(self, tensor1, tensor2, value=1):
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    factor = tensor1 if value == 1 else op.Mul(tensor1, cast_like(value, self))
+    factor = tensor1 if is_number(value, 1) else op.Mul(tensor1, cast_like(value, self))
     return op.Add(self, op.Mul(factor, tensor2))
 
 
@@ -141,7 +145,7 @@ def addcmul(self, tensor1, tensor2, value=1):
 @computed_in_float32
 def addcdiv(self, tensor1, tensor2, value=1):
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
-    factor = tensor1 if value == 1 else op.Mul(tensor1, cast_like(value, self))
+    factor = tensor1 if is_number(value, 1) else op.Mul(tensor1, cast_like(value, self))
     return op.Add(self, op.Div(factor, tensor2))
 
 

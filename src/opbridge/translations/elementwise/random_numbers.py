@@ -14,9 +14,11 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 from onnxscript import opset22 as op22
 
-from opbridge.translations.lib.dtypes import cast, const, convert, is_tensor
+from opbridge.translations.lib.dtypes import cast, const, convert, default_float, is_tensor
 from opbridge.translations.lib.promotion import promote
 from opbridge.translations.registry import builtin
+
+__all__ = ["normal_of", "uniform_of"]
 
 _INT64, _FLOAT, _DOUBLE = ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DOUBLE
 
@@ -30,7 +32,7 @@ def _has_random_kernels(shape: Any) -> bool:
     return builder is None or builder.opset < 22
 
 
-def _uniform(shape: Any, dtype: ir.DataType) -> Any:
+def uniform_of(shape: Any, dtype: ir.DataType) -> Any:
     """Numbers from 0 on and below 1, of a shape that is a tensor; `dtype` is float or double."""
     if _has_random_kernels(shape):
         return op.RandomUniformLike(_blank(shape), dtype=dtype)
@@ -43,14 +45,14 @@ def _uniform(shape: Any, dtype: ir.DataType) -> Any:
     return op.Reshape(op.MatMul(digits, cast(mask, dtype)), shape, allowzero=1)
 
 
-def _normal(shape: Any, dtype: ir.DataType) -> Any:
+def normal_of(shape: Any, dtype: ir.DataType) -> Any:
     """Numbers of the standard normal distribution, of any floating type."""
     drawn = _DOUBLE if dtype == _DOUBLE else _FLOAT
     if _has_random_kernels(shape):
         return cast(op.RandomNormalLike(_blank(shape), dtype=drawn), dtype)
     # The Box-Muller transform.
-    length = op.Sqrt(op.Mul(op.Log(op.Sub(1.0, _uniform(shape, _DOUBLE))), -2.0))
-    angle = op.Mul(_uniform(shape, _DOUBLE), 2 * math.pi)
+    length = op.Sqrt(op.Mul(op.Log(op.Sub(1.0, uniform_of(shape, _DOUBLE))), -2.0))
+    angle = op.Mul(uniform_of(shape, _DOUBLE), 2 * math.pi)
     return cast(cast(op.Mul(length, op.Cos(angle)), drawn), dtype)
 
 
@@ -69,13 +71,13 @@ def _shape(size: Any) -> Any:
     return op.Concat(*parts, axis=0)
 
 
-def _type(dtype: Any, otherwise: Any = _FLOAT) -> ir.DataType:
-    return ir.DataType(otherwise if dtype in (None, -1) else dtype)
+def _type(dtype: Any, otherwise: Any = None) -> ir.DataType:
+    return ir.DataType((otherwise or default_float()) if dtype in (None, -1) else dtype)
 
 
 def _uniform_as(shape: Any, dtype: ir.DataType) -> Any:
     """Numbers from 0 on and below 1, of any floating type; those of 16 bits are rounded down, as 1 is left out."""
-    numbers = _uniform(shape, _DOUBLE if dtype == _DOUBLE else _FLOAT)
+    numbers = uniform_of(shape, _DOUBLE if dtype == _DOUBLE else _FLOAT)
     if dtype in (_DOUBLE, _FLOAT):
         return numbers
     steps = {ir.DataType.FLOAT16: 2.0**11, ir.DataType.BFLOAT16: 2.0**8}[dtype]
@@ -85,13 +87,13 @@ def _uniform_as(shape: Any, dtype: ir.DataType) -> Any:
 # Uniform numbers
 
 
-@builtin("aten::rand")
+@builtin("aten::rand", "aten::rand.generator")
 def rand(size, dtype=None):
     """rand(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
     return _uniform_as(_shape(size), _type(dtype))
 
 
-@builtin("aten::rand_like")
+@builtin("aten::rand_like", "aten::rand_like.generator")
 def rand_like(self, dtype=None):
     """rand_like(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
     return _uniform_as(op.Shape(self), _type(dtype, self.dtype))
@@ -107,29 +109,34 @@ def uniform(self, low=0.0, high=1.0):
 def _integers(shape: Any, low: Any, high: Any, dtype: ir.DataType) -> Any:
     """Integers from `low` on and below `high`."""
     low, high = (cast(each, _DOUBLE) if is_tensor(each) else const(each, _DOUBLE) for each in (low, high))
-    steps = op.Floor(op.Mul(_uniform(shape, _DOUBLE), op.Sub(high, low)))
+    steps = op.Floor(op.Mul(uniform_of(shape, _DOUBLE), op.Sub(high, low)))
     return convert(op.Add(steps, low), dtype)
 
 
-@builtin("aten::randint")
-def randint(high, size, dtype=None):
+@builtin("aten::randint", "aten::randint.generator")
+def randint(high, size, dtype=_INT64):
     """randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, ...) -> Tensor"""
     return _integers(_shape(size), 0, high, _type(dtype, _INT64))
 
 
-@builtin("aten::randint.low")
-def randint_low(low, high, size, dtype=None):
+@builtin("aten::randint.low", "aten::randint.low_generator")
+def randint_low(low, high, size, dtype=_INT64):
     """randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, ...) -> Tensor"""
     return _integers(_shape(size), low, high, _type(dtype, _INT64))
 
 
-@builtin("aten::randint_like", "aten::randint_like.Tensor")
+@builtin(
+    "aten::randint_like",
+    "aten::randint_like.Tensor",
+    "aten::randint_like.generator",
+    "aten::randint_like.Tensor_generator",
+)
 def randint_like(self, high, dtype=None):
     """randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, ...) -> Tensor"""
     return _integers(op.Shape(self), 0, high, _type(dtype, self.dtype))
 
 
-@builtin("aten::randint_like.low_dtype")
+@builtin("aten::randint_like.low_dtype", "aten::randint_like.low_generator_dtype")
 def randint_like_low(self, low, high, dtype=None):
     """randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, ...) -> Tensor"""
     return _integers(op.Shape(self), low, high, _type(dtype, self.dtype))
@@ -141,39 +148,64 @@ def random_to(self, to):
     return _integers(op.Shape(self), 0, to, self.dtype)
 
 
-@builtin("aten::randperm")
-def randperm(n, dtype=None):
+@builtin("aten::random_.from", "aten::random.from")
+def random_from(self, low, high):
+    """random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor"""
+    # Without an end, up to the largest number that the type holds exactly.
+    return _integers(op.Shape(self), low, _largest(self.dtype) + 1 if high is None else high, self.dtype)
+
+
+@builtin("aten::random_", "aten::random")
+def random_(self):
+    """random(Tensor self, *, Generator? generator=None) -> Tensor"""
+    return _integers(op.Shape(self), 0, _largest(self.dtype) + 1, self.dtype)
+
+
+def _largest(dtype: ir.DataType) -> int:
+    """The largest integer that torch draws for a type; where it is floating, all up to that are exact in it."""
+    if dtype == ir.DataType.BOOL:
+        return 1
+    if dtype in _DIGITS:
+        return 1 << _DIGITS[dtype]
+    return int(np.iinfo(dtype.numpy()).max)
+
+
+_DIGITS = {ir.DataType.FLOAT16: 11, ir.DataType.BFLOAT16: 8, _FLOAT: 24, _DOUBLE: 53}
+
+
+@builtin("aten::randperm", "aten::randperm.generator")
+def randperm(n, dtype=_INT64):
     """randperm(SymInt n, *, ScalarType? dtype=long, ...) -> Tensor"""
     count = op.Reshape(n, [1]) if is_tensor(n) else const([n], _INT64)
-    _, order = op.TopK(_uniform(count, _DOUBLE), count)
+    _, order = op.TopK(uniform_of(count, _DOUBLE), count)
     return cast(order, _type(dtype, _INT64))
 
 
 # Normal numbers
 
 
-@builtin("aten::randn")
+@builtin("aten::randn", "aten::randn.generator")
 def randn(size, dtype=None):
     """randn(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return _normal(_shape(size), _type(dtype))
+    return normal_of(_shape(size), _type(dtype))
 
 
-@builtin("aten::randn_like")
+@builtin("aten::randn_like", "aten::randn_like.generator")
 def randn_like(self, dtype=None):
     """randn_like(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return _normal(op.Shape(self), _type(dtype, self.dtype))
+    return normal_of(op.Shape(self), _type(dtype, self.dtype))
 
 
 @builtin("aten::normal_", "aten::normal_functional")
 def normal_like(self, mean=0.0, std=1.0):
     """normal_functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor"""
-    return _scaled(_normal(op.Shape(self), self.dtype), mean, std)
+    return _scaled(normal_of(op.Shape(self), self.dtype), mean, std)
 
 
 @builtin("aten::normal.float_float")
 def normal_numbers(mean, std, size, dtype=None):
     """normal.float_float(float mean, float std, SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return _scaled(_normal(_shape(size), _type(dtype)), mean, std)
+    return _scaled(normal_of(_shape(size), _type(dtype)), mean, std)
 
 
 @builtin("aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor")
@@ -181,7 +213,7 @@ def normal_tensors(mean, std=1.0):
     """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
     given = next(each for each in (mean, std) if is_tensor(each))
     mean, std = promote(mean, std, dtype=given.dtype)
-    return _scaled(_normal(op.Shape(op.Add(mean, std)), given.dtype), mean, std)
+    return _scaled(normal_of(op.Shape(op.Add(mean, std)), given.dtype), mean, std)
 
 
 def _scaled(numbers: Any, mean: Any, std: Any) -> Any:
@@ -191,7 +223,7 @@ def _scaled(numbers: Any, mean: Any, std: Any) -> Any:
 @builtin("aten::log_normal", "aten::log_normal_")
 def log_normal(self, mean=1.0, std=2.0):
     """log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor"""
-    return op.Exp(_scaled(_normal(op.Shape(self), self.dtype), mean, std))
+    return op.Exp(_scaled(normal_of(op.Shape(self), self.dtype), mean, std))
 
 
 # Others
@@ -218,7 +250,7 @@ def bernoulli_tensor(self, p):
 def _bernoulli(shape: Any, chance: Any, dtype: ir.DataType) -> Any:
     """1 with a chance, else 0. ONNX Runtime's own Bernoulli has 1 and 0 the other way round."""
     wanted = cast(chance, _DOUBLE) if is_tensor(chance) else const(chance, _DOUBLE)
-    return cast(op.Less(_uniform(shape, _DOUBLE), wanted), dtype)
+    return cast(op.Less(uniform_of(shape, _DOUBLE), wanted), dtype)
 
 
 @builtin("aten::exponential", "aten::exponential_")
@@ -229,7 +261,7 @@ def exponential(self, lambd=1.0):
 
 def _exponential(shape: Any) -> Any:
     # 1 minus a number below 1 is above 0, so the logarithm is finite.
-    return op.Neg(op.Log(op.Sub(1.0, _uniform(shape, _DOUBLE))))
+    return op.Neg(op.Log(op.Sub(1.0, uniform_of(shape, _DOUBLE))))
 
 
 @builtin("aten::geometric", "aten::geometric_")
@@ -242,7 +274,7 @@ def geometric(self, p):
 @builtin("aten::cauchy", "aten::cauchy_")
 def cauchy(self, median=0.0, sigma=1.0):
     """cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor"""
-    turned = op.Mul(op.Sub(_uniform(op.Shape(self), _DOUBLE), 0.5), math.pi)
+    turned = op.Mul(op.Sub(uniform_of(op.Shape(self), _DOUBLE), 0.5), math.pi)
     slope = op.Div(op.Sin(turned), op.Cos(turned))
     return cast(op.Add(op.Mul(slope, float(sigma)), float(median)), self.dtype)
 
@@ -258,6 +290,6 @@ def multinomial(self, num_samples, replacement: bool = False):
         return op.TopK(times, count)[1]
     chances = op.CumSum(weights, -1)
     chances = op.Div(chances, op.Gather(chances, [-1], axis=len(self.shape) - 1))
-    drawn = _uniform(op.Concat(op.Shape(self, start=0, end=-1), count, axis=0), _DOUBLE)
+    drawn = uniform_of(op.Concat(op.Shape(self, start=0, end=-1), count, axis=0), _DOUBLE)
     passed = op.LessOrEqual(op.Unsqueeze(chances, [-2]), op.Unsqueeze(drawn, [-1]))
     return op.ReduceSum(cast(passed, _INT64), [-1], keepdims=0)

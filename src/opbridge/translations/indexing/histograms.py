@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.lib.dims import element_count
-from opbridge.translations.lib.dtypes import FLOATS, cast_like, const
+from opbridge.translations.lib.dtypes import FLOATS, cast_like, const, is_tensor
 from opbridge.translations.lib.scattering import scatter_elements
 from opbridge.translations.registry import builtin
 
@@ -39,7 +39,7 @@ def _tallied(places: Any, amounts: Any, length: Any) -> Any:
 def histc(self, bins: int = 100, min=0, max=0):
     """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
     x = op.Reshape(self, [-1])
-    low, high = _range(x, float(min), float(max), 1.0, empty=element_count(self) == 0)
+    low, high = _range(x, min, max, 1.0, empty=element_count(self) == 0)
     place = (x - low) * float(bins) / (high - low) if self.dtype in FLOATS else None
     if place is None:
         wide = op.Cast(x, to=ir.DataType.DOUBLE)
@@ -50,12 +50,22 @@ def histc(self, bins: int = 100, min=0, max=0):
     return _tallied(places, op.CastLike(inside, x), [bins])
 
 
-def _range(x: Any, low: float, high: float, widen: float, *, empty: bool) -> tuple[Any, Any]:
+def _range(x: Any, low: Any, high: Any, widen: float, *, empty: bool) -> tuple[Any, Any]:
     """The range of a histogram: as given, or else from the smallest to the largest element, a little more if equal."""
+    if is_tensor(low) or is_tensor(high):
+        given = cast_like(low, x), cast_like(high, x)
+        found = _range_of(x, widen) if not empty else (given[0] - widen, given[1] + widen)
+        is_given = op.Not(op.Equal(*given))
+        return op.Where(is_given, given[0], found[0]), op.Where(is_given, given[1], found[1])
     if low != high:
         return cast_like(low, x), cast_like(high, x)
     if empty:
         return cast_like(low - widen, x), cast_like(high + widen, x)
+    return _range_of(x, widen)
+
+
+def _range_of(x: Any, widen: float) -> tuple[Any, Any]:
+    """From the smallest to the largest element, a little more if they are equal."""
     smallest, largest = op.ReduceMin(x, keepdims=0), op.ReduceMax(x, keepdims=0)
     same = op.Equal(smallest, largest)
     step = cast_like(widen, x)

@@ -93,3 +93,19 @@ def as_strided_scatter(self, src, size: Sequence[int], stride: Sequence[int], st
     flat = op.Reshape(self, [-1])
     scattered = op.ScatterElements(flat, const(places.ravel(), np.int64), op.Reshape(src, [-1]))
     return op.Reshape(scattered, op.Shape(self))
+
+
+@builtin("aten::fill_diagonal_")
+def fill_diagonal_(self, fill_value, wrap: bool = False):
+    """fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)"""
+    rank = len(self.shape)
+    first = positions(dim_of(self, 0))
+    if wrap and rank == 2:  # after each square of rows, one row is left out
+        first = op.Mod(first, (dim_of(self, 1) + 1).value)
+    mask = None
+    for axis in range(1, rank):
+        place = op.Unsqueeze(positions(dim_of(self, axis)), list(range(1, rank - axis)))
+        same = op.Equal(op.Unsqueeze(first, list(range(1, rank))), place)
+        mask = same if mask is None else op.And(mask, same)
+    value = op.CastLike(fill_value, self) if is_tensor(fill_value) else const(fill_value, self.dtype)
+    return op.Where(mask, value, self)

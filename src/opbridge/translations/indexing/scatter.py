@@ -11,7 +11,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import axis_of, dim_of, shape_of
-from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast_like
+from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast_like, is_number
 from opbridge.translations.lib.scattering import as_vector, index_along, scatter_elements, scatter_nd
 from opbridge.translations.registry import builtin
 
@@ -159,8 +159,8 @@ def _neutral(how: str, dtype: Any) -> Any:
 def index_add(self, dim: int, index, source, alpha=1):
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
     source_shape = source.shape
-    if alpha != 1:
-        source = source * alpha
+    if not is_number(alpha, 1):
+        source = source * cast_like(alpha, source)
         source.shape = source_shape
     return _indexed(self, dim, index, source, "add")
 

@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
+from opbridge.translations.lib.conventions import conventions
+
 __all__ = [
     "FLOATS",
     "HALVES",
@@ -20,9 +22,11 @@ __all__ = [
     "computed_in_float32",
     "const",
     "convert",
+    "default_float",
     "described",
     "is_double",
     "is_float",
+    "is_number",
     "is_tensor",
     "widen",
 ]
@@ -33,9 +37,19 @@ UNSIGNED = frozenset({ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32,
 _NARROW_INTEGERS = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.UINT16})
 
 
+def default_float() -> ir.DataType:
+    """The type of floating numbers where nothing asks for another one: that of torch.get_default_dtype()."""
+    return conventions().default_float
+
+
 def is_tensor(value: Any) -> bool:
     """Whether an argument is a value of the graph, as opposed to a Python number."""
     return isinstance(value, ir.Value)
+
+
+def is_number(value: Any, number: float) -> bool:
+    """Whether an argument is this Python number. A number that only a run tells is a value of the graph, and is not."""
+    return not is_tensor(value) and bool(value == number)
 
 
 def is_float(value: Any) -> bool:
@@ -130,12 +144,12 @@ def computed_in_float32(translation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def computed_in_double(translation: Callable[..., Any]) -> Callable[..., Any]:
-    """A translation that computes in double and gives the type of its first floating tensor, or else float."""
+    """A translation that computes in double and gives the type of its first floating tensor, or else the default."""
 
     @functools.wraps(translation)
     def widened(*args: Any, **kwargs: Any) -> Any:
         tensors = [value for value in args if is_tensor(value)]
-        dtype = next((value.dtype for value in tensors if is_float(value)), ir.DataType.FLOAT)
+        dtype = next((value.dtype for value in tensors if is_float(value)), default_float())
         wide = [cast(value, ir.DataType.DOUBLE) if is_tensor(value) else value for value in args]
         return op.Cast(translation(*wide, **kwargs), to=dtype)
 

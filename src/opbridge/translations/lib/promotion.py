@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from opbridge.translations.lib.dtypes import FLOATS, HALVES, UNSIGNED, cast, const, is_tensor
+from opbridge.translations.lib.dtypes import FLOATS, HALVES, UNSIGNED, cast, const, default_float, is_tensor
 
 __all__ = ["promote", "result_type"]
 
@@ -43,7 +43,7 @@ def promote(*values: Any, dtype: ir.DataType | None = None) -> tuple[Any, ...]:
 def _number_type(number: Any) -> ir.DataType:
     if isinstance(number, bool):
         return ir.DataType.BOOL
-    return ir.DataType.INT64 if isinstance(number, int) else ir.DataType.FLOAT
+    return ir.DataType.INT64 if isinstance(number, int) else default_float()
 
 
 def _category(dtype: ir.DataType) -> int:

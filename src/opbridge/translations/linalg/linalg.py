@@ -10,7 +10,8 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, dim_of, shape_of
-from opbridge.translations.lib.dtypes import FLOATS, const
+from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast, cast_like, const, is_number, is_tensor, widen
+from opbridge.translations.lib.promotion import promote
 from opbridge.translations.linalg.einsum import einsum as build_einsum
 from opbridge.translations.registry import builtin
 
@@ -36,19 +37,19 @@ def addmm(self, mat1, mat2, beta=1, alpha=1):
     exact = self.dtype in FLOATS and all(_is_float32(factor) for factor in (beta, alpha))
     if exact and dim_of(mat1, 1).is_known and dim_of(mat1, 1) != 0:
         return op.Gemm(mat1, mat2, self if beta != 0 else None, alpha=float(alpha), beta=float(beta))
-    return _scaled_sum(self, op.MatMul(mat1, mat2), beta, alpha)
+    return _wide_sum(self, op.MatMul(mat1, mat2), beta, alpha)
 
 
 @builtin("aten::addmv", "aten::baddbmm")
 def addmv(self, batch1, batch2, beta=1, alpha=1):
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _scaled_sum(self, op.MatMul(batch1, batch2), beta, alpha)
+    return _wide_sum(self, op.MatMul(batch1, batch2), beta, alpha)
 
 
 @builtin("aten::addbmm")
 def addbmm(self, batch1, batch2, beta=1, alpha=1):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _scaled_sum(self, op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
+    return _wide_sum(self, op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0), beta, alpha)
 
 
 @builtin("aten::addr")
@@ -56,8 +57,8 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if self.dtype == ir.DataType.BOOL:
         product = op.And(op.Unsqueeze(vec1, [1]), vec2)
-        product = product if alpha else op.And(product, False)
-        return op.Or(self, product) if beta else product
+        product = _kept_by(alpha, product)
+        return op.Or(_kept_by(beta, self), product)
     return _scaled_sum(self, op.Unsqueeze(vec1, [1]) * vec2, beta, alpha)
 
 
@@ -118,13 +119,25 @@ def _add_bias(value: Any, bias: Any) -> Any:
     return value if bias is None else value + bias
 
 
+def _wide_sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """The scaled sum, computed in float32 for 16-bit tensors: torch rounds the sum, and not what it adds."""
+    if self.dtype not in HALVES or (is_number(alpha, 1) and is_number(beta, 1)):
+        return _scaled_sum(self, product, beta, alpha)
+    return cast(_scaled_sum(widen(self), widen(product), beta, alpha), self.dtype)
+
+
 def _scaled_sum(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """beta * self + alpha * product. What is multiplied by a beta of 0 is not looked at, nan or not."""
     result = _scale(product, alpha)
+    if is_tensor(beta):
+        factor = cast_like(beta, self)
+        return op.Where(op.Equal(factor, cast_like(0, factor)), cast_like(0, self), self * factor) + result
     return result if _factor_for(self, beta) == 0 else _scale(self, beta) + result
 
 
 def _scale(value: Any, factor: Any) -> Any:
+    if is_tensor(factor):
+        return value * cast_like(factor, value)
     factor = _factor_for(value, factor)
     return value if factor == 1 else value * factor
 
@@ -134,5 +147,27 @@ def _factor_for(like: Any, number: Any) -> Any:
     return number if like.dtype in FLOATS else int(number)
 
 
+def _kept_by(factor: Any, truths: Any) -> Any:
+    """A bool tensor times a factor."""
+    return op.And(truths, cast(factor, ir.DataType.BOOL) if is_tensor(factor) else bool(factor))
+
+
 def _is_float32(number: Any) -> bool:
-    return float(np.float32(number)) == number
+    """Whether a factor is known at export and exact in float32."""
+    return not is_tensor(number) and float(np.float32(number)) == number
+
+
+@builtin("aten::kron")
+def kron(self, other):
+    """kron(Tensor self, Tensor other) -> Tensor"""
+    x, y = promote(self, other)
+    rank = max(len(self.shape), len(other.shape))
+    left, right = (
+        [Dim(1)] * (rank - len(each.shape)) + [dim_of(each, axis) for axis in range(len(each.shape))]
+        for each in (self, other)
+    )
+    one = Dim(1)
+    x = op.Reshape(x, shape_of([size for each in left for size in (each, one)]), allowzero=1)
+    y = op.Reshape(y, shape_of([size for each in right for size in (one, each)]), allowzero=1)
+    sizes = [a * b for a, b in zip(left, right, strict=True)]
+    return op.Reshape(op.Mul(x, y), shape_of(sizes), allowzero=1)

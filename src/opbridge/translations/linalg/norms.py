@@ -8,15 +8,21 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
+from opbridge.errors import TranslationError
 from opbridge.translations.elementwise.extremes import amax, amin
 from opbridge.translations.lib.dims import axis_of
-from opbridge.translations.lib.dtypes import cast_like, convert, widen
+from opbridge.translations.lib.dtypes import cast_like, convert, is_tensor, widen
 from opbridge.translations.lib.reduce import reduce
 from opbridge.translations.registry import builtin
 
 
 def _norm(x: Any, order: Any, dim: Any, keepdim: bool) -> Any:
     """(sum of |x| ** order) ** (1 / order), and its limits for the orders 0, inf and -inf."""
+    if is_tensor(order):
+        raise TranslationError(
+            "A norm can be translated for an order that is known at export, since its formula depends on it. Give the "
+            "order as a number."
+        )
     order = 2.0 if order is None else float(order)
     if order == 2.0:
         return reduce(op.ReduceL2, x, x, dim, keepdim)
@@ -83,6 +89,35 @@ def renorm(self, p, dim: int, maxnorm):
     wide = widen(self)
     wide.shape = self.shape
     norms = _norm(wide, p, [other for other in range(len(self.shape)) if other != axis], True)
-    limit = float(maxnorm)
+    limit = cast_like(maxnorm, norms)
     # torch adds 1e-7 to what it divides by.
     return wide * op.Where(norms > limit, limit / (norms + 1e-7), 1.0)
+
+
+@builtin("aten::linalg_matrix_norm")
+def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim: bool = False, dtype=None):
+    """linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None)
+    -> Tensor
+    """
+    if float(ord) not in (1.0, -1.0, math.inf, -math.inf):
+        raise NotImplementedError(f"The norm of order {ord} is one of singular values, for which ONNX has no operator.")
+    x = convert(self, dtype)
+    x.shape = self.shape
+    rank = len(x.shape)
+    summed, chosen = (axis_of(each, rank) for each in (dim if abs(ord) == 1.0 else reversed(dim)))
+    sums = reduce(op.ReduceL1, x, x, [summed], True)
+    sums.shape = ir.Shape([1 if axis == summed else size for axis, size in enumerate(x.shape)])
+    found = (amax if ord > 0 else amin)(sums, [chosen], True)
+    return found if keepdim else op.Squeeze(found, sorted((summed, chosen)))
+
+
+@builtin("aten::linalg_norm")
+def linalg_norm(self, ord=None, dim=None, keepdim: bool = False, dtype=None):
+    """linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)
+    -> Tensor
+    """
+    rank = len(self.shape)
+    dims = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if ord is None or rank < 2 or (dims is not None and len(dims) == 1):
+        return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype)
+    return linalg_matrix_norm(self, ord, dims or (-2, -1), keepdim, dtype)

@@ -13,13 +13,16 @@ from onnxscript import opset18 as op
 from onnxscript import opset20 as op20
 
 from opbridge.errors import TranslationError
+from opbridge.translations.elementwise.comparison import clamp
+from opbridge.translations.elementwise.random_numbers import uniform_of
 from opbridge.translations.lib.dims import dims_of, shape_of
-from opbridge.translations.lib.dtypes import FLOATS, cast, is_double, widen
+from opbridge.translations.lib.dtypes import FLOATS, cast, cast_like, is_double, is_number, is_tensor, widen
 from opbridge.translations.registry import builtin
 from opbridge.translations.special.error_functions import erf
 
 _DOUBLE = ir.DataType.DOUBLE
 _FLOAT = ir.DataType.FLOAT
+_INT64 = ir.DataType.INT64
 
 
 # Piecewise linear
@@ -37,9 +40,16 @@ def relu(self):
 def hardtanh(self, min_val=-1.0, max_val=1.0):
     """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
     if self.dtype not in FLOATS:
-        # torch makes the bounds numbers of the tensor's type, which cuts off their fractions.
-        min_val, max_val = int(min_val), int(max_val)
-    return op.Clip(self, op.CastLike(min_val, self), op.CastLike(max_val, self))
+        # torch cuts off the fractions of the bounds.
+        return clamp(self, *(cast(each, _INT64) if is_tensor(each) else int(each) for each in (min_val, max_val)))
+    return op.Clip(self, cast_like(min_val, self), cast_like(max_val, self))
+
+
+@builtin("aten::hardtanh_backward")
+def hardtanh_backward(grad_output, self, min_val, max_val):
+    """hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor"""
+    is_cut = op.Or(op.LessOrEqual(self, cast_like(min_val, self)), op.GreaterOrEqual(self, cast_like(max_val, self)))
+    return op.Where(is_cut, cast_like(0, grad_output), grad_output)
 
 
 @builtin("aten::relu6")
@@ -51,8 +61,9 @@ def relu6(self):
 @builtin("aten::leaky_relu")
 def leaky_relu(self, negative_slope: float = 0.01):
     """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
-    if is_double(self):
-        return op.Where(op.Greater(self, 0.0), self, op.Mul(self, float(negative_slope)))
+    if is_double(self) or is_tensor(negative_slope):
+        x = widen(self)
+        return cast(op.Where(op.Greater(x, 0.0), x, op.Mul(x, cast_like(negative_slope, x))), self.dtype)
     return op.LeakyRelu(self, alpha=float(negative_slope))
 
 
@@ -111,7 +122,7 @@ def rrelu_with_noise_functional(self, noise, lower: float = 1 / 8, upper: float 
 
 
 def _uniform(like: Any, low: float, high: float) -> Any:
-    return op.CastLike(op.RandomUniformLike(like, low=low, high=high, dtype=_FLOAT), like)
+    return op.CastLike(op.Add(op.Mul(uniform_of(op.Shape(like), _FLOAT), high - low), low), like)
 
 
 # Exponential
@@ -120,18 +131,24 @@ def _uniform(like: Any, low: float, high: float) -> Any:
 @builtin("aten::elu")
 def elu(self, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0):
     """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
-    if scale == input_scale == 1 and not is_double(self):
+    plain = is_number(scale, 1) and is_number(input_scale, 1) and not is_tensor(alpha)
+    if plain and not is_double(self):
         return op.Elu(self, alpha=float(alpha))
     x = widen(self)
-    falling = op.Mul(_expm1(op.Mul(x, float(input_scale))), float(alpha * scale))
-    return op.Where(op.Greater(x, 0.0), op.Mul(x, float(scale)), falling)
+    factors = [alpha, scale, input_scale]
+    if any(map(is_tensor, factors)):
+        factors = [cast_like(factor, x) for factor in factors]
+    alpha, scale, input_scale = factors
+    falling = op.Mul(_expm1(op.Mul(x, input_scale)), alpha * scale)
+    return op.Where(op.Greater(x, 0.0), op.Mul(x, scale), falling)
 
 
 @builtin("aten::celu")
 def celu(self, alpha: float = 1.0):
     """celu(Tensor self, Scalar alpha=1.0) -> Tensor"""
-    if is_double(self):
-        return elu(self, alpha, 1.0, 1.0 / alpha)
+    if is_double(self) or is_tensor(alpha):
+        x = widen(self)
+        return elu(x, alpha, 1.0, 1.0 / (cast_like(alpha, x) if is_tensor(alpha) else alpha))
     return op.Celu(self, alpha=float(alpha))
 
 
@@ -163,13 +180,14 @@ def _log1p_exp(x: Any) -> Any:
 def softplus(self, beta: float = 1.0, threshold: float = 20.0):
     """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
     x = widen(self)
-    scaled = x if beta == 1 else op.Mul(x, float(beta))
+    is_unscaled = is_number(beta, 1)
+    scaled = x if is_unscaled else op.Mul(x, cast_like(beta, x))
     curve = _log1p_exp(scaled) if is_double(x) else op.Softplus(scaled)
-    curve = curve if beta == 1 else op.Div(curve, float(beta))
-    if beta == 1 and threshold >= 20 and not is_double(x):
+    curve = curve if is_unscaled else op.Div(curve, cast_like(beta, x))
+    if is_unscaled and not is_tensor(threshold) and threshold >= 20 and not is_double(x):
         # From there on, x and softplus(x) are the same number in float32.
         return curve
-    return op.Where(op.Greater(scaled, float(threshold)), x, curve)
+    return op.Where(op.Greater(scaled, cast_like(threshold, x)), x, curve)
 
 
 @builtin("aten::log_sigmoid")
@@ -301,7 +319,7 @@ def _of_features(input: Any) -> list[Any]:
 def _kept(input: Any, p: float, shape: list[Any]) -> Any:
     """Which of the elements stay: each with a probability of 1 - p."""
     like = op.Expand(op.Constant(value_float=0.0), shape_of(shape)) if shape else op.Constant(value_float=0.0)
-    return op.Less(op.RandomUniformLike(like, dtype=_FLOAT), 1.0 - p)
+    return op.Less(uniform_of(op.Shape(like), _FLOAT), 1.0 - p)
 
 
 def _dropped(input: Any, p: float, keep: Any) -> Any:

@@ -15,6 +15,7 @@ from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, dim_of, shape_of
 from opbridge.translations.lib.dtypes import HALVES, const
 from opbridge.translations.lib.matrices import matrix_transpose
+from opbridge.translations.nn.activation import dropout
 from opbridge.translations.registry import builtin
 
 _BOOL = ir.DataType.BOOL
@@ -34,14 +35,12 @@ def scaled_dot_product_attention(
     """scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0,
     bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
     """
-    if dropout_p:
-        raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() first.")
     if enable_gqa and not (dim_of(query, -3).is_known and dim_of(query, -3) == dim_of(key, -3)):
-        return _grouped_attention(query, key, value, attn_mask, is_causal, scale)
+        return _grouped_attention(query, key, value, attn_mask, is_causal, scale, dropout_p)
     scores = _scores(query, key, len(key.shape), scale, dim_of(query, -1))
     if is_causal:
         scores = scores + _causal(query, key)
-    return _attend(scores, attn_mask, value)
+    return _attend(scores, attn_mask, value, dropout_p)
 
 
 @builtin("aten::_scaled_dot_product_flash_attention_for_cpu")
@@ -173,12 +172,17 @@ def _scores(query: Any, key: Any, rank: int, scale: float | None, width: Dim) ->
     return op.MatMul(query, keys) * scale
 
 
-def _attend(scores: Any, mask: Any, value: Any) -> Any:
+def _attend(scores: Any, mask: Any, value: Any, dropout_p: float = 0.0) -> Any:
     """The values weighed by their scores. A query that may look at nothing gets zeros."""
     if mask is None:
-        return op.MatMul(op.Softmax(scores, axis=-1), value)
+        return op.MatMul(_dropped(op.Softmax(scores, axis=-1), dropout_p), value)
     shares = op.Softmax(scores + _as_addend(mask, scores), axis=-1)
-    return _or_zeros(op.MatMul(shares, value), mask)
+    return _or_zeros(op.MatMul(_dropped(shares, dropout_p), value), mask)
+
+
+def _dropped(shares: Any, p: float) -> Any:
+    """The shares with some of them dropped, new ones in each run; torch drops them whenever p is above 0."""
+    return dropout(shares, p, True) if p else shares
 
 
 def _or_zeros(result: Any, mask: Any) -> Any:
@@ -203,7 +207,9 @@ def _causal(query: Any, key: Any) -> Any:
     return op.Trilu(op.Expand(const(float("-inf"), query.dtype), shape), 1, upper=1)
 
 
-def _grouped_attention(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None) -> Any:
+def _grouped_attention(
+    query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None, dropout_p: float
+) -> Any:
     """Attention where several heads of queries share a head of keys: the queries of a group in one product."""
     rank = len(query.shape)
     if rank < 3 or len(key.shape) != rank:
@@ -221,7 +227,7 @@ def _grouped_attention(query: Any, key: Any, value: Any, mask: Any, is_causal: b
     shares = op.Softmax(scores, axis=-1)
     if mask is not None:
         shares = _or_zeros(shares, mask)
-    result = op.MatMul(op.Reshape(shares, by_group), value)
+    result = op.MatMul(op.Reshape(_dropped(shares, dropout_p), by_group), value)
     return op.Reshape(result, shape_of([*before, heads, length, dim_of(value, -1)]))
 
 

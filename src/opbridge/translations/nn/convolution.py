@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
+from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import all_known, dim_of, dims_of, per_dim, shape_of
 from opbridge.translations.lib.dtypes import FLOATS
 from opbridge.translations.lib.reshaping import reshape, with_batch
@@ -104,6 +105,13 @@ _Ints = list[int]
 def _conv(
     x: Any, weight: Any, bias: Any, stride: _Ints, before: _Ints, after: _Ints, dilation: _Ints, groups: int
 ) -> Any:
+    if not all_known(*stride, *dilation):
+        raise TranslationError(
+            "A convolution can be translated for a stride and a dilation that are known at export. Make the dimension "
+            "that they are computed from static."
+        )
+    if not all_known(*before, *after):
+        x, before, after = pad(x, before, after), [0] * len(before), [0] * len(after)
     if not _has_kernel(x.dtype):
         x = pad(x, before, after)
         return _conv_of_windows(x, weight, bias, stride, dilation, groups)

@@ -8,7 +8,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, all_known
-from opbridge.translations.lib.dtypes import FLOATS
+from opbridge.translations.lib.dtypes import cast_like, is_number
 from opbridge.translations.registry import builtin
 
 
@@ -27,10 +27,9 @@ def constant_pad_nd(self, pad, value=0):
     """constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
     if all(Dim(amount) == 0 for amount in pad):
         return op.Identity(self)
-    if not value:
+    if is_number(value, 0):
         return op.Pad(self, _amounts(self, pad))
-    value = value if self.dtype in FLOATS else int(value)
-    return op.Pad(self, _amounts(self, pad), op.CastLike(value, self))
+    return op.Pad(self, _amounts(self, pad), cast_like(value, self))
 
 
 @builtin("aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d")

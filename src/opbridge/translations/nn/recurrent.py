@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.dtypes import const
+from opbridge.translations.lib.dtypes import cast, const
+from opbridge.translations.lib.packed_sequences import packed, padded_form
+from opbridge.translations.nn.projected_lstm import projected_layers
 from opbridge.translations.registry import builtin
 
 # The order of ONNX's gates, by their places in torch's: input, output, forget, cell of torch's input, forget, cell,
@@ -36,8 +39,10 @@ def lstm(
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool
     train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)
     """
-    if len(params) != num_layers * (2 if bidirectional else 1) * (4 if has_biases else 2):
-        raise TranslationError("ONNX's LSTM has no projections. Build the layer without proj_size.")
+    directions = 2 if bidirectional else 1
+    if len(params) == num_layers * directions * (5 if has_biases else 3):
+        _refuse_other_numbers(input, num_layers, dropout, train)
+        return projected_layers(input, hx, params, has_biases, num_layers, directions, batch_first)
     return _layers(
         "LSTM", _LSTM_GATES, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
@@ -103,6 +108,87 @@ def rnn_relu(
     )
 
 
+@builtin("aten::lstm.data")
+def lstm_data(
+    data,
+    batch_sizes,
+    hx,
+    params,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+):
+    """lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float
+    dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)
+    """
+    _refuse_projections(params, has_biases, num_layers, bidirectional)
+    return _packed_layers(
+        "LSTM", _LSTM_GATES, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional
+    )
+
+
+@builtin("aten::gru.data")
+def gru_data(
+    data,
+    batch_sizes,
+    hx,
+    params,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+):
+    """gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float
+    dropout, bool train, bool bidirectional) -> (Tensor, Tensor)
+    """
+    return _packed_layers(
+        "GRU", _GRU_GATES, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional
+    )
+
+
+@builtin("aten::rnn_tanh.data")
+def rnn_tanh_data(
+    data,
+    batch_sizes,
+    hx,
+    params,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+):
+    """rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float
+    dropout, bool train, bool bidirectional) -> (Tensor, Tensor)
+    """
+    return _packed_layers(
+        "Tanh", (0,), data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional
+    )
+
+
+@builtin("aten::rnn_relu.data")
+def rnn_relu_data(
+    data,
+    batch_sizes,
+    hx,
+    params,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+):
+    """rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float
+    dropout, bool train, bool bidirectional) -> (Tensor, Tensor)
+    """
+    return _packed_layers(
+        "Relu", (0,), data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional
+    )
+
+
 @builtin("aten::lstm_cell")
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor,
@@ -139,6 +225,33 @@ def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return op.Relu(_linear(input, w_ih, b_ih) + _linear(hx, w_hh, b_hh))
 
 
+def _refuse_projections(params: Sequence[Any], has_biases: bool, num_layers: int, bidirectional: bool) -> None:
+    if len(params) != num_layers * (2 if bidirectional else 1) * (4 if has_biases else 2):
+        raise TranslationError(
+            "A packed LSTM with proj_size has no form in ONNX. Build the layer without it, or pad the sequences."
+        )
+
+
+def _packed_layers(
+    kind: str, gates: Sequence[int], data: Any, batch_sizes: Any, hx: Sequence[Any], *settings: Any
+) -> tuple[Any, ...]:
+    """A stack of layers that is given packed sequences: the output, packed, and the last state of each kind.
+
+    Args:
+        kind: As for `_layers`, as are `gates` and `hx`.
+        gates: The order of the gates.
+        data: The steps of the sequences, packed.
+        batch_sizes: How many sequences have each step.
+        hx: The first states.
+        settings: From `params` to `bidirectional`, as `_layers` takes them.
+    """
+    sequences = padded_form(data, batch_sizes)
+    lengths = cast(sequences.lengths, ir.DataType.INT32)
+    given: list[Any] = [kind, gates, sequences.values, hx, *settings, False, lengths]  # False: steps come first
+    output, *states = _layers(*given)
+    return packed(dataclasses.replace(sequences, values=output, is_zero=True)), *states
+
+
 def _layers(
     kind: str,
     gates: Sequence[int],
@@ -151,6 +264,7 @@ def _layers(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    lengths: Any = None,
 ) -> tuple[Any, ...]:
     """A stack of layers: the output, and the last state of each kind.
 
@@ -166,13 +280,9 @@ def _layers(
         train: Whether the model is in training.
         bidirectional: Whether each layer runs in both directions.
         batch_first: Whether the batch is the input's first dimension.
+        lengths: The lengths of the sequences of the batch, int32; by default, each has all steps of the input.
     """
-    if train and dropout and num_layers > 1:
-        raise TranslationError("A recurrent layer with dropout gives other numbers each time. Call model.eval() first.")
-    if input.dtype == ir.DataType.DOUBLE:
-        raise TranslationError(
-            "onnxruntime's recurrent layers are for float32. Convert the model with .float() before exporting."
-        )
+    _refuse_other_numbers(input, num_layers, dropout, train)
     directions = 2 if bidirectional else 1
     width = params[1].shape[1]
     per_direction = 4 if has_biases else 2
@@ -187,7 +297,7 @@ def _layers(
             both = (_stack_directions([group[place] for group in groups], gates, width) for place in (2, 3))
             biases = op.Concat(*both, axis=1)
         states = [state if num_layers == 1 else op.Slice(state, [first], [first + directions], [0]) for state in hx]
-        output, *after = _layer(kind, current, weights, recurrences, biases, states, width, directions)
+        output, *after = _layer(kind, current, weights, recurrences, biases, lengths, states, width, directions)
         if bidirectional:
             # (length, direction, batch, features): the features of both directions side by side.
             current = op.Reshape(op.Transpose(output, perm=[0, 2, 1, 3]), [0, 0, 2 * width])
@@ -200,19 +310,29 @@ def _layers(
     return (current, *(op.Concat(*states, axis=0) if num_layers > 1 else states[0] for states in last))
 
 
+def _refuse_other_numbers(input: Any, num_layers: int, dropout: float, train: bool) -> None:
+    if train and dropout and num_layers > 1:
+        raise TranslationError("A recurrent layer with dropout gives other numbers each time. Call model.eval() first.")
+    if input.dtype == ir.DataType.DOUBLE:
+        raise TranslationError(
+            "onnxruntime's recurrent layers are for float32. Convert the model with .float() before exporting."
+        )
+
+
 def _layer(
     kind: str,
     input: Any,
     weights: Any,
     recurrences: Any,
     biases: Any,
+    lengths: Any,
     states: Sequence[Any],
     width: int,
     directions: int,
 ) -> Sequence[Any]:
     """One layer: its outputs of shape (length, directions, batch, features), and its last states."""
     direction = "bidirectional" if directions == 2 else "forward"
-    arguments = (input, weights, recurrences, biases, None, *states)
+    arguments = (input, weights, recurrences, biases, lengths, *states)
     if kind == "LSTM":
         return op.LSTM(*arguments, hidden_size=width, direction=direction)
     if kind == "GRU":

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.lib.dims import Dim, element_count, may_be_empty
-from opbridge.translations.lib.dtypes import FLOATS, convert, widen
+from opbridge.translations.lib.dtypes import FLOATS, cast_like, convert, is_tensor, widen
 from opbridge.translations.lib.reduce import cast_for_sum, reduce, reduced_axes
 from opbridge.translations.registry import builtin
 
@@ -95,8 +95,11 @@ def _variance(x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, An
     centre = reduce(op.ReduceMean, wide, x, dim, True)
     squares = reduce(op.ReduceSumSquare, wide - centre, x, dim, keepdim)
     number = element_count(x, axes)
-    correction = 1.0 if correction is None else float(correction)
-    if number.is_known:
+    if is_tensor(correction):
+        correction = cast_like(correction, squares)
+    else:
+        correction = 1.0 if correction is None else float(correction)
+    if number.is_known and not is_tensor(correction):
         freedom = max(int(number) - correction, 0.0)
         # At 0 degrees of freedom the sum is divided by 0, which gives torch's nan, or inf.
         variance = squares / freedom
@@ -137,6 +140,12 @@ def _by_correction(function: Callable[..., Any]) -> Callable[..., Any]:
 @_by_correction
 def var(x, dim, correction, keepdim):
     return _variance(x, dim, correction, keepdim)[0]
+
+
+@builtin("prims::var")
+def prims_var(inp, dims, correction=1, output_dtype=None):
+    """prims::var(Tensor inp, int[]? dims, float? correction=1, *, ScalarType? output_dtype=None) -> Tensor"""
+    return convert(_variance(inp, dims, correction, False)[0], output_dtype)
 
 
 @_by_correction

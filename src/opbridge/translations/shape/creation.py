@@ -9,20 +9,27 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.arithmetic import pow_tensor
+from opbridge.translations.lib.conventions import conventions
 from opbridge.translations.lib.dims import Dim, dim_of, positions, shape_of
-from opbridge.translations.lib.dtypes import cast, convert, is_float, is_tensor
+from opbridge.translations.lib.dtypes import cast, convert, default_float, is_float, is_tensor
 from opbridge.translations.lib.matrices import diagonal_mask
 from opbridge.translations.registry import builtin
 
-_BOOL, _INT64, _FLOAT, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DOUBLE
+_BOOL, _INT64, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.DOUBLE
 
 
 def filled(shape: Any, value: Any, dtype: Any) -> Any:
-    """A tensor of one number."""
+    """A tensor of one number.
+
+    Args:
+        shape: Sizes, or a vector of the graph that holds them.
+        value: A Python number, or a value of the graph with one element.
+        dtype: The type of the tensor.
+    """
     dtype = ir.DataType(dtype)
     shape = shape if is_tensor(shape) else shape_of(shape)
     if is_tensor(value):
-        return op.Expand(op.Reshape(convert(value, dtype), [1]), shape)
+        return op.Expand(op.Reshape(convert(value, dtype), shape_of([])), shape)
     return op.ConstantOfShape(shape, value=ir.Tensor(np.asarray([value]).astype(dtype.numpy()), dtype=dtype))
 
 
@@ -33,22 +40,22 @@ def _dtype_or(dtype: int | None, otherwise: Any) -> Any:
 def _inferred_dtype(*numbers: Any) -> Any:
     """The type of a tensor of these numbers where none is asked for."""
     if any(is_float(number) if is_tensor(number) else isinstance(number, float) for number in numbers):
-        return _FLOAT
+        return default_float()
     if all(number.dtype == _BOOL if is_tensor(number) else isinstance(number, bool) for number in numbers):
         return _BOOL
     return _INT64
 
 
-@builtin("aten::zeros", "aten::empty.memory_format", "aten::empty_permuted")
+@builtin("aten::zeros", "aten::empty.memory_format", "aten::empty_permuted", "aten::empty_strided")
 def zeros(size, *layout, dtype=None):
     """zeros(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(size, 0, _dtype_or(dtype, _FLOAT))
+    return filled(size, 0, _dtype_or(dtype, default_float()))
 
 
 @builtin("aten::ones")
 def ones(size, dtype=None):
     """ones(SymInt[] size, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled(size, 1, _dtype_or(dtype, _FLOAT))
+    return filled(size, 1, _dtype_or(dtype, default_float()))
 
 
 @builtin("aten::full")
@@ -96,13 +103,14 @@ def new_full(self, size, fill_value, dtype=None):
 @builtin("aten::scalar_tensor", "prims::scalar_tensor")
 def scalar_tensor(s, dtype=None):
     """scalar_tensor(Scalar s, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return filled([], s, _dtype_or(dtype, _FLOAT)) if not is_tensor(s) else convert(s, _dtype_or(dtype, _FLOAT))
+    target = _dtype_or(dtype, default_float())
+    return convert(s, target) if is_tensor(s) else filled([], s, target)
 
 
 @builtin("aten::eye", "aten::eye.m")
 def eye(n, m=None, dtype=None):
     """eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return cast(diagonal_mask(n, n if m is None else m), _dtype_or(dtype, _FLOAT))
+    return cast(diagonal_mask(n, n if m is None else m), _dtype_or(dtype, default_float()))
 
 
 # Sequences of numbers
@@ -127,15 +135,18 @@ def arange_start_step(start, end, step=1, dtype=None):
 
 
 def _arange(start: Any, end: Any, step: Any, dtype: int | None) -> Any:
-    target = ir.DataType(_dtype_or(dtype, _inferred_dtype(start, end, step)))
-    if _inferred_dtype(start, end, step) != _FLOAT or not target.is_floating_point():
-        whole = [cast(each, _INT64) if is_tensor(each) else int(each) for each in (start, end, step)]
-        return cast(op.Range(*whole), target)
+    bounds = (start, end, step)
+    given = _inferred_dtype(*bounds)
+    target = ir.DataType(_dtype_or(dtype, _INT64 if given == _BOOL else given))
+    if not given.is_floating_point() or (target == _INT64 and not conventions().counts_fractions):
+        return cast(op.Range(*(cast(each, _INT64) if is_tensor(each) else int(each) for each in bounds)), target)
     # As torch does it: in double, and every number from the first one.
-    first, last, gap = (cast(_as_tensor(each), _DOUBLE) for each in (start, end, step))
-    count = cast(op.Ceil(op.Div(op.Sub(last, first), gap)), _INT64)
-    places = cast(positions(count), _DOUBLE)
-    return cast(op.Add(first, op.Mul(places, gap)), target)
+    first, last, gap = (cast(_as_tensor(each), _DOUBLE) for each in bounds)
+    places = positions(cast(op.Ceil(op.Div(op.Sub(last, first), gap)), _INT64))
+    if not target.is_floating_point():
+        # Integers are counted by the bounds as they are, and computed from their whole parts.
+        return cast(op.Add(cast(first, _INT64), op.Mul(places, cast(gap, _INT64))), target)
+    return cast(op.Add(first, op.Mul(cast(places, _DOUBLE), gap)), target)
 
 
 def _as_tensor(number: Any) -> Any:
@@ -150,7 +161,7 @@ def _as_tensor(number: Any) -> Any:
 )
 def linspace(start, end, steps, dtype=None):
     """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return convert(_even_numbers(start, end, steps, dtype), _dtype_or(dtype, _FLOAT))
+    return convert(_even_numbers(start, end, steps, dtype), _dtype_or(dtype, default_float()))
 
 
 @builtin(
@@ -162,12 +173,12 @@ def linspace(start, end, steps, dtype=None):
 def logspace(start, end, steps, base: float = 10.0, dtype=None):
     """logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, ...) -> Tensor"""
     exponents = _even_numbers(start, end, steps, dtype)
-    return convert(op.Pow(_as_tensor(base), exponents), _dtype_or(dtype, _FLOAT))
+    return convert(op.Pow(_as_tensor(base), exponents), _dtype_or(dtype, default_float()))
 
 
 def _even_numbers(start: Any, end: Any, steps: Any, dtype: int | None) -> Any:
     """`steps` numbers from `start` to `end`, both exact, in double."""
-    target = ir.DataType(_dtype_or(dtype, _FLOAT))
+    target = ir.DataType(_dtype_or(dtype, default_float()))
 
     def bound(number: Any) -> Any:
         known = _as_tensor(number)

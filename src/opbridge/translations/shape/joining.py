@@ -21,10 +21,15 @@ from opbridge.translations.shape.shape import atleast_1d, atleast_2d, atleast_3d
 
 
 @builtin("aten::split.Tensor", "aten::unsafe_split.Tensor", "aten::split_copy.Tensor")
-def split(self, split_size, dim: int = 0):
+def split(self, split_size, dim: int = 0, result_count: int | None = None):
     """split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(dim, len(self.shape))
-    total, part = _known_size(self, axis, "split"), Dim(split_size)
+    part = Dim(split_size)
+    if result_count is not None and not all_known(dim_of(self, axis), part):
+        # The capture holds for sizes that give this number of parts.
+        edges = [0, *(part * index for index in range(1, result_count)), ENDLESS]
+        return [take_slice(self, axis, start, end) for start, end in itertools.pairwise(edges)]
+    total = _known_size(self, axis, "split")
     if not part.is_known:
         raise TranslationError(
             "split by a size that is known only when the model runs gives a number of tensors that is not known "
@@ -69,9 +74,15 @@ def tensor_split(self, indices_or_sections, dim: int = 0):
         edges = [0, *indices_or_sections]
         ends = [*indices_or_sections, ENDLESS]
         return [take_slice(self, axis, start, end) for start, end in zip(edges, ends, strict=True)]
-    total = _known_size(self, axis, "tensor_split")
-    small, more = divmod(total, indices_or_sections)
-    return _split_by_lengths(self, axis, as_dims(small + (part < more) for part in range(indices_or_sections)))
+    sections = int(Dim(indices_or_sections))
+    total = dim_of(self, axis)
+    if total.is_known:
+        small, more = divmod(int(total), sections)
+        return _split_by_lengths(self, axis, as_dims(small + (part < more) for part in range(sections)))
+    # The first total % sections parts have an element more than the rest.
+    part_size, longer = total // sections, total % sections
+    ends = [part_size * part + minimum(longer, part) for part in range(1, sections)]
+    return [take_slice(self, axis, start, end) for start, end in itertools.pairwise([Dim(0), *ends, Dim(ENDLESS)])]
 
 
 @builtin("aten::tensor_split.tensor_indices_or_sections")
@@ -112,10 +123,11 @@ def dsplit(self, sections):
 
 
 @builtin("aten::unbind.int", "aten::unbind_copy.int")
-def unbind(self, dim: int = 0):
+def unbind(self, dim: int = 0, result_count: int | None = None):
     """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
     axis = axis_of(dim, len(self.shape))
-    return [op.Gather(self, index, axis=axis) for index in range(_known_size(self, axis, "unbind"))]
+    count = _known_size(self, axis, "unbind") if result_count is None else result_count
+    return [op.Gather(self, index, axis=axis) for index in range(count)]
 
 
 def _known_size(x: Any, axis: int, what: str) -> int:

@@ -65,9 +65,15 @@ def repeat_interleave_counts(self, repeats, dim=None, output_size=None):
     x = self if dim is not None and len(self.shape) else reshape(self, [-1])
     axis = axis_of(dim, len(self.shape)) if dim is not None else 0
     counts = cast(repeats, ir.DataType.INT64)
-    if len(repeats.shape) == 0 or repeats.shape[0] == 1:
+    if _may_be_one(repeats, x.shape[axis]):
         counts = op.Expand(counts, op.Shape(x, start=axis, end=axis + 1))
     return op.Gather(x, repeated_positions(counts), axis=axis)
+
+
+def _may_be_one(repeats: Any, size: Any) -> bool:
+    """Whether counts may be one that stands for all elements of a dimension of some size."""
+    count = repeats.shape[0] if len(repeats.shape) else 1
+    return count == 1 if isinstance(count, int) else count.value is None or count != size
 
 
 @builtin("aten::repeat_interleave.Tensor")
@@ -279,13 +285,13 @@ def triu(self, diagonal=0):
 
 
 @builtin("aten::tril_indices")
-def tril_indices(row, col, offset: int = 0, dtype=None):
+def tril_indices(row, col, offset: int = 0, dtype=ir.DataType.INT64):
     """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, ...) -> Tensor"""
     return _triangle(row, col, offset, dtype, upper=0)
 
 
 @builtin("aten::triu_indices")
-def triu_indices(row, col, offset: int = 0, dtype=None):
+def triu_indices(row, col, offset: int = 0, dtype=ir.DataType.INT64):
     """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, ...) -> Tensor"""
     return _triangle(row, col, offset, dtype, upper=1)
 

@@ -207,7 +207,10 @@ def _recurrence(
         raise TranslationError(
             f"special_{name} can be translated for degrees that are known at export. Give n as a number."
         )
-    degrees = [int(degree) for degree in ([known] if not hasattr(known, "ravel") else known.ravel().tolist())]
+    listed = [known] if not hasattr(known, "ravel") else known.ravel().tolist()
+    if not all(map(math.isfinite, listed)):
+        raise TranslationError(f"special_{name} has no finite degree here. Give n as a number.")
+    degrees = [int(degree) for degree in listed]
     highest = max(degrees, default=0)
     if highest > _LONGEST:
         raise TranslationError(

@@ -12,6 +12,7 @@ from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, all_known, as_dims, dim_of, dims_of, shape_of
 from opbridge.translations.lib.dtypes import FLOATS, const, widen
 from opbridge.translations.registry import builtin
+from opbridge.translations.vision.fixed_point import along_columns, along_rows
 from opbridge.translations.vision.resampling import matrix, nearest, resize_finds, scaled_size
 
 # Nearest neighbour
@@ -156,7 +157,7 @@ def _linear(x: Any, output_size: Any, align_corners: bool, scales: Any) -> Any:
     lengths, outs, factors = _sizes_and_factors(x, output_size, scales)
     # From size to size the two compute alike; by a factor, ONNX rounds the factor and the size in its own way.
     by_size = align_corners or not any(factors) or _sizes_tell(lengths, outs, factors)
-    if x.dtype == ir.DataType.DOUBLE or not by_size:
+    if x.dtype == ir.DataType.DOUBLE or not by_size or _is_image_of_bytes(x):
         return _resize_by_products("linear", x, output_size, align_corners, scales)
     _refuse_integers(x)
     mode = "align_corners" if align_corners else "half_pixel"
@@ -236,8 +237,14 @@ def _resize_by_products(
 
     A non-finite element spreads over the whole row and column of the result, as zero times infinity is no number.
     """
-    _refuse_integers(x)
     lengths, outs, factors = _sizes_and_factors(x, output_size, scales)
+    if _is_image_of_bytes(x):
+        rows, columns = (
+            matrix(kind, length, out, factor, align_corners, antialias, ir.DataType.DOUBLE)
+            for length, out, factor in zip(lengths, outs, factors, strict=True)
+        )
+        return op.Cast(along_rows(along_columns(x, columns), rows), to=x.dtype)
+    _refuse_integers(x)
     x, lead = widen(x), dims_of(x)[:2]
     rank = len(lengths)
     dtype = x.dtype
@@ -252,6 +259,10 @@ def _resize_by_products(
             flat = op.Reshape(x, shape_of([*lead, length, -1]))
             x = op.Reshape(op.MatMul(weights, flat), shape_of([*lead, *outs]))
     return x
+
+
+def _is_image_of_bytes(x: Any) -> bool:
+    return x.dtype == ir.DataType.UINT8 and len(x.shape) == 4
 
 
 def _refuse_integers(x: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from opbridge.coverage.ties import picks_the_same
+from opbridge.verification.ties import picks_the_same
 
 SOURCE = torch.tensor([[3.0, 1.0, 3.0, float("nan")], [0.0, 0.0, 0.0, 2.0]])
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["picks_the_same"]
+__all__ = ["picks_along", "picks_the_same"]
 
 
-def picks_the_same(source: torch.Tensor, expected: torch.Tensor, actual: torch.Tensor) -> bool:
+def picks_the_same(source: torch.Tensor, expected: torch.Tensor, actual: torch.Tensor, allowed: float = 0.0) -> bool:
     """Whether two tensors of positions pick equal elements along some dimension, and neither picks one twice.
 
     Args:
         source: What is picked from.
         expected: Positions, int64, of the source's shape but along one dimension, which may be missing.
         actual: Positions of the same shape.
+        allowed: How far two elements may be apart that count as equal.
     """
-    return any(_picks_along(source, expected, actual, dim) for dim in range(source.dim()))
+    return any(picks_along(source, expected, actual, dim, allowed) for dim in range(source.dim()))
 
 
-def _picks_along(source: torch.Tensor, expected: torch.Tensor, actual: torch.Tensor, dim: int) -> bool:
+def picks_along(
+    source: torch.Tensor, expected: torch.Tensor, actual: torch.Tensor, dim: int, allowed: float = 0.0
+) -> bool:
+    """`picks_the_same` along one dimension."""
     pair = [each if each.dim() == source.dim() else each.unsqueeze(dim) for each in (expected, actual)]
     if not all(_are_positions(each, source, dim) for each in pair):
         return False
@@ -26,7 +30,10 @@ def _picks_along(source: torch.Tensor, expected: torch.Tensor, actual: torch.Ten
     if bool((in_order.diff(dim=dim) == 0).any()):
         return False
     left, right = (source.gather(dim, each) for each in pair)
-    return bool(((left == right) | ((left != left) & (right != right))).all())
+    same = (left == right) | ((left != left) & (right != right))
+    if allowed:
+        same |= (left - right).abs() <= allowed
+    return bool(same.all())
 
 
 def _are_positions(given: torch.Tensor, source: torch.Tensor, dim: int) -> bool:

@@ -1,0 +1,105 @@
+"""Running code of PyTorch's in float64 although its tensors, and the dtypes that it names, are narrower."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = ["in_float64", "widened"]
+
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+_NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """A float or complex tensor in float64 or complex128; any other tensor itself."""
+    wider = _WIDER.get(tensor.dtype)
+    return tensor if wider is None else tensor.to(wider)
+
+
+@contextlib.contextmanager
+def in_float64() -> Iterator[None]:
+    """Within this context, operators compute in float64, whatever the dtype of their arguments.
+
+    1. Float arguments of an operator are converted to float64, and so is a dtype that it is given: `x.float()` and
+       `torch.zeros(3, dtype=torch.float32)` give float64 tensors.
+    2. Views are not converted, so that writes through them reach the tensor that they view; an operator that writes to
+       a tensor keeps that tensor's dtype.
+    3. An operator that does not take float64 computes in float32, and its results are converted.
+
+    Tensors that exist outside of the context are read, and written to only where the code itself does so.
+
+    Raises:
+        NotImplementedError: A tensor's bits are read as another dtype, which differ in float64.
+    """
+    with _InFloat64():
+        yield
+
+
+class _InFloat64(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.ops.aten.view.dtype and (args[0].is_floating_point() or args[1].is_floating_point):
+            raise NotImplementedError("a tensor's bits are read as another dtype")
+        aliases = [argument.alias_info for argument in func._schema.arguments]
+        if any(alias is not None and alias.is_write for alias in aliases):
+            return _written(func, args, kwargs)
+        if any(alias is not None for alias in aliases):
+            return func(*args, **kwargs)
+        wide_args, wide_kwargs = pytree.tree_map(_wide, (args, kwargs))
+        try:
+            result = func(*wide_args, **wide_kwargs)
+        except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+            narrow_args, narrow_kwargs = pytree.tree_map_only(torch.Tensor, _narrow, (args, kwargs))
+            try:
+                result = func(*narrow_args, **narrow_kwargs)
+            except Exception:
+                raise error from None
+        return pytree.tree_map_only(torch.Tensor, widened, result)
+
+
+def _written(func: Any, args: Any, kwargs: Any) -> Any:
+    """Calls an operator that writes to some of its arguments, whose dtype the other ones get."""
+    written = [
+        value
+        for value, argument in zip(args, func._schema.arguments, strict=False)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    written += [
+        kwargs[argument.name]
+        for argument in func._schema.arguments
+        if argument.name in kwargs and argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    targets = [tensor for tensor in pytree.tree_leaves(written) if isinstance(tensor, torch.Tensor)]
+    kept = {id(tensor) for tensor in targets}
+    is_wide = all(tensor.dtype not in _WIDER for tensor in targets)
+
+    def converted(value: Any) -> Any:
+        if id(value) in kept or not isinstance(value, torch.Tensor):
+            return value
+        return widened(value) if is_wide else _narrow(value)
+
+    args, kwargs = pytree.tree_map(converted, (args, kwargs))
+    return func(*args, **kwargs)
+
+
+def _wide(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return widened(value)
+    return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
+
+
+def _narrow(tensor: torch.Tensor) -> torch.Tensor:
+    narrower = _NARROWER.get(tensor.dtype)
+    return tensor if narrower is None else tensor.to(narrower)

@@ -1,0 +1,134 @@
+"""The forms in which people write dynamic shapes of containers and of `*args`, as the one that torch.export takes.
+
+1. Shapes by position may name what `*args` gathers one by one: `({0: "batch"}, {0: "batch"})` for `forward(*inputs)`.
+2. A dict of dimensions in the place of a container stands for each tensor in it.
+3. Tuples and lists are the same.
+4. A container of a class of its own, such as transformers' DynamicCache, has an entry for each of its parts, in their
+   order or in a dict by name; one with two lists, of keys and values, also a pair for each layer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from opbridge.errors import UsageError
+
+__all__ = ["by_parameter", "like"]
+
+
+def by_parameter(shapes: Sequence[Any], arguments: Mapping[str, Any], parameters: Iterable[Any]) -> Sequence[Any]:
+    """Shapes by position with one entry for each parameter, in which those of `*args` stand together.
+
+    Args:
+        shapes: Shapes by position.
+        arguments: The inputs, by the parameter of `forward`.
+        parameters: The parameters, as `inspect.Parameter`.
+    """
+    gathered = next((each.name for each in parameters if each.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    if gathered is None or gathered not in arguments:
+        return shapes
+    at, count = list(arguments).index(gathered), len(arguments[gathered])
+    if len(shapes) == len(arguments) and (count != 1 or _is_for_one_each(shapes[at])):
+        return shapes
+    if len(shapes) == len(arguments) - 1 + count:
+        return [*shapes[:at], tuple(shapes[at : at + count]), *shapes[at + count :]]
+    return shapes
+
+
+def like(place: str, argument: Any, shape: Any) -> Any:
+    """The shape of an input in the structure of the input.
+
+    Args:
+        place: The input as a Python expression.
+        argument: The input.
+        shape: Its entry in the dynamic shapes.
+
+    Raises:
+        UsageError: The input is a container of a class of its own, and the shape is not for its parts.
+    """
+    parts, structure = pytree.tree_flatten_with_path(argument, is_leaf=lambda each: each is not argument)
+    is_leaf = len(parts) == 1 and not parts[0][0]
+    if shape is None or is_leaf:
+        return shape
+    if _is_dimensions(shape) and not (isinstance(argument, Mapping) and set(shape) == set(argument)):
+        return _rebuilt(structure, [_everywhere(part, shape) for _, part in parts])
+    if isinstance(argument, Mapping):
+        if not isinstance(shape, Mapping):
+            return shape
+        return {key: like(f"{place}[{key!r}]", argument.get(key), each) for key, each in shape.items()}
+    if isinstance(argument, (tuple, list)):
+        if not isinstance(shape, (tuple, list)) or len(shape) != len(parts):
+            return shape
+        given = [
+            like(f"{place}[{at}]", part, each) for at, ((_, part), each) in enumerate(zip(parts, shape, strict=True))
+        ]
+        return _rebuilt(structure, given)
+    return [
+        like(f"{place}{pytree.keystr(path)}", part, each)
+        for (path, part), each in zip(parts, _of_parts(place, argument, parts, shape), strict=True)
+    ]
+
+
+def _is_for_one_each(shape: Any) -> bool:
+    """Whether an entry holds the shapes of several tensors, and is not that of one."""
+    if not isinstance(shape, (tuple, list)):
+        return False
+    return all(each is None or isinstance(each, (Mapping, tuple, list)) for each in shape)
+
+
+def _is_dimensions(shape: Any) -> bool:
+    """Whether a shape is a dict of dimensions."""
+    if not isinstance(shape, Mapping) or not shape:
+        return False
+    return all(type(key) is int for key in shape) and not any(
+        isinstance(each, (Mapping, tuple, list)) for each in shape.values()
+    )
+
+
+def _everywhere(part: Any, shape: Any) -> Any:
+    """A shape for each tensor in a part of a container."""
+    if isinstance(part, torch.Tensor):
+        return shape
+    parts, structure = pytree.tree_flatten(part, is_leaf=lambda each: each is not part)
+    if len(parts) == 1 and parts[0] is part:
+        return None
+    return _rebuilt(structure, [_everywhere(each, shape) for each in parts])
+
+
+def _rebuilt(structure: Any, parts: list[Any]) -> Any:
+    """Shapes of the parts of a container: a container of Python's as it is, a list for any other."""
+    return pytree.tree_unflatten(parts, structure) if structure.type in pytree.BUILTIN_TYPES else parts
+
+
+def _of_parts(place: str, argument: Any, parts: list[tuple[Any, Any]], shape: Any) -> list[Any]:
+    """The shape of each part of a container of a class of its own."""
+    names = [_name(path) for path, _ in parts]
+    if isinstance(shape, Mapping) and set(shape) <= set(names):
+        return [shape.get(name) for name in names]
+    if isinstance(shape, (tuple, list)):
+        lengths = [len(part) if isinstance(part, list) else None for _, part in parts]
+        layers = lengths[0] if len(lengths) == 2 and lengths[0] == lengths[1] else None
+        is_pairs = layers == len(shape) and all(isinstance(each, (tuple, list)) and len(each) == 2 for each in shape)
+        if is_pairs and (layers != 2 or any(isinstance(each, tuple) for each in shape)):
+            return [list(each) for each in zip(*shape, strict=True)]
+        if len(shape) == len(parts):
+            return list(shape)
+    held = ", ".join(
+        f"{name} ({len(part)} tensors)" if isinstance(part, list) else name
+        for name, (_, part) in zip(names, parts, strict=True)
+    )
+    form = "[" + ", ".join("[{...}, ...]" if isinstance(part, list) else "{...}" for _, part in parts) + "]"
+    raise UsageError(
+        f"dynamic_shapes gives {shape!r} for {place}, which is a {type(argument).__name__} with the parts {held}. Give "
+        f"{{0: 'batch'}}, which is for all of its tensors; an entry for each part, {form}; or these in a dict by name."
+    )
+
+
+def _name(path: Any) -> str:
+    key = path[-1]
+    return str(next((getattr(key, each) for each in ("key", "name", "idx") if hasattr(key, each)), key))

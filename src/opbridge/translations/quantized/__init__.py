@@ -1,0 +1,1 @@
+"""Quantisation: QuantizeLinear, DequantizeLinear, their parameters, and products of quantised matrices."""

@@ -1,0 +1,230 @@
+"""The model in float64, which decides where PyTorch and a file differ by more than the tolerance.
+
+An ill-conditioned model amplifies rounding: eager PyTorch is then as far from the true values as the file may be, and
+the two differ although neither is wrong. The model is computed in float64 on the same inputs, and both are compared
+with that.
+
+The rule, for each element of an output. `e` is PyTorch's error there, `f` the file's, both from float64.
+
+1. It is right where it is within the tolerance of PyTorch's value or of the float64 value.
+2. It is right where `f <= FACTOR * max(e, common)`: `common` is the error that a tenth of PyTorch's elements exceed, as
+   errors of rounding are large and small by chance. An error that few elements of PyTorch's have is allowed to these
+   alone, so that one ill-conditioned element excuses no other. Where PyTorch is exact, `e` and `common` are nothing,
+   and the tolerance stands.
+3. Where elements are still outside, PyTorch is run again on inputs that differ by one rounding, and `e` is the largest
+   of these errors: the error of a single ill-conditioned element may be small by chance.
+4. NaNs and infinities have to be those of PyTorch, or of float64 in the output's dtype. Integers and bools have to be
+   those of PyTorch on these inputs or on inputs that differ by one rounding, or of float64.
+5. Nothing is decided where PyTorch's own error is more than `NOISE` of the output's RMS: neither result has digits
+   then, or the model in float64 is another one, as where it reads `torch.finfo`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from opbridge.base.torch_private.torch_float64 import in_float64, widened
+from opbridge.verification.compare import Comparison, rms
+from opbridge.verification.eager import Eager, explain
+
+__all__ = ["FACTOR", "NEARBY_RUNS", "NOISE", "Unavailable", "judged", "perturbed", "run_in_float64"]
+
+FACTOR = 4
+"""How many times PyTorch's error the file's may be. Orders of summation differ in error by about that."""
+
+NOISE = 0.25
+"""The share of an output's RMS from which on PyTorch's own error says that the output has no digits."""
+
+NEARBY_RUNS = 3
+"""How many inputs that differ by one rounding are tried."""
+
+_COMMON = 0.9
+_ROOM = 2
+"""How many times the memory for weights in float64 has to be free."""
+
+
+class Unavailable(Exception):
+    """The model cannot be computed in float64; the message is the reason."""
+
+
+def run_in_float64(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
+    """Runs a model in float64.
+
+    1. Its operators compute in float64 (`in_float64`), and nothing of the model is changed.
+    2. If the model raises then, as where it compares dtypes, its weights are converted for the time of the run, too:
+       each tensor keeps its identity, and gets back the very memory that it had.
+    3. If it raises again, only its weights and inputs are converted.
+
+    Args:
+        model: A module, a function or an ExportedProgram.
+        args: The positional inputs.
+        kwargs: The keyword inputs.
+        seed: The seed for torch's generators.
+
+    Returns:
+        The leaves of the model's output.
+
+    Raises:
+        Unavailable: The model raises in each of these ways, or there is no memory for its weights.
+    """
+    args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: widened(tensor.detach()), (args, dict(kwargs)))
+    module = model.module() if isinstance(model, ExportedProgram) else model
+    has_weights = isinstance(module, torch.nn.Module)
+    attempts: list[tuple[bool, Callable[[], AbstractContextManager[None]]]]
+    attempts = [(False, in_float64), (has_weights, in_float64), (has_weights, contextlib.nullcontext)]
+    reason = ""
+    for weights, within in attempts:
+        try:
+            with _wide_weights(module) if weights else contextlib.nullcontext():
+                return Eager(module).run(args, kwargs, seed, within)
+        except Exception as error:  # the model raises anything
+            reason = reason or explain(error)
+    raise Unavailable(reason)
+
+
+@contextlib.contextmanager
+def _wide_weights(module: torch.nn.Module) -> Iterator[None]:
+    """Within this context, the float parameters, buffers and tensors in plain attributes have float64 values."""
+    held = [*module.parameters(), *module.buffers()]
+    held += [value for each in module.modules() for value in vars(each).values() if isinstance(value, torch.Tensor)]
+    unique = {id(tensor): tensor for tensor in held if type(tensor) in (torch.Tensor, torch.nn.Parameter)}
+    narrow = [tensor for tensor in unique.values() if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 8]
+    needed = sum(8 * tensor.numel() for tensor in narrow)
+    free = _free_bytes()
+    if free is not None and _ROOM * needed > free:
+        raise MemoryError(f"its weights need {needed >> 20:,} MB in float64, and {free >> 20:,} MB are free")
+    before = [(tensor, tensor.data) for tensor in narrow]
+    try:
+        for tensor, values in before:
+            tensor.data = values.double()
+        yield
+    finally:
+        for tensor, values in before:
+            tensor.data = values
+
+
+def _free_bytes() -> int | None:
+    """The memory that is free, where the system says so."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def perturbed(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int, kept: Container[int]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Inputs whose floats are, at random, smaller by one rounding or as they are; None where there are no floats.
+
+    They get smaller only, so that probabilities, cosines and coordinates stay within their bounds.
+
+    Args:
+        args: The positional inputs.
+        kwargs: The keyword inputs.
+        seed: The same seed gives the same inputs.
+        kept: The positions of leaves that are not changed.
+    """
+    leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
+    generator = torch.Generator().manual_seed(seed)
+    changed = False
+    for position, leaf in enumerate(leaves):
+        if not isinstance(leaf, torch.Tensor) or position in kept or leaf.dtype not in _PERTURBED:
+            continue
+        bits = torch.randint(2, tuple(leaf.shape), generator=generator).to(leaf.device)
+        leaves[position] = (leaf.detach() * (1 - bits.to(leaf.dtype) * torch.finfo(leaf.dtype).eps)).to(leaf.dtype)
+        changed = True
+    return pytree.tree_unflatten(leaves, structure) if changed else None
+
+
+_PERTURBED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def judged(
+    comparison: Comparison,
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    reference: torch.Tensor,
+    nearby: Sequence[torch.Tensor] = (),
+) -> Comparison:
+    """A comparison that differs, judged by the model in float64, by the rule of this module.
+
+    Args:
+        comparison: What `compare` gave for `expected` and `actual`.
+        expected: PyTorch's output.
+        actual: The file's output.
+        reference: The output of the model in float64.
+        nearby: PyTorch's outputs on inputs that differ by one rounding.
+
+    Returns:
+        The comparison, with what was found as its remark; `forgiven` where every element is right.
+    """
+    near = [each for each in nearby if each.shape == expected.shape]
+    if comparison.reason is not None or reference.shape != expected.shape:
+        return comparison
+    if not (expected.is_floating_point() or expected.is_complex()):
+        return _judged_integers(comparison, expected, actual, reference, near)
+    left, right, truth, *others = (_flat(each) for each in (expected, actual, reference, *near))
+    dtype = torch.view_as_real(expected).dtype if expected.is_complex() else expected.dtype
+    rounded = truth.to(dtype).double()
+    is_finite = left.isfinite() & right.isfinite() & rounded.isfinite()
+    same = (right == left) | (right == rounded) | (right.isnan() & (left.isnan() | rounded.isnan()))
+    tolerance = comparison.tolerance
+    own = (left - truth).abs().nan_to_num(nan=0.0, posinf=0.0)
+    off = torch.where(is_finite, (right - truth).abs(), 0.0)
+    for other in others:
+        own = torch.maximum(own, (other - truth).abs().nan_to_num(nan=0.0, posinf=0.0))
+    own = torch.where(is_finite, own, 0.0)
+    if rms(own) > NOISE * rms(truth):
+        return dataclasses.replace(
+            comparison, remark=f"float64 decides nothing, as PyTorch itself is off by {float(own.max()):.2g} from it"
+        )
+    common = float(own.kthvalue(int(_COMMON * (own.numel() - 1)) + 1).values)
+    allowed = tolerance.absolute + tolerance.relative * truth.abs()
+    allowed = torch.maximum(allowed, FACTOR * own.clamp(min=common))
+    close = (right - left).abs() <= tolerance.absolute + tolerance.relative * left.abs()
+    right_ones = torch.where(is_finite, close | (off <= allowed), same)
+    errors = f"{float(off.max()):.2g} against {float(own.max()):.2g}"
+    inputs = ", on inputs that differ by one rounding" if others else ""
+    if bool(right_ones.all()):
+        return dataclasses.replace(
+            comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {errors}{inputs}"
+        )
+    return dataclasses.replace(comparison, remark=f"further from float64 than PyTorch is: {errors}{inputs}")
+
+
+def _judged_integers(
+    comparison: Comparison,
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    reference: torch.Tensor,
+    nearby: Sequence[torch.Tensor],
+) -> Comparison:
+    """`judged` for integers and bools."""
+    actual = actual.to(expected.device)
+    if not all(each.dtype == expected.dtype for each in (actual, reference, *nearby)):
+        return comparison
+    same = actual == expected
+    for each in (reference, *nearby):
+        same |= actual == each.to(expected.device)
+    if not bool(same.all()):
+        return comparison
+    whose = "of PyTorch on inputs that differ by one rounding" if nearby else "of the model in float64"
+    remark = f"{comparison.outside} of {comparison.elements} elements are those {whose}"
+    return dataclasses.replace(comparison, forgiven=True, remark=remark)
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach().cpu()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    return tensor.reshape(-1).double()

@@ -1,0 +1,137 @@
+"""Differences beyond the tolerance that say nothing against a file: which they are, tried one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from opbridge.base.wording import listed
+from opbridge.graph.values import as_tensor
+from opbridge.verification.compare import Comparison, compare
+from opbridge.verification.eager import explain
+from opbridge.verification.float64 import NEARBY_RUNS, Unavailable, judged, perturbed
+from opbridge.verification.replay import Replay
+
+__all__ = ["Judge"]
+
+
+_MOST_DECISIONS = 2
+
+
+class _Run(Protocol):
+    def __call__(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_float64: bool = False
+    ) -> list[torch.Tensor]: ...
+
+
+class Judge:
+    """Judges the outputs that differ, each until it was found wrong once.
+
+    Attributes:
+        notes: What could not be judged, and why.
+    """
+
+    def __init__(
+        self,
+        run: _Run,
+        replay: Callable[[tuple[Any, ...], Mapping[str, Any]], Replay | None],
+        seed: int,
+    ) -> None:
+        """Args:
+        run: Runs the model on inputs, as it is or in float64, and gives its outputs.
+        replay: Computes the captured graph with the runtime's decisions, as `opbridge.verification.replay` does.
+        seed: What perturbed inputs are drawn from.
+        """
+        self.notes: list[str] = []
+        self._run, self._replay, self._seed = run, replay, seed
+        self._wrong: set[int] = set()
+
+    def judged(
+        self,
+        comparisons: Sequence[Comparison],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        expected: Sequence[torch.Tensor],
+        actual: Sequence[torch.Tensor],
+        kept: Container[int],
+    ) -> tuple[Comparison, ...]:
+        """The comparisons of a run: those that differ as they are with the runtime's decisions, or by float64.
+
+        Args:
+            comparisons: One for each output.
+            args: The positional inputs of the run.
+            kwargs: Its keyword inputs.
+            expected: PyTorch's outputs.
+            actual: The file's outputs.
+            kept: The positions of leaves of `(args, kwargs)` that are not perturbed.
+        """
+        found = list(comparisons)
+
+        def pending() -> list[int]:
+            return [
+                position
+                for position, each in enumerate(found)
+                if not each.ok and each.reason is None and position not in self._wrong
+            ]
+
+        if pending() and (decided := self._replay(args, kwargs)) is not None and len(decided.outputs) == len(found):
+            for position in pending():
+                found[position] = _with_decisions(found[position], decided, position, actual[position])
+        if pending() and (reference := self._reference(args, kwargs)) is not None:
+            nearby: list[list[torch.Tensor]] = []
+            for attempt in range(2):
+                if attempt:
+                    nearby = self._nearby(args, kwargs, kept)
+                for position in pending():
+                    near = [outputs[position] for outputs in nearby]
+                    found[position] = judged(
+                        comparisons[position], expected[position], actual[position], reference[position], near
+                    )
+                if not pending():
+                    break
+        self._wrong.update(pending())
+        return tuple(found)
+
+    def forget(self) -> None:
+        """Judges all outputs again, also those that were found wrong."""
+        self._wrong.clear()
+
+    def _reference(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor] | None:
+        """The outputs of the model in float64; None, with a note, where it cannot be computed."""
+        try:
+            return self._run(args, kwargs, in_float64=True)
+        except Unavailable as error:
+            reason = str(error)
+        except Exception as error:  # another number of outputs
+            reason = explain(error)
+        self.notes.append(f"the model could not be computed in float64 to judge by ({reason})")
+        return None
+
+    def _nearby(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], kept: Container[int]
+    ) -> list[list[torch.Tensor]]:
+        """PyTorch's outputs on inputs that differ by one rounding; those that the model refuses are left out."""
+        outputs = []
+        for number in range(NEARBY_RUNS):
+            inputs = perturbed(args, kwargs, self._seed + number, kept)
+            if inputs is None:
+                break
+            try:
+                outputs.append(self._run(*inputs))
+            except Exception:  # the model raises anything
+                continue
+        return outputs
+
+
+def _with_decisions(comparison: Comparison, decided: Replay, position: int, actual: torch.Tensor) -> Comparison:
+    """The comparison that differs, forgiven where the output agrees once the runtime's decisions are taken."""
+    given = comparison.tolerance
+    again = compare(
+        comparison.name, as_tensor(decided.outputs[position]), actual, rtol=given.relative, atol=given.absolute
+    )
+    if not again.ok:
+        return comparison
+    return dataclasses.replace(comparison, forgiven=True, remark=listed(decided.taken, _MOST_DECISIONS))

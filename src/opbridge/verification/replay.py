@@ -1,0 +1,212 @@
+"""Rounding and ties: where a small difference decides between two values, the runtime's decision is taken.
+
+A value near a tie is rounded up by one and down by the other, and of two equal elements each picks another. What
+follows then differs by more than any tolerance, though neither is wrong. So the captured graph is computed again in
+PyTorch, and at each operator that decides so, the runtime's value is taken where it is right by one of these rules:
+
+1. *Rounding* (round, floor, ceil, trunc, and every operator that quantises, or quantises and dequantises): they are
+   monotone, and the runtime's value lies between those that PyTorch gives for inputs that are smaller and larger by
+   the tolerance. With a scale larger than that, this is one step at most, and only beside a tie.
+2. *Positions* (topk, sort, argsort, argmax, argmin, max, min, kthvalue, median, mode): the runtime's positions pick
+   elements that are equal to PyTorch's within the tolerance, and none twice. Equal elements that a stable sort has to
+   leave in their order are not excused.
+
+The file is right where the outputs of this computation agree with its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+import torch
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from opbridge.graph.node_sources import sources_of
+from opbridge.graph.operators import functional_name, operator_of
+from opbridge.verification.compare import compare, tolerance
+from opbridge.verification.graph_run import GraphRun
+from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
+from opbridge.verification.ties import picks_along
+
+if TYPE_CHECKING:
+    from opbridge.capture import Capture
+
+__all__ = ["Replay", "has_nodes_of_operators", "replay"]
+
+_ROUNDING = re.compile(
+    r"aten::(round|floor|ceil|trunc|fix)(\.\w+)?$|aten::(_?fake_quantize|fused_moving_avg_obs_fake_quant)\w*(\.\w+)?$"
+    r"|quantized_decomposed::(quantize|fake_quant)\w*(\.\w+)?$"
+)
+_PAIRS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode"})
+"""Operators that return values and their positions."""
+
+_POSITIONS = frozenset({"argsort", "argmax", "argmin"})
+_SLACK = 1e-6
+"""The relative difference of two results of the same step, which a dequantisation multiplies by the scale."""
+
+
+@dataclass
+class Replay:
+    """What came of the computation.
+
+    Attributes:
+        outputs: The outputs of the graph.
+        taken: What was taken from the runtime, in words.
+    """
+
+    outputs: list[Any]
+    taken: list[str] = field(default_factory=list)
+
+
+def has_nodes_of_operators(model: ir.Model) -> bool:
+    """Whether a file says which of its nodes were made from which operator."""
+    return any("opbridge.node" in node.metadata_props for node in model.graph)
+
+
+def replay(model: ir.Model, capture: Capture, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replay | None:
+    """Computes a captured graph with the runtime's decisions.
+
+    Args:
+        model: The ONNX model. It is not changed.
+        capture: The capture that the model was made from.
+        args: The positional inputs.
+        kwargs: The keyword inputs.
+
+    Returns:
+        None where the graph has no such operator, or the runtime's values differ from PyTorch's at none of them.
+
+    Raises:
+        Unusable: The values of the runtime cannot be had, or PyTorch cannot compute a node.
+    """
+    functional = capture.functional
+    if not any(_decides(node) for node in functional.graph.graph.nodes):
+        return None
+    leaves = pytree.tree_leaves((args, dict(kwargs)))
+    found = counterparts(model.graph, functional.graph)
+    names: dict[str, str] = {}
+    for node in functional.graph.graph.nodes:
+        for key in (node.name, f"{node.name}:0", f"{node.name}:1"):
+            if _decides(node) and key in found:
+                names[key] = str(found[key].name)
+    if not names:
+        return None
+    runtime = RuntimeValues(model, feeds_of(model, functional.graph, leaves), [])
+    unique = list(dict.fromkeys(names.values()))
+    by_name = dict(zip(unique, runtime.compute(unique, optimised=True), strict=True))
+    actual = {key: by_name[name] for key, name in names.items()}
+    run = GraphRun(functional, leaves)
+    taken: list[str] = []
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        for node in functional.graph.graph.nodes:
+            if node.op == "get_attr":
+                run.read(node)
+            elif node.op == "call_function":
+                result = run.compute(node)
+                if _decides(node):
+                    result = _decided(node, result, run.values, actual, taken)
+                run.assign(node, result)
+    if not taken:
+        return None
+    return Replay([run.values[leaf.node] for leaf in functional.graph.outputs if leaf.node is not None], taken)
+
+
+def _operator(node: Node) -> str:
+    """The operator of a node, in its functional form."""
+    name = operator_of(node)
+    return functional_name(name) or name
+
+
+def _base(node: Node) -> str:
+    namespace, _, name = _operator(node).partition("::")
+    return name.partition(".")[0] if namespace == "aten" else ""
+
+
+def _decides(node: Node) -> bool:
+    if node.op != "call_function":
+        return False
+    return _base(node) in _PAIRS | _POSITIONS or _ROUNDING.match(_operator(node)) is not None
+
+
+def _decided(
+    node: Node, result: Any, values: Mapping[Node, Any], actual: Mapping[str, torch.Tensor], taken: list[str]
+) -> Any:
+    """The result of a node with the runtime's decisions, where they are right."""
+    source = values.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
+    if not isinstance(source, torch.Tensor) or source.numel() == 0:
+        return result
+    if _ROUNDING.match(_operator(node)):
+        return _rounded(node, result, source, values, actual, taken)
+    return _picked(node, result, source, actual, taken)
+
+
+def _rounded(
+    node: Node,
+    result: Any,
+    source: torch.Tensor,
+    values: Mapping[Node, Any],
+    actual: Mapping[str, torch.Tensor],
+    taken: list[str],
+) -> Any:
+    own = result[0] if isinstance(result, (tuple, list)) else result
+    other = actual.get(f"{node.name}:0", actual.get(node.name))
+    is_comparable = isinstance(own, torch.Tensor) and other is not None and source.is_floating_point()
+    if not is_comparable or own.shape != other.shape or own.dtype != other.dtype or compare("", own, other).ok:
+        return result
+    allowed = tolerance(source)
+    around = allowed.absolute + allowed.relative * source.abs()
+    bounds = []
+    for shifted in (source - around, source + around):
+        args, kwargs = torch.fx.node.map_arg((node.args[1:], node.kwargs), lambda argument: values[argument])
+        bound = node.target(shifted.to(source.dtype), *args, **kwargs)
+        bounds.append(_wide(bound[0] if isinstance(bound, (tuple, list)) else bound))
+    low, high = torch.minimum(bounds[0], bounds[1]), torch.maximum(bounds[0], bounds[1])
+    slack = _SLACK * torch.maximum(low.abs(), high.abs()) if own.is_floating_point() else 0
+    wide = _wide(other)
+    is_right = (wide >= low - slack) & (wide <= high + slack)
+    is_apart = (wide - _wide(own)).abs() > (slack if own.is_floating_point() else 0)
+    if not bool((is_right | ~is_apart).all()):
+        return result
+    step = "quantisation" if "quant" in _operator(node) else "rounding"
+    count = f"{int(is_apart.sum())} of {own.numel()} elements of {_place(node)}"
+    taken.append(f"{count} one {step} step apart, beside a tie")
+    mixed = torch.where(is_apart, other, own)
+    return (mixed, *result[1:]) if isinstance(result, (tuple, list)) else mixed
+
+
+def _picked(node: Node, result: Any, source: torch.Tensor, actual: Mapping[str, torch.Tensor], taken: list[str]) -> Any:
+    is_pair = isinstance(result, (tuple, list)) and len(result) == 2
+    own = result[1] if is_pair else result
+    other = actual.get(f"{node.name}:1" if is_pair else node.name)
+    if not isinstance(own, torch.Tensor) or own.dtype != torch.int64 or other is None:
+        return result  # the maximum of all elements, which has no position
+    if own.shape != other.shape or own.dtype != other.dtype or torch.equal(own, other):
+        return result
+    allowed = tolerance(source).absolute if source.is_floating_point() else 0.0
+    for dim in range(source.dim()):
+        left, right = (each if each.dim() == source.dim() else each.unsqueeze(dim) for each in (own, other))
+        if left.dim() != source.dim() or not picks_along(source, left, right, dim, allowed):
+            continue
+        moved = (left != right) & (source.gather(dim, left) == source.gather(dim, right))
+        if not (node.kwargs.get("stable") and bool(moved.any())):
+            taken.append(f"equal elements of {_place(node)} stand in another order")
+            picked = source.gather(dim, right).reshape(own.shape)
+            return (picked, other) if is_pair else other
+    flat = source.reshape(-1)
+    if own.numel() == 1 and picks_along(flat, own.reshape(1), other.reshape(1), 0, allowed):
+        taken.append(f"equal elements of {_place(node)} stand in another order")
+        return other
+    return result
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor.to(torch.int64)
+
+
+def _place(node: Node) -> str:
+    frames = sources_of(node)
+    return f"{operator_of(node)} at {frames[0]}" if frames else operator_of(node)

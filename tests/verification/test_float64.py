@@ -1,0 +1,210 @@
+"""The judgement by the model in float64."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from onnxscript import opset18 as op
+
+import opbridge
+from opbridge.base.torch_private.torch_float64 import in_float64
+from opbridge.verification import float64
+from opbridge.verification.compare import Comparison, compare
+from opbridge.verification.float64 import Unavailable, judged, run_in_float64
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+class Amplifying(torch.nn.Module):
+    """A normalisation of numbers that differ little beside what they have in common."""
+
+    def __init__(self, share: float = 1e-3) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.norm, self.share = torch.nn.Linear(512, 512), torch.nn.LayerNorm(512), share
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.linear(x) * self.share + 100.0)
+
+
+def _slightly_wrong(a: Any, b: Any) -> Any:
+    return op.Mul(a, op.CastLike(op.Mul(b, op.Constant(value_float=1.1)), a))
+
+
+def test_an_ill_conditioned_model_is_right_where_it_is_as_near_to_float64() -> None:
+    model, x = Amplifying().eval(), (normal(4, 512),)
+    program = opbridge.export(model, x)
+    assert program.verification is not None
+    (output,) = program.verification.outputs
+    assert output.worst.forgiven and output.worst.outside > 0 and output.worst.excess > 1
+    said = "as near to float64 as PyTorch is: 0.00"
+    assert said in program.verification.summary() and said in str(program.verification)
+    assert said in program.verification.to_json()["outputs"][0]["remark"]
+
+
+def test_a_wrong_file_of_an_ill_conditioned_model_is_wrong() -> None:
+    model, x = Amplifying().eval(), (normal(4, 512),)
+    with pytest.raises(opbridge.VerificationError, match="further from float64 than PyTorch is") as caught:
+        opbridge.export(model, x, custom_translation_table={"aten::mul.Tensor": _slightly_wrong})
+    assert "aten::mul.Tensor" in str(caught.value)
+
+
+def judgement(
+    expected: torch.Tensor, actual: torch.Tensor, truth: torch.Tensor, *nearby: torch.Tensor, **options: Any
+) -> Comparison:
+    return judged(compare("y", expected, actual, **options), expected, actual, truth, nearby)
+
+
+def test_where_pytorch_is_exact_the_tolerance_stands() -> None:
+    truth = normal(1000).double()
+    expected = truth.float()
+    for size in (1e-2, 1e-3):
+        assert not judgement(expected, (truth + size).float(), truth).ok
+    # A file within the tolerance of float64 is right, however far PyTorch is.
+    assert judgement((truth + normal(1000, seed=1) * 0.01).float(), (truth + 1e-4).float(), truth).ok
+
+
+def test_the_factor_is_what_is_said() -> None:
+    truth = normal(10000).double()
+    noise = normal(10000, seed=1).double() * 0.01
+    expected = (truth + noise).float()
+    other = normal(10000, seed=2).double() * 0.01
+    assert judgement(expected, (truth + other).float(), truth).ok
+    assert not judgement(expected, (truth + other * float64.FACTOR).float(), truth).ok
+
+
+def test_one_ill_conditioned_element_excuses_itself_alone() -> None:
+    truth = normal(100).double()
+    expected, actual = truth.clone(), truth.clone()
+    expected[7] += 0.5
+    actual[7] -= 0.4
+    assert judgement(expected.float(), actual.float(), truth).ok
+    actual[7], actual[9] = truth[7], truth[9] + 0.4
+    assert not judgement(expected.float(), actual.float(), truth).ok
+
+
+def test_an_error_that_is_small_by_chance_is_seen_on_inputs_beside() -> None:
+    truth = normal(100).double()
+    expected, actual, beside = truth.clone(), truth.clone(), truth.clone()
+    actual[7] += 0.4
+    beside[7] -= 0.3
+    assert not judgement(expected.float(), actual.float(), truth).ok
+    found = judgement(expected.float(), actual.float(), truth, beside.float())
+    assert found.ok and "inputs that differ by one rounding" in found.remark
+
+
+def test_noise_proves_nothing() -> None:
+    truth = normal(100).double()
+    found = judgement((truth + normal(100, seed=1)).float(), (truth + normal(100, seed=2)).float(), truth)
+    assert not found.ok and "float64 decides nothing" in found.remark
+
+
+def test_infinities_and_nans_are_those_of_one_of_the_two() -> None:
+    truth = torch.tensor([1e5, 2.0, 3.0, float("nan")]).double()
+    expected = truth.half()  # 1e5 is infinite
+    assert judgement(expected, torch.tensor([torch.inf, 2.0, 3.0, torch.nan]).half(), truth).ok
+    for wrong in ([7.0, 2.0, 3.0, torch.nan], [torch.inf, torch.nan, 3.0, torch.nan], [torch.inf, 2.0, 3.0, 1.0]):
+        assert not judgement(expected, torch.tensor(wrong).half(), truth).ok
+    # PyTorch overflows where float64 in the output's dtype does not.
+    assert judgement(
+        torch.tensor([torch.inf, 2.0]).half(), torch.tensor([5e4, 2.0]).half(), torch.tensor([5e4, 2.0])
+    ).ok
+
+
+def test_integers_are_those_of_pytorch_or_of_float64() -> None:
+    expected, truth = torch.tensor([3, 5, 7]), torch.tensor([3, 6, 7])
+    found = judgement(expected, torch.tensor([3, 6, 7]), truth)
+    assert found.ok and found.remark == "1 of 3 elements are those of the model in float64"
+    assert not judgement(expected, torch.tensor([3, 8, 7]), truth).ok
+    assert judgement(expected, torch.tensor([3, 8, 7]), truth, torch.tensor([3, 8, 7])).ok
+
+
+class HardCoded(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.scale = torch.tensor(0.1)
+        self.register_buffer("count", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        made = torch.zeros(x.shape, dtype=torch.float32)
+        made[:, 1:] = self.linear(x.float())[:, 1:]
+        return made * self.scale + self.count + torch.ones(4, dtype=torch.float32) / 3
+
+
+def test_dtypes_that_the_model_names_are_float64_too() -> None:
+    model = HardCoded()
+    before = copy.deepcopy(model.state_dict())
+    addresses = [tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())]
+    x = normal(3, 4)
+    (found,) = run_in_float64(model, (x,), {}, 0)
+    wide = copy.deepcopy(model).double()
+    values = torch.nn.functional.linear(x.double(), wide.linear.weight, wide.linear.bias).detach()
+    values[:, 0] = 0
+    torch.testing.assert_close(found, values * float(torch.tensor(0.1)) + 1 + 1 / 3, rtol=0, atol=1e-12)
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+    assert addresses == [tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())]
+
+
+class Asking(torch.nn.Module):
+    """Compares dtypes, so its weights have to be converted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = torch.nn.LSTM(4, 4)
+        self.tied = self.lstm.weight_hh_l0
+
+    def forward(self, x: torch.Tensor, fail: bool = False) -> torch.Tensor:
+        if fail:
+            raise ValueError("not in float64")
+        return self.lstm(x)[0]
+
+
+def test_weights_are_put_back_where_they_had_to_be_converted() -> None:
+    model, x = Asking(), normal(5, 2, 4)
+    held = dict(model.named_parameters(remove_duplicate=False))
+    addresses = {name: tensor.data_ptr() for name, tensor in held.items()}
+    (found,) = run_in_float64(model, (x,), {}, 0)
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found.float(), model(x).detach())
+    with pytest.raises(Unavailable, match="not in float64"):
+        run_in_float64(model, (x, True), {}, 0)
+    now = dict(model.named_parameters(remove_duplicate=False))
+    assert all(now[name] is tensor and tensor.data_ptr() == addresses[name] for name, tensor in held.items())
+    assert all(tensor.dtype == torch.float32 for tensor in now.values()) and model(x).dtype == torch.float32
+
+
+def test_a_model_too_large_for_float64_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(float64, "_free_bytes", lambda: 100)
+    with pytest.raises(MemoryError, match="in float64"), float64._wide_weights(Asking()):
+        pass
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float64(dtype: torch.dtype) -> None:
+    model = torch.nn.Linear(8, 8).to(dtype)
+    x = normal(2, 8).to(dtype)
+    (found,) = run_in_float64(model, (x,), {}, 0)
+    expected = torch.nn.functional.linear(x.double(), model.weight.double(), model.bias.double())
+    assert found.dtype == torch.float64 and torch.equal(found, expected)
+
+
+def test_bits_are_not_read_as_another_dtype() -> None:
+    with pytest.raises(NotImplementedError, match="bits"), in_float64():
+        normal(3).view(torch.int32)
+
+
+def test_a_model_that_float64_does_not_take_is_said() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype != torch.float32:
+            raise TypeError("float32 only")
+        return x * 2
+
+    with pytest.raises(opbridge.VerificationError, match=r"could not be computed in float64.*float32 only"):
+        opbridge.export(model, (normal(3, 4),), custom_translation_table={"aten::mul.Tensor": _slightly_wrong})

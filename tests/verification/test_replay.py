@@ -1,0 +1,160 @@
+"""Rounding and ties, at which the runtime decides otherwise than PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from onnxscript import opset18 as op
+
+import opbridge
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _half_up(self: Any, **_: Any) -> Any:
+    return op.Floor(op.Add(self, op.CastLike(op.Constant(value_float=0.5), self)))
+
+
+def _down(self: Any, **_: Any) -> Any:
+    return op.Floor(self)
+
+
+class Rounding(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(torch.round(x * 4) / 4)
+
+
+TIES = (torch.arange(64).reshape(8, 8) * 37 % 64 - 32) / 8  # every second one times 4 is a half
+
+
+def test_a_step_of_rounding_at_a_tie_is_forgiven() -> None:
+    program = opbridge.export(Rounding(), (TIES,), custom_translation_table={"aten::round": _half_up})
+    (output,) = program.verification.outputs  # type: ignore[union-attr]
+    assert output.worst.forgiven and "one rounding step apart, beside a tie" in program.verification.summary()  # type: ignore[union-attr]
+    assert "elements of aten::round at " in output.worst.remark
+
+
+def test_a_step_of_rounding_that_is_no_tie_is_wrong() -> None:
+    with pytest.raises(opbridge.VerificationError, match="The first operator that differs is aten::round"):
+        opbridge.export(Rounding(), (TIES,), custom_translation_table={"aten::round": _down})
+
+
+def test_what_follows_a_tie_is_still_compared() -> None:
+    def wrong(self: Any, other: Any) -> Any:
+        return op.Div(self, op.CastLike(op.Constant(value_float=4.5), self))
+
+    table = {"aten::round": _half_up, "aten::div.Tensor": wrong}
+    with pytest.raises(opbridge.VerificationError, match=r"aten::div\.Tensor"):
+        opbridge.export(Rounding(), (TIES,), custom_translation_table=table)
+
+
+class FakeQuantized(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fake_quantize_per_tensor_affine(x, 0.25, 3, -128, 127) * 2
+
+
+def _fake_quantized(
+    self: Any, scale: float, zero_point: int, quant_min: int, quant_max: int, shift: float = 0.0
+) -> Any:
+    def number(value: float) -> Any:
+        return op.CastLike(op.Constant(value_float=value), self)
+
+    steps = _half_up(op.Add(op.Div(self, number(scale)), number(shift)))
+    return op.Mul(op.Clip(steps, number(quant_min - zero_point), number(quant_max - zero_point)), number(scale))
+
+
+def test_a_quantisation_step_at_a_tie_is_forgiven() -> None:
+    table = {"aten::fake_quantize_per_tensor_affine": _fake_quantized}
+    program = opbridge.export(FakeQuantized(), (TIES,), custom_translation_table=table)
+    assert "one quantisation step apart, beside a tie" in program.verification.summary()  # type: ignore[union-attr]
+
+
+def test_quantisation_that_is_wrong_by_a_step_is_wrong() -> None:
+    def shifted(self: Any, *rest: Any) -> Any:
+        return _fake_quantized(self, *rest, shift=0.3)
+
+    with pytest.raises(opbridge.VerificationError):
+        opbridge.export(
+            FakeQuantized(), (TIES,), custom_translation_table={"aten::fake_quantize_per_tensor_affine": shifted}
+        )
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3])
+def test_integers_of_a_quantisation_written_by_hand(shift: float) -> None:
+    pytest.importorskip("torch.ao.quantization.fx._decomposed")
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        steps = torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.25, 3, -128, 127, torch.int8)
+        return steps, steps.float() * 0.25
+
+    def quantized(input: Any, scale: float, zero_point: int, quant_min: int, quant_max: int, dtype: int) -> Any:
+        def number(value: float) -> Any:
+            return op.CastLike(op.Constant(value_float=value), input)
+
+        steps = op.Add(_half_up(op.Add(op.Div(input, number(0.25)), number(shift))), number(3.0))
+        return op.Cast(op.Clip(steps, number(-128.0), number(127.0)), to=3)
+
+    table = {"quantized_decomposed::quantize_per_tensor": quantized}
+    if shift:
+        with pytest.raises(opbridge.VerificationError):
+            opbridge.export(model, (TIES,), custom_translation_table=table)
+        return
+    found = opbridge.export(model, (TIES,), custom_translation_table=table).verification
+    assert found is not None and all(output.worst.forgiven for output in found.outputs)
+    assert "of 64 elements of quantized_decomposed::quantize_per_tensor" in str(found)
+
+
+class Picking(torch.nn.Module):
+    def __init__(self, stable: bool = False) -> None:
+        super().__init__()
+        self.stable = stable
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        places = torch.sort(x, dim=-1, stable=self.stable).indices
+        return places, y.gather(-1, places).cumsum(-1)
+
+
+def _ints(value: int) -> Any:
+    return op.Constant(value_ints=[value])
+
+
+def _last_first(self: Any, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+    """Sorts a row of 6, equal elements in the reverse of their order."""
+    backwards = op.Slice(self, _ints(5), _ints(-7), _ints(-1), _ints(-1))
+    values, places = op.TopK(backwards, _ints(6), axis=-1, largest=0, sorted=1)
+    return values, op.Sub(_ints(5), places)
+
+
+def _picking_args() -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.tensor([[3, 1, 2, 1, 3, 2], [1, 1, 1, 2, 2, 2], [6, 5, 4, 3, 2, 1]]).float()
+    return x, normal(3, 6)
+
+
+def test_equal_elements_may_stand_in_another_order_with_all_that_follows() -> None:
+    table = {"aten::sort.stable": _last_first}
+    found = opbridge.export(Picking(), _picking_args(), custom_translation_table=table).verification
+    assert found is not None and all(output.worst.forgiven for output in found.outputs)
+    assert "equal elements of aten::sort.stable" in found.summary() and "stand in another order" in found.summary()
+
+
+def test_a_stable_sort_keeps_the_order_of_equal_elements() -> None:
+    table = {"aten::sort.stable": _last_first}
+    with pytest.raises(opbridge.VerificationError):
+        opbridge.export(Picking(stable=True), _picking_args(), custom_translation_table=table)
+
+
+def test_a_wrong_order_is_wrong() -> None:
+    def backwards(self: Any, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+        return op.TopK(self, op.Constant(value_ints=[6]), axis=-1, largest=1, sorted=1)
+
+    with pytest.raises(opbridge.VerificationError, match="first operator that differs"):
+        opbridge.export(Picking(), _picking_args(), custom_translation_table={"aten::sort.stable": backwards})
