@@ -182,6 +182,17 @@ def _matrix_norm(
     return _norm(x, ord, dim, keepdim, dtype=dtype)
 
 
+def _fill_diagonal(x: torch.Tensor, fill_value: Any, wrap: bool = False) -> torch.Tensor:
+    first = torch.arange(x.shape[0], device=x.device)
+    if wrap and x.dim() == 2:  # after each square of rows, one row is left out
+        first = first % (x.shape[1] + 1)
+    mask = torch.ones((), dtype=torch.bool, device=x.device)
+    for axis in range(1, x.dim()):
+        place = torch.arange(x.shape[axis], device=x.device).view(-1, *[1] * (x.dim() - axis - 1))
+        mask = mask & (first.view(-1, *[1] * (x.dim() - 1)) == place)
+    return x.masked_fill_(mask, fill_value)
+
+
 def _cond(x: torch.Tensor, p: Any = None) -> torch.Tensor:
     return x.new_empty(x.shape[:-2], dtype=x.dtype.to_real())
 
@@ -237,6 +248,7 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::gru.input": _rnn,
     "aten::rnn_tanh.input": _rnn,
     "aten::rnn_relu.input": _rnn,
+    "aten::fill_diagonal_": _fill_diagonal,
     "aten::linalg_norm": _norm,
     "aten::linalg_norm.ord_str": _norm,
     "aten::linalg_matrix_norm": _matrix_norm,

@@ -139,14 +139,14 @@ def _register(kind: type) -> None:
 _OUTPUTS = "transformers.utils.generic"
 
 
-def _dict_of(kind: type, values: Iterable[Any], keys: list[Any]) -> Any:
+def _dict_of(kind: Any, values: Iterable[Any], keys: list[Any]) -> Any:
     made = kind.__new__(kind)
     for key, value in zip(keys, values, strict=True):
         made[key] = value
     return made
 
 
-def _list_of(kind: type, values: Iterable[Any], length: int) -> Any:
+def _list_of(kind: Any, values: Iterable[Any], length: int) -> Any:
     made = kind.__new__(kind)
     made.extend(values)
     return made

@@ -236,3 +236,13 @@ def test_fill_diagonal_of_any_size():
     shapes = ({0: "rows", 1: "columns"},)
     others = [(torch.randn(7, 2),), (torch.randn(2, 5),)]
     assert_matches(lambda x: x.clone().fill_diagonal_(1.0), torch.randn(3, 4), others=others, dynamic_shapes=shapes)
+
+
+def test_fill_diagonal_of_a_part():
+    def model(x):
+        y = x.clone()
+        y[:, 1:].fill_diagonal_(7.0)
+        return y
+
+    assert_matches(model, torch.randn(3, 4))
+    assert_matches(model, torch.randn(3, 4), others=[(torch.randn(5, 4),)], dynamic_shapes=({0: "rows"},))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Protocol
 
+import torch
 from torch.fx import Graph, Node
 
 from opbridge.base.torch_private import torch_proxies
@@ -19,11 +20,13 @@ class Recording(Protocol):
         graph: The nodes.
         tracer: The graph, as torch sees it.
         casts: How many operators were run by a rule of autocast's.
+        fake_mode: The mode that computes the shapes and dtypes of results.
     """
 
     graph: Graph
     tracer: torch_proxies.GraphTracer
     casts: int
+    fake_mode: Any
 
     def recording(self, *, differentiated: bool = False) -> contextlib.AbstractContextManager[None]:
         """Within this context, this is the graph that operators are recorded in."""
@@ -33,6 +36,12 @@ class Recording(Protocol):
 
     def rebind(self, result: Any, function: Any, args: Any, kwargs: Any) -> None:
         """Records an operator whose result is there already."""
+
+    def track(self, tensor: torch.Tensor, node: Node, *aliases: torch.Tensor) -> None:
+        """Makes a node stand for a tensor without values, and for the tensors with values that it was made from."""
+
+    def tracked(self, tensor: torch.Tensor) -> Any:
+        """The node of a tensor, and the tensor itself without values."""
 
     def argument(self, value: Any) -> Any:
         """A value of the model's as an argument of a node."""
