@@ -247,7 +247,7 @@ def _check(
     make = _image if kind is not Block else _tokens
     model = quantize(kind().eval(), make(2))
     path = folder / "model.onnx"
-    opbridge.export(model, (make(2),), path, dynamic_shapes=({0: "batch"},) if dynamic else None, verify=False)
+    opbridge.export(model, (make(2),), path, dynamic_shapes=({0: "batch"},) if dynamic else None)
     file = onnx.load(path)
     _assert_weights_are_narrow(file)
     given = sum(each.numel() * each.element_size() for each in kind().parameters())

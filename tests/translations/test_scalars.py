@@ -47,6 +47,8 @@ REFUSED: dict[tuple[str, str], tuple[set[str], str]] = {
         (f"aten::{name}", argument): (_COMPUTED, _BY_ORDER)
         for name, argument in [
             ("dist", "p"),
+            ("linalg_matrix_norm", "ord"),
+            ("linalg_norm", "ord"),
             ("linalg_vector_norm", "ord"),
             ("norm.Scalar", "p"),
             ("norm.ScalarOpt_dim", "p"),

@@ -9,6 +9,9 @@ import torch
 from onnxscript import opset18 as op
 
 import opbridge
+from opbridge.verification.compare import compare
+from opbridge.verification.judge import judged_by_steps
+from opbridge.verification.replay import Replay
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -158,3 +161,29 @@ def test_a_wrong_order_is_wrong() -> None:
 
     with pytest.raises(opbridge.VerificationError, match="first operator that differs"):
         opbridge.export(Picking(), _picking_args(), custom_translation_table={"aten::sort.stable": backwards})
+
+
+def _judged_by_steps(actual: torch.Tensor, plain: torch.Tensor, step: float | None) -> Any:
+    expected = torch.tensor([0.5, 1.0, -0.25])
+    comparison = compare("output", expected, actual)
+    return judged_by_steps(comparison, Replay([plain], steps=[step]), 0, expected, actual)
+
+
+EXACT = torch.tensor([0.5, 1.0, -0.25])
+
+
+def test_a_step_that_fused_operators_round_otherwise_is_forgiven() -> None:
+    found = _judged_by_steps(EXACT + torch.tensor([0.0, 0.25, -0.25]), EXACT, 0.25)
+    assert found.forgiven and found.remark.startswith("2 of 3 elements one quantisation step apart by ONNX Runtime's")
+
+
+@pytest.mark.parametrize(
+    "actual, plain, step",
+    [
+        (EXACT + 0.5, EXACT, 0.25),  # two steps
+        (EXACT + 0.25, EXACT + 0.25, 0.25),  # the file itself differs
+        (EXACT + 0.25, EXACT, None),  # no quantised output
+    ],
+)
+def test_other_differences_of_fused_operators_are_not(actual: torch.Tensor, plain: torch.Tensor, step: Any) -> None:
+    assert not _judged_by_steps(actual, plain, step).ok

@@ -12,6 +12,10 @@ PyTorch, and at each operator that decides so, the runtime's value is taken wher
    leave in their order are not excused.
 
 The file is right where the outputs of this computation agree with its own.
+
+ONNX Runtime fuses quantised operators, and rounds in a fused one where none of its values can be read. So where reading
+the values makes the difference go away, the file is computed without graph optimisations: it is right where that agrees
+with PyTorch, and the optimised run is a step of the quantisation away at most, for an output that is dequantised.
 """
 
 from __future__ import annotations
@@ -40,12 +44,15 @@ __all__ = ["Replay", "has_nodes_of_operators", "replay"]
 
 _ROUNDING = re.compile(
     r"aten::(round|floor|ceil|trunc|fix)(\.\w+)?$|aten::(_?fake_quantize|fused_moving_avg_obs_fake_quant)\w*(\.\w+)?$"
-    r"|quantized_decomposed::(quantize|fake_quant)\w*(\.\w+)?$"
+    r"|(quantized_decomposed|torchao)::(quantize|fake_quant)\w*(\.\w+)?$"
 )
 _PAIRS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode"})
 """Operators that return values and their positions."""
 
 _POSITIONS = frozenset({"argsort", "argmax", "argmin"})
+_MOVING = frozenset({"Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
+"""ONNX operators whose outputs are elements of their first input."""
+
 _SLACK = 1e-6
 """The relative difference of two results of the same step, which a dequantisation multiplies by the scale."""
 
@@ -55,12 +62,14 @@ class Replay:
     """What came of the computation.
 
     Attributes:
-        outputs: The outputs of the graph.
+        outputs: The outputs of the graph; or of the file without the runtime's graph optimisations.
         taken: What was taken from the runtime, in words.
+        steps: For the file without optimisations: the step of the quantisation that each output comes from, or None.
     """
 
     outputs: list[Any]
     taken: list[str] = field(default_factory=list)
+    steps: list[float | None] | None = None
 
 
 def has_nodes_of_operators(model: ir.Model) -> bool:
@@ -78,7 +87,8 @@ def replay(model: ir.Model, capture: Capture, args: tuple[Any, ...], kwargs: Map
         kwargs: The keyword inputs.
 
     Returns:
-        None where the graph has no such operator, or the runtime's values differ from PyTorch's at none of them.
+        None where the graph has no such operator, or the runtime's values differ from PyTorch's at none of them and no
+        output is dequantised.
 
     Raises:
         Unusable: The values of the runtime cannot be had, or PyTorch cannot compute a node.
@@ -110,9 +120,24 @@ def replay(model: ir.Model, capture: Capture, args: tuple[Any, ...], kwargs: Map
                 if _decides(node):
                     result = _decided(node, result, run.values, actual, taken)
                 run.assign(node, result)
-    if not taken:
+    if taken:
+        leaves = [leaf.value if leaf.node is None else run.values[leaf.node] for leaf in functional.graph.outputs]
+        return Replay([leaf for leaf in leaves if leaf is not None], taken)
+    steps = [_step(output) for output in model.graph.outputs]
+    if not any(steps):
         return None
-    return Replay([run.values[leaf.node] for leaf in functional.graph.outputs if leaf.node is not None], taken)
+    return Replay(runtime.compute([str(output.name) for output in model.graph.outputs]), steps=steps)
+
+
+def _step(output: ir.Value | None) -> float | None:
+    """The step of the quantisation that a value comes from, through operators that move elements alone."""
+    node = output.producer() if output is not None else None
+    if node is None or not node.inputs or node.domain != "":
+        return None
+    if node.op_type in _MOVING:
+        return _step(node.inputs[0])
+    scale = ir.convenience.get_const_tensor(node.inputs[1]) if node.op_type == "DequantizeLinear" else None  # type: ignore[arg-type]
+    return None if scale is None or scale.size != 1 else float(scale.numpy().item())
 
 
 def _operator(node: Node) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
+from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import dim_of
 from opbridge.translations.lib.dtypes import cast, cast_like, is_float, is_tensor
 from opbridge.translations.registry import builtin
@@ -235,10 +236,14 @@ def ceil(a):
 
 
 @builtin("builtins::round")
-def round_(a):
+def round_(a, ndigits=None):
     """round(a), to the even one of two"""
+    if ndigits:
+        raise TranslationError("A number that only a run tells is rounded to whole numbers alone. Leave ndigits out.")
     x = _number(a)
-    return cast(op.Round(x), _INT64) if is_float(x) else x
+    if not is_float(x):
+        return x
+    return cast(op.Round(x), _INT64) if ndigits is None else op.Round(x)
 
 
 @builtin("math::sqrt", "torch::sym_sqrt", "torch::_sym_sqrt")

@@ -13,6 +13,7 @@ from opbridge.translations.elementwise.extremes import amax, amin
 from opbridge.translations.lib.dims import axis_of
 from opbridge.translations.lib.dtypes import cast_like, convert, is_tensor, widen
 from opbridge.translations.lib.reduce import reduce
+from opbridge.translations.linalg.spectral import linalg_svdvals
 from opbridge.translations.registry import builtin
 
 
@@ -99,16 +100,32 @@ def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim: bool = False, dtype=Non
     """linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None)
     -> Tensor
     """
-    if float(ord) not in (1.0, -1.0, math.inf, -math.inf):
-        raise NotImplementedError(f"The norm of order {ord} is one of singular values, for which ONNX has no operator.")
+    if is_tensor(ord) or float(ord) not in (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf):
+        raise TranslationError(
+            "A norm of matrices can be translated for an order that is known at export: 1, -1, 2, -2, inf or -inf."
+        )
     x = convert(self, dtype)
     x.shape = self.shape
     rank = len(x.shape)
+    if abs(ord) == 2.0:
+        return _spectral_norm(x, ord > 0, [axis_of(each, rank) for each in dim], keepdim)
     summed, chosen = (axis_of(each, rank) for each in (dim if abs(ord) == 1.0 else reversed(dim)))
     sums = reduce(op.ReduceL1, x, x, [summed], True)
     sums.shape = ir.Shape([1 if axis == summed else size for axis, size in enumerate(x.shape)])
     found = (amax if ord > 0 else amin)(sums, [chosen], True)
     return found if keepdim else op.Squeeze(found, sorted((summed, chosen)))
+
+
+def _spectral_norm(x: Any, largest: bool, dims: list[int], keepdim: bool) -> Any:
+    """The largest or the smallest singular value of each matrix."""
+    moved = [*(axis for axis in range(len(x.shape)) if axis not in dims), *dims]
+    matrices = op.Transpose(x, perm=moved)
+    matrices.shape = ir.Shape([x.shape[axis] for axis in moved])
+    matrices.dtype = x.dtype
+    values = linalg_svdvals(matrices)
+    last = len(moved) - 2
+    found = (op.ReduceMax if largest else op.ReduceMin)(values, [last], keepdims=0)
+    return op.Unsqueeze(found, sorted(dims)) if keepdim else found
 
 
 @builtin("aten::linalg_norm")
