@@ -73,6 +73,9 @@ REFUSED: dict[tuple[str, str], tuple[set[str], str]] = {
     ("aten::index_add", "alpha"): ({"float of data", "float of a size", "float", "negative float"}, "safely cast"),
 }
 
+_CLAMPS = {"aten::clamp", "aten::clamp_max", "aten::clamp_min", "aten::clip"}
+_WRAPS_BOUNDS = torch.tensor([3], dtype=torch.uint8).clamp_min(-2).item() != 3  # torch 2.13
+
 OPERATORS = [
     operator
     for operator in translated_operators()
@@ -92,6 +95,8 @@ _NARROW = [pytest.param(dtype, marks=pytest.mark.slow) for dtype in (torch.int64
 def test_numbers_of_every_form(operator: str, dtype: torch.dtype) -> None:
     if dtype == torch.bool and operator in _DESCRIBED_OTHERWISE:
         return
+    if dtype == torch.uint8 and operator in _CLAMPS and _WRAPS_BOUNDS:
+        pytest.skip("this release of torch takes a bound of -2 for 254 where the tensor is of uint8")
     call = SchemaCall(operator, dtype)
     example, other = _inputs(call, 0, 3), _inputs(call, 1, 5)
     model = _model_of_all_forms(call, example, other)
