@@ -26,20 +26,29 @@ def checking_symbolic_sizes() -> Iterator[None]:
     """
     layer: Any = torch.nn.RNNBase
     check, pad = layer.check_forward_args, rnn.pad_packed_sequence
-    replaced = [
-        vars(module)
-        for module in list(sys.modules.values())
-        if isinstance(module, ModuleType) and vars(module).get(_PADDING) is pad
-    ]
+    replaced = _importing_padding(len(sys.modules), next(reversed(sys.modules)))
     layer.check_forward_args = _checking_states(check)
-    for names in replaced:
+    originals = [(names, names[_PADDING]) for names in replaced if names.get(_PADDING) is pad]
+    for names, _ in originals:
         names[_PADDING] = _checking_length(pad)
     try:
         yield
     finally:
         layer.check_forward_args = check
-        for names in replaced:
-            names[_PADDING] = pad
+        for names, function in originals:
+            names[_PADDING] = function
+
+
+@functools.lru_cache(maxsize=1)
+def _importing_padding(count: int, latest: str) -> list[dict[str, Any]]:
+    """The names of each module that has the function of packed sequences among them.
+
+    Args:
+        count: How many modules are imported: another number has them looked at again.
+        latest: The name of the last one.
+    """
+    modules = list(sys.modules.values())
+    return [vars(each) for each in modules if isinstance(each, ModuleType) and _PADDING in vars(each)]
 
 
 def _checking_states(original: Any) -> Any:
