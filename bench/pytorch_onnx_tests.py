@@ -179,6 +179,7 @@ def prepare(settings: Settings) -> None:
     missing: Any = types.ModuleType("torch.onnx._internal.diagnostics")
     missing.engine = types.SimpleNamespace(clear=lambda: None)
     sys.modules.setdefault(missing.__name__, missing)
+    # The tests read it as an attribute, which torch's annotations do not have any more.
     torch.onnx._internal.diagnostics = sys.modules[missing.__name__]  # type: ignore[attr-defined]
     import onnx_test_common
 

@@ -95,8 +95,9 @@ def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
         for name in ("plan", "verification"):
             if hasattr(error, name):
                 document[name] = getattr(error, name).to_json()
-        if getattr(error, "file", None) is not None:
-            document["file"] = str(error.file)  # type: ignore[attr-defined]
+        file = getattr(error, "file", None)
+        if file is not None:
+            document["file"] = str(file)
         _print_json(document)
     return status
 

@@ -120,7 +120,8 @@ def _constant(constants: Any, name: str, array: np.ndarray) -> ir.Value:
     found = constants.get(name)
     if found is not None:
         return found
-    value = ir.Value(name=name, const_value=ir.Tensor(array, name=name))
-    value.shape, value.dtype = ir.Shape(array.shape), value.const_value.dtype  # type: ignore[union-attr]
+    tensor = ir.Tensor(array, name=name)
+    value = ir.Value(name=name, const_value=tensor)
+    value.shape, value.dtype = ir.Shape(array.shape), tensor.dtype
     constants[name] = value
     return value

@@ -136,7 +136,9 @@ def _step(output: ir.Value | None) -> float | None:
         return None
     if node.op_type in _MOVING:
         return _step(node.inputs[0])
-    scale = ir.convenience.get_const_tensor(node.inputs[1]) if node.op_type == "DequantizeLinear" else None  # type: ignore[arg-type]
+    if node.op_type != "DequantizeLinear" or node.inputs[1] is None:
+        return None
+    scale = ir.convenience.get_const_tensor(node.inputs[1])
     return None if scale is None or scale.size != 1 else float(scale.numpy().item())
 
 

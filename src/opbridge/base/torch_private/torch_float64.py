@@ -64,7 +64,7 @@ class _InFloat64(TorchDispatchMode):
             narrow_args, narrow_kwargs = pytree.tree_map_only(torch.Tensor, _narrow, (args, kwargs))
             try:
                 result = func(*narrow_args, **narrow_kwargs)
-            except Exception:
+            except Exception:  # whatever it is, the error of the float64 call is the one to tell
                 raise error from None
         return pytree.tree_map_only(torch.Tensor, widened, result)
 
