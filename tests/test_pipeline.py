@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from typing import Any
 
 import onnx
 import pytest
@@ -195,3 +196,9 @@ def test_our_translations_pass_over_devices_in_the_stock_exporter():
 def test_another_way_to_capture_is_refused():
     with pytest.raises(opbridge.UsageError, match="capture='magic'"):
         opbridge.export(_model(), torch.randn(1, 4), capture="magic")
+
+
+@pytest.mark.parametrize("option", [{"rtol": 1e-3}, {"atol": 1e-3}, {"inputs": [(torch.ones(2),)]}])
+def test_options_of_a_verification_that_is_switched_off_are_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(opbridge.UsageError, match=rf"{next(iter(option))}= would have no effect"):
+        opbridge.export(torch.relu, (torch.ones(2),), verify=False, **option)

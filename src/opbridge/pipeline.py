@@ -189,6 +189,8 @@ def export(
         UsageError: arguments that cannot be used.
     """
     keywords.check_legacy(legacy, model)
+    if not verify:
+        _refuse_without_verification(inputs=inputs, rtol=rtol, atol=atol)
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
     permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
@@ -297,6 +299,16 @@ def _shapes(
         raise UsageError("dynamic_axes and dynamic_shapes are both given, and say the same. Leave one of them out.")
     args, kwargs = example_inputs(args, kwargs)
     return keywords.dynamic_shapes_of(dynamic_axes, as_module(model, args, kwargs), args, kwargs, input_names)
+
+
+def _refuse_without_verification(**options: Any) -> None:
+    given = [f"{name}=" for name, value in options.items() if value is not None]
+    them = "it" if len(given) == 1 else "them"
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} would have no effect: the verification, which reads {them}, is switched off by"
+            " verify=False (--no-verify). Leave one of them out."
+        )
 
 
 def _registry(table: Mapping[Any, Any] | None) -> Registry:

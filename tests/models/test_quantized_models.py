@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.ao.quantization as eager
 import torch.nn.functional as F
+from onnxscript import opset18 as op
 from torch import nn
 
 import opbridge
@@ -320,3 +321,21 @@ def test_a_quantised_result_is_refused():
     prepared(torch.randn(2, 4))
     with pytest.raises(opbridge.CaptureError, match="dequantize"):
         opbridge.export(eager.convert(prepared), torch.randn(2, 4))
+
+
+def test_the_first_difference_is_not_that_int8_values_are_quantised_as_uint8():
+    class WithCosh(ConvNet):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cosh(super().forward(x))
+
+    x = _image(2)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = _pt2e(WithCosh().eval(), _xnnpack(), x)
+    table = {"aten::cosh": lambda self: op.Sinh(self)}
+    with pytest.raises(opbridge.VerificationError, match=r"The first operator that differs is aten::cosh"):
+        opbridge.export(model, (x,), custom_translation_table=table)
+    plain = opbridge.export(model, (x,))
+    assert onnx.TensorProto.UINT8 in {
+        each.data_type for each in onnx.load_from_string(plain.to_bytes()).graph.initializer
+    }

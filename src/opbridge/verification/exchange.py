@@ -13,7 +13,7 @@ import torch
 from opbridge.base.dtypes import onnx_dtype, torch_dtype
 from opbridge.errors import UsageError
 
-__all__ = ["dtype_of", "run", "runtime_form"]
+__all__ = ["dtype_of", "quantized_as", "run", "runtime_form"]
 
 _DTYPE_NAMES = {"float": "FLOAT", "double": "DOUBLE"}
 
@@ -38,6 +38,13 @@ def dtype_of(type_name: str) -> torch.dtype | None:
         return torch_dtype(ir.DataType[_DTYPE_NAMES.get(name, name.upper())])
     except (KeyError, UsageError):
         return None
+
+
+def quantized_as(own: torch.Tensor, actual: torch.Tensor) -> torch.Tensor:
+    """A value of the file, as int8 where PyTorch quantises so and the file as uint8, with a zero point 128 higher."""
+    if (own.dtype, actual.dtype) != (torch.int8, torch.uint8):
+        return actual
+    return (actual.to(torch.int16) - 128).to(torch.int8)
 
 
 def run(session: Any, feeds: Mapping[str, torch.Tensor], outputs: Sequence[str] | None = None) -> list[torch.Tensor]:

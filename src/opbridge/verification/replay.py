@@ -32,6 +32,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.graph.node_sources import sources_of
 from opbridge.graph.operators import functional_name, operator_of
+from opbridge.verification import exchange
 from opbridge.verification.compare import compare, tolerance
 from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
@@ -181,8 +182,8 @@ def _rounded(
 ) -> Any:
     own = result[0] if isinstance(result, (tuple, list)) else result
     other = actual.get(f"{node.name}:0", actual.get(node.name))
-    if other is not None and isinstance(own, torch.Tensor) and (own.dtype, other.dtype) == (torch.int8, torch.uint8):
-        other = (other.to(torch.int16) - 128).to(torch.int8)  # what a file may quantise in the place of int8
+    if other is not None and isinstance(own, torch.Tensor):
+        other = exchange.quantized_as(own, other)
     is_comparable = isinstance(own, torch.Tensor) and other is not None and source.is_floating_point()
     if not is_comparable or own.shape != other.shape or own.dtype != other.dtype or compare("", own, other).ok:
         return result

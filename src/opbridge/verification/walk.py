@@ -14,6 +14,7 @@ from opbridge.graph.node_sources import module_path_of, sources_of
 from opbridge.graph.operators import operator_of
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import tensors_in
+from opbridge.verification import exchange
 from opbridge.verification.compare import Comparison, compare, dtype_name, rms
 from opbridge.verification.difference import FirstDifference, Search
 from opbridge.verification.graph_run import GraphRun
@@ -95,6 +96,8 @@ class Walk:
                 is_complete = False
                 continue
             actual = self._runtime.value(str(counterpart.name))
+            if isinstance(value, torch.Tensor):
+                actual = exchange.quantized_as(value, actual)
             self._compared += 1
             comparison = self._comparison(key, value, actual, parents, random or unusable)
             if node in self._relevant and not unusable:

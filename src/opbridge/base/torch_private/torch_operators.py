@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -119,10 +120,14 @@ def all_operators(namespaces: Sequence[str]) -> list[str]:
 
 def is_importable(module: str) -> bool:
     """Imports a module that registers operators; False where it is not installed, or not for this torch."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # what a package has to say of torch's release or of a GPU, nobody asked for here
     try:
         importlib.import_module(module)
     except (ImportError, OSError, RuntimeError):
         return False
+    finally:
+        logging.disable(disabled)
     return True
 
 
