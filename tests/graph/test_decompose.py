@@ -94,3 +94,10 @@ def test_a_decomposition_for_one_size_is_none():
     assert decompose(node, lambda name: False) is None
     assert isinstance(node.args[0].meta["val"].shape[0], torch.SymInt)
     assert str(node.args[0].meta["val"].shape[0]) != "3"
+
+
+def test_arguments_keep_their_shapes_where_the_operator_changes_them():
+    node = _node(lambda x: x.clone().resize_(6), torch.randn(3, 4))
+    clone = node.args[0]
+    decompose(node, lambda name: False)
+    assert list(clone.meta["val"].shape) == [3, 4]

@@ -465,3 +465,27 @@ def test_aten_hands_an_operator_to_libtorch():
     assert [node.attributes["operator"].as_string() for node in nodes] == ["tracing::first", "tracing::second"]
     carried = [row.operator for row in program.plan.rows if row.route == "aten"]
     assert carried == ["tracing::first", "tracing::second"]
+
+
+@torch.jit.script
+def filled(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    found = torch.zeros(2, x.size(0))
+    if state.size(0) == 0:
+        for i in range(2):
+            found[:] = torch.ones(x.size(0)) * i
+    elif state.size(0) == 1:
+        found[:] = state + found[:]
+    return found
+
+
+@pytest.mark.slow
+def test_a_loop_within_a_condition_on_a_size():
+    assert_matches(
+        lambda x, state: filled(x, state),
+        torch.randn(3),
+        torch.zeros(0),
+        others=[[torch.randn(4), torch.randn(1)], [torch.randn(1), torch.randn(2)]],
+        capture="trace",
+        dynamic_axes={"x": [0], "state": [0]},
+        input_names=["x", "state"],
+    )

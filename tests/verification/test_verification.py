@@ -277,6 +277,29 @@ def test_a_random_output_that_two_seeds_may_give_alike(tmp_path: Path) -> None:
     assert found.ok and found.random == ("y",)
 
 
+def test_what_is_drawn_may_be_certain_on_the_example_alone() -> None:
+    weights = torch.tensor([[0.0, 10.0, 0.0, 0.0], [0.0, 0.0, 100.0, 0.0]])
+    found = opbridge.export(lambda w: torch.multinomial(w, 3, replacement=True), (weights,), verify=False)
+    verification = opbridge.verification.verify_program(found)
+    assert verification.ok
+    assert [run.comparisons[0].random for run in verification.runs] == [False, True, True]
+
+
+def test_another_number_of_outputs_at_another_size() -> None:
+    example = torch.randn(3, 6)
+    program = opbridge.export(lambda x: x.chunk(3, 1), (example,), dynamic_shapes=({1: "width"},), verify=False)
+    verification = opbridge.verification.verify_program(program)
+    assert verification.ok  # the capture leaves out a width of 1, which gives one chunk
+    (run,) = verification.left_out
+    assert "width=1" in run.label and run.left_out is not None and "the two differ" in run.left_out
+    traced = opbridge.export(
+        lambda x: x.chunk(x.shape[0], 1), (example,), dynamic_shapes=({0: "rows"},), capture="trace", verify=False
+    )
+    verification = opbridge.verification.verify_program(traced)
+    assert not verification.ok
+    assert "PyTorch gives 1 output here, and the file has 3" in str(verification)
+
+
 def test_the_second_eager_run_is_made_only_where_something_differs(tmp_path: Path) -> None:
     calls: list[int] = []
 

@@ -29,6 +29,8 @@ def decompose(node: Node, is_translated: Callable[[str], bool]) -> GraphModule |
     values = [argument.meta.get("val") for argument in node.all_input_nodes]
     if any(value is None for value in values):
         return None
+    if torch.Tag.inplace_view in node.target.tags:  # it would change the shapes that the arguments have in the graph
+        values = [torch_proxies.snapshot(value) if isinstance(value, torch.Tensor) else value for value in values]
     table = {
         target: function
         for target, function in decompositions().items()

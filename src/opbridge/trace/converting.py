@@ -155,4 +155,7 @@ def _forget_sizes(nodes: Sequence[ir.Node]) -> None:
                 inner = attribute.as_graph()
                 for value in inner.inputs:
                     value.shape = None
+                if node.op_type == "Loop":  # ONNX Runtime asks for the shapes of the counter and of the condition
+                    for value in inner.inputs[:2]:
+                        value.shape = ir.Shape([])
                 _forget_sizes(list(inner))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["Comparison", "Tolerance", "compare", "dtype_name", "exact", "rms", "tolerance"]
+__all__ = ["Comparison", "Tolerance", "compare", "dtype_name", "exact", "incomparable", "rms", "tolerance"]
 
 _CHUNK = 1 << 22
 """How many elements are compared at a time. They are converted to float64, which needs too much memory for all."""
@@ -135,6 +135,11 @@ class Comparison:
     @property
     def _kind(self) -> str:
         return f"{self.dtype} {list(self.shape)}"
+
+
+def incomparable(name: str, reason: str) -> Comparison:
+    """The comparison of an output of a file that PyTorch has no tensor for, and why."""
+    return Comparison(name, "", (), "", (), Tolerance(0.0, 0.0, "not compared"), reason=reason)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from opbridge.graph.captured_graph import Leaf
     from opbridge.verification.dynamic_sizes import DynamicSizes
 
-__all__ = ["Correspondence"]
+__all__ = ["Correspondence", "OtherOutputs"]
+
+
+class OtherOutputs(UsageError):
+    """The model gives another number of outputs than the file has.
+
+    Attributes:
+        given: How many it gives.
+    """
+
+    def __init__(self, message: str, given: int) -> None:
+        super().__init__(message)
+        self.given = given
 
 
 class Correspondence:
@@ -169,7 +181,7 @@ class Correspondence:
         """The tensors that the file's outputs have to equal, from the leaves of the model's output.
 
         Raises:
-            UsageError: The model has another number of outputs than the file.
+            OtherOutputs: The model gives another number of outputs than the file has.
         """
         count = len(self.output_names)
         returned = [leaf for leaf in leaves if isinstance(leaf, (torch.Tensor, int, float, complex))]
@@ -188,10 +200,11 @@ class Correspondence:
                 found = [(value, leaf) for value, leaf in found if not leaf.is_frozen]
             kept, self._outputs = [value for value, _ in found], [leaf for _, leaf in found]
         if len(kept) != count:
-            raise UsageError(
+            raise OtherOutputs(
                 f"{sentence(self._name)} has {counted(len(self.output_names), 'output')} "
                 f"({listed(self.output_names, 6)}), and the model gives {len(kept)} that could be compared with them. "
-                "Give the model that the file was exported from."
+                "Give the model that the file was exported from.",
+                len(kept),
             )
         return [as_tensor(leaf, dtype) for leaf, dtype in zip(kept, self._output_dtypes, strict=True)]
 

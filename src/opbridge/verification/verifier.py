@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,13 @@ import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
 from opbridge.verification import exchange
 from opbridge.verification.causes import Mismatch, as_random, find_random, search_difference
-from opbridge.verification.compare import compare
-from opbridge.verification.correspondence import Correspondence
+from opbridge.verification.compare import compare, incomparable
+from opbridge.verification.correspondence import Correspondence, OtherOutputs
 from opbridge.verification.difference import FirstDifference
 from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
@@ -227,7 +229,14 @@ class Verifier:
         except Exception as error:
             self._runs.append(Run(kind, label, left_out=f"the model itself raises {explain(error)}"))
             return False
-        self._compare(kind, label, args, kwargs, self._matching.expected(leaves))
+        try:
+            expected = self._matching.expected(leaves)
+        except OtherOutputs as error:
+            reason = f"PyTorch gives {counted(error.given, 'output')} here, and the file has {len(self._constants)}"
+            names = self._matching.output_names
+            self._runs.append(Run(kind, label, tuple(incomparable(name, reason) for name in names)))
+            return True
+        self._compare(kind, label, args, kwargs, expected)
         return True
 
     def _compare(
@@ -289,6 +298,12 @@ class Verifier:
         run = as_random(run, self._random)
         if run.ok:
             return run
+        if self._eager.used_generator:  # what is drawn may be certain on the example, as from one-hot probabilities
+            drawing = functools.partial(self._run_again, args, kwargs)
+            wrong = {position for position, comparison in enumerate(run.comparisons) if not comparison.ok}
+            run = as_random(run, find_random(drawing, wrong, self._precisions, self._options.seed))
+            if run.ok:
+                return run
         comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, self._matching.fixed)
         return dataclasses.replace(run, comparisons=comparisons)
 
@@ -319,7 +334,12 @@ class Verifier:
             self._runs = [as_random(run, self._random) for run in self._runs]
 
     def _run_example_with(self, seed: int) -> tuple[list[torch.Tensor], bool]:
-        outputs = self._matching.expected(self._eager.run(self._args, self._kwargs, seed))
+        return self._run_again(self._args, self._kwargs, seed)
+
+    def _run_again(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int
+    ) -> tuple[list[torch.Tensor], bool]:
+        outputs = self._matching.expected(self._eager.run(args, kwargs, seed))
         return outputs, self._eager.used_generator
 
     def _find_difference(self) -> FirstDifference | None:

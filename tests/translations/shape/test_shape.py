@@ -413,3 +413,38 @@ def test_a_size_that_the_model_fixes_is_a_number() -> None:
 def test_chunk_into_fewer_parts_than_asked_for() -> None:
     assert_matches(lambda x: x.chunk(3, dim=1), torch.randn(7, 4), others=[[torch.randn(2, 2)]], dynamic_shapes="auto")
     assert_matches(lambda x: x.chunk(3), torch.randn(7, 4), others=[[torch.randn(8, 1)]], dynamic_shapes="auto")
+
+
+def test_expand_by_sizes_among_the_values_of_a_tensor() -> None:
+    """-1 keeps a size, also where only a run tells that it is -1."""
+    assert_matches(
+        lambda x, size: x.expand(size), torch.randn(3), torch.tensor(-1), others=[[torch.randn(3), torch.tensor(3)]]
+    )
+    assert_matches(
+        lambda x, rows: x.expand(rows, -1),
+        torch.randn(1, 3),
+        torch.tensor(4),
+        others=[[torch.ones(1, 3), torch.tensor(0)]],
+    )
+
+
+def test_a_tensor_that_becomes_another_one() -> None:
+    def replaced(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x.set_(y)
+        return x * 2
+
+    program = assert_matches(
+        replaced,
+        torch.ones(2, 3),
+        torch.randn(4, 6),
+        others=[[torch.ones(4, 6), torch.randn(5, 2)]],
+        dynamic_axes={"x": [0, 1], "y": [0, 1]},
+        input_names=["x", "y"],
+    )
+    assert [len(each.shape) for each in program.model.graph.inputs] == [2, 2]
+
+
+def test_an_input_that_becomes_another_one_keeps_its_own_shape() -> None:
+    program = assert_matches(lambda x, y: x.set_(y), torch.ones(2, 3), torch.randn(4, 6))
+    assert list(program.model.graph.inputs[0].shape) == [2, 3]

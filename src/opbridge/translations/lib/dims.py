@@ -22,6 +22,7 @@ __all__ = [
     "dim_of",
     "dims_of",
     "element_count",
+    "is_counted",
     "is_static",
     "maximum",
     "may_be_empty",
@@ -206,6 +207,20 @@ def may_be_empty(x: Any, axes: Iterable[int] | None = None) -> bool:
     """
     dims = [x.shape[axis] for axis in (range(len(x.shape)) if axes is None else axes)]
     return any(dim == 0 if isinstance(dim, int) else dim.value is None or _UNBACKED.search(dim.value) for dim in dims)
+
+
+_COUNTING = frozenset({"Constant", "Shape", "Size"})
+_ARITHMETIC = frozenset({"Add", "Cast", "Div", "Gather", "Max", "Min", "Mod", "Mul", "Reshape", "Squeeze", "Sub"})
+
+
+def is_counted(value: Any) -> bool:
+    """Whether an integer of the graph is computed from the shapes of tensors alone, and not from their values."""
+    producer = value.producer()
+    if producer is None:
+        return value.const_value is not None
+    if producer.op_type in _COUNTING:
+        return True
+    return producer.op_type in _ARITHMETIC and all(map(is_counted, producer.inputs))
 
 
 # Several sizes

@@ -10,7 +10,18 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.dims import Dim, all_known, as_dims, axes_of, axis_of, dim_of, dims_of, product, shape_of
+from opbridge.translations.lib.dims import (
+    Dim,
+    all_known,
+    as_dims,
+    axes_of,
+    axis_of,
+    dim_of,
+    dims_of,
+    is_counted,
+    product,
+    shape_of,
+)
 from opbridge.translations.lib.dtypes import is_tensor
 from opbridge.translations.lib.reshaping import reshape
 from opbridge.translations.registry import builtin
@@ -88,6 +99,12 @@ def _squeeze(x: Any, axes: list[int]) -> Any:
     return op.Squeeze(x, ones) if ones else op.Identity(x)
 
 
+@builtin("aten::set_.source_Tensor", "aten::set.source_Tensor")
+def set_to_tensor(self, source):
+    """set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)"""
+    return op.Identity(source)
+
+
 @builtin("aten::unsqueeze", "aten::unsqueeze_copy")
 def unsqueeze(self, dim: int):
     """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
@@ -113,7 +130,12 @@ def expanded(value: Any, dims: Sequence[Any]) -> Any:
         return op.ConstantOfShape(shape_of(kept), value=zero)
     if not wanted:
         return op.Identity(value)
-    return op.Expand(value, shape_of(1 if dim == -1 else dim for dim in wanted))
+    return op.Expand(value, shape_of(1 if dim == -1 else _never_negative(dim) for dim in wanted))
+
+
+def _never_negative(dim: Dim) -> Dim:
+    """A size, with 1 in the place of a -1 that only a run tells: a number among the values of a tensor."""
+    return dim if dim.is_known or is_counted(dim.value) else Dim(op.Abs(dim.value))
 
 
 @builtin("aten::expand_as")
