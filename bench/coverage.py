@@ -17,10 +17,12 @@ from results import write_section
 from rich.console import Console
 
 from opbridge import coverage
-from opbridge.cli.coverage_report import Bar, comparison
+from opbridge.cli.coverage_report import comparison
+from opbridge.cli.sweep_bar import Bar
 from opbridge.coverage import sweep
 from opbridge.coverage.exporting import EXPORTERS
 from opbridge.coverage.sweep import ALLOWED, head_of
+from opbridge.coverage.tasks import OUTCOMES
 
 _WHAT = (
     "op_db, the first 3 samples of each operator, float32 or its first dtype; its deterministic operators that a CPU "
@@ -51,7 +53,7 @@ def main() -> None:
         known = coverage.results.read(path) if path.exists() else None
         head = head_of(exporter=exporter, **options)
         if known is None or any(known.document[name] != value for name, value in head.items()):
-            with Bar(Console(stderr=True)) as bar:
+            with Bar(Console(stderr=True), "coverage", OUTCOMES) as bar:
                 known = sweep(exporter=exporter, jobs=given.jobs, output=path, progress=bar, **options)
         print(f"{exporter}: {known.summary()}", file=sys.stderr)
         found.append(known)

@@ -1,63 +1,24 @@
-"""What a person sees of a sweep: the bar as it runs, the tables when it is done."""
+"""What a person sees of a sweep over operators: the tables when it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from opbridge.base.routes import ROUTES
 from opbridge.base.wording import counted, listed
 from opbridge.cli.console import aligned
+from opbridge.cli.sweep_bar import cut
 from opbridge.coverage.databases import key_of
 from opbridge.coverage.results import Results
 from opbridge.coverage.tasks import KINDS, OUTCOMES
 
-__all__ = ["Bar", "comparison", "failures", "kept_results", "print_results"]
+__all__ = ["comparison", "failures", "print_results"]
 
-_LONGEST_MESSAGE = 150
 _MOST_OPERATORS = 12
 _MOST_FAILURES = 80
-_STYLES = {"pass": "green", "refused": "yellow", "left out": "dim"}
-
-
-class Bar:
-    """The `progress=` of a sweep, which draws a bar with the running tally; a context manager."""
-
-    def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("coverage"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[tally]}"),
-            console=console,
-        )
-        self._bar = self._progress.add_task("coverage", total=None, tally="")
-
-    def __enter__(self) -> Bar:
-        self._progress.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.__exit__(kind, error, trace)
-
-    def __call__(self, done: int, total: int, tally: Mapping[str, int]) -> None:
-        self._progress.update(self._bar, completed=done, total=total, tally=tally_of(tally))
-
-
-def tally_of(tally: Mapping[str, int]) -> str:
-    """The outcomes with their numbers, in colours, the best first."""
-    parts = [
-        f"[{_STYLES.get(name, 'bold red')}]{name} {tally[name]}[/]" for name in reversed(OUTCOMES) if tally.get(name)
-    ]
-    return " ".join(parts)
 
 
 def print_results(console: Console, results: Results) -> None:
@@ -87,19 +48,12 @@ def print_results(console: Console, results: Results) -> None:
         plain("\nleft out:")
         for each in document["summary"]["left_out"]:
             samples = counted(each["samples"], "sample")
-            plain(f"  {samples}: {_cut(each['reason'])}: {listed(each['operators'], _MOST_OPERATORS)}")
+            plain(f"  {samples}: {cut(each['reason'])}: {listed(each['operators'], _MOST_OPERATORS)}")
     run = document["run"]
     rate = len(results.samples) / run["cpu_seconds"] if run["cpu_seconds"] else 0.0
     plain(f"\n{results.summary()}; {run['seconds']:.1f} s, {rate:.1f} samples a second of processor time")
     if results.path is not None:
         plain(f"written: {results.path}")
-
-
-def kept_results(output: Path | None) -> str:
-    """Where the results of an interrupted sweep are kept."""
-    if output is None:
-        return "Nothing is kept without -o."
-    return f"What is done is kept beside {output}; the same command goes on from there."
 
 
 def failures(results: Results) -> list[tuple[str, ...]]:
@@ -112,7 +66,7 @@ def failures(results: Results) -> list[tuple[str, ...]]:
             key_of(each["operator"], each["variant"])
             + ("" if each["kind"] == "deterministic" else f" ({each['kind']})"),
             f"{sum(each['samples'].values()) - each['samples'].get('pass', 0)} of {sum(each['samples'].values())}",
-            _cut(each["message"]),
+            cut(each["message"]),
         )
         for each in found
     ]
@@ -171,7 +125,3 @@ def _outcomes(summary: Mapping[str, Any]) -> str:
 
 def _routes(routes: Mapping[str, int]) -> str:
     return ", ".join(f"{routes[route]} {route}" for route in ROUTES if route in routes)
-
-
-def _cut(message: str) -> str:
-    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE].rstrip()} ..."

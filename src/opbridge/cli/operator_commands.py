@@ -112,7 +112,8 @@ def coverage(
 ) -> Answer:
     """Measure, over PyTorch's own test database, which operators cross, by which route, and whether they are right."""
     from opbridge import coverage
-    from opbridge.cli import coverage_report
+    from opbridge.cli import coverage_report, sweep_bar
+    from opbridge.coverage.tasks import OUTCOMES
 
     if jobs is not None and ray is not None:
         raise UsageError("--jobs is for processes here and --ray for a cluster. Leave one of them out.")
@@ -122,10 +123,10 @@ def coverage(
     )
     screen = Console(stderr=True)
     try:
-        with coverage_report.Bar(screen) if screen.is_terminal else contextlib.nullcontext() as bar:
+        with sweep_bar.Bar(screen, "coverage", OUTCOMES) if screen.is_terminal else contextlib.nullcontext() as bar:
             found = coverage.sweep(tuple(ops or ("*",)), **given, output=output, progress=bar)
     except KeyboardInterrupt:
-        raise Interrupted(coverage_report.kept_results(output)) from None
+        raise Interrupted(sweep_bar.kept_results(output)) from None
     return Answer(
         {"ok": found.ok, **found.document}, lambda screen: coverage_report.print_results(screen, found), found.ok
     )

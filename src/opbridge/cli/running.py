@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from opbridge.cli import kernel_commands, model_commands, operator_commands
+from opbridge.cli import kernel_commands, model_commands, operator_commands, sweep_commands
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.console import print_error
@@ -23,7 +23,12 @@ from opbridge.errors import OpbridgeError
 
 __all__ = ["main"]
 
-del kernel_commands, model_commands, operator_commands  # imported for the commands that they add to the application
+del (
+    kernel_commands,
+    model_commands,
+    operator_commands,
+    sweep_commands,
+)  # imported for the commands that they add to the application
 
 _INTERRUPTED = 130
 

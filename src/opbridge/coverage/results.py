@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from opbridge.base.routes import ROUTES
 from opbridge.coverage.databases import database, key_of
+from opbridge.coverage.engine import files
 from opbridge.coverage.tasks import KINDS, OUTCOMES, Task, Verdict
-from opbridge.errors import SaveError, UsageError
 
 __all__ = ["Results", "read", "row"]
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ def document(
     """
     operators = _operators(rows)
     return {
-        "format": FORMAT,
+        "format": files.FORMAT,
         **head,
         "run": dict(run),
         "summary": {
@@ -114,27 +110,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     Raises:
         SaveError: it cannot be written.
     """
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                # One sample a line: a person can search it, and two files can be compared line by line.
-                file.write("{\n")
-                for name, value in content.items():
-                    if name in ("samples", "operators"):
-                        lines = ",\n".join(json.dumps(each) for each in value)
-                        text = f"[\n{lines}\n]"
-                    else:
-                        text = json.dumps(value, indent=1)
-                    file.write(f"{json.dumps(name)}: {text}{'' if name == 'samples' else ','}\n")
-                file.write("}\n")
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:  # an interruption too leaves no half of a file
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise SaveError(f"{path} cannot be written ({error}). Name another file with -o.") from error
+    files.write(path, content, ("samples", "operators"))
 
 
 def read(path: str | os.PathLike[str]) -> Results:
@@ -143,19 +119,11 @@ def read(path: str | os.PathLike[str]) -> Results:
     Raises:
         UsageError: there is no such file, or it is something else.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        known = content["format"] == FORMAT and {"operators", "samples", "settings"} <= content.keys()
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} holds no results of a sweep ({error}). Name a file that coverage wrote.") from error
-    if not known:
-        raise UsageError(f"{path} holds results of another form than {FORMAT}. Run the sweep again.")
-    return Results(content, Path(path))
+    return Results(files.read(path, {"operators", "samples", "settings"}, "coverage"), Path(path))
 
 
-def _counted(outcomes: Any) -> dict[str, int]:
-    counts = Counter(outcomes)
-    return {name: counts[name] for name in OUTCOMES if counts[name]}
+def _counted(outcomes: Iterable[str]) -> dict[str, int]:
+    return files.counted_by(OUTCOMES, outcomes)
 
 
 def _operators(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

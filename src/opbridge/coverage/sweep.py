@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import importlib.metadata
 import os
-import platform
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from opbridge.base.routes import ROUTES
-from opbridge.base.version import __version__
 from opbridge.coverage import results
 from opbridge.coverage.databases import ORDER
+from opbridge.coverage.engine import files, running
 from opbridge.coverage.exporting import EXPORTERS
-from opbridge.coverage.journal import Journal
-from opbridge.coverage.pool import LocalPool
 from opbridge.coverage.results import Results
-from opbridge.coverage.tasks import Settings, Task, Verdict, to_try
+from opbridge.coverage.tasks import Settings, Verdict, to_try
+from opbridge.coverage.work import OperatorWork
 from opbridge.errors import UsageError
 
-__all__ = ["ALLOWED", "Progress", "head_of", "sweep"]
+__all__ = ["ALLOWED", "head_of", "sweep"]
 
 ALLOWED = tuple(route for route in ROUTES if route != "fallthrough")
-
-Progress = Callable[[int, int, Mapping[str, int]], None]
-"""Receives the state of a sweep as it runs: samples done, samples in all, and how many have each outcome."""
 
 
 def sweep(
@@ -47,7 +35,7 @@ def sweep(
     jobs: int | None = None,
     ray: str | None = None,
     output: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: running.Progress | None = None,
 ) -> Results:
     """Exports samples of operators, runs them in ONNX Runtime, and compares them with eager PyTorch.
 
@@ -82,42 +70,24 @@ def sweep(
         KeyboardInterrupt: it was interrupted; what is done is kept where there is an `output`.
     """
     settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db)
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs={jobs} is no number of processes. Give 1 or more.")
+    workers = running.processes(jobs)
     path = None if output is None else Path(output)
-    head = {"versions": _versions(), "settings": _plain(settings)}
+    head = _head(settings)
     tasks, left_out = to_try(settings)
-    start = time.perf_counter()
-    with Journal(path, head) if path is not None else contextlib.nullcontext() as journal:
-        verdicts = dict(journal.done) if journal else {}
-        resumed = len(verdicts)
-        tally = Counter(verdict.outcome for verdict in verdicts.values() if verdict is not None)
-        rest = [task for task in tasks if task not in verdicts]
-        if progress is not None:
-            progress(len(verdicts), len(tasks), tally)
-        workers = jobs or len(os.sched_getaffinity(0))
-        for task, verdict in _tried(rest, settings, workers, ray):
-            verdicts[task] = verdict
-            if journal:
-                journal.add(task, verdict)
-            if verdict is not None:
-                tally[verdict.outcome] += 1
-            if progress is not None:
-                progress(len(verdicts), len(tasks), tally)
+    with running.done(OperatorWork(settings), tasks, head, path, jobs=workers, ray=ray, progress=progress) as done:
         rows = [results.row(task, Verdict("left out", reason)) for task, reason in left_out]
-        rows += [results.row(task, verdict) for task in tasks if (verdict := verdicts[task]) is not None]
+        rows += [results.row(task, verdict) for task in tasks if (verdict := done.verdicts[task]) is not None]
         run = {
             "where": "ray" if ray else "local",
             "jobs": None if ray else workers,
-            "seconds": round(time.perf_counter() - start, 3),
+            "seconds": done.seconds,
             "cpu_seconds": round(sum(each["cpu_seconds"] for each in rows), 3),
-            "resumed_samples": resumed,
+            "resumed_samples": done.resumed,
         }
-        absent = sum(verdict is None for verdict in verdicts.values())
+        absent = sum(verdict is None for verdict in done.verdicts.values())
         found = Results(results.document(head, rows, run, absent), path)
-        if journal and path is not None:
+        if path is not None:
             results.write(path, found.document)
-            journal.finish()
     return found
 
 
@@ -138,20 +108,11 @@ def head_of(
         UsageError: an argument that cannot be used.
     """
     settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db)
-    return {"versions": _versions(), "settings": _plain(settings)}
+    return _head(settings)
 
 
-def _tried(
-    tasks: Iterable[Task], settings: Settings, jobs: int, ray: str | None
-) -> Iterator[tuple[Task, Verdict | None]]:
-    if ray is not None:
-        from opbridge.coverage.cluster import ClusterPool
-
-        with ClusterPool(settings, ray) as cluster:
-            yield from cluster.run(tasks)
-    else:
-        with LocalPool(settings, jobs) as pool:
-            yield from pool.run(tasks)
+def _head(settings: Settings) -> dict[str, Any]:
+    return {"versions": files.versions("torchvision"), "settings": files.plain(settings)}
 
 
 def _checked(
@@ -185,16 +146,3 @@ def _checked(
     database = db or ("torchvision" if any(library) else "torch")
     routes = tuple(route for route in ROUTES if route in allow) if exporter == "opbridge" else ()
     return Settings(patterns, database, samples, wanted, opset, exporter, routes, timeout)
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    data = dataclasses.asdict(settings)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in data.items()}
-
-
-def _versions() -> dict[str, str]:
-    found = {"opbridge": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    for name in ("onnx", "onnxruntime", "onnxscript", "torchvision"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found

@@ -10,13 +10,14 @@ import warnings
 
 import torch
 
-from opbridge.coverage import worker
 from opbridge.coverage.calling import as_model
 from opbridge.coverage.databases import database
+from opbridge.coverage.engine import worker
 from opbridge.coverage.entries import Sample
 from opbridge.coverage.exporting import export
+from opbridge.coverage.judging import judge
 
-__all__ = ["worker"]
+__all__ = ["judge", "worker"]
 
 
 def _warm() -> None:

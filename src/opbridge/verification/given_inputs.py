@@ -7,7 +7,8 @@ They are one of these:
 3. The path of an `.npz` or `.npy` file with a set, or a list of such paths.
 
 A set is a tuple of inputs in the order of the example's, one tensor, or a dict of inputs by the file's names for them
-(or by the model's, where all of its inputs are keyword inputs). Tensors may be NumPy arrays. An `.npz` file is a dict,
+(or by the model's, where all of its inputs are keyword inputs). For a model with both kinds, it may be a tuple of the
+positional inputs, as a tuple, and the keyword inputs, as a dict. Tensors may be NumPy arrays. An `.npz` file is a dict,
 or a tuple where `numpy.savez` named its arrays (arr_0, arr_1); an `.npy` file is the input of a model with one.
 """
 
@@ -169,6 +170,8 @@ def _in_order(
     """The values for the file's inputs from a tuple, one tensor, or a dict of all keyword inputs."""
     if isinstance(given, Mapping):
         whole: Any = ((), {name: given[name] for name in kwargs})
+    elif _is_of_both_kinds(given, args, kwargs):
+        whole = (given[0], {name: given[1][name] for name in kwargs})
     elif isinstance(given, (tuple, list)):
         whole = (tuple(given), {})
     else:
@@ -180,6 +183,19 @@ def _in_order(
     if len(tensors) != len(matching.names):
         raise UsageError(f"{label} has {counted(len(tensors), 'input')}. {_expected(matching)}")
     return tensors
+
+
+def _is_of_both_kinds(given: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a set consists of the positional inputs and the keyword inputs, as many as the example has."""
+    if not (kwargs and isinstance(given, tuple) and len(given) == 2):
+        return False
+    positional, named = given
+    return (
+        isinstance(positional, tuple)
+        and isinstance(named, Mapping)
+        and len(positional) == len(args)
+        and set(named) == set(kwargs)
+    )
 
 
 def _expected(matching: Correspondence) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["DYNAMIC", "Case", "Inputs", "ModelEntry"]
 
 DYNAMIC = ("none", "batch", "all")
-"""Which dimensions are dynamic: none, the batch, or all that the model's users vary (batch, sequence, height, width)."""
+"""Which dimensions are dynamic: none, the batch, or all that users vary (batch, sequence, height, width)."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from opbridge.coverage.tasks import Settings, Task, Verdict, grouped
+from opbridge.coverage.engine.work import Verdict, Work
 from opbridge.errors import OpbridgeError, UsageError
 
 __all__ = ["ClusterError", "ClusterPool"]
 
 _MOST_LOSSES = 3
-"""So many actors may be lost over the same samples before these are to blame."""
+"""So many actors may be lost over the same tasks before these are to blame."""
 
 
 class ClusterError(OpbridgeError):
@@ -24,27 +24,27 @@ class ClusterError(OpbridgeError):
 
 
 class _Runner:
-    """The actor. Its samples run in a process of a `LocalPool`, as they do in a local sweep, and so end alike."""
+    """The actor. Its tasks run in a process of a `LocalPool`, as they do in a local sweep, and so end alike."""
 
-    def __init__(self, settings: Settings) -> None:
-        from opbridge.coverage.pool import LocalPool
+    def __init__(self, work: Work) -> None:
+        from opbridge.coverage.engine.pool import LocalPool
 
-        self._pool = LocalPool(settings, 1).__enter__()
+        self._pool = LocalPool(work, 1).__enter__()
 
-    def run(self, tasks: list[Task]) -> list[tuple[Task, Verdict | None]]:
+    def run(self, tasks: list[Any]) -> list[tuple[Any, Verdict | None]]:
         return list(self._pool.run(tasks))
 
 
 class ClusterPool:
-    """Tries samples on all cores of a Ray cluster; a context manager.
+    """Tries tasks on all cores of a Ray cluster; a context manager.
 
-    When a node is lost, its samples go to the others. A batch over which several actors are lost is tried one sample at
-    a time, and a sample over which they are is a "crash".
+    When a node is lost, its tasks go to the others. A batch over which several actors are lost is tried one task at
+    a time, and a task over which they are is a "crash".
     """
 
-    def __init__(self, settings: Settings, address: str) -> None:
+    def __init__(self, work: Work, address: str) -> None:
         """Args:
-            settings: What holds for every sample.
+            work: What is done with each task.
             address: The cluster's address, as `ray.init` takes it: "auto", "127.0.0.1:6379", "ray://host:10001".
 
         Raises:
@@ -52,7 +52,7 @@ class ClusterPool:
         """
         if importlib.util.find_spec("ray") is None:
             raise UsageError("A sweep over a cluster needs Ray, which is not installed: pip install 'opbridge[ray]'.")
-        self._settings, self._address = settings, address
+        self._work, self._address = work, address
 
     def __enter__(self) -> ClusterPool:
         import ray
@@ -72,7 +72,7 @@ class ClusterPool:
         if cores < 1:
             raise ClusterError(f"The Ray cluster at {self._address} has no core to run on. Add a node with --num-cpus.")
         runner = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Runner)
-        self._actors: list[Any] = [runner.remote(self._settings) for _ in range(cores)]
+        self._actors: list[Any] = [runner.remote(self._work) for _ in range(cores)]
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -83,8 +83,8 @@ class ClusterPool:
         if self._is_ours:
             ray.shutdown()
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Verdict | None]]:
-        """Tries samples, and gives each with its verdict as it is known, in no certain order.
+    def run(self, tasks: Iterable[Any]) -> Iterator[tuple[Any, Verdict | None]]:
+        """Tries tasks, and gives each with its verdict as it is known, in no certain order.
 
         Raises:
             ClusterError: no node is left.
@@ -92,10 +92,10 @@ class ClusterPool:
         import ray
         from ray.exceptions import RayActorError
 
-        groups = grouped(tasks)
-        again: deque[list[Task]] = deque()
-        lost: Counter[Task] = Counter()
-        pending: dict[Any, tuple[Any, list[Task]]] = {}
+        groups = self._work.groups(tasks)
+        again: deque[list[Any]] = deque()
+        lost: Counter[Any] = Counter()
+        pending: dict[Any, tuple[Any, list[Any]]] = {}
         idle = list(self._actors)
         while True:
             while idle and (batch := again.popleft() if again else next(groups, [])):
@@ -116,7 +116,9 @@ class ClusterPool:
                 except RayActorError:
                     lost.update(batch)
                     blamed = [task for task in batch if len(batch) == 1 and lost[task] > _MOST_LOSSES]
-                    yield from ((task, Verdict("crash", "the Ray actor was lost each time")) for task in blamed)
+                    yield from (
+                        (task, self._work.verdict_type("crash", "the Ray actor was lost each time")) for task in blamed
+                    )
                     alone = max(lost[task] for task in batch) >= _MOST_LOSSES
                     rest = [task for task in batch if task not in blamed]
                     again.extend([[task] for task in rest] if alone else [rest] if rest else [])

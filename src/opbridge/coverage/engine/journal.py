@@ -9,25 +9,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from opbridge.coverage.tasks import Task, Verdict
+from opbridge.coverage.engine.work import Verdict, Work
 from opbridge.errors import SaveError
 
 __all__ = ["Journal"]
 
 
 class Journal:
-    """A file of lines of JSON beside the results: a head, then one line for each sample that is done.
+    """A file of lines of JSON beside the results: a head, then one line for each task that is done.
 
     A context manager. It stays where the sweep ends early, and `finish` removes it.
     """
 
-    def __init__(self, results: Path, head: Mapping[str, Any]) -> None:
+    def __init__(self, results: Path, head: Mapping[str, Any], work: Work) -> None:
         """Args:
         results: Where the results will be written.
         head: What the verdicts depend on; those of a journal with another head are dropped.
+        work: Whose tasks and verdicts they are.
         """
         self.path = results.with_name(f"{results.name}.partial")
-        self.done: dict[Task, Verdict | None] = {}
+        self.done: dict[Any, Verdict | None] = {}
+        self._work = work
         self._head = json.dumps(head, sort_keys=True)
         self._file: TextIO | None = None
 
@@ -49,8 +51,8 @@ class Journal:
         if self._file is not None:
             self._file.close()
 
-    def add(self, task: Task, verdict: Verdict | None) -> None:
-        """Keeps what came of a sample."""
+    def add(self, task: Any, verdict: Verdict | None) -> None:
+        """Keeps what came of a task."""
         assert self._file is not None
         line = {"task": dataclasses.asdict(task), "verdict": None if verdict is None else verdict.to_json()}
         self._file.write(f"{json.dumps(line)}\n")
@@ -71,7 +73,7 @@ class Journal:
                     break
                 if number:
                     read = json.loads(line)
-                    verdict = None if read["verdict"] is None else Verdict(**read["verdict"])
-                    self.done[Task(**read["task"])] = verdict
+                    verdict = None if read["verdict"] is None else self._work.verdict_type(**read["verdict"])
+                    self.done[self._work.task_type(**read["task"])] = verdict
                 whole += len(line)
         return whole

@@ -1,4 +1,4 @@
-"""Local worker processes that outlive a sample which crashes or hangs."""
+"""Local worker processes that outlive a task which crashes or hangs."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, TimeoutError, wait
 from typing import Any
 
-from opbridge.coverage import worker
-from opbridge.coverage.tasks import Settings, Task, Verdict, grouped
+from opbridge.coverage.engine import worker
+from opbridge.coverage.engine.memory import MemoryLimit
+from opbridge.coverage.engine.work import Verdict, Work
 from opbridge.errors import UsageError
 
 __all__ = ["LocalPool"]
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_WARM = "opbridge.coverage.warm"
 _AHEAD = 3
-"""Samples given to a worker ahead of time, so that it does not wait for work."""
+"""Tasks given to a worker ahead of time, so that it does not wait for work."""
 
 
 class LocalPool:
-    """Processes that try samples; a context manager.
+    """Processes that try tasks; a context manager.
 
     They are forked from a server that has torch and opbridge imported, so that one which crashed or hung is replaced
     in a fraction of a second. The script that uses it needs `if __name__ == "__main__":`, as with any of
     multiprocessing's pools that do not fork the script itself.
     """
 
-    def __init__(self, settings: Settings, jobs: int) -> None:
+    def __init__(self, work: Work, jobs: int) -> None:
         """Args:
-            settings: What holds for every sample.
+            work: What is done with each task.
             jobs: How many processes.
 
         Raises:
@@ -46,17 +46,26 @@ class LocalPool:
         from pebble import ProcessPool
 
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([_WARM])
-        self._timeout = settings.timeout
+        context.set_forkserver_preload([work.warm])
+        self._work = work
         self._environment = _environment()
-        # One pool a worker, so that it is known which worker gets which samples.
+        pids = [context.RawArray("i", 1) for _ in range(jobs)]
+        self._memory = MemoryLimit(work.memory, pids)
+        # One pool a worker, so that it is known which worker gets which tasks.
         self._pools = [
-            ProcessPool(max_workers=1, context=context, initializer=worker.start, initargs=(settings,))
-            for _ in range(jobs)
+            ProcessPool(
+                max_workers=1,
+                max_tasks=work.renewed_after,
+                context=context,
+                initializer=worker.start,
+                initargs=(work, pid),
+            )
+            for pid in pids
         ]
 
     def __enter__(self) -> LocalPool:
         self._environment.__enter__()
+        self._memory.__enter__()
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -64,17 +73,18 @@ class LocalPool:
             pool.stop()
         for pool in self._pools:
             pool.join()
+        self._memory.__exit__()
         self._environment.__exit__(*raised)
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Verdict | None]]:
-        """Tries samples, and gives each with its verdict as it is known, in no certain order.
+    def run(self, tasks: Iterable[Any]) -> Iterator[tuple[Any, Verdict | None]]:
+        """Tries tasks, and gives each with its verdict as it is known, in no certain order.
 
-        A sample that ends its process is a "crash", one that takes longer than the settings allow a "timeout"; either
-        costs that sample alone. None stands for a sample that the operator does not have.
+        A task that ends its process is a "crash", one that takes too long a "timeout", one that takes too
+        much memory "memory"; each costs that task alone. None stands for a task that stands for nothing.
         """
-        groups = grouped(tasks)
-        assigned: list[deque[Task]] = [deque() for _ in self._pools]
-        pending: dict[Any, tuple[int, Task]] = {}
+        groups = self._work.groups(tasks)
+        assigned: list[deque[Any]] = [deque() for _ in self._pools]
+        pending: dict[Any, tuple[int, Any]] = {}
         ahead = [0] * len(self._pools)
         while True:
             for number, pool in enumerate(self._pools):
@@ -84,7 +94,7 @@ class LocalPool:
                     if not assigned[number]:
                         break
                     task = assigned[number].popleft()
-                    future = pool.schedule(worker.try_sample, args=(task,), timeout=self._timeout)
+                    future = pool.schedule(worker.attempt, args=(task,), timeout=self._work.timeout)
                     pending[future] = number, task
                     ahead[number] += 1
             if not pending:
@@ -98,14 +108,17 @@ class LocalPool:
     def _verdict(self, future: Any) -> Verdict | None:
         from pebble import ProcessExpired
 
+        work, verdict = self._work, self._work.verdict_type
         try:
             return future.result()
         except TimeoutError:
-            return Verdict("timeout", f"not done after {self._timeout:g} seconds", seconds=self._timeout)
+            return verdict("timeout", f"not done after {work.timeout:g} seconds", seconds=work.timeout)
         except ProcessExpired as error:
-            return Verdict("crash", f"the process ended with {_ending(error.exitcode)}")
-        except Exception as error:  # a mistake of the sweep's own costs one sample, and is counted
-            return Verdict("sweep error", f"{type(error).__name__}: {error}")
+            if error.pid in self._memory.ended and work.memory is not None:
+                return verdict("memory", f"more than {work.memory / 1e9:.3g} GB of memory")
+            return verdict("crash", f"the process ended with {_ending(error.exitcode)}")
+        except Exception as error:  # a mistake of the sweep's own costs one task, and is counted
+            return verdict("sweep error", f"{type(error).__name__}: {error}")
 
 
 def _ending(status: int) -> str:

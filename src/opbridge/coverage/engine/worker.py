@@ -1,0 +1,42 @@
+"""What runs in a worker process."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import MutableSequence
+from typing import Any
+
+import onnxruntime
+import torch
+
+from opbridge.coverage.engine.work import Verdict, Work
+
+__all__ = ["attempt", "start"]
+
+_work: Work | None = None
+
+
+def start(work: Work, pid: MutableSequence[int]) -> None:
+    """Readies a worker: one thread, nothing printed, and what the work itself needs.
+
+    Args:
+        work: What is to be done.
+        pid: Where the worker tells the number of its process.
+    """
+    global _work
+    _work = work
+    pid[0] = os.getpid()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    onnxruntime.set_default_logger_severity(4)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silent, stream)
+    work.start()
+
+
+def attempt(task: Any) -> Verdict | None:
+    """Tries a task."""
+    assert _work is not None
+    return _work.attempt(task)

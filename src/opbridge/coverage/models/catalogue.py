@@ -1,0 +1,84 @@
+"""The families of models that there are, and their entries."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import importlib
+import importlib.metadata
+import pkgutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opbridge.base import specs
+from opbridge.coverage.models import families
+from opbridge.coverage.models.entries import ModelEntry
+from opbridge.errors import UsageError
+
+__all__ = ["absent", "entries_of", "known_families", "packages_of", "pick"]
+
+_WHAT = "family of models"
+
+
+def known_families() -> tuple[str, ...]:
+    """The names of the families that come with opbridge."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(families.__path__)))
+
+
+def packages_of(family: str) -> tuple[str, ...]:
+    """The distributions that a family needs; none for one of the user's own."""
+    return () if _is_own(family) else tuple(_module(family).PACKAGES)
+
+
+def absent(family: str) -> tuple[str, ...]:
+    """Those of the distributions that a family needs which are not installed."""
+    return tuple(package for package in packages_of(family) if not _is_installed(package))
+
+
+@functools.cache
+def entries_of(family: str) -> Mapping[str, ModelEntry]:
+    """The entries of a family, by name, in order.
+
+    Args:
+        family: Its name, or FILE.py:NAME or package.module:NAME for a list of `ModelEntry`, or a function that returns
+            one.
+
+    Raises:
+        UsageError: There is no such family, it holds something else, or two entries share a name.
+        Exception: Whatever its package raises.
+    """
+    found = specs.attribute(family, _WHAT) if _is_own(family) else _module(family).entries
+    made: list[Any] = list(found() if callable(found) else found)
+    if not all(isinstance(each, ModelEntry) for each in made):
+        raise UsageError(f"{family} is no {_WHAT}. Let it be a list of opbridge.coverage.models.entries.ModelEntry.")
+    by_name: dict[str, ModelEntry] = {}
+    for entry in made:
+        if entry.name in by_name:
+            raise UsageError(f"The family {family} has two models {entry.name!r}. Give one of them another name.")
+        by_name[entry.name] = entry
+    return by_name
+
+
+def pick(family: str, patterns: Sequence[str]) -> list[str]:
+    """The names of the models of a family that fit any of some shell patterns."""
+    return [name for name in entries_of(family) if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
+
+
+def _is_own(family: str) -> bool:
+    return ":" in family
+
+
+def _module(family: str) -> Any:
+    if family not in known_families():
+        raise UsageError(
+            f"There is no family {family!r}. Choose among {', '.join(known_families())}, or give FILE.py:NAME."
+        )
+    return importlib.import_module(f"{families.__name__}.{family}")
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

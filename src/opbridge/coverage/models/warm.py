@@ -1,0 +1,27 @@
+"""What the fork server does once, so that every worker that it forks starts with it done: imports, and a first export.
+
+It starts no thread, which a forked process would not have. What fails here fails again in a worker, which says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import torch
+
+from opbridge.coverage.engine import worker
+from opbridge.coverage.models import trying
+from opbridge.pipeline import export
+
+__all__ = ["trying", "worker"]
+
+
+def _warm() -> None:
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        torch.set_num_threads(1)
+        export(torch.nn.Linear(2, 2).eval(), (torch.ones(2, 2),), verify=False)
+
+
+_warm()

@@ -1,0 +1,66 @@
+"""The sweep over models, as the engine sees it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from opbridge.coverage.models.tasks import ModelSettings, ModelTask, ModelVerdict
+
+__all__ = ["ModelWork"]
+
+_TOGETHER = 8
+_OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "DIFFUSERS_OFFLINE": "1",
+    "YOLO_OFFLINE": "1",
+    "YOLO_AUTOINSTALL": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "DIFFUSERS_VERBOSITY": "error",
+}
+"""What keeps packages from downloading anything, and from talking."""
+
+
+@dataclass(frozen=True)
+class ModelWork:
+    """Tries models.
+
+    Attributes:
+        settings: What holds for every model.
+    """
+
+    settings: ModelSettings
+    task_type: ClassVar[type] = ModelTask
+    verdict_type: ClassVar[type] = ModelVerdict
+    warm: ClassVar[str] = "opbridge.coverage.models.warm"
+    renewed_after: ClassVar[int] = 24
+    """What many packages keep of their models adds up."""
+
+    @property
+    def timeout(self) -> float:
+        return self.settings.timeout
+
+    @property
+    def memory(self) -> int | None:
+        return None if self.settings.memory is None else int(self.settings.memory * 1e9)
+
+    def start(self) -> None:
+        """Keeps packages from downloading, before any is imported."""
+        os.environ.update(_OFFLINE)
+
+    def attempt(self, task: ModelTask) -> ModelVerdict:
+        """See `trying.tried`."""
+        from opbridge.coverage.models.trying import tried
+
+        return tried(task, self.settings)
+
+    def groups(self, tasks: Iterable[ModelTask]) -> Iterator[list[ModelTask]]:
+        """A few models of one family, so that few packages are imported in a worker."""
+        for _, group in itertools.groupby(tasks, key=lambda task: task.family):
+            while some := list(itertools.islice(group, _TOGETHER)):
+                yield some
