@@ -103,10 +103,18 @@ def _dimensions(value: Any, changed: Mapping[str, Any]) -> Any:
         )
     if isinstance(value, Mapping):
         return {key: _dimensions(part, {n: other[key] for n, other in changed.items()}) for key, part in value.items()}
-    layers = getattr(value, "layers", None)
-    if not layers:
-        return None
-    return _tensor_dimensions(layers[0].keys, {name: other.layers[0].keys for name, other in changed.items()})
+    return _cache_dimensions(value, changed)
+
+
+def _cache_dimensions(value: Any, changed: Mapping[str, Any]) -> dict[int, str] | None:
+    """The dynamic dimensions of the keys of a cache's layer of attention that changes with most sizes."""
+    found: list[dict[int, str]] = []
+    for i, layer in enumerate(getattr(value, "layers", ())):
+        if isinstance(getattr(layer, "keys", None), torch.Tensor):
+            found.append(
+                _tensor_dimensions(layer.keys, {name: other.layers[i].keys for name, other in changed.items()})
+            )
+    return max(found, key=len, default=None)
 
 
 def _tensor_dimensions(value: torch.Tensor, changed: Mapping[str, torch.Tensor]) -> dict[int, str]:

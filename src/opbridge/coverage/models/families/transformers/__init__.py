@@ -9,7 +9,8 @@ import torch
 
 from opbridge.coverage.models.entries import Case, ModelEntry
 from opbridge.coverage.models.families.transformers.cases import case
-from opbridge.coverage.models.families.transformers.names import classes
+from opbridge.coverage.models.families.transformers.generation import step
+from opbridge.coverage.models.families.transformers.names import classes, text_generators
 from opbridge.coverage.models.families.transformers.shrink import shrink
 
 __all__ = ["PACKAGES", "entries"]
@@ -24,11 +25,16 @@ def entries() -> list[ModelEntry]:
     """A model for each class, and for each class that generates text one with a cache among its inputs."""
     found = classes()
     made = [ModelEntry(name, partial(_make, name, model_type)) for name, model_type in found.items()]
+    made += [ModelEntry(f"{name}, cache", partial(_make_step, name, found[name])) for name in text_generators()]
     return made
 
 
 def _make(name: str, model_type: str) -> Case:
     return case(_model(name, model_type))
+
+
+def _make_step(name: str, model_type: str) -> Case:
+    return step(_model(name, model_type))
 
 
 def _model(name: str, model_type: str) -> Any:

@@ -47,9 +47,13 @@ def _names(facts: Facts) -> list[str]:
         if hasattr(facts.config, "vision_config") and facts.value("image_token_id", "image_token_index") is not None:
             text.remove("pixel_values")  # a picture needs its tokens in the text
         names += [name for name in text if name in facts.parameters]
+    if "input_features" in names and "input_features_mask" in facts.parameters:
+        names.append("input_features_mask")
     if "decoder_input_values" in facts.parameters:
         names.append("decoder_input_values")
-    elif "decoder_input_ids" in facts.parameters and (facts.config.is_encoder_decoder or "Answering" in type(facts.model).__name__):
+    elif "decoder_input_ids" in facts.parameters and (
+        facts.config.is_encoder_decoder or "Answering" in type(facts.model).__name__
+    ):
         names.append("decoder_input_ids")
     return list(dict.fromkeys(names))
 

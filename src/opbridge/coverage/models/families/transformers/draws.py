@@ -16,8 +16,8 @@ SIZES = {
     "batch": Size(2, (1, 3)),
     "sequence": Size(10, (7, 13)),
     "decoder_sequence": Size(6, (9, 4)),
-    "height": Size(64, (96, 128)),
-    "width": Size(96, (64, 160)),
+    "height": Size(128, (160, 192)),
+    "width": Size(160, (128, 192)),
     "samples": Size(6400, (8000, 4800)),
     "frames": Size(96, (128, 64)),
 }
@@ -62,6 +62,15 @@ def _video(facts: Facts, batch: int) -> torch.Tensor:
     return torch.randn(batch, frames, channels(facts), height, width)
 
 
+def _pictures(facts: Facts, batch: int) -> torch.Tensor:
+    """One image for each text, along a dimension of their own."""
+    return torch.randn(batch, 1, channels(facts), *(fixed_image(facts) or (64, 64)))
+
+
+def _features(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
+    return torch.randn(batch, sequence, facts.value("d_model", "hidden_size"))
+
+
 def _samples(facts: Facts, batch: int, samples: int) -> torch.Tensor:
     return torch.randn(batch, samples)
 
@@ -103,7 +112,9 @@ def _spectrogram(facts: Facts, batch: int, decoder_sequence: int) -> torch.Tenso
 
 
 def _task(facts: Facts, batch: int) -> torch.Tensor:
-    return facts.tokens(batch, facts.value("task_seq_len", default=8), vocabulary=facts.value("text_encoder_vocab_size"))
+    return facts.tokens(
+        batch, facts.value("task_seq_len", default=8), vocabulary=facts.value("text_encoder_vocab_size")
+    )
 
 
 def _flat_patches(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
@@ -118,7 +129,11 @@ def _series(facts: Facts, batch: int) -> torch.Tensor:
     """Values of a time series, as far back as its lags reach."""
     length = facts.value("context_length", default=32) + max(facts.value("lags_sequence", default=[0]))
     channels = facts.value("num_input_channels", "input_size", default=1)
-    return torch.randn(batch, length, channels) if channels > 1 or not hasattr(facts.config, "input_size") else torch.randn(batch, length)
+    return (
+        torch.randn(batch, length, channels)
+        if channels > 1 or not hasattr(facts.config, "input_size")
+        else torch.randn(batch, length)
+    )
 
 
 def _series_mask(facts: Facts, batch: int) -> torch.Tensor:
@@ -137,8 +152,16 @@ def channels(facts: Facts) -> int:
 
 def bins(facts: Facts) -> int:
     """How many features each frame of a sound has."""
-    names = ("num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel", "input_feat_size", "model_in_dim")
-    found = facts.value(*names, "num_mel_bin", "input_dim", "feature_size", "spectrogram_bins", "n_mels", default=80, part="audio")
+    names = (
+        "num_mel_bins",
+        "feature_projection_input_dim",
+        "input_feat_per_channel",
+        "input_feat_size",
+        "model_in_dim",
+    )
+    found = facts.value(
+        *names, "num_mel_bin", "input_dim", "feature_size", "spectrogram_bins", "n_mels", default=80, part="audio"
+    )
     return int(found)
 
 
@@ -159,7 +182,7 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
     "attention_mask": (_mask,),
     "bbox": (_boxes,),
     "decoder_input_ids": (_decoder_tokens,),
-    "pixel_values": (_image, _patches, _video),
+    "pixel_values": (_image, _patches, _video, _pictures),
     "pixel_values_videos": (_video,),
     "input_values": (_samples, _channel_samples, _frames),
     "input_features": (_frames, _frames_last),
@@ -171,7 +194,7 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
     "pixel_mask": (_image_mask,),
     "task_inputs": (_task,),
     "qformer_input_ids": (_tokens,),
-    "inputs": (_tokens, _image),
+    "inputs": (_tokens, _image, _features),
     "flattened_patches": (_flat_patches,),
     "past_values": (_series,),
     "past_observed_mask": (_series_mask,),
@@ -183,4 +206,4 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
 def sizes_of(draw: Draw) -> list[str]:
     """The names of the sizes that a draw takes."""
     code = draw.__code__
-    return [name for name in code.co_varnames[1 : code.co_argcount]]
+    return list(code.co_varnames[1 : code.co_argcount])

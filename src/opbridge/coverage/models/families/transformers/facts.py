@@ -31,7 +31,9 @@ class Facts:
 
     def value(self, *names: str, default: Any = None, part: str = "") -> Any:
         """The first of these fields that the configuration or a part of it has, parts whose name holds `part` first."""
-        configs = sorted(_parts("", self.config), key=lambda pair: part not in pair[0]) if part else _parts("", self.config)
+        configs = (
+            sorted(_parts("", self.config), key=lambda pair: part not in pair[0]) if part else _parts("", self.config)
+        )
         for _, config in configs:
             for name in names:
                 found = getattr(config, name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["classes"]
+__all__ = ["classes", "text_generators"]
 
 
 def classes() -> dict[str, str]:
@@ -18,6 +18,14 @@ def classes() -> dict[str, str]:
                 for one in _several(names):
                     found.setdefault(one, model_type)
     return found
+
+
+def text_generators() -> list[str]:
+    """The names of the classes that generate text token by token."""
+    from transformers.models.auto import modeling_auto
+
+    found = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+    return list(dict.fromkeys(one for names in found for one in _several(names)))
 
 
 def _several(names: Any) -> list[str]:

@@ -34,14 +34,20 @@ def _pictures(facts: Facts) -> Iterator[Pictures]:
     height, width = fixed_image(facts) or (64, 64)
     shape = (channels(facts), height, width)
     if "image_grid_thw" in facts.parameters:
-        yield lambda batch: {"pixel_values": _patches(facts, batch), "image_grid_thw": torch.tensor([[1, *GRID]] * batch)}
+        yield lambda batch: {
+            "pixel_values": _patches(facts, batch),
+            "image_grid_thw": torch.tensor([[1, *GRID]] * batch),
+        }
         return
     if "image_sizes" in facts.parameters:
         yield lambda batch: {
             "pixel_values": torch.randn(batch, 3, *shape),
             "image_sizes": torch.tensor([[height, 2 * width]] * batch),
         }
-        yield lambda batch: {"pixel_values": torch.randn(batch, *shape), "image_sizes": torch.tensor([[height, width]] * batch)}
+        yield lambda batch: {
+            "pixel_values": torch.randn(batch, *shape),
+            "image_sizes": torch.tensor([[height, width]] * batch),
+        }
     yield lambda batch: {"pixel_values": torch.randn(batch, *shape)}
     yield lambda batch: {"pixel_values": torch.randn(batch, 1, *shape)}
 
@@ -54,7 +60,9 @@ def _patches(facts: Facts, batch: int) -> torch.Tensor:
 
 def _count(facts: Facts, pictures: Pictures) -> int:
     """The number of features that the model makes of one picture; 0 where it does not take it in this form."""
-    features = getattr(facts.model, "get_image_features", None) or getattr(facts.model.base_model, "get_image_features", None)
+    features = getattr(facts.model, "get_image_features", None) or getattr(
+        facts.model.base_model, "get_image_features", None
+    )
     if features is None:
         return 0
     try:

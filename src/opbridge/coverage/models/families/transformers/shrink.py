@@ -1,7 +1,7 @@
 """Small configurations of transformers' models: the default one, with its numbers made smaller by rules.
 
-Widths are divided by one number, and counts of heads stay as they are, so that what has to fit together (heads times the
-size of a head, the width of one part and what another part projects to, channels and groups) still does. Counts of
+Widths are divided by one number, and counts of heads stay as they are, so that what has to fit together (heads times
+the size of a head, the width of one part and what another part projects to, channels and groups) still does. Counts of
 layers, experts, queries, positions and tokens get upper limits; ids of special tokens are mapped below the vocabulary's
 size, each to one of its own. What a field is follows from its name.
 """
@@ -18,27 +18,47 @@ VOCABULARY = 256
 PLAIN_TOKENS = 128
 """Ids of special tokens from here on are mapped, to those between this and the vocabulary's size."""
 
-_MOST_LAYERS = 8
-_SKIPPED = re.compile(r"^_|^(id2label|label2id|architectures|transformers_version|dtype|torch_dtype|model_type|ignore_keys_at_rope_validation)$")
+_MOST_LAYERS = 10
+_HEAD = 16
+_SKIPPED = re.compile(
+    r"^_|^(id2label|label2id|architectures|transformers_version|dtype|torch_dtype|model_type|ignore_keys_at_rope_validation)$"
+)
 _TOKEN = re.compile(
     r"(token|pad|bos|eos|cls|sep|sot|blank|unk|mask|start|end|newline)_(id|ids|index)$"
     r"|^(begin_suppress_tokens|suppress_tokens|decoder_fixing_codes|vocab_offset|langs?_ids?)$"
 )
 _LAYERS = re.compile(r"(^|_)layers?$|^depth$|^n_layers?$|(^|_)depth$|^num_(encoder_|decoder_)?blocks$")
-_FIXED_LAYERS = re.compile(r"feat_extract_layers|vision_feature_layer|first_k_dense|upsampling|conditional_layer|spatial_vision|insert_layer")
+_FIXED_LAYERS = re.compile(
+    r"feat_extract_layers|vision_feature_layer|first_k_dense|upsampling|conditional_layer|spatial_vision|insert_layer"
+)
 _DEPTHS = re.compile(r"^depths$|^depth$|num_block_repeats|^layers$|stage_num_blocks|^block_sizes$|stage_numb_of_layers")
 _WIDTH = re.compile(
-    r"hidden_sizes?|hidden_dim|(^|_)dims?($|_)|d_model|^d_(ff|kv|inner|head|embed)$|^dff$|n_embd|n_inner|channels?($|_size|_list)"
+    r"hidden_sizes?|hidden_dim|(^|_)dims?($|_)|d_model|(^|_)d_(ff|kv|inner|head|embed)$|^dff$|n_embd|n_inner|channels?($|_size|_list)"
     r"|intermediate_size|embedding_size|embed_dims?|proj(ection|ector)?_size|_rank$|ffn|num_filters|units$"
     r"|output_size|coordinate_size|shape_size|width$|upsample_groups|num_pos_feats|inner_size|feedforward"
     r"|head_(size|dim)|mixer_size|key_dim|word_embed|descriptor|^conv_out|out_features$|merged_hidden|encoder_sizes"
 )
-_NOT_WIDTH = re.compile(r"^num_channels|audio_channels|in_chans$|kernel|^num_hidden|mult$|ratio|vocab|expan|act$|_fn$|patch_dim$|act_dim|state_dim|visual_pos_dim|activation|multiplier|groups?_dim|freq_dim$")
+_NOT_WIDTH = re.compile(
+    r"^num_channels|audio_channels|in_chans$|kernel|^num_hidden|mult$|ratio|vocab|expan|act$|_fn$|patch_dim$|act_dim|state_dim|visual_pos_dim|activation|multiplier|groups?_dim|freq_dim$|model_in_dim|input_dim$"
+)
 _SECTIONS = re.compile(r"mrope_section|rope_section")
+_IMAGE_TOKENS = re.compile(r"mm_tokens_per_image|num_image_tokens|image_seq_length|vision_soft_tokens|image_embed_len")
+_OPEN = (
+    ("vocab_size", VOCABULARY),
+    ("num_experts_per_tok", 2),
+    ("pad_token_id", 0),
+    ("vocabulary_map", {"<image>": 8}),
+)
+"""Values for fields that checkpoints set and default configurations leave open."""
+_PICTURES = re.compile(r"vl|[0-9]v_|ocr|omni")
+"""Types of models with positions in time, height and width, whose code has a default for large heads."""
 _LIMITS = (
     (re.compile(r"vocab|codebook_size|^num_embeddings$|^num_embeds$"), VOCABULARY),
     (re.compile(r"max_2d_position|xpath|max_depth|max_ep_len"), 1024),
-    (re.compile(r"max_.*position|^n_positions$|^n_ctx$|max_seq|context_length|max_(source|target)_pos|seq_length"), 128),
+    (
+        re.compile(r"max_.*position|^n_positions$|^n_ctx$|max_seq|context_length|max_(source|target)_pos|seq_length"),
+        128,
+    ),
     (re.compile(r"^sliding_window(_size)?$|attention_chunk_size|^local_attention$|^attention_window$"), 8),
     (re.compile(r"experts_per_tok|moe_(top_?)?k$|^top_k|experts_top_k|moe_topk|n_shared_experts"), 2),
     (re.compile(r"^n_group$|^topk_group$|num_expert_group"), 1),
@@ -61,6 +81,7 @@ class _Shrinker:
     def __init__(self, root: Any, divisor: int):
         self.divisor = divisor
         large = sorted({token for config in _configs(root) for token in _tokens(config) if token >= PLAIN_TOKENS})
+        self.image_ratio = max(_image_ratio(config) for config in _configs(root))
         self.tokens = {token: PLAIN_TOKENS + i for i, token in enumerate(large)}
 
     def config(self, config: Any) -> Any:
@@ -74,6 +95,7 @@ class _Shrinker:
             elif not _derived(config, name, value):
                 values[name] = self.value(name, value, layers)
         values |= _image_sizes(config) | _missing(config, values)
+        _joined(values)
         return type(config)(**values)
 
     def value(self, name: str, value: Any, layers: tuple[int, int]) -> Any:
@@ -91,6 +113,10 @@ class _Shrinker:
         for pattern, limit in _LIMITS:
             if pattern.search(name):
                 return min(value, limit)
+        if name == "num_kv_shared_layers":
+            return min(value, layers // 2)
+        if _IMAGE_TOKENS.search(name):
+            return max(value // self.image_ratio**2, 1)
         if _LAYERS.search(name) and not _FIXED_LAYERS.search(name):
             return min(value, layers)
         if _WIDTH.search(name) and not _NOT_WIDTH.search(name):
@@ -110,12 +136,17 @@ class _Shrinker:
             return kind(min(part, 2) for part in value)
         if name == "dilations":
             return kind(part[:2] if isinstance(part, list | tuple) else part for part in value)
+        if _LAYERS.search(name):
+            return value
         return kind(self.value(name, part, layers) for part in value)
 
 
 def divided(value: int, divisor: int) -> int:
     """A width divided; widths that are small already stay."""
-    return value if value <= 8 else max(value // divisor, 1)
+    if value <= 8:
+        return value
+    small = max(value // divisor, 1)
+    return small if small < 32 else small // 4 * 4  # grouped products of matrices take rows of whole 16 bytes
 
 
 def _is_config(value: Any) -> bool:
@@ -160,8 +191,15 @@ def _layers(config: Any) -> tuple[int, int]:
             continue
         if len(value) == before and name.endswith(("layer_types", "layers_block_type", "pattern")):
             after = max(after, 1 + max(list(value).index(kind) for kind in set(value)))
-        elif _indices(value, before) and not _TOKEN.search(name) and not _is_width(name) and not _derived(config, name, value):
+        elif (
+            _indices(value, before)
+            and not _TOKEN.search(name)
+            and not _is_width(name)
+            and not _derived(config, name, value)
+        ):
             after = max(after, len(value))
+    if vars(config).get("num_kv_shared_layers"):
+        after *= 2  # half of them share the keys and values of the others
     return before, min(after, _MOST_LAYERS, before)
 
 
@@ -190,38 +228,65 @@ def _sections(value: Sequence[int], divisor: int) -> list[int]:
 
 
 def _missing(config: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Values for fields that checkpoints set and the default configuration leaves open."""
-    found: dict[str, Any] = {}
-    for name, value in (("vocab_size", VOCABULARY), ("num_experts_per_tok", 2), ("pad_token_id", 0)):
-        if getattr(config, name, value) is None:
-            found[name] = value
+    """Values for fields that the default configuration leaves open."""
+    fields = vars(config)
+    found = {name: value for name, value in _OPEN if fields.get(name, value) is None}
     heads = values.get("num_attention_heads")
-    if getattr(config, "head_dim", 0) is None and isinstance(heads, int) and "hidden_size" in values:
-        found["head_dim"] = values["hidden_size"] // heads
+    if fields.get("head_dim", 0) is None and isinstance(heads, int) and "hidden_size" in values:
+        fits = values["hidden_size"] % heads == 0
+        found["head_dim"] = values["hidden_size"] // heads if fits else _HEAD
+    rope = values.get("rope_parameters")
+    if isinstance(rope, dict) and _PICTURES.search(config.model_type) and not any("mrope" in str(key) for key in rope):
+        head = found.get("head_dim") or values.get("head_dim") or values["hidden_size"] // heads
+        half = int(head * rope.get("partial_rotary_factor", 1)) // 2
+        found["rope_parameters"] = rope | {"mrope_section": [half - 2 * (half // 3), half // 3, half // 3]}
     return found
+
+
+def _joined(values: dict[str, Any]) -> None:
+    """Lets the vision part give features of the text part's width, where both say it: their defaults may differ."""
+    text, vision = values.get("text_config"), values.get("vision_config")
+    width = getattr(text, "hidden_size", None)
+    if width is None or vision is None:
+        return
+    if hasattr(vision, "out_hidden_size"):
+        vision.out_hidden_size = width
+    elif hasattr(vision, "embed_dim") and hasattr(vision, "hidden_size") and hasattr(vision, "spatial_merge_size"):
+        vision.hidden_size = width
 
 
 def _image_sizes(config: Any) -> dict[str, Any]:
     """A smaller image: fewer patches in each direction, by a number that divides them; what counts patches follows."""
-    size, patch = getattr(config, "image_size", None), getattr(config, "patch_size", None)
-    if isinstance(size, list | tuple):
-        size = size[0] if len(set(size)) == 1 else None
-    if isinstance(patch, list | tuple):
-        patch = patch[0] if len(set(patch)) == 1 else None
-    if not isinstance(size, int):
+    size = _side(config, "image_size")
+    if size is None:
         return {}
-    if not isinstance(patch, int) or hasattr(config, "depths") or size % patch:
+    patch = _side(config, "patch_size")
+    if patch is None or hasattr(config, "depths") or size % patch:
         return {"image_size": _like(config.image_size, 128)} if size > 256 else {}
-    patches = size // patch
-    ratio = _ratio(patches)
-    sizes: dict[str, Any] = {"image_size": _like(config.image_size, size // ratio)}
-    return sizes
+    return {"image_size": _like(config.image_size, size // _image_ratio(config))}
+
+
+def _image_ratio(config: Any) -> int:
+    size, patch = _side(config, "image_size"), _side(config, "patch_size")
+    if size is None or patch is None or hasattr(config, "depths") or size % patch:
+        return 1
+    return _ratio(size // patch)
+
+
+def _side(config: Any, name: str) -> int | None:
+    """The side of a square that a field says."""
+    value = vars(config).get(name)
+    if isinstance(value, list | tuple):
+        value = value[0] if len(set(value)) == 1 else None
+    return value if isinstance(value, int) else None
 
 
 def _ratio(patches: int) -> int:
     """The largest divisor that leaves at least two patches; eight where there are so many that windows are likely."""
     least = 8 if patches >= 60 else 4 if patches % 4 == 0 else 2
-    return max((ratio for ratio in range(1, patches + 1) if patches % ratio == 0 and patches // ratio >= least), default=1)
+    return max(
+        (ratio for ratio in range(1, patches + 1) if patches % ratio == 0 and patches // ratio >= least), default=1
+    )
 
 
 def _like(value: Any, size: int) -> Any:
