@@ -1,0 +1,128 @@
+"""torch_geometric's convolutions, and its models of one convolution many times."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+from opbridge.coverage.models.entries import Case, Inputs, ModelEntry
+from opbridge.coverage.models.varying import Size, vary
+
+__all__ = ["PACKAGES", "entries"]
+
+PACKAGES = ("torch_geometric",)
+
+_CHANNELS = 16
+_EDGE_CHANNELS = 4
+_RELATIONS = 3
+_SIZES = {"nodes": Size(12, (9, 17)), "edges": Size(30, (21, 44))}
+_MODELS = ("GCN", "GraphSAGE", "GIN", "GAT", "EdgeCNN")
+
+
+def entries() -> Iterator[ModelEntry]:
+    """Every class of `torch_geometric.nn.conv`, and the basic models."""
+    from torch_geometric.nn import conv
+
+    for name in conv.__all__:
+        if name != "MessagePassing":
+            yield ModelEntry(name, partial(_make_conv, name))
+    for name in _MODELS:
+        yield ModelEntry(name, partial(_make_model, name))
+
+
+def _make_conv(name: str) -> Case:
+    from torch_geometric.nn import conv
+
+    cls = getattr(conv, name)
+    return _case(cls(**_arguments(name, _required(cls.__init__), _CONSTRUCTOR)))
+
+
+def _make_model(name: str) -> Case:
+    from torch_geometric.nn import models
+
+    return _case(getattr(models, name)(_CHANNELS, 32, num_layers=2, out_channels=8))
+
+
+def _case(module: torch.nn.Module) -> Case:
+    names = [name for name in _required(module.forward) if name != "self"]
+    _check(type(module).__name__, names, _FORWARD)
+
+    def draw(nodes: int, edges: int) -> Inputs:
+        return Inputs(tuple(_FORWARD[name](nodes, edges) for name in names))
+
+    return vary(module, draw, _SIZES, batch=None)
+
+
+def _arguments(what: str, names: list[str], values: dict[str, Any]) -> dict[str, Any]:
+    _check(what, names, values)
+    return {name: values[name]() if inspect.isfunction(values[name]) else values[name] for name in names}
+
+
+def _check(what: str, names: list[str], values: dict[str, Any]) -> None:
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise NotImplementedError(f"no rule for the parameters {', '.join(missing)} of {what}")
+
+
+def _required(function: Any) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in kinds and p.name != "self"]
+
+
+def _network(inputs: int = _CHANNELS) -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(inputs, 16), torch.nn.ReLU(), torch.nn.Linear(16, _CHANNELS))
+
+
+_CONSTRUCTOR: dict[str, Any] = {
+    "in_channels": _CHANNELS,
+    "out_channels": _CHANNELS,
+    "channels": _CHANNELS,
+    "hidden_channels": 8,
+    "edge_dim": _EDGE_CHANNELS,
+    "dim": 2,
+    "kernel_size": 3,
+    "K": 2,
+    "k": 3,
+    "num_relations": _RELATIONS,
+    "num_types": _RELATIONS,
+    "num_node_types": 2,
+    "num_edge_types": _RELATIONS,
+    "edge_type_emb_dim": 4,
+    "edge_attr_emb_dim": 4,
+    "num_layers": 2,
+    "heads": 2,
+    "num_bases": 2,
+    "alpha": 0.1,
+    "shared_weights": True,
+    "theta": 0.5,
+    "layer": 1,
+    "num_heads": 2,
+    "max_degree": 6,
+    "aggregators": lambda: ["mean", "max"],
+    "scalers": lambda: ["identity", "amplification"],
+    "deg": lambda: torch.tensor([0, 3, 5, 2]),
+    "nn": lambda: _network(),
+    "mlp": lambda: _network(_CHANNELS * 2),
+    "space_dimensions": 3,
+    "propagate_dimensions": 4,
+    "num_hidden": 8,
+}
+
+_FORWARD: dict[str, Any] = {
+    "x": lambda nodes, edges: torch.randn(nodes, _CHANNELS),
+    "x_0": lambda nodes, edges: torch.randn(nodes, _CHANNELS),
+    "edge_index": lambda nodes, edges: torch.randint(nodes, (2, edges)),
+    "hyperedge_index": lambda nodes, edges: torch.randint(nodes, (2, edges)),
+    "edge_attr": lambda nodes, edges: torch.randn(edges, _EDGE_CHANNELS),
+    "edge_weight": lambda nodes, edges: torch.rand(edges),
+    "edge_type": lambda nodes, edges: torch.randint(_RELATIONS, (edges,)),
+    "node_type": lambda nodes, edges: torch.randint(2, (nodes,)),
+    "pseudo": lambda nodes, edges: torch.rand(edges, 2),
+    "pos": lambda nodes, edges: torch.randn(nodes, 3),
+    "normal": lambda nodes, edges: torch.nn.functional.normalize(torch.randn(nodes, 3), dim=1),
+}

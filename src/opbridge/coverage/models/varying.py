@@ -1,0 +1,126 @@
+"""Cases of models whose inputs are drawn for given sizes: what is dynamic follows from what the sizes change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from opbridge.coverage.models.entries import Case, Inputs
+
+__all__ = ["Size", "runs", "vary"]
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of the inputs that a model's users vary.
+
+    Attributes:
+        example: Its value when the model is exported.
+        others: Values to compare on. None, where the model takes no other.
+    """
+
+    example: int
+    others: tuple[int, ...]
+
+
+def vary(
+    model: torch.nn.Module, draw: Callable[..., Inputs], sizes: Mapping[str, Size], batch: str | None = "batch"
+) -> Case:
+    """The case of a model.
+
+    Args:
+        model: The model; it is set to evaluation mode.
+        draw: Draws inputs for sizes that it takes by name, with random values. It gives the same structure for all.
+        sizes: The sizes, by those names.
+        batch: The one of them that "batch" varies; "all" varies all of them. None, or one that is not in `sizes`:
+            the model has no batch.
+    """
+    example = {name: size.example for name, size in sizes.items()}
+    varied = [name for name, size in sizes.items() if size.others]
+    kinds = {"all": varied}
+    if batch in varied:
+        kinds["batch"] = [batch]
+    if varied == kinds.get("batch"):
+        del kinds["all"]
+    others: dict[str, Sequence[Inputs]] = {"none": [draw(**example)]}
+    for kind, names in kinds.items():
+        others[kind] = [draw(**example | changed) for changed in _changes(sizes, names)]
+    return Case(
+        model.eval(),
+        draw(**example),
+        {kind: _shapes(draw, sizes, example, names) for kind, names in kinds.items() if names},
+        {kind: inputs for kind, inputs in others.items() if inputs},
+    )
+
+
+def runs(model: torch.nn.Module, inputs: Inputs) -> bool:
+    """Whether a model runs on inputs: not all models take images of all sizes."""
+    try:
+        with torch.no_grad():
+            model.eval()(*inputs.args, **inputs.kwargs)
+    except Exception:  # whatever it is, these inputs are not for this model
+        return False
+    return True
+
+
+def _changes(sizes: Mapping[str, Size], names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Other values of these sizes, as many as the one that has most of them has."""
+    count = max((len(sizes[name].others) for name in names), default=0)
+    for i in range(count):
+        yield {name: sizes[name].others[i % len(sizes[name].others)] for name in names}
+
+
+def _shapes(draw: Callable[..., Inputs], sizes: Mapping[str, Size], example: Sizes, names: Sequence[str]) -> Any:
+    """`dynamic_shapes` where these sizes are dynamic: by parameter name, or by position where there are no names."""
+    base = draw(**example)
+    changed = {name: draw(**{**example, name: sizes[name].others[-1]}) for name in names}
+    if base.kwargs:
+        return {
+            key: _dimensions(value, {name: inputs.kwargs[key] for name, inputs in changed.items()})
+            for key, value in base.kwargs.items()
+        }
+    return tuple(
+        _dimensions(value, {name: inputs.args[i] for name, inputs in changed.items()})
+        for i, value in enumerate(base.args)
+    )
+
+
+def _dimensions(value: Any, changed: Mapping[str, Any]) -> Any:
+    """The dynamic dimensions of a value, by how it changes with each size: a dict for a tensor.
+
+    A dict stands for every tensor of a cache, whose tensors have the same dynamic dimensions.
+    """
+    if isinstance(value, torch.Tensor):
+        return _tensor_dimensions(value, changed) or None
+    if isinstance(value, list | tuple):
+        return type(value)(
+            _dimensions(part, {name: other[i] for name, other in changed.items()}) for i, part in enumerate(value)
+        )
+    if isinstance(value, Mapping):
+        return {key: _dimensions(part, {n: other[key] for n, other in changed.items()}) for key, part in value.items()}
+    return _cache_dimensions(value, changed)
+
+
+def _cache_dimensions(value: Any, changed: Mapping[str, Any]) -> dict[int, str] | None:
+    """The dynamic dimensions of the keys of a cache's layer of attention that changes with most sizes."""
+    found: list[dict[int, str]] = []
+    for i, layer in enumerate(getattr(value, "layers", ())):
+        if isinstance(getattr(layer, "keys", None), torch.Tensor):
+            found.append(
+                _tensor_dimensions(layer.keys, {name: other.layers[i].keys for name, other in changed.items()})
+            )
+    return max(found, key=len, default=None)
+
+
+def _tensor_dimensions(value: torch.Tensor, changed: Mapping[str, torch.Tensor]) -> dict[int, str]:
+    found = {}
+    for dim, size in enumerate(value.shape):
+        names = [name for name, other in changed.items() if other.shape[dim] != size]
+        if names:
+            found[dim] = "_".join(names)
+    return found

@@ -1,0 +1,59 @@
+"""Cases of models whose inputs are drawn for given sizes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+
+from opbridge.coverage.models.entries import Inputs
+from opbridge.coverage.models.varying import Size, runs, vary
+
+SIZES = {"batch": Size(2, (1, 3)), "sequence": Size(4, (5,)), "fixed": Size(3, ())}
+
+
+def _draw(batch: int, sequence: int, fixed: int) -> Inputs:
+    return Inputs((), {"x": torch.randn(batch, sequence, fixed), "y": torch.randn(batch * sequence), "flag": True})
+
+
+def test_dimensions_follow_from_the_sizes_that_change_them():
+    case = vary(torch.nn.Identity().train(), _draw, SIZES)
+    assert not case.model.training
+    assert case.dynamic_shapes["batch"] == {"x": {0: "batch"}, "y": {0: "batch"}, "flag": None}
+    assert case.dynamic_shapes["all"] == {
+        "x": {0: "batch", 1: "sequence"},
+        "y": {0: "batch_sequence"},
+        "flag": None,
+    }
+    assert [tuple(one.kwargs["x"].shape) for one in case.others["none"]] == [(2, 4, 3)]
+    assert [tuple(one.kwargs["x"].shape) for one in case.others["batch"]] == [(1, 4, 3), (3, 4, 3)]
+    assert [tuple(one.kwargs["x"].shape) for one in case.others["all"]] == [(1, 5, 3), (3, 5, 3)]
+
+
+def test_without_names_the_dimensions_are_by_position():
+    def draw(nodes: int) -> Inputs:
+        return Inputs((torch.randn(3, nodes), [torch.ones(nodes)]))
+
+    case = vary(torch.nn.Identity(), draw, {"nodes": Size(4, (6,))}, batch=None)
+    assert case.dynamic_shapes == {"all": ({1: "nodes"}, [{0: "nodes"}])}
+
+
+def test_a_model_with_a_batch_alone_has_no_other_dimensions():
+    case = vary(torch.nn.Identity(), lambda batch: Inputs((torch.randn(batch, 3),)), {"batch": Size(2, (1, 3))})
+    assert set(case.dynamic_shapes) == {"batch"}
+    assert set(case.others) == {"none", "batch"}
+
+
+def test_a_cache_has_one_dict_for_all_its_tensors():
+    def draw(batch: int, past: int) -> Inputs:
+        layer = SimpleNamespace(keys=torch.randn(batch, 2, past, 4))
+        return Inputs((), {"cache": SimpleNamespace(layers=[SimpleNamespace(), layer])})
+
+    case = vary(torch.nn.Identity(), draw, {"batch": Size(2, (1,)), "past": Size(8, (5,))})
+    assert case.dynamic_shapes["all"] == {"cache": {0: "batch", 2: "past"}}
+
+
+def test_runs_says_whether_a_model_takes_inputs():
+    model = torch.nn.Linear(3, 2)
+    assert runs(model, Inputs((torch.randn(5, 3),)))
+    assert not runs(model, Inputs((torch.randn(5, 4),)))
