@@ -199,3 +199,20 @@ def test_dtypes_without_a_counterpart():
         torch_dtype(ir.DataType.STRING)
     with pytest.raises(UsageError, match=r"torch\.quint4x2"):
         onnx_dtype(torch.quint4x2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.bool, torch.complex64])
+@pytest.mark.parametrize("shape", [(7, 5), (64, 3), (3, 64), (1, 9), (9, 1), (0, 4)])
+@pytest.mark.parametrize("limit", [1, 100, 1000, 10**6])
+def test_a_transposed_matrix_is_written_tile_by_tile(monkeypatch, dtype, shape, limit):
+    monkeypatch.setattr(torch_tensor, "_TILE_BYTES", limit)
+    source = (torch.randn(*shape) * 9).to(dtype)
+    for matrix in (source.t(), source[:, 1:].t(), torch.nn.Parameter(source, source.is_floating_point()).t()):
+        file = Recorder(TorchTensor(matrix))
+        assert b"".join(file.parts) == TorchTensor(matrix.contiguous()).tobytes()
+
+
+def test_its_tiles_share_one_small_buffer(monkeypatch):
+    monkeypatch.setattr(torch_tensor, "_TILE_BYTES", 1000)
+    file = Recorder(TorchTensor(torch.randn(30, 64).t()))
+    assert len(file.parts) == 8 and len(file.parts[0]) == 960 and len(set(file.addresses)) == 1

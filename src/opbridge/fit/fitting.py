@@ -1,4 +1,4 @@
-"""The whole stage: the kernels that a model needs, the form of quantised weights, the rewrites for its target."""
+"""The whole stage: the kernels that a model needs, the form of its weights, the rewrites for its target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
-from opbridge.fit import kernels_needed, quantized_weights, widening
+from opbridge.fit import kernels_needed, quantized_weights, weight_layouts, widening
 from opbridge.fit.targets import Target
 from opbridge.plan.data import Plan
 from opbridge.plan.rows import Problem
@@ -32,6 +32,7 @@ def fit(
     """
     plan, problems = kernels_needed.assign_kernel_routes(plan, model, target, custom_opsets)
     if complete and plan.ok and not problems:
+        weight_layouts.store_as_used(model)
         if quantized_weights.arrange(model):
             passes.RemoveUnusedNodesPass()(model)
         problems = {operator: Problem(reason) for operator, reason in widening.widen(model, target).items()}

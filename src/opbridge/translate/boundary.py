@@ -54,6 +54,7 @@ def make_inputs(
     made = GraphInputs()
     for node, weight in graph.weights.items():
         values.weight_names.setdefault(id(weight.tensor), weight.name)
+        values.weight_views.add_weight(weight.tensor)
         if weight.kind == "constant":
             values.literals.add(id(weight.tensor))
         made.values[node] = weight.tensor

@@ -14,6 +14,7 @@ from opbridge.base.torch_private import torch_sizes
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.onnx.torch_tensor import TorchTensor
+from opbridge.translate.weight_views import View, WeightViews
 
 __all__ = ["Values"]
 
@@ -30,12 +31,14 @@ class Values:
     Attributes:
         builder: What nodes and constants are built with.
         weight_names: The names of parameters, buffers and constants in the model, by the identity of the tensor.
+        weight_views: Finds the constants that are these in another layout.
         literals: The identities of tensors that the model's code spells out, and of what is computed from them alone.
     """
 
     def __init__(self, builder: Builder, dim_names: Mapping[str, str]) -> None:
         self.builder = builder
         self.weight_names: dict[int, str] = {}
+        self.weight_views = WeightViews()
         self.literals: set[int] = set()
         self._initializers: dict[int, tuple[torch.Tensor, Tensor]] = {}
         self._dim_names = dict(dim_names)
@@ -92,9 +95,23 @@ class Values:
             return self.builder.constant(value)
         known = self._initializers.get(id(value))
         if known is None:
+            view = self.weight_views.find(value) if id(value) not in self.weight_names else None
+            if view is not None:
+                # Not kept for later: the node may be in a branch.
+                return self._laid_out(view, value)
             known = value, self.initializer(value)
             self._initializers[id(value)] = known
         return known[1]
+
+    def _laid_out(self, view: View, tensor: torch.Tensor) -> Tensor:
+        """A weight in another layout, by a node: how it is stored is decided when all that read it are known."""
+        weight = self.as_tensor(view.weight)
+        if view.order is not None:
+            result = self.builder.emit("Transpose", (weight,), {"perm": view.order})
+        else:
+            result = self.builder.emit("Reshape", (weight, list(tensor.shape)))
+        result.shape = ir.Shape(tensor.shape)
+        return result
 
     def initializer(self, tensor: torch.Tensor) -> Tensor:
         name = self.weight_names.get(id(tensor))

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.dtypes import onnx_dtype
 from opbridge.base.wording import listed
 from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.onnx.layouts import weight_in_layout, weight_name
 from opbridge.onnx.torch_tensor import TorchTensor
 from opbridge.verification.compare import compare
 from opbridge.verification.difference import Search
@@ -97,14 +98,20 @@ def _agree_unoptimised(
 
 
 def _differing_weights(model: ir.Model, captured: CapturedGraph) -> list[str]:
-    """The parameters and buffers that differ from the initializer of the same name, dtype and shape, quoted."""
+    """The parameters and buffers that differ from their initializers of the same dtype and shape, quoted.
+
+    An initializer holds the weight of its name, or the one that its metadata name in another layout.
+    """
+    tensors = {weight.name: weight.tensor for weight in captured.weights.values()}
     differing = []
-    for weight in captured.weights.values():
-        name, tensor = weight.name, weight.tensor
-        initializer = model.graph.initializers.get(name)
-        stored = initializer.const_value if initializer is not None else None
-        if stored is None or stored.dtype != onnx_dtype(tensor.dtype) or list(stored.shape) != list(tensor.shape):
+    for name, initializer in model.graph.initializers.items():
+        stored = initializer.const_value
+        if stored is None:
+            continue
+        weight = weight_name(stored) or name
+        tensor = weight_in_layout(tensors[weight], stored) if weight in tensors else None
+        if tensor is None or stored.dtype != onnx_dtype(tensor.dtype) or list(stored.shape) != list(tensor.shape):
             continue
         if bytes(stored.tobytes()) != TorchTensor(tensor).tobytes():
-            differing.append(repr(name))
-    return differing
+            differing.append(repr(weight))
+    return list(dict.fromkeys(differing))
