@@ -34,11 +34,15 @@ if TYPE_CHECKING:
     )
     from opbridge.kernels.build import build
     from opbridge.kernels.load import load
+    from opbridge.parts.data import ExportedParts
+    from opbridge.parts.parts import Parts
     from opbridge.pipeline import check, export
     from opbridge.plan.data import Plan
     from opbridge.plan.inventory import inventory
     from opbridge.plan.rows import PlanRow
     from opbridge.program import Program, session
+    from opbridge.recording.groups import CallGroup
+    from opbridge.recording.recorder import Recording, record
     from opbridge.symbolics.autograd_functions import shape_of
     from opbridge.symbolics.registered import override, symbolic
     from opbridge.symbolics.registering import register_symbolics
@@ -50,14 +54,18 @@ if TYPE_CHECKING:
 # that run a model do not need torch.
 _HOMES = {
     "BuildError": "errors",
+    "CallGroup": "recording.groups",
     "CaptureError": "errors",
+    "ExportedParts": "parts.data",
     "KernelError": "errors",
     "MissingOperators": "errors",
     "ModelFileError": "errors",
     "OpbridgeError": "errors",
+    "Parts": "parts.parts",
     "Plan": "plan.data",
     "PlanRow": "plan.rows",
     "Program": "program",
+    "Recording": "recording.recorder",
     "SaveError": "errors",
     "TranslationError": "errors",
     "TranslationFault": "errors",
@@ -69,6 +77,7 @@ _HOMES = {
     "export": "pipeline",
     "inventory": "plan.inventory",
     "load": "kernels.load",
+    "record": "recording.recorder",
     "register_symbolics": "symbolics.registering",
     "session": "program",
     "shape_of": "symbolics.autograd_functions",
@@ -81,14 +90,18 @@ _HOMES = {
 
 __all__ = [
     "BuildError",
+    "CallGroup",
     "CaptureError",
+    "ExportedParts",
     "KernelError",
     "MissingOperators",
     "ModelFileError",
     "OpbridgeError",
+    "Parts",
     "Plan",
     "PlanRow",
     "Program",
+    "Recording",
     "SaveError",
     "TranslationError",
     "TranslationFault",
@@ -101,6 +114,7 @@ __all__ = [
     "inventory",
     "load",
     "override",
+    "record",
     "register_symbolics",
     "session",
     "shape_of",

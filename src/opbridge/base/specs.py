@@ -1,7 +1,7 @@
 """`FILE.py:FACTORY` and `package.module:FACTORY`: how the command line is told which model is meant.
 
 The factory takes nothing and returns `(model, args)` or `(model, args, keywords)`, where the keywords are those of
-`opbridge.export`.
+`opbridge.export`; or what `opbridge.record` returned, or several models as `opbridge.Parts`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from opbridge.base.sources import PACKAGE_FOLDER, innermost
 from opbridge.errors import UsageError
 
-__all__ = ["Subject", "attribute", "load"]
+__all__ = ["Subject", "SubjectSource", "attribute", "checked", "load", "returned"]
 
 _FORM = "FILE.py:FACTORY or package.module:FACTORY, as in examples/deform_net.py:build"
 _RETURNS = "return (model, args) or (model, args, keywords), with args a tuple of example inputs"
@@ -48,19 +48,31 @@ class Subject:
     keywords: dict[str, Any] = field(default_factory=dict)
 
 
+@runtime_checkable
+class SubjectSource(Protocol):
+    """What a factory may return in the place of a tuple."""
+
+    def subject(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """The model, the example inputs, and keywords of `opbridge.export`."""
+
+
 def load(spec: str, known: Collection[str] | None = None) -> Subject:
-    """Imports what a spec names, calls the factory and checks what it returns.
+    """Imports what a spec names, calls the factory and checks that it returns one model: `returned` and `checked`."""
+    return checked(spec, returned(spec), known)
+
+
+def returned(spec: str) -> Any:
+    """Imports what a spec names, and calls the factory.
 
     1. The file's folder, or the current directory for a module, is put first on `sys.path`, as Python does it for a
        script and for `python -m`.
     2. The file or module is imported; a file under a name of its own, so that it hides no installed package.
-    3. The factory is looked up, called with nothing, and its result is checked.
+    3. The factory is looked up, and called with nothing.
     4. Before either, torch's generator is seeded where torch is loaded: random weights are then the same in every run,
        so that a file can be verified in another run than the one that exported it.
 
     Args:
         spec: `FILE.py:FACTORY` or `package.module:FACTORY`.
-        known: The keywords that the factory may return; None accepts any.
 
     Raises:
         UsageError: any of this fails; with the line in the user's file where there is one.
@@ -75,8 +87,7 @@ def load(spec: str, known: Collection[str] | None = None) -> Subject:
     factory = _find(spec, module, place, name)
     _seed()
     with _explained(f"{name}() of {place}"):
-        returned = factory()
-    return _check(spec, returned, known)
+        return factory()
 
 
 def attribute(spec: str, what: str) -> Any:
@@ -236,8 +247,20 @@ def _lies_in(file: str, folders: list[str]) -> bool:
     return file.startswith("<") or any(file.startswith(os.path.join(folder, "")) for folder in folders)
 
 
-def _check(spec: str, returned: Any, known: Collection[str] | None) -> Subject:
+def checked(spec: str, returned: Any, known: Collection[str] | None = None) -> Subject:
+    """What a factory returned, as a model and what to export it with.
+
+    Args:
+        spec: The text that named the factory.
+        returned: What it returned.
+        known: The keywords that the factory may return; None accepts any.
+
+    Raises:
+        UsageError: It is nothing of the kind.
+    """
     name = spec.rpartition(":")[2]
+    if isinstance(returned, SubjectSource):
+        returned = returned.subject()
     if not isinstance(returned, tuple) or len(returned) not in (2, 3):
         many = f"a tuple of {len(returned)} values" if isinstance(returned, tuple) else f"a {_kind(returned)}"
         raise UsageError(f"{name}() in {spec} returned {many}. Let it {_RETURNS}.")

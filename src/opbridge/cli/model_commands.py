@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 
 import opbridge
+from opbridge.base import specs
+from opbridge.cli import part_commands
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.export_view import print_export, print_verification
@@ -55,8 +57,14 @@ def check(
 ) -> Answer:
     """List every operator of a model with its route, and what is missing: where, why and what to do."""
     subject = load_subject(spec)
-    keywords = keywords_for(opbridge.check, subject, opset, allow, only, operator_export_type, target, dynamic)
-    keywords.update(given_options(capture=capture))
+
+    def keywords_of(model: specs.Subject) -> dict[str, Any]:
+        found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
+        return {**found, **given_options(capture=capture)}
+
+    if not isinstance(subject, specs.Subject):
+        return part_commands.check_parts(subject, keywords_of)
+    keywords = keywords_of(subject)
     plan = opbridge.check(subject.model, subject.args, **keywords)
     faults = [fault.error for fault in plan.faults]
     return Answer(plan.to_json(), lambda screen: print_plan(screen, plan), plan.ok, faults)
@@ -66,7 +74,8 @@ def check(
 def export(
     spec: SpecArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default=False)
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write; for parts, the folder.", show_default=False),
     ] = None,
     opset: OpsetOption = None,
     allow: AllowOption = None,
@@ -94,7 +103,7 @@ def export(
     ] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Export a model to a file and compare the file with PyTorch."""
+    """Export a model to a file and compare the file with PyTorch; a set of parts to a folder."""
     if raw:
         shaping = given_options(
             output=output,
@@ -114,15 +123,19 @@ def export(
         raise UsageError("Missing option '--output' / '-o', the file to write; only --raw, which prints, needs none.")
     screen = Console()
     drawn = Stages(screen) if screen.is_terminal and not as_json else None
-    before = _stamp(output)
-    with drawn or contextlib.nullcontext(), _explaining_interrupt(output, before):
+
+    def keywords_of(model: specs.Subject) -> dict[str, Any]:
+        return keywords_for(opbridge.export, model, opset, allow, only, operator_export_type, target, dynamic)
+
+    with drawn or contextlib.nullcontext(), _explaining_interrupt(output):
         with drawn.stage("load") if drawn else contextlib.nullcontext():
-            subject, given = with_inputs(load_subject(spec), inputs)
-            keywords = keywords_for(opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic)
-        keywords.update(given)
-        keywords.update(
-            given_options(verify=verify, external_data=external_data, capture=capture, rtol=rtol, atol=atol)
-        )
+            subject = load_subject(spec)
+        options = given_options(verify=verify, external_data=external_data, capture=capture, rtol=rtol, atol=atol)
+        if not isinstance(subject, specs.Subject):
+            part_commands.refuse_inputs(inputs)
+            return part_commands.export_parts(subject, output, keywords_of, {**options, "progress": drawn}, spec)
+        subject, given = with_inputs(subject, inputs)
+        keywords = {**keywords_of(subject), **given, **options}
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,
@@ -138,7 +151,12 @@ def export(
 
 @app.command()
 def verify(
-    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The exported file.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL.onnx", help="The exported file, or the folder of a set of parts.", show_default=False
+        ),
+    ],
     spec: SpecArgument,
     dynamic: DynamicOption = None,
     inputs: InputsOption = None,
@@ -155,30 +173,31 @@ def verify(
     as_json: JsonOption = False,
 ) -> Answer:
     """Compare an exported file with the PyTorch model that it was made from."""
-    subject, given = with_inputs(load_subject(spec), inputs)
+    subject = load_subject(spec)
     options = given_options(rtol=rtol, atol=atol, aten=aten)
+    if not isinstance(subject, specs.Subject):
+        part_commands.refuse_inputs(inputs)
+        return part_commands.verify_parts(subject, model, lambda part: with_dynamic(part, dynamic), options)
+    subject, given = with_inputs(subject, inputs)
     keywords = accepted(opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given})
     verification = opbridge.verify(model, subject.model, subject.args, **keywords)
     return Answer(verification.to_json(), lambda screen: print_verification(screen, verification), verification.ok)
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """What tells one content of a path from another; None where there is nothing."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    """What tells one content of a path, a file or the folder of a set, from another; None where there is nothing."""
+    found: list[int] = []
+    for file in sorted(path.glob("*.onnx")) if path.is_dir() else [path]:
+        with contextlib.suppress(OSError):
+            stat = file.stat()
+            found += (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    return tuple(found) or None
 
 
 @contextlib.contextmanager
-def _explaining_interrupt(output: Path, before: tuple[int, ...] | None) -> Iterator[None]:
-    """Within this context, an interrupt says what stands at the path of the output.
-
-    Args:
-        output: The path.
-        before: Its stamp before the export.
-    """
+def _explaining_interrupt(output: Path) -> Iterator[None]:
+    """Within this context, an interrupt says what stands at the path of the output."""
+    before = _stamp(output)
     try:
         yield
     except KeyboardInterrupt:
@@ -203,6 +222,8 @@ def _raw(spec: str, opset: int | None, dynamic: list[str] | None, shaping: Mappi
     from opbridge import pipeline
 
     subject = load_subject(spec)
+    if not isinstance(subject, specs.Subject):
+        raise UsageError("--raw prints the capture of one model, and the factory gives several. Name a factory of one.")
     options = {**with_dynamic(subject, dynamic), **given_options(opset_version=opset)}
     found = pipeline.raw(subject.model, subject.args, **accepted(pipeline.raw, options))
     return Answer(found.to_json(), lambda screen: print_raw(screen, found))

@@ -6,13 +6,16 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import opbridge
 from opbridge.base import specs
 from opbridge.cli import dynamic_dimensions
+
+if TYPE_CHECKING:
+    from opbridge.parts.data import GivenParts
 
 __all__ = [
     "AllowOption",
@@ -43,7 +46,8 @@ SpecArgument = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="FILE.py:FACTORY or package.module:FACTORY; FACTORY() returns (model, args) or (model, args, keywords).",
+        help="FILE.py:FACTORY or package.module:FACTORY; FACTORY() returns (model, args) or (model, args, keywords), "
+        "what opbridge.record gives, or several models as opbridge.Parts.",
         show_default=False,
     ),
 ]
@@ -131,9 +135,11 @@ AtolOption = Annotated[
 ]
 
 
-def load_subject(spec: str) -> specs.Subject:
-    """The model that a SPEC names, with its example inputs and keywords."""
-    return specs.load(spec, known=inspect.signature(opbridge.export).parameters.keys() - _NOT_KEYWORDS)
+def load_subject(spec: str) -> specs.Subject | GivenParts:
+    """The model that a SPEC names, with its example inputs and keywords; or several models."""
+    known = inspect.signature(opbridge.export).parameters.keys() - _NOT_KEYWORDS
+    returned = specs.returned(spec)
+    return returned if isinstance(returned, opbridge.Parts) else specs.checked(spec, returned, known)
 
 
 def with_inputs(subject: specs.Subject, files: list[Path] | None) -> tuple[specs.Subject, dict[str, list[Path]]]:

@@ -20,7 +20,16 @@ from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, field_header
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["MAX_FILE_BYTES", "TOO_LARGE_WITHOUT_WEIGHTS", "Content", "serialize", "to_bytes", "write_model"]
+__all__ = [
+    "MAX_FILE_BYTES",
+    "TOO_LARGE_WITHOUT_WEIGHTS",
+    "Content",
+    "ExternalData",
+    "serialize",
+    "to_bytes",
+    "write_external_data",
+    "write_model",
+]
 
 MAX_FILE_BYTES = 2**31 - 1 - 2**20
 """Protobuf refuses a message of 2**31 bytes. The margin is for tools that add a little to a file and write it again."""
@@ -104,34 +113,53 @@ class Content:
         graph = self.graph_size()
         return len(self.model) + len(field_header(GRAPH, graph)) + graph
 
-    def move_weights_out(self, location: str) -> list[tuple[int, str, ir.TensorProtocol]]:
-        """Turns all but the smallest weights into external data. Weights that share memory are stored once.
+    def move_weights_out(self, data: ExternalData) -> None:
+        """Turns all but the smallest weights into external data.
 
         Args:
-            location: The name of the file of external data, relative to the model file.
-
-        Returns:
-            The contents of that file: the offset, the name and the tensor of each weight, by ascending offset.
+            data: The content of the file of external data, which gets the weights that it does not hold yet.
         """
-        stored: list[tuple[int, str, ir.TensorProtocol]] = []
-        offsets: dict[Hashable, int] = {}
-        end = 0
         for weight in self.weights:
             tensor = weight.tensor
             if tensor is None or tensor.nbytes < _MIN_EXTERNAL_BYTES:
                 continue
-            identity = _identity(tensor)
-            if identity not in offsets:
-                step = _PAGE_BYTES if tensor.nbytes >= _LARGE_WEIGHT_BYTES else _CACHE_LINE_BYTES
-                offset = -(-end // step) * step
-                stored.append((offset, weight.proto.name, tensor))
-                offsets[identity] = offset
-                end = offset + tensor.nbytes
+            offset = data.place(weight.proto.name, tensor)
             weight.proto.data_location = weight.proto.EXTERNAL
-            for key, value in (("location", location), ("offset", offsets[identity]), ("length", tensor.nbytes)):
+            for key, value in (("location", data.location), ("offset", offset), ("length", tensor.nbytes)):
                 weight.proto.external_data.add(key=key, value=str(value))
             weight.tensor = None
-        return stored
+
+
+@dataclass
+class ExternalData:
+    """The content of a file of external data, of one model or of several. Weights that share memory are stored once.
+
+    Attributes:
+        location: The name of the file, relative to the model files.
+        stored: The offset, the name and the tensor of each weight, by ascending offset.
+    """
+
+    location: str
+    stored: list[tuple[int, str, ir.TensorProtocol]] = field(default_factory=list)
+    _offsets: dict[Hashable, int] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the file."""
+        if not self.stored:
+            return 0
+        offset, _, last = self.stored[-1]
+        return offset + last.nbytes
+
+    def place(self, name: str, tensor: ir.TensorProtocol) -> int:
+        """The offset of a weight, which is added where the file has no such memory yet."""
+        identity = _identity(tensor)
+        if identity not in self._offsets:
+            step = _PAGE_BYTES if tensor.nbytes >= _LARGE_WEIGHT_BYTES else _CACHE_LINE_BYTES
+            offset = -(-self.nbytes // step) * step
+            self.stored.append((offset, name, tensor))
+            self._offsets[identity] = offset
+        return self._offsets[identity]
 
 
 def _without_data(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
@@ -240,6 +268,17 @@ def write_model(sink: Sink, content: Content) -> None:
         sink.write(weight.header())
         if weight.tensor is not None:
             sink.write_tensor(weight.proto.name, weight.tensor)
+
+
+def write_external_data(sink: Sink, data: ExternalData) -> None:
+    """Writes the file of external data.
+
+    Raises:
+        SaveError: The file cannot be written, or a weight cannot be read.
+    """
+    for offset, name, tensor in data.stored:
+        sink.write(bytes(offset - sink.position))
+        sink.write_tensor(name, tensor)
 
 
 def _identity(tensor: ir.TensorProtocol) -> Hashable:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import onnx_ir as ir
 
 from opbridge.save import writer
 
-__all__ = ["failed_path", "keep_failed", "remove_failed"]
+__all__ = ["failed_path", "keep_failed", "keep_failed_set", "remove_failed", "remove_failed_set"]
 
 _MARK = "opbridge.failed"
 """The metadata of such a file, so that no other file of this name is ever removed."""
@@ -37,21 +38,65 @@ def keep_failed(model: ir.Model, path: Path, summary: str, *, external_data: boo
         SaveError: It cannot be written.
     """
     failed = failed_path(path)
-    model.metadata_props[_MARK] = summary
-    try:
-        writer.save(model, failed, external_data=external_data)
-    finally:
-        del model.metadata_props[_MARK]
+    _keep({failed: model}, _weights_of(failed), summary, external_data)
     return failed
+
+
+def keep_failed_set(
+    models: Mapping[Path, ir.Model], weights: Path, summary: str, *, external_data: bool | None = None
+) -> list[Path]:
+    """Writes models that failed their verification as a set, each as `keep_failed` does, their external data likewise.
+
+    Args:
+        models: The models, by the paths that they were meant for.
+        weights: The path that their external data were meant for.
+        summary: What the verification found; it is stored in the files.
+        external_data: As for `opbridge.save.writer.staged_set`.
+
+    Returns:
+        The paths of the models' files.
+
+    Raises:
+        SaveError: They cannot be written.
+    """
+    failed = {failed_path(path): model for path, model in models.items()}
+    _keep(failed, failed_path(weights), summary, external_data)
+    return list(failed)
 
 
 def remove_failed(path: Path) -> None:
     """Removes what `keep_failed` wrote for an earlier export to the same path, and its external data."""
     failed = failed_path(path)
-    weights = failed.with_name(failed.name + ".data")
-    if not (failed.is_file() and os.access(failed, os.R_OK) and writer.mentions(failed, _MARK)):
-        return
-    uses_weights = weights.is_file() and writer.mentions(failed, weights.name)
-    for file in (failed, weights) if uses_weights else (failed,):
+    _remove([failed], _weights_of(failed))
+
+
+def remove_failed_set(paths: Iterable[Path], weights: Path) -> None:
+    """Removes what `keep_failed_set` wrote for an earlier export to the same paths."""
+    _remove([failed_path(path) for path in paths], failed_path(weights))
+
+
+def _weights_of(path: Path) -> Path:
+    return path.with_name(path.name + ".data")
+
+
+def _keep(models: Mapping[Path, ir.Model], weights: Path, summary: str, external_data: bool | None) -> None:
+    try:
+        for model in models.values():
+            model.metadata_props[_MARK] = summary
+        with writer.staged_set(models, weights, external_data=external_data) as files:
+            files.commit()
+    finally:
+        for model in models.values():
+            model.metadata_props.pop(_MARK, None)
+
+
+def _remove(failed: Iterable[Path], weights: Path) -> None:
+    marked = [each for each in failed if _is_marked(each)]
+    uses_weights = weights.is_file() and any(writer.mentions(each, weights.name) for each in marked)
+    for file in (*marked, weights) if uses_weights else marked:
         with contextlib.suppress(OSError):
             file.unlink()
+
+
+def _is_marked(failed: Path) -> bool:
+    return failed.is_file() and os.access(failed, os.R_OK) and writer.mentions(failed, _MARK)

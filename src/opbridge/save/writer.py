@@ -6,18 +6,25 @@ import contextlib
 import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import onnx_ir as ir
 
 from opbridge.errors import SaveError, UsageError
-from opbridge.onnx.serialize import MAX_FILE_BYTES, TOO_LARGE_WITHOUT_WEIGHTS, serialize, write_model
+from opbridge.onnx.serialize import (
+    MAX_FILE_BYTES,
+    TOO_LARGE_WITHOUT_WEIGHTS,
+    ExternalData,
+    serialize,
+    write_external_data,
+    write_model,
+)
 from opbridge.onnx.sink import Sink, readable_size, write_failure
 from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, fields
 from opbridge.save.replacing import Replacement
 
-__all__ = ["Staged", "mentions", "save", "staged"]
+__all__ = ["Staged", "mentions", "save", "staged", "staged_set"]
 
 
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
@@ -50,25 +57,37 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
 
 
 class Staged:
-    """The files of a model in a temporary folder, from which `commit` renames them to their paths.
+    """The files of one or more models in a temporary folder, from which `commit` renames them to their paths.
 
     Attributes:
-        path: The model's file in that folder, which can be loaded: its external data are beside it.
+        paths: For the path of each model, its file in that folder. It can be loaded: its external data are beside it.
     """
 
-    def __init__(self, files: Replacement, path: Path, targets: list[Path], obsolete: Path | None) -> None:
-        self.path = path
-        self._files, self._targets, self._obsolete = files, targets, obsolete
+    def __init__(self, files: Replacement, models: Sequence[Path], weights: Path | None, obsolete: Path | None) -> None:
+        """Args:
+        files: The files, closed.
+        models: The paths of the models.
+        weights: The path of their external data; None where they have none.
+        obsolete: A file of external data that is no longer used afterwards.
+        """
+        self.paths = {target: files.place_of(target) for target in models}
+        self._files, self._obsolete = files, obsolete
+        self._targets = [*models, *([weights] if weights else [])]
+
+    @property
+    def path(self) -> Path:
+        """The file of the first model."""
+        return next(iter(self.paths.values()))
 
     def size(self) -> int:
         """The number of bytes of all files."""
-        return sum(self.path.with_name(target.name).stat().st_size for target in self._targets)
+        return sum(self._files.place_of(target).stat().st_size for target in self._targets)
 
     def commit(self) -> list[Path]:
         """Renames the files to their paths, all of them or none.
 
         Returns:
-            The paths, the model first.
+            The paths, the models first.
 
         Raises:
             SaveError: A file cannot be renamed; the paths are as they were before.
@@ -90,36 +109,60 @@ def staged(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool
     What was not put there when the context ends is removed. The arguments and errors are those of `save`.
     """
     target = _checked_path(path)
-    weights_target = target.with_name(target.name + ".data")
-    content = serialize(model)
-    size = content.size()
-    if external_data is None:
-        external_data = size > MAX_FILE_BYTES
-    elif not external_data and size > MAX_FILE_BYTES:
-        raise SaveError(
-            f"{target} was not written: it would be {readable_size(size)}, and one ONNX file holds at most 2 GB, a "
-            "limit of protobuf's. Leave external_data out, or set it to True, to have the weights in a file beside it."
-        )
-    stored = content.move_weights_out(weights_target.name) if external_data else []
-    if content.size() > MAX_FILE_BYTES:
-        raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS)
+    weights = target.with_name(target.name + ".data")
+    with staged_set({target: model}, weights, external_data=external_data) as files:
+        yield files
 
-    is_obsolete = _is_obsolete(target, weights_target, is_replaced=bool(stored))
-    with Replacement(target.parent) as files:
+
+@contextlib.contextmanager
+def staged_set(
+    models: Mapping[Path, ir.Model], weights: Path, *, external_data: bool | None = None
+) -> Iterator[Staged]:
+    """Writes one or more models to one folder, and leaves it to the caller to put the files in their places.
+
+    What was not put there when the context ends is removed.
+
+    Args:
+        models: The models by their paths, all in one folder.
+        weights: The path of their external data in that folder. Weights whose memory models share are stored once.
+        external_data: As for `save`.
+
+    Raises:
+        SaveError: The files could not be written; nothing has changed on the disk.
+        UsageError: A path is no path, or a weight is a PyTorch tensor without data.
+    """
+    models = {_checked_path(path): model for path, model in models.items()}
+    contents = {path: serialize(model) for path, model in models.items()}
+    sizes = {path: content.size() for path, content in contents.items()}
+    largest = max(sizes, key=lambda path: sizes[path])
+    if external_data is None:
+        external_data = sizes[largest] > MAX_FILE_BYTES
+    elif not external_data and sizes[largest] > MAX_FILE_BYTES:
+        raise SaveError(
+            f"{largest} was not written: it would be {readable_size(sizes[largest])}, and one ONNX file holds at most "
+            "2 GB, a limit of protobuf's. Leave external_data out, or set it to True, to have the weights in a file "
+            "beside it."
+        )
+    data = ExternalData(weights.name)
+    for content in contents.values():
+        if external_data:
+            content.move_weights_out(data)
+        if content.size() > MAX_FILE_BYTES:
+            raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS)
+
+    is_obsolete = _is_obsolete(list(models), weights, is_replaced=bool(data.stored))
+    with Replacement(weights.parent) as files:
+        path = next(iter(models))
         try:
-            if stored:
-                _check_is_file(weights_target)
-                offset, _, last = stored[-1]
-                sink = Sink(files.open(weights_target, offset + last.nbytes), weights_target)
-                for offset, name, tensor in stored:
-                    sink.write(bytes(offset - sink.position))
-                    sink.write_tensor(name, tensor)
-            write_model(Sink(files.open(target, content.size()), target), content)
+            if data.stored:
+                _check_is_file(weights)
+                write_external_data(Sink(files.open(weights, data.nbytes), weights), data)
+            for path, content in contents.items():
+                write_model(Sink(files.open(path, content.size()), path), content)
             files.close()
         except OSError as error:
-            raise write_failure(target, error) from error
-        targets = [target, weights_target] if stored else [target]
-        yield Staged(files, files.place_of(target), targets, weights_target if is_obsolete else None)
+            raise write_failure(path, error) from error
+        yield Staged(files, list(models), weights if data.stored else None, weights if is_obsolete else None)
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:
@@ -161,12 +204,12 @@ def _check_is_file(target: Path) -> None:
         raise SaveError(f"Nothing was written: {kind} stands at {target}. Name a file to write.")
 
 
-def _is_obsolete(target: Path, weights: Path, *, is_replaced: bool) -> bool:
-    """Whether the file of external data is no longer used once the model file is replaced.
+def _is_obsolete(targets: Sequence[Path], weights: Path, *, is_replaced: bool) -> bool:
+    """Whether the file of external data is no longer used once the model files are replaced.
 
     Args:
-        target: The model file.
-        weights: The file of its external data.
+        targets: The model files.
+        weights: The file of their external data.
         is_replaced: Whether that is written anew.
 
     Raises:
@@ -174,13 +217,16 @@ def _is_obsolete(target: Path, weights: Path, *, is_replaced: bool) -> bool:
     """
     if not os.path.isfile(weights):
         return False
-    users = [file for file in target.parent.glob("*.onnx") if file != target and mentions(file, weights.name)]
+    others = [file for file in weights.parent.glob("*.onnx") if file not in targets]
+    users = [file for file in others if mentions(file, weights.name)]
     if is_replaced and users:
         raise SaveError(
-            f"{target} was not written: its weights would replace {weights.name}, which {users[0].name} beside it "
+            f"{targets[0]} was not written: its weights would replace {weights.name}, which {users[0].name} beside it "
             "uses too. Save under another name, or move or delete the other model first."
         )
-    return not is_replaced and not users and target.exists() and mentions(target, weights.name)
+    return (
+        not is_replaced and not users and any(target.exists() and mentions(target, weights.name) for target in targets)
+    )
 
 
 def mentions(model: Path, name: str) -> bool:

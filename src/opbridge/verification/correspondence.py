@@ -183,22 +183,33 @@ class Correspondence:
         Raises:
             OtherOutputs: The model gives another number of outputs than the file has.
         """
+        kept = [leaves[position] for position in self.returned(leaves)]
+        return [as_tensor(leaf, dtype) for leaf, dtype in zip(kept, self._output_dtypes, strict=True)]
+
+    def returned(self, leaves: Sequence[Any]) -> list[int]:
+        """For each output of the file, the position of its leaf in what the model returns.
+
+        Args:
+            leaves: The leaves of the model's output.
+
+        Raises:
+            UsageError: The model has another number of outputs than the file.
+        """
         count = len(self.output_names)
-        returned = [leaf for leaf in leaves if isinstance(leaf, (torch.Tensor, int, float, complex))]
-        kept: list[Any] = [leaf for leaf in returned if isinstance(leaf, torch.Tensor)]
+        numbers = [at for at, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, int, float, complex))]
+        kept = [at for at in numbers if isinstance(leaves[at], torch.Tensor)]
         self._outputs = None
         if self._graph is None and len(kept) != count:
-            kept = returned
+            kept = numbers
             if len(kept) != count:
                 # Another exporter's file has no constants among its outputs; a capture tells which these are.
                 with contextlib.suppress(CaptureError):
                     self._graph = capture_model(self._model, self._args, self._kwargs).graph
         if self._graph is not None and len(self._graph.outputs) == len(leaves):
-            pairs = list(zip(leaves, self._graph.outputs, strict=True))
-            found = [(value, leaf) for value, leaf in pairs if leaf.is_returned]
+            found = [(at, leaf) for at, leaf in enumerate(self._graph.outputs) if leaf.is_returned]
             if len(found) != count:
-                found = [(value, leaf) for value, leaf in found if not leaf.is_frozen]
-            kept, self._outputs = [value for value, _ in found], [leaf for _, leaf in found]
+                found = [(at, leaf) for at, leaf in found if not leaf.is_frozen]
+            kept, self._outputs = [at for at, _ in found], [leaf for _, leaf in found]
         if len(kept) != count:
             raise OtherOutputs(
                 f"{sentence(self._name)} has {counted(len(self.output_names), 'output')} "
@@ -206,7 +217,7 @@ class Correspondence:
                 "Give the model that the file was exported from.",
                 len(kept),
             )
-        return [as_tensor(leaf, dtype) for leaf, dtype in zip(kept, self._output_dtypes, strict=True)]
+        return kept
 
     def is_constant_number(self, position: int) -> bool:
         """Whether an output is a number that the model returns whatever its inputs are."""

@@ -33,6 +33,7 @@ class Eager:
 
     Attributes:
         used_generator: Whether the last run drew numbers from torch's generator for the CPU.
+        structure: The pytree structure of what the last run returned; None before it.
     """
 
     def __init__(self, model: Any) -> None:
@@ -43,6 +44,7 @@ class Eager:
         self._state = ModelState(self._call) if isinstance(self._call, torch.nn.Module) else None
         self._grad = False
         self.used_generator = False
+        self.structure: pytree.TreeSpec | None = None
 
     def run(
         self,
@@ -87,7 +89,7 @@ class Eager:
                 with within():
                     output = self._call(*args, **kwargs)
                 register_containers(output)
-                leaves = pytree.tree_leaves(output)
+                leaves, self.structure = pytree.tree_flatten(output)
                 held = self._state.storages() if self._state else set()
                 return [_independent(leaf, held) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             finally:

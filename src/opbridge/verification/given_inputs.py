@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +34,39 @@ from opbridge.verification.eager import explain
 if TYPE_CHECKING:
     from opbridge.verification.correspondence import Correspondence
 
-__all__ = ["example_from_file", "fitted", "input_sets"]
+__all__ = ["Call", "Calls", "example_from_file", "fitted", "input_sets"]
 
 _FORMS = (
     "Give a list with one tuple, tensor or dict of inputs for each run, a function of the run's number that returns "
     "one, or the paths of .npz or .npy files."
 )
 _POSITIONAL = re.compile(r"arr_(\d+)")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the model: its positional and keyword inputs, in the structure of the example's.
+
+    Attributes:
+        label: What it is called in reports: "call 3".
+        args: The positional inputs.
+        kwargs: The keyword inputs.
+    """
+
+    label: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls that were recorded (`opbridge.record`): tried beside fresh inputs and other sizes, not in their place.
+
+    Attributes:
+        calls: The calls.
+    """
+
+    calls: tuple[Call, ...]
 
 
 def input_sets(inputs: Any, samples: int) -> Iterator[tuple[str, Any]]:
@@ -52,6 +79,9 @@ def input_sets(inputs: Any, samples: int) -> Iterator[tuple[str, Any]]:
     Raises:
         UsageError: It is of another kind, a file cannot be read, or the function raises.
     """
+    if isinstance(inputs, Calls):
+        yield from ((each.label, each) for each in inputs.calls)
+        return
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
     if isinstance(inputs, (torch.Tensor, np.ndarray, Mapping)) or not (
@@ -128,6 +158,12 @@ def fitted(
     Raises:
         UsageError: It has other inputs than the file, or ones of another dtype or shape.
     """
+    if isinstance(given, Call):
+        given = (given.args, {name: given.kwargs.get(name) for name in kwargs})
+        leaves, structure = pytree.tree_flatten(given)
+        if structure != pytree.tree_structure((args, dict(kwargs))):
+            raise UsageError(f"{label} has other inputs than the example. {_expected(matching)}")
+        given = tuple(leaves[position] for position in matching.positions)
     register_containers(given)
     values = _named(given, label, matching, args, kwargs) if isinstance(given, Mapping) else None
     if values is None:

@@ -25,7 +25,7 @@ from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
 from opbridge.verification.float64 import run_in_float64
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
-from opbridge.verification.given_inputs import fitted, input_sets
+from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
 from opbridge.verification.judge import Judge
 from opbridge.verification.options import Options
@@ -101,11 +101,12 @@ class Verifier:
         """
         self._run_example()
         kept: tuple[str, ...] = ()
-        if self._options.inputs is None:
-            kept = self._run_fresh()
-            self._run_other_sizes()
-        else:
+        recorded = self._options.inputs if isinstance(self._options.inputs, Calls) else None
+        if self._options.inputs is not None:
             self._run_given()
+        if self._options.inputs is None or recorded is not None:
+            kept = self._run_fresh(recorded.calls if recorded is not None else ())
+            self._run_other_sizes()
         self._mark_random()
         self._notes.extend(self._judge.notes)
         difference = self._find_difference()
@@ -142,8 +143,12 @@ class Verifier:
         self._constants = [float(each.reshape(-1)[0].real) if each.numel() else None for each in expected]
         self._compare("example", "example", self._args, self._kwargs, expected)
 
-    def _run_fresh(self) -> tuple[str, ...]:
-        """Runs on fresh values in the example's shapes. Returns the names of the inputs that keep their values."""
+    def _run_fresh(self, recorded: Sequence[Call]) -> tuple[str, ...]:
+        """Runs on fresh values like the example's, or each like those of a recorded call and in its shapes.
+
+        Returns:
+            The names of the inputs that keep their values.
+        """
         matching = self._matching
         tensors = [
             (name, position)
@@ -158,7 +163,8 @@ class Verifier:
         if len(kept) < len(tensors):
             for sample in range(1, self._options.samples + 1):
                 seed = self._options.seed + sample
-                args, kwargs = fresh_inputs(self._args, self._kwargs, seed, kept=matching.fixed)
+                args, kwargs = self._like_recorded(recorded, sample) or (self._args, self._kwargs)
+                args, kwargs = fresh_inputs(args, kwargs, seed, kept=matching.fixed)
                 self._try("fresh", f"fresh {sample}", args, kwargs)
         elif tensors and self._options.samples:
             self._notes.append(
@@ -166,6 +172,16 @@ class Verifier:
                 "values as the model will see them"
             )
         return kept
+
+    def _like_recorded(self, recorded: Sequence[Call], sample: int) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """The inputs of a recorded call, another one for each sample; None where it does not fit, or there is none."""
+        if not recorded:
+            return None
+        call = recorded[(sample - 1) % len(recorded)]
+        try:
+            return fitted(call, call.label, self._matching, self._args, self._kwargs)
+        except UsageError:
+            return None
 
     def _run_given(self) -> None:
         """Runs on the user's own inputs, which have the sizes to be tried too.
@@ -175,13 +191,21 @@ class Verifier:
         """
         shapes = {_shapes_of(self._matching.leaves)}
         for label, given in input_sets(self._options.inputs, self._options.samples):
-            args, kwargs = fitted(given, label, self._matching, self._args, self._kwargs)
+            try:
+                args, kwargs = fitted(given, label, self._matching, self._args, self._kwargs)
+            except UsageError as error:
+                if not isinstance(given, Call):
+                    raise
+                self._runs.append(Run("given", label, left_out=str(error)))
+                continue
             shapes.add(_shapes_of(pytree.tree_leaves((args, kwargs))))
             try:
                 leaves = self._eager.run(args, kwargs, self._options.seed)
             except Exception as error:
                 raise UsageError(f"The model itself raises on {label}: {explain(error)}.") from error
             self._compare("given", label, args, kwargs, self._matching.expected(leaves))
+        if isinstance(self._options.inputs, Calls):
+            return
         if len(shapes) == 1 and self._matching.dynamic_sizes().groups():
             self._notes.append(
                 "no other sizes of dynamic dimensions were tried, as all inputs given have the sizes of the example"

@@ -1,0 +1,241 @@
+"""check, export and verify, of all parts of a set."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from opbridge import pipeline
+from opbridge.errors import OpbridgeError, SaveError, UsageError, VerificationError
+from opbridge.parts.data import ExportedParts, GivenParts, PartsVerification
+from opbridge.parts.folder import made, part_path, refuse_unwritable, weights_path
+from opbridge.save import writer
+from opbridge.save.failed import keep_failed_set, remove_failed_set
+
+if TYPE_CHECKING:
+    from opbridge.parts.data import Part
+    from opbridge.plan.data import Plan
+    from opbridge.program import Program
+    from opbridge.verification import Verification
+
+__all__ = ["check", "export", "verify"]
+
+_OF_ONE_PART = (
+    "kwargs",
+    "dynamic_shapes",
+    "dynamic_axes",
+    "input_names",
+    "output_names",
+    "inputs",
+    "model",
+    "args",
+    "f",
+)
+_OF_VERIFICATION = ("rtol", "atol", "inputs")
+
+
+def check(parts: GivenParts, keywords: Mapping[str, Any]) -> dict[str, Plan]:
+    """`Parts.check`."""
+    _refuse(keywords, pipeline.check, "check")
+    names = inspect.signature(pipeline.check).parameters
+    plans = {}
+    for name, part in parts.parts.items():
+        given = {key: value for key, value in {**part.keywords, **keywords}.items() if key in names}
+        with _naming(name):
+            plans[name] = pipeline.check(part.model, part.args, **given)
+    return plans
+
+
+def export(parts: GivenParts, folder: Path | None, keywords: dict[str, Any]) -> ExportedParts:
+    """`Parts.export`."""
+    _refuse(keywords, pipeline.export, "export")
+    keywords = dict(keywords)
+    is_compared, external = keywords.pop("verify", True), keywords.pop("external_data", None) is not False
+    progress = keywords.pop("progress", None)
+    options = {name: keywords.pop(name) for name in _OF_VERIFICATION if name in keywords}
+    if folder is not None:
+        refuse_unwritable(folder, parts.parts)
+    done = ExportedParts({})
+    for name, part in parts.parts.items():
+        own = {key: value for key, value in part.keywords.items() if key not in _OF_VERIFICATION}
+        stages = None if progress is None else _StagesOfPart(progress, name)
+        with _naming(name):
+            program = pipeline.export(part.model, part.args, verify=False, progress=stages, **{**own, **keywords})
+        done.programs[name] = program
+        _add_timings(done, program.timings)
+    models = {} if folder is None else {part_path(folder, name): each.model for name, each in done.programs.items()}
+    with contextlib.ExitStack() as files:
+        staged = None
+        if folder is not None:
+            files.enter_context(made(folder))
+            with _timed(done, "save", progress) as detail:
+                weights = weights_path(folder)
+                staged = files.enter_context(writer.staged_set(models, weights, external_data=external))
+                detail(f"{staged.size():,} bytes")
+            for name, program in done.programs.items():
+                program.path = staged.paths[part_path(folder, name)]
+        if is_compared:
+            _verify(parts, done, folder, options, progress)
+        if staged is not None and folder is not None and _failed(done) is None:
+            done.files, done.path = staged.commit(), folder
+            for name, program in done.programs.items():
+                program.path = part_path(folder, name)
+                program.files = [program.path, *done.files[len(models) :]]
+    if (failed := _failed(done)) is not None:
+        raise _verification_error(failed, models, folder, external)
+    if folder is not None and is_compared and not done.unverified:
+        remove_failed_set(models, weights_path(folder))
+    return done
+
+
+def verify(parts: GivenParts, folder: Path, options: Mapping[str, Any]) -> PartsVerification:
+    """`Parts.verify`."""
+    from opbridge.verification import verify as verify_file
+
+    _refuse(options, verify_file, "verify")
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder. Parts are verified as the set that Parts.export wrote to one.")
+    found = {}
+    for name, part in parts.parts.items():
+        own = {key: part.keywords[key] for key in ("dynamic_shapes", *_OF_VERIFICATION) if key in part.keywords}
+        path = part_path(folder, name)
+        with _naming(name):
+            found[name] = verify_file(path, part.model, part.args, part.keywords.get("kwargs"), **{**own, **options})
+    done = PartsVerification(found)
+    if parts.run is None or not done.ok:
+        return done
+    calls = {name: _call_of_file(name, part, part_path(folder, name), options) for name, part in parts.parts.items()}
+    return PartsVerification(found, _verified_run(parts, calls, f"the run of {folder}", options))
+
+
+def _verify(
+    parts: GivenParts, done: ExportedParts, folder: Path | None, options: Mapping[str, Any], progress: Any
+) -> None:
+    """Compares each part, and then the pipeline where all agree."""
+    from opbridge.verification import verify_program
+
+    for name, program in done.programs.items():
+        if program.plan.unverified:
+            program.unverified = program.plan.unverified
+            done.unverified = done.unverified or f"part '{name}': {program.unverified}"
+            continue
+        keywords = parts.parts[name].keywords
+        own = {key: keywords[key] for key in _OF_VERIFICATION if key in keywords}
+        subject = f"part '{name}'" + (f" ({part_path(folder, name)})" if folder is not None else "")
+        with _naming(name), _timed(done, "verify", progress and _StagesOfPart(progress, name)) as detail:
+            program.verification = verify_program(program, subject=subject, **{**own, **options})
+            detail(program.verification.summary())
+    if parts.run is None or done.unverified or _failed(done) is not None:
+        return
+    with _timed(done, "run", progress) as detail:
+        calls = {name: _call_of_program(name, program) for name, program in done.programs.items()}
+        subject = "the run of all parts" + (f" ({folder})" if folder is not None else "")
+        done.verification = _verified_run(parts, calls, subject, options)
+        detail(done.verification.summary())
+
+
+def _call_of_program(name: str, program: Program) -> Any:
+    from opbridge.verification.part_calls import PartCall
+
+    capture = program.capture
+    return PartCall(
+        name, program.session(), capture.model, capture.args, capture.kwargs, capture, lambda: program.model
+    )
+
+
+def _call_of_file(name: str, part: Part, path: Path, options: Mapping[str, Any]) -> Any:
+    from opbridge.runtimes import onnxruntime as runtime
+    from opbridge.verification.part_calls import PartCall
+
+    session = runtime.session(path, loaded=True, aten=options.get("aten", ()))
+    return PartCall(name, session, part.model, part.args, part.kwargs, None, lambda: ir.load(path))
+
+
+def _verified_run(parts: GivenParts, calls: Mapping[str, Any], subject: str, given: Mapping[str, Any]) -> Verification:
+    from opbridge.verification.options import Options
+    from opbridge.verification.run_of_parts import RunOfParts
+
+    kept = {key: value for key, value in given.items() if key not in ("aten", "inputs")}
+    options = Options(**kept, inputs=parts.inputs)
+    models = {name: part.model for name, part in parts.parts.items()}
+    assert parts.run is not None
+    return RunOfParts(subject, parts.run, models, calls, parts.args, parts.kwargs, options).verify()
+
+
+def _failed(done: ExportedParts) -> Verification | None:
+    """The first comparison that failed."""
+    found = [*(program.verification for program in done.programs.values()), done.verification]
+    return next((each for each in found if each is not None and not each.ok), None)
+
+
+def _verification_error(
+    failed: Verification, models: Mapping[Path, ir.Model], folder: Path | None, external: bool
+) -> VerificationError:
+    """The error for a set that failed, whose files it keeps under other names."""
+    if folder is None:
+        return VerificationError(failed)
+    stands = [path.name for path in models if path.exists()]
+    before = f"{', '.join(stands)} in {folder} are what they were before" if stands else f"{folder} holds no other set"
+    try:
+        with made(folder):
+            kept = keep_failed_set(models, weights_path(folder), failed.summary(), external_data=external)
+    except SaveError as error:
+        return VerificationError(failed, kept=f"The exported files could not be kept ({error}), and {before}.")
+    names = ", ".join(path.name for path in kept)
+    return VerificationError(failed, kept[0], f"The exported set is kept as {names} in {folder}, and {before}.")
+
+
+def _refuse(keywords: Mapping[str, Any], function: Any, method: str) -> None:
+    """Refuses keywords that are for one part, and unknown ones.
+
+    Raises:
+        UsageError: There are such.
+    """
+    for key in keywords:
+        if key in _OF_ONE_PART:
+            raise UsageError(f"Parts.{method} has no {key}=, which differs from part to part: give it in the part.")
+        parameters = inspect.signature(function).parameters
+        if key not in parameters:
+            raise UsageError(f"Parts.{method} has no keyword '{key}'. It takes those of opbridge.{function.__name__}.")
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Within this context, opbridge's errors begin with the name of the part."""
+    try:
+        yield
+    except OpbridgeError as error:
+        error.args = (f"Part '{name}': {error}", *error.args[1:])
+        raise
+
+
+class _StagesOfPart:
+    """Shows the stages of one part, with its name."""
+
+    def __init__(self, progress: pipeline.Progress, name: str) -> None:
+        self._progress, self._name = progress, name
+
+    def stage(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        return self._progress.stage(f"{self._name}: {name}")
+
+
+@contextlib.contextmanager
+def _timed(done: ExportedParts, name: str, progress: Any) -> Iterator[Any]:
+    start = time.perf_counter()
+    if progress is None:
+        yield lambda text: None
+    else:
+        with progress.stage(name) as stage:
+            yield stage.detail
+    _add_timings(done, {name: time.perf_counter() - start})
+
+
+def _add_timings(done: ExportedParts, timings: Mapping[str, float]) -> None:
+    for name, seconds in timings.items():
+        done.timings[name] = done.timings.get(name, 0.0) + seconds
