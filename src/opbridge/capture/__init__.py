@@ -11,6 +11,7 @@ May import: symbolics, and what it stands on; no later stage.
 | tracer/ | the direct capture: a run on tensors without values, whose operators are recorded |
 | data | the Capture |
 | exported_programs | what torch.export gives, as a CapturedGraph |
+| fixed_sizes | sizes that a capture fixes, and an example that does not |
 | small_sizes | a second capture with sizes of 1, where a condition leaves these out |
 | model_module | the module to export |
 | model_inputs | the example inputs |

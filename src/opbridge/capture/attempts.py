@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.sources import raised_at
 from opbridge.base.torch_private import torch_sizes, torch_tracing
-from opbridge.capture import fake_implementations, model_module
+from opbridge.capture import fake_implementations, fixed_sizes, model_module
 from opbridge.capture.advice import (
     advise,
     advise_eager,
@@ -84,6 +84,7 @@ class Attempts:
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
         strategy: "direct", or the mode of torch.export: "non-strict" or "strict".
         with_one: The symbols of the last capture that may be 1, whatever the model asks.
+        following: Whether all Python functions of the model's packages follow symbolic sizes.
         notes: What a person should know.
     """
 
@@ -112,7 +113,9 @@ class Attempts:
         self.gradients = ""
         self.strategy = "direct"
         self.with_one: frozenset[str] = frozenset()
+        self.following = False
         self.notes: list[str] = []
+        self._example: Shapes | None = None  # the dynamic shapes of the example, while those of a larger one are used
         self._effects: SideEffects | None = None
         self._has_attempted = False
 
@@ -126,7 +129,7 @@ class Attempts:
         if self.shapes.needs_torch_export:
             return self.by_torch_export()
         try:
-            return self._default()
+            return self._following_sizes()
         except UsageError:
             raise
         except Exception as error:
@@ -141,6 +144,67 @@ class Attempts:
         self._start_again("non-strict")
         self.notes = notes
         return self._explained(first)
+
+    def _following_sizes(self) -> Captured:
+        """The direct capture; where Python's own functions fix a size in it, one that keeps the size symbolic.
+
+        1. All Python functions of the model's packages take symbolic sizes; see `tracer.number_calls`.
+        2. The example is larger than it is, so that what the model keeps from an earlier run, such as a table and the
+           size that it is for, is not for that size; see `larger_examples`.
+        """
+        found, failure = self._outcome()
+        if not self.shapes.axes or self.shapes.verify is not None or self.functions.records or self.operators.calls:
+            return _one_of(found, failure)
+        demands = self._demands_of(found, failure)
+        if fixed_sizes.is_by_python(failure, demands):
+            found, failure = self._better(found, failure)
+            demands = self._demands_of(found, failure)
+        if fixed_sizes.of_example(demands, self.shapes.axes):
+            larger = fixed_sizes.with_larger_example(self.shapes)
+            if larger is not None:
+                self._example, self.shapes = self.shapes, larger
+                try:
+                    found, failure = self._better(found, failure)
+                finally:
+                    self._example, self.shapes = None, self._example
+        return _one_of(found, failure)
+
+    def _outcome(self) -> tuple[Captured | None, Exception | None]:
+        """What an attempt gives: the graph, or what it raises."""
+        try:
+            return self._default(), None
+        except UsageError:
+            raise
+        except Exception as error:
+            return None, error
+
+    def _better(self, found: Captured | None, failure: Exception | None) -> tuple[Captured | None, Exception | None]:
+        """What a further attempt gives where that leaves the sizes more freedom; else what there is."""
+        kept = dict(vars(self))
+        self._start_again("direct")
+        self.following, self.notes = True, []
+        new, error = self._outcome()
+        axes = (self._example or self.shapes).axes
+        before, after = self._demands_of(found, failure), self._demands_of(new, error)
+        if new is not None and (
+            found is None
+            or len(after) < len(before)
+            or len(fixed_sizes.of_example(after, axes)) < len(fixed_sizes.of_example(before, axes))
+        ):
+            return new, None
+        vars(self).update(kept)
+        is_said_best = isinstance(error, SizesContradicted) and self._example is None
+        return found, error if found is None and is_said_best else failure
+
+    def _demands_of(self, found: Captured | None, failure: Exception | None) -> list[Any]:
+        """What an attempt needs of the sizes."""
+        if found is None:
+            return failure.conditions if isinstance(failure, SizesContradicted) else []
+        kept = dict(found.graph.ranges)
+        demands = self._demands(found.graph)
+        found.graph.ranges.clear()
+        found.graph.ranges.update(kept)
+        return demands
 
     def by_torch_export(self) -> Captured:
         """The capture by torch.export.
@@ -417,7 +481,10 @@ class Attempts:
             gradients=self.gradients,
             dynamic=dynamic,
             expected=expected,
+            thorough=self.following,
         )
+        if self._example is not None:
+            fixed_sizes.forget_example(graph, self._example)
         if shapes is None:
             self._check_sizes(graph)
         return Captured(graph, functools.partial(_rewritten, graph, self.general))
@@ -492,6 +559,14 @@ class Attempts:
         except Exception as error:
             return error
         return None
+
+
+def _one_of(found: Captured | None, failure: Exception | None) -> Captured:
+    """The graph of an attempt, or what it raised."""
+    if failure is not None:
+        raise failure
+    assert found is not None
+    return found
 
 
 def _rewritten(graph: CapturedGraph, general: bool) -> CapturedGraph:

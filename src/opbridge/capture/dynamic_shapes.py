@@ -21,7 +21,9 @@ from opbridge.capture import shape_forms
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import AskedDimension
 
-__all__ = ["Axis", "Shapes", "asked_dimensions", "resolve"]
+__all__ = ["Axis", "Shapes", "asked_dimensions", "resolve", "root_example"]
+
+_SEARCHED = 4096
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,12 @@ def asked_dimensions(shapes: Shapes, leaves: Sequence[Any]) -> Iterator[AskedDim
             if tensor == id(leaf):
                 name = axis.name if axis.derive is None else None
                 yield AskedDimension(number, index, axis.place, name, axis.automatic)
+
+
+def root_example(axis: Axis) -> int | None:
+    """The value in the example of the dimension that another one is computed from; None where there is none."""
+    assert axis.derive is not None
+    return next((size for size in range(axis.size + _SEARCHED) if axis.derive(size) == axis.size), None)
 
 
 def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Shapes:

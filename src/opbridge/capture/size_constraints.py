@@ -159,8 +159,8 @@ def constrain_sizes(
         if _EQUAL.fullmatch(expression) and not named.issuperset(places):
             continue
         text = _readable(expression, shown)
-        sides = re.sub(r"[()]", "", text).split(" == ")
-        if sides[0] != sides[-1] and not holds_for_all(expression, symbols, ranges):
+        left, _, right = re.sub(r"[()]", "", text).partition(" == ")
+        if left != right and not holds_for_all(expression, symbols, ranges):
             conditions.setdefault(text, line)
     left = [f"{place} == {size}" for place, size in specialized.items()]
     return [*conditions.items(), *((text, None) for text in left if text not in conditions)]

@@ -26,6 +26,8 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKey
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from opbridge.base.torch_private import torch_sizes
+
 __all__ = [
     "Disabled",
     "FakeTensor",
@@ -100,6 +102,26 @@ class GraphTracer(PythonKeyTracer):
             expression = size.node._expr
             if expression.is_symbol:
                 self.sympy_expr_tracker.setdefault(expression, proxy_tensor._SympyExprTrackerValue(thunk, size))
+            elif isinstance(size, torch.SymInt):
+                self._bind_symbol_of(size)
+
+    def _bind_symbol_of(self, size: torch.SymInt) -> None:
+        """Says how to get a symbol of which a size is a multiple, as `32*height`, unless that is known."""
+        expression, env = size.node._expr, size.node.shape_env
+        if len(expression.free_symbols) != 1:
+            return
+        (symbol,) = expression.free_symbols
+        factor = expression.coeff(symbol, 1)
+        if symbol in self.sympy_expr_tracker or not factor.is_Integer or expression != factor * symbol:
+            return
+        alone = env.create_symintnode(symbol, hint=torch_sizes.example_with(size, {}) // int(factor))
+
+        def divided() -> Node:
+            node = self.create_node("call_function", operator.floordiv, (self.size_argument(size), int(factor)), {})
+            node.meta["val"] = alone
+            return node
+
+        self.bind_size(alone, divided)
 
     def attribute(self, path: str) -> Any:
         """What a get_attr node stands for."""

@@ -6,8 +6,13 @@ Checked on torch 2.13.0 and 2.15.0.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import functools
+import gc
+import math
+import sys
+import types
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -397,6 +402,82 @@ def small_sizes_dynamic(enabled: bool) -> Iterator[None]:
             yield
     finally:
         decomposition_table.update(originals)
+
+
+@contextlib.contextmanager
+def taken_by_python(hashed: bool) -> Iterator[None]:
+    """Within this context, Python takes symbolic sizes where torch has it refuse them.
+
+    1. They can be formatted as numbers (`f"{n:d}"`), which gives the text of their expression.
+    2. `torch.Size.numel` is a symbolic number.
+    3. They can be hashed, if that is asked for: equal expressions of one capture are equal. No symbolic size equals a
+       number, so that a table of sizes that was filled before is not used. einops keeps no sizes that have no hash.
+
+    Args:
+        hashed: Whether they can be hashed.
+    """
+    kind: Any = torch.SymInt
+    kept_hash = kind.__hash__
+
+    def hash_of(size: torch.SymInt) -> int:
+        if size.node.is_nested_int() or _is_of(sys._getframe(1), "torch", "einops"):
+            return int(kept_hash(size))
+        _ask_about_constants(size, sys._getframe(1))
+        return hash((id(size.node.shape_env), size.node.expr))
+
+    def formatted(number: Any, specification: str) -> str:
+        return str(number)
+
+    kinds: tuple[Any, ...] = (torch.SymInt, torch.SymFloat)
+    for each in kinds:
+        each.__format__ = formatted
+    if hashed:
+        kind.__hash__ = hash_of
+    try:
+        with _counting_elements():
+            yield
+    finally:
+        kind.__hash__ = kept_hash
+        for each in kinds:
+            del each.__format__
+
+
+def _is_of(frame: types.FrameType, *packages: str) -> bool:
+    """Whether a frame runs code of one of these packages."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages
+
+
+def _ask_about_constants(size: torch.SymInt, frame: types.FrameType) -> None:
+    """Makes a condition of each number in the constant sets of a function that hashes a size: `n in {7, 9}`."""
+    for constant in frame.f_code.co_consts:
+        if isinstance(constant, frozenset):
+            for each in constant:
+                if type(each) is int:
+                    bool(size == each)
+
+
+@contextlib.contextmanager
+def _counting_elements() -> Iterator[None]:
+    """Within this context, `torch.Size.numel` gives the product of the sizes, which may be symbolic.
+
+    torch.Size is a class of C, whose methods can be replaced in its table alone.
+    """
+    (table,) = gc.get_referents(torch.Size.__dict__)
+    original = table["numel"]
+
+    @functools.wraps(original)
+    def numel(shape: torch.Size) -> Any:
+        return math.prod(shape)
+
+    def put(method: Any) -> None:
+        table["numel"] = method
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(torch.Size))
+
+    put(numel)
+    try:
+        yield
+    finally:
+        put(original)
 
 
 def hint_kind(value: object) -> str | None:

@@ -14,6 +14,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | interface | the names of inputs |
 | origins | source lines and module paths |
 | python_functions, builtin_functions | indexing, `torch.tensor`, `len` and the like, which would fix sizes |
+| number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
 | autocasting | the casts of autocast, as operators |
 | subgraphs, free_values | the bodies of higher-order operators, and what they take from around them |
 | rewriting | the graph without writes |

@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+import numpy
 import torch
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.tracer.number_calls import OTHER_PACKAGES
+from opbridge.capture.tracer.sized_sequences import SizedSequence
 
 __all__ = ["following_sizes"]
 
 # `len` returns an int, and `max` asks which size is larger, so that torch has to fix the sizes or a condition on them.
-# `len` is called too often to be replaced everywhere. These packages are no part of a model.
-_OTHERS = frozenset({"torch", "opbridge", "builtins", "numpy", "sympy", "onnx", "onnx_ir", "onnxscript", "onnxruntime"})
+# `len` is called too often to be replaced everywhere.
 _NUMBERS = (torch.SymInt, torch.SymFloat)
 
 
@@ -35,7 +37,7 @@ def following_sizes(module: torch.nn.Module | None) -> Iterator[None]:
     """
     changed: list[dict[str, Any]] = []
     if module is not None:
-        packages = {type(each).__module__.partition(".")[0] for each in module.modules()} - _OTHERS
+        packages = {type(each).__module__.partition(".")[0] for each in module.modules()} - OTHER_PACKAGES
         for path, loaded in list(sys.modules.items()):
             if path.partition(".")[0] in packages and isinstance(loaded, ModuleType) and "len" not in vars(loaded):
                 changed.append(vars(loaded))
@@ -53,10 +55,10 @@ def following_sizes(module: torch.nn.Module | None) -> Iterator[None]:
 
 
 def _length(value: Any) -> Any:
-    """`len`: the symbolic size of a tensor's first dimension."""
+    """`len`: the symbolic size of a tensor's first dimension, or that of a sequence."""
     if isinstance(value, torch.Tensor) and value.dim():
         return value.shape[0]
-    return len(value)
+    return value.length if isinstance(value, SizedSequence) else len(value)
 
 
 def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better: Callable[..., Any]) -> Any:
@@ -123,6 +125,48 @@ def _logarithm(number: Any, *base: Any) -> Any:
     return torch_sizes.logarithm2(number) / (math.log2(*base) if base else math.log2(math.e))
 
 
+_exp = math.exp
+
+
+def _exponential(number: Any) -> Any:
+    return math.e**number if isinstance(number, _NUMBERS) else _exp(number)
+
+
+_log2 = math.log2
+
+
+def _logarithm2(number: Any) -> Any:
+    return torch_sizes.logarithm2(number) if isinstance(number, _NUMBERS) else _log2(number)
+
+
+_log10 = math.log10
+
+
+def _logarithm10(number: Any) -> Any:
+    return _logarithm(number, 10) if isinstance(number, _NUMBERS) else _log10(number)
+
+
+def _of_numpy(name: str, of_numbers: Callable[[Any], Any]) -> tuple[Any, str, Callable[..., Any]]:
+    """A function of NumPy's, which takes a symbolic number too."""
+    original = getattr(numpy, name)
+    return numpy, name, _NumpyFunction(original, of_numbers)
+
+
+class _NumpyFunction:
+    """A function of NumPy's with its attributes; of a symbolic number it is another function."""
+
+    def __init__(self, original: Any, of_numbers: Callable[[Any], Any]) -> None:
+        self._original, self._of_numbers = original, of_numbers
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], _NUMBERS) and not settings:
+            return self._of_numbers(args[0])
+        return self._original(*args, **settings)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
 _REPLACED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (builtins, "max", _extreme(max, torch.sym_max, operator.gt)),
     (builtins, "min", _extreme(min, torch.sym_min, operator.lt)),
@@ -130,4 +174,14 @@ _REPLACED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (math, "pow", _power),
     (math, "sqrt", _square_root),
     (math, "log", _logarithm),
+    (math, "log2", _logarithm2),
+    (math, "log10", _logarithm10),
+    (math, "exp", _exponential),
+    _of_numpy("sqrt", _square_root),
+    _of_numpy("log", _logarithm),
+    _of_numpy("log2", _logarithm2),
+    _of_numpy("log10", _logarithm10),
+    _of_numpy("exp", _exponential),
+    _of_numpy("ceil", math.ceil),
+    _of_numpy("floor", math.floor),
 )

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
-from opbridge.capture.dynamic_shapes import Axis
+from opbridge.capture.dynamic_shapes import Axis, root_example
 from opbridge.capture.tracer.sparse_operators import is_sparse
 from opbridge.errors import UsageError
 
@@ -95,7 +95,7 @@ class Fakes:
         if axis.derive is None:
             return self.sizes.new(axis.size, axis.place, axis.name, axis.low, axis.high)
         low, high = axis.root_range
-        example = next((size for size in range(axis.size + _SEARCHED) if axis.derive(size) == axis.size), None)
+        example = root_example(axis)
         if example is None:
             raise UsageError(f"{axis.place} is {axis.size} in the example, which '{axis.name}' never is.")
         return axis.derive(self.sizes.new(example, axis.place, axis.root, low, high))
@@ -111,8 +111,6 @@ class Fakes:
             and tensor.device.type != "meta"
         )
 
-
-_SEARCHED = 4096
 
 _ORDINARY = (torch.Tensor, torch.nn.Parameter)
 

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
 
 __all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
 
@@ -28,6 +29,7 @@ class PythonFunctions(TorchFunctionMode):
     5. Functions that make a tensor take integer tensors without dimensions among the sizes.
     6. Packed sequences are padded to a length that may be symbolic.
     7. Operators on quantised tensors take scales and zero points that are tensors as numbers.
+    8. Lists of a symbolic length become tensors.
     """
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -37,6 +39,17 @@ class PythonFunctions(TorchFunctionMode):
                 found = _index(args[0], items)
                 if found is not None:
                     return found
+            elif any(isinstance(item, SizedSequence) for item in items):
+                items = [item.tensor() if isinstance(item, SizedSequence) else item for item in items]
+                return args[0][tuple(items) if isinstance(args[1], tuple) else items[0]]
+        elif function is torch.Tensor.new_tensor and isinstance(args[1], SizedSequence):
+            given = {"dtype": args[0].dtype, "device": args[0].device} | (kwargs or {})
+            return args[1].tensor(given["dtype"], given["device"])
+        elif function is torch.linspace and isinstance(_steps(args, kwargs), torch.SymInt):
+            return _linspace(*args, **(kwargs or {}))
+        elif function in _OF_SEQUENCES and args and isinstance(args[0], SizedSequence):
+            given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
+            return args[0].tensor(given.get("dtype") or _inferred(args[0]), given.get("device"))
         elif function is torch.tensor or (function is torch.as_tensor and isinstance(args[0], (list, tuple))):
             if any(isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])):
                 return torch._refs.tensor(*args, **(kwargs or {}))
@@ -55,6 +68,29 @@ class PythonFunctions(TorchFunctionMode):
         ):
             args, kwargs = pytree.tree_map_only(torch.Tensor, _scale, (tuple(args), kwargs or {}))
         return function(*args, **(kwargs or {}))
+
+
+def _steps(args: Any, kwargs: Any) -> Any:
+    return args[2] if len(args) > 2 else (kwargs or {}).get("steps")
+
+
+def _linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **settings: Any) -> Any:
+    """`torch.linspace`, whose operator takes a plain number of steps, by its formula: from both ends to the middle."""
+    dtype = dtype or torch.get_default_dtype()
+    at = torch.arange(steps, dtype=torch.int64, device=device)
+    step = (end - start) / torch.sym_max(steps - 1, 1)
+    number = dtype if dtype.is_floating_point else torch.float64
+    forwards = at.to(number) * step + start
+    backwards = (at - (steps - 1)).to(number) * step + end
+    return torch.where(at < (steps + 1) // 2, forwards, backwards).to(dtype)
+
+
+_OF_SEQUENCES = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
+
+
+def _inferred(sequence: SizedSequence) -> torch.dtype | None:
+    """The dtype of a tensor that is made of a list; None: torch finds it."""
+    return torch.int64 if isinstance(sequence, Range) else None
 
 
 def _padded(

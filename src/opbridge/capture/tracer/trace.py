@@ -16,6 +16,7 @@ from opbridge.base.torch_private import (
     torch_higher_order,
     torch_overrides,
     torch_proxies,
+    torch_sizes,
     torch_subclasses,
     torch_tracing,
     torch_transforms,
@@ -25,11 +26,13 @@ from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.interface import input_names
+from opbridge.capture.tracer.number_calls import following_calls
 from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_any_length, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
+from opbridge.capture.tracer.sized_sequences import repeating_lists
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
@@ -53,6 +56,7 @@ def trace(
     gradients: str = "",
     dynamic: frozenset[str] = frozenset(),
     expected: CapturedGraph | None = None,
+    thorough: bool = False,
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
@@ -71,6 +75,7 @@ def trace(
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
         dynamic: The places of dynamic dimensions that are never fixed, whatever the model asks.
         expected: Another capture of the model, which this one is compared with. The nodes of this one have no sources.
+        thorough: Whether all Python functions of the model's packages follow symbolic sizes, and these can be hashed.
 
     Raises:
         GraphDiffers: The model calls other operators than in the expected capture.
@@ -86,6 +91,7 @@ def trace(
             gradients=gradients,
             dynamic=dynamic,
             repeating=None if expected is None else Repeating(expected.graph),
+            thorough=thorough,
         )
         return run.graph()
 
@@ -108,7 +114,9 @@ class _Run:
         gradients: str,
         dynamic: frozenset[str],
         repeating: Repeating | None,
+        thorough: bool,
     ) -> None:
+        self._thorough = thorough
         self._module, self._args, self._kwargs = module, args, kwargs
         self._shapes = shapes
         self._gradients = gradients
@@ -272,6 +280,9 @@ class _Run:
             )
             if self._shapes.axes:
                 stack.enter_context(shapes_of_earlier_runs(self._module))
+                stack.enter_context(following_calls(self._module, self._thorough))
+                stack.enter_context(repeating_lists())
+                stack.enter_context(torch_sizes.taken_by_python(self._thorough))
             stack.enter_context(following_sizes(self._module if self._shapes.axes else None))
             stack.enter_context(self._recorder.recording())
             yield

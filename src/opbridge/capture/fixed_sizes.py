@@ -1,0 +1,93 @@
+"""Sizes that a capture fixes although they are to be dynamic: what fixes them, and an example that does not.
+
+A model that keeps a table for the size of its last input asks whether it is for the present size. On the example that
+it has run on before it is, so that the capture would be for this size alone. With another size in the example it is
+not, and the table is made in the graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
+from opbridge.capture.size_constraints import Condition, holds_for_all
+from opbridge.graph.captured_graph import CapturedGraph
+
+__all__ = ["forget_example", "is_by_python", "of_example", "with_larger_example"]
+
+# In a line of the model, calls that fix a size; in an error, what Python or NumPy say of a symbolic number.
+_CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
+_SYMBOLIC = re.compile(r"\bSym(Int|Float|Bool)\b|numpy\.object_|\b[su]\d+\b")
+
+
+def is_by_python(failure: Exception | None, demands: Sequence[Condition]) -> bool:
+    """Whether one of Python's own functions may have fixed a size, so that it is worth to have them follow it.
+
+    Args:
+        failure: What a capture raised, if it did.
+        demands: What it needs of the sizes.
+    """
+    if failure is not None:
+        return bool(demands) or _SYMBOLIC.search(str(failure)) is not None
+    return any(source is not None and _CALLS.search(source.code) for _, source in demands)
+
+
+def of_example(demands: Sequence[Condition], axes: Mapping[tuple[int, int], Axis]) -> list[str]:
+    """The demands that a size is that of the example, or no larger one.
+
+    Args:
+        demands: What a capture needs of the sizes.
+        axes: The dimensions that the user made dynamic.
+    """
+    said = {f"{axis.name or axis.place} {sign} {axis.size}" for axis in axes.values() for sign in ("==", "<=")}
+    return [text for text, _ in demands if text in said]
+
+
+def with_larger_example(shapes: Shapes) -> Shapes | None:
+    """The same dynamic shapes for an example of twice the size in each dimension that may have it; None where none may.
+
+    Twice the size is a multiple of what the size is a multiple of.
+    """
+    axes = {key: _larger(axis) for key, axis in shapes.axes.items()}
+    return None if axes == shapes.axes else dataclasses.replace(shapes, axes=axes)
+
+
+def _larger(axis: Axis) -> Axis:
+    if axis.derive is None:
+        size, high = 2 * axis.size, axis.high
+        return axis if not axis.size or (high is not None and size > high) else dataclasses.replace(axis, size=size)
+    root, high = root_example(axis), axis.root_range[1]
+    if not root or (high is not None and 2 * root > high):
+        return axis
+    return dataclasses.replace(axis, size=axis.derive(2 * root))
+
+
+def forget_example(graph: CapturedGraph, shapes: Shapes) -> None:
+    """Drops the conditions of a capture of a larger example that leave out the size of the example alone.
+
+    A verification runs the example.
+
+    Args:
+        graph: The capture; its conditions change.
+        shapes: The dynamic shapes with the sizes of the example.
+    """
+    sizes = {axis.place: root_example(axis) if axis.derive else axis.size for axis in shapes.axes.values()}
+    dropped = set()
+    for condition in graph.conditions:
+        size = sizes.get(graph.places.get(condition.symbols[0], "")) if len(condition.symbols) == 1 else None
+        if size is None or holds_for_all(condition.expression, condition.symbols, {condition.symbols[0]: (size, size)}):
+            continue
+        below = {condition.symbols[0]: (1, size - 1)}
+        above = {condition.symbols[0]: (size + 1, None)}
+        if all(holds_for_all(condition.expression, condition.symbols, span) for span in (below, above)):
+            dropped.add(condition.expression)
+    if not dropped:
+        return
+    graph.conditions = tuple(each for each in graph.conditions if each.expression not in dropped)
+    values = (node.meta.get("val") for node in graph.graph.nodes)
+    mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
+    if mode is not None:
+        torch_sizes.forget_conditions(mode.shape_env, dropped, ())
