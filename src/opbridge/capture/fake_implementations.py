@@ -86,6 +86,22 @@ def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
     return x.new_empty((*x.shape, num_classes))
 
 
+def _dim_arange(x: torch.Tensor, dim: int) -> torch.Tensor:
+    return x.new_empty((x.shape[dim],), dtype=torch.int64)
+
+
+def _repeat_interleave(
+    x: torch.Tensor, repeats: torch.Tensor, dim: int | None = None, *, output_size: Any = None
+) -> torch.Tensor:
+    """One count stands for all elements; with a dynamic size that is one in the example it may be one or not."""
+    sizes, axis = ([x.numel()], 0) if dim is None else (list(x.shape), dim)
+    count = repeats.shape[0] if repeats.dim() == 1 else 1
+    if type(count) is int and type(sizes[axis]) is int and count not in (1, sizes[axis]):
+        raise RuntimeError(f"repeats has {count} elements, and the dimension has {sizes[axis]}")
+    sizes[axis] = torch_sizes.unknown_size(x) if output_size is None else output_size
+    return x.new_empty(sizes)
+
+
 def _narrow(x: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> torch.Tensor:
     sizes = list(x.shape)
     sizes[dim] = length
@@ -241,7 +257,9 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::ctc_loss.IntList": _ctc_loss,
     "aten::ctc_loss.Tensor": _ctc_loss,
     "aten::one_hot": _one_hot,
+    "aten::_dim_arange": _dim_arange,
     "aten::narrow.Tensor": _narrow,
+    "aten::repeat_interleave.self_Tensor": _repeat_interleave,
     "aten::tensor_split.tensor_indices_or_sections": _tensor_split,
     "aten::pad_sequence": _pad_sequence,
     "aten::lstm.input": _lstm,

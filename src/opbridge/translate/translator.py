@@ -33,6 +33,7 @@ from opbridge.translate import boundary, control_flow, failures
 from opbridge.translate.calls import call_symbolic, call_translation
 from opbridge.translate.values import Values
 from opbridge.translations.lib.conventions import Conventions, following
+from opbridge.translations.shape import shape as shape_translations
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -229,7 +230,10 @@ class _Walk:
         """The values of a node, built by its step."""
         mark = len(self.builder.nodes)
         args, kwargs = self.resolve(node.args), self.resolve(node.kwargs)
-        if step.graph is not None:
+        if node.meta.get("open_rank"):
+            x = self.values.as_tensor(args[0])
+            built = shape_translations.squeeze_by_size(x, *args[1:])
+        elif step.graph is not None:
             built = self.graph(step.graph, [self.stands_for[argument] for argument in node.all_input_nodes])
         elif operator.startswith("higher_order::"):
             convert = self.values.as_operand
@@ -285,7 +289,7 @@ class _Walk:
             made.add(id(value))
         if id(value) not in made:
             return value
-        if shape is not None:
+        if shape is not None and not node.meta.get("open_rank"):
             value.shape = ir.Shape(shape)
         if self._depth == 1:
             producer = value.producer()

@@ -38,6 +38,7 @@ __all__ = [
     "before_autograd",
     "call_autocast_rule",
     "enable_python_dispatcher",
+    "forget_numbers",
     "has_autocast_rule",
     "has_nested",
     "is_below_autocast",
@@ -264,6 +265,11 @@ def placeholder(graph: Graph, name: str) -> Node:
 def node_name(operator: str) -> str:
     """The name that torch.fx gives a node for a function of this name."""
     return Graph()._target_to_str(operator)
+
+
+def forget_numbers(mode: FakeTensorMode) -> None:
+    """Makes a mode forget the symbols of numbers that were taken of its tensors: each gets a new one."""
+    mode.epoch += 1
 
 
 def snapshot(tensor: Any) -> Any:

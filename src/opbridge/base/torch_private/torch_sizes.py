@@ -67,7 +67,16 @@ class Sizes:
         sizes.env, sizes._general, sizes._by_name, sizes._dynamic, sizes._free = env, True, {}, frozenset(), set()
         return sizes
 
-    def new(self, example: int, place: str, name: str | None, low: int | None, high: int | None) -> Any:
+    def new(
+        self,
+        example: int,
+        place: str,
+        name: str | None,
+        low: int | None,
+        high: int | None,
+        *,
+        automatic: bool = False,
+    ) -> Any:
         """The symbol of a size, or the size itself where that is fixed.
 
         Args:
@@ -76,6 +85,7 @@ class Sizes:
             name: Its name; equal names are one symbol.
             low: Its smallest value.
             high: Its largest value.
+            automatic: Whether it may be fixed where the model needs it.
         """
         from torch.fx.experimental.symbolic_shapes import DimDynamic, StrictMinMaxConstraint
         from torch.utils._sympy.numbers import int_oo
@@ -99,6 +109,8 @@ class Sizes:
         )
         if is_free:
             self._free.add(symbol)
+        if not automatic:
+            _asked_for.setdefault(self.env, set()).add(symbol)
         size = self.env.create_symintnode(symbol, hint=example, source=source)
         if name is not None:
             self._by_name[name] = size
@@ -162,6 +174,41 @@ class Learned:
 
 
 _asked_by_operators: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+
+
+_asked_for: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
+"""The symbols of dimensions that are to be dynamic whatever the model needs."""
+
+
+def may_be_one(size: Any) -> bool:
+    """Whether a size is 1 in one run and another in the next, as far as is known.
+
+    That is so for sizes that only data decides, and for those of dimensions that are to be dynamic.
+    """
+    import sympy
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    if not isinstance(size, torch.SymInt) or size.node.expr.is_number:
+        return False
+    env = size.node.shape_env
+    free = _asked_for.get(env, set()) | free_unbacked_symbols(size)
+    expression = env.replace(size.node.expr)
+    return expression.free_symbols <= free and env._maybe_evaluate_static(sympy.Eq(expression, 1)) is None
+
+
+def is_one_in_example(size: Any) -> bool:
+    """Whether a size is 1 in the example; nothing is asked about symbols, and a size that data decides is not 1."""
+    if not isinstance(size, torch.SymInt):
+        return bool(size == 1)
+    return not unknown_symbols([size]) and example_with(size, {}) == 1
+
+
+def ask_whether_one(sizes: Sequence[Any]) -> None:
+    """Asks of sizes whether they are 1, which becomes a condition of the capture; not of those that data decides."""
+    with guarding_small_sizes(sizes):
+        for size in sizes:
+            if not unknown_symbols([size]):
+                bool(size == 1)
 
 
 def questions(env: Any) -> int:

@@ -93,12 +93,12 @@ class Fakes:
         if axis.is_fixed:
             return axis.size
         if axis.derive is None:
-            return self.sizes.new(axis.size, axis.place, axis.name, axis.low, axis.high)
+            return self.sizes.new(axis.size, axis.place, axis.name, axis.low, axis.high, automatic=axis.automatic)
         low, high = axis.root_range
         example = root_example(axis)
         if example is None:
             raise UsageError(f"{axis.place} is {axis.size} in the example, which '{axis.name}' never is.")
-        return axis.derive(self.sizes.new(example, axis.place, axis.root, low, high))
+        return axis.derive(self.sizes.new(example, axis.place, axis.root, low, high, automatic=axis.automatic))
 
     def _is_alone(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is all that its memory is for."""

@@ -64,5 +64,8 @@ def _write(recorder: Recording, out: torch.Tensor, result: torch.Tensor) -> None
     if fake.dtype != result.dtype:
         result = recorder.record(_aten.to.dtype, (result, fake.dtype), {})
     with recorder.fake_mode:
-        fake.resize_(result.shape)
+        if torch_sizes.unknown_symbols([size for size in result.shape if isinstance(size, torch.SymInt)]):
+            fake.set_(result.new_empty(result.shape))  # resize_ asks how large it is
+        else:
+            fake.resize_(result.shape)
     recorder.track(fake, recorder.tracked(result).node)

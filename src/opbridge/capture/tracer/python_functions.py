@@ -30,9 +30,21 @@ class PythonFunctions(TorchFunctionMode):
     6. Packed sequences are padded to a length that may be symbolic.
     7. Operators on quantised tensors take scales and zero points that are tensors as numbers.
     8. Lists of a symbolic length become tensors.
+    9. What is asked of a tensor may need its rank.
+    10. Complex numbers of a tensor may be printed, and not computed with: torch has no symbolic ones.
+
+    Args:
+        settle_ranks: Called with the arguments of each function.
     """
 
+    def __init__(self, settle_ranks: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._settle_ranks = settle_ranks
+
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._settle_ranks(args)
+        if kwargs:
+            self._settle_ranks(kwargs.values())
         if function is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
             items = list(args[1]) if isinstance(args[1], tuple) else [args[1]]
             if any(map(_asks_for_number, items)):
@@ -55,8 +67,17 @@ class PythonFunctions(TorchFunctionMode):
                 return torch._refs.tensor(*args, **(kwargs or {}))
         elif function is torch._VF._pad_packed_sequence:
             return _padded(*args)
+        elif function in _COMPLEX_NUMBERS and args[0].is_complex() and all(type(size) is int for size in args[0].shape):
+            return _unknown(args[0].shape)
         elif function in _TAKING_SIZES:
             args = tuple(map(_with_numbers, args))
+        elif function in _WITH_NUMBERS:
+            found = _WITH_NUMBERS[function](*args, **(kwargs or {}))
+            if found is not None:
+                return found
+        elif function is torch.Tensor.__setitem__ and isinstance(args[0], torch.Tensor):
+            if _set(*args):
+                return None
         elif function is torch._assert:
             condition, message = (*args, "")[:2] if args else (kwargs["condition"], kwargs.get("message", ""))
             if isinstance(condition, torch.Tensor):
@@ -107,6 +128,21 @@ def _padded(
     following = padded.dim() - (2 if batch_first else 1)
     more = [0, 0] * following + [0, total_length - longest]
     return torch.nn.functional.pad(padded, more, value=padding_value), lengths
+
+
+_COMPLEX_NUMBERS = frozenset({torch.Tensor.tolist, torch.Tensor.item})
+
+
+class UnknownComplexNumber:
+    """A complex number that only a run tells; Python refuses to compute with it."""
+
+    def __repr__(self) -> str:
+        return "<a complex number that only a run tells>"
+
+
+def _unknown(sizes: Any) -> Any:
+    """What `tolist` gives for a tensor of complex numbers that are not known."""
+    return [_unknown(sizes[1:]) for _ in range(sizes[0])] if sizes else UnknownComplexNumber()
 
 
 # Functions whose positional arguments are sizes, or tuples of them.
@@ -203,6 +239,53 @@ def _number(item: Any) -> Any:
     return item.item() if _is_number(item) else item
 
 
+def _linspace(start: Any, end: Any, steps: Any, **settings: Any) -> Any:
+    """What linspace gives, of floating numbers, whose schema has no place for a symbolic number of steps.
+
+    None where a Python number is given, or other dtypes are asked for.
+    """
+    steps = _number(steps)
+    dtype = settings.get("dtype") or torch.get_default_dtype()
+    if not isinstance(steps, torch.SymInt) or not dtype.is_floating_point or not settings.keys() <= {"dtype", "device"}:
+        return None
+    torch._check(steps >= 0)
+    last = steps - 1
+    step = (end - start) / torch.sym_max(last, 1)
+    places = torch.arange(steps, **settings)
+    # From both ends, as torch does it.
+    return torch.where(2 * places < steps, start + step * places, end - step * (last - places)).to(dtype)
+
+
+def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
+    """What one_hot gives, whose schema has no place for a symbolic number; None where a Python number is given."""
+    num_classes = _number(num_classes)
+    if not isinstance(num_classes, torch.SymInt):
+        return None
+    torch._check(num_classes >= 0)
+    return (x.unsqueeze(-1) == torch.arange(num_classes, device=x.device)).to(torch.int64)
+
+
+_WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
+    torch.linspace: _linspace,
+    torch.nn.functional.one_hot: _one_hot,
+}
+
+
+def _set(x: torch.Tensor, index: Any, value: Any) -> bool:
+    """Writes to slices whose bounds or steps are tensors, for which Python asks numbers; False for other indices."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    if not any(isinstance(item, slice) and any(map(_is_number, (item.start, item.stop, item.step))) for item in items):
+        return False
+    part = _index(x, items)
+    if part is None or (isinstance(value, torch.Tensor) and value.dim() > part.dim()):
+        return False
+    if isinstance(value, torch.Tensor):
+        part.copy_(value)
+    else:
+        part.fill_(value)
+    return True
+
+
 def _index(x: torch.Tensor, items: list[Any]) -> Any:
     """An index of numbers, slices, None and Ellipsis, as operators; None where there is anything else in it."""
     if not all(
@@ -223,6 +306,8 @@ def _index(x: torch.Tensor, items: list[Any]) -> Any:
             dim += 1
         elif isinstance(item, slice):
             step = 1 if item.step is None else _number(item.step)
+            if isinstance(step, torch.SymInt):
+                torch._check(step > 0)
             if item.start is not None or item.stop is not None or not isinstance(step, int) or step != 1:
                 x = torch.ops.aten.slice(x, dim, _number(item.start), _number(item.stop), step)
             dim += 1

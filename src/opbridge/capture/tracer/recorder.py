@@ -17,6 +17,7 @@ from opbridge.capture import packed_sequences
 from opbridge.capture.tracer import (
     autocasting,
     free_values,
+    open_ranks,
     out_variants,
     quantized_tensors,
     shape_functions,
@@ -77,7 +78,8 @@ class Recorder:
         constant: Callable[[Recorder, torch.Tensor], Node],
         outside: Recorder | None = None,
     ) -> None:
-        self._tensors = _Tensors()
+        self._ranks = open_ranks.OpenRanks()
+        self._tensors = _Tensors(self._ranks)
         self.tracer = torch_proxies.GraphTracer(note, self._tensors)
         self._tensors.proxy = self.tracer.proxy
         self.graph = self.tracer.graph
@@ -116,7 +118,7 @@ class Recorder:
         """Removes the arithmetic of sizes that nothing reads."""
         for node in reversed(self.graph.nodes):
             if node.op == "call_function" and not node.users and isinstance(node.meta.get("val"), _NUMBERS):
-                if node.target is _aten.sym_size.int or not isinstance(node.target, torch._ops.OpOverload):
+                if node.target in _ASKING or not isinstance(node.target, torch._ops.OpOverload):
                     self.graph.erase_node(node)
 
     def last_node(self) -> Node:
@@ -152,6 +154,23 @@ class Recorder:
     def argument(self, value: Any) -> Any:
         """A value of the model's as an argument of a node."""
         return self._converted(value)[1]
+
+    def output(self, value: Any) -> Any:
+        """A value that the model returns, as an argument of a node. Its rank may be open."""
+        found = self._tensors.find(value) if isinstance(value, torch.Tensor) else None
+        return self.argument(value) if found is None else found.node
+
+    def settle_ranks(self, values: Any) -> None:
+        """Asks for the ranks of tensors, where they are open."""
+        if not self._ranks:
+            return
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                found = self._tensors.find(value)
+                if found is not None:
+                    self._ranks.settle(found.node)
+            elif isinstance(value, (list, tuple)):
+                self.settle_ranks(value)
 
     def _call_before_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
         if torch_proxies.has_nested(args, kwargs):
@@ -208,6 +227,8 @@ class Recorder:
             return self._is_nonzero(args[0])
         elif function is _aten._efficientzerotensor.default:
             function = _aten.zeros.default  # the tangent of a constant; without memory it would ask for known sizes
+        if function in _MASKS:
+            args = self._with_masks(args, _MASKS[function])
         fakes, arguments = self._converted(tuple(args))
         fake_keywords, keywords = {}, {}
         for name, value in kwargs.items():
@@ -228,6 +249,9 @@ class Recorder:
         lengths = self.known_lengths(arguments[1]) if function is _aten._pack_padded_sequence.default else None
         if lengths is not None:
             shape = functools.partial(packed_sequences.pack, known=lengths)
+        opened = [] if self.is_differentiating or self.outside else open_ranks.open_sizes(function, fakes)
+        if opened:
+            shape = open_ranks.squeeze_by_example
         result = shape(*fakes) if shape else symbolic_scalars.result_of(function, fakes, fake_keywords)
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
             torch_sizes.note_questions_of_operator(env, before)
@@ -236,10 +260,25 @@ class Recorder:
         node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))
         if lengths is not None:
             node.meta["lengths"] = lengths
+        if opened:
+            self._ranks.add(node, opened)
         self.constants.add(function, node)
         self._bind(result, node)
+        if function in _PARTS and isinstance(result.storage_offset(), torch.SymInt):
+            self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
         return result
+
+    def _with_masks(self, args: Any, position: int) -> Any:
+        """Arguments with bools in the place of bytes, which are masks as well, but not for tensors without values."""
+
+        def mask(value: Any) -> Any:
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(mask, value))
+            is_bytes = isinstance(value, torch.Tensor) and value.dtype == torch.uint8
+            return self.record(_aten.to.dtype, (value, torch.bool), {}) if is_bytes else value
+
+        return (*args[:position], mask(args[position]), *args[position + 1 :])
 
     def _known_lengths(self, lengths: Node) -> list[int] | None:
         known, values = self.constants.result(torch.Tensor.tolist, (lengths,), {})
@@ -307,6 +346,7 @@ class Recorder:
         """
         found = self._tensors.find(tensor)
         if found is not None:
+            self._ranks.settle(found.node)
             return found
         if isinstance(tensor, torch_proxies.FakeTensor):
             if self.outside is not None:
@@ -339,6 +379,12 @@ class Recorder:
         made.meta["val"] = size
         return made
 
+    def _offset_of(self, node: Node) -> Node:
+        """Where in memory a part begins whose position only a run tells; torch's functionalisation computes with it."""
+        made = self.tracer.create_node("call_function", _aten.sym_storage_offset.default, (node,), {})
+        made.meta["val"] = node.meta["val"].storage_offset()
+        return made
+
 
 def _attention(differentiated: bool) -> contextlib.AbstractContextManager[Any]:
     """A context in which the derivatives of attention are those of products and a softmax, not one fused operator."""
@@ -356,6 +402,15 @@ def _requires_grad(value: Any) -> bool:
         return value.requires_grad
     return isinstance(value, (list, tuple)) and any(map(_requires_grad, value))
 
+
+# Operators that take masks, and in which place.
+_MASKS = {
+    **dict.fromkeys((_aten.where.self, _aten.where.ScalarOther, _aten.where.ScalarSelf, _aten.where.Scalar), 0),
+    **dict.fromkeys((_aten.index.Tensor, _aten.index_put.default, _aten.index_put_.default), 1),
+}
+
+_PARTS = frozenset({_aten.select.int, _aten.slice.Tensor})
+_ASKING = frozenset({_aten.sym_size.int, _aten.sym_storage_offset.default})
 
 # Questions about a tensor's metadata, whose answers are numbers that torch follows by itself.
 _METADATA = frozenset(
@@ -386,7 +441,8 @@ _METADATA = frozenset(
 class _Tensors:
     """The tensors that a graph knows, by identity, with the methods that torch uses."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: open_ranks.OpenRanks) -> None:
+        self._ranks = ranks
         self.found: dict[int, Tracked] = {}
         self.alive: list[torch.Tensor] = []
         self._by_memory: dict[int, list[torch.Tensor]] = {}
@@ -418,11 +474,11 @@ class _Tensors:
         return self.find(tensor) is not None
 
     def get(self, tensor: torch.Tensor, default: Any = None) -> Any:
-        found = self.find(tensor)
-        return default if found is None else torch_proxies.Slot(self.proxy(found.node), None)
+        return default if self.find(tensor) is None else self[tensor]
 
     def __getitem__(self, tensor: torch.Tensor) -> Any:
         found = self.find(tensor)
         if found is None:
             raise KeyError(tensor)
+        self._ranks.settle(found.node)
         return torch_proxies.Slot(self.proxy(found.node), None)

@@ -47,6 +47,7 @@ class _Rewriting:
     def graph(self) -> CapturedGraph:
         """The rewritten graph."""
         recorder, original = self._recorder, self._graph
+        torch_proxies.forget_numbers(self._fake_mode)
         for node in original.graph.nodes:
             if node.op == "placeholder":
                 self._copies[node] = self._placeholder(node)
@@ -59,7 +60,7 @@ class _Rewriting:
         ):
             values = [node.meta["val"] for node in original.graph.nodes if node.op == "placeholder"]
             returned = torch_functional.functionalized(_Running(self, original.module).run, values)
-            outputs = [recorder.argument(value) if _is_value(value) else value for value in returned]
+            outputs = [recorder.output(value) if _is_value(value) else value for value in returned]
         module = recorder.finish(tuple(outputs))
         sizes = torch_sizes.Sizes.of(self._fake_mode.shape_env)
         return dataclasses.replace(

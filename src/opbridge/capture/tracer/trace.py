@@ -238,7 +238,7 @@ class _Run:
                 "are, which ONNX does not have. Return a plain tensor: value.dequantize()."
             )
         if isinstance(value, (torch.Tensor, *_NUMBERS)):
-            return self._recorder.argument(value)
+            return self._recorder.output(value)
         if isinstance(value, _CONSTANT) and not isinstance(value, torch.nn.Module):
             return value
         raise RuntimeError(f"Found {type(value)} in output, which is not a known type.")
@@ -267,7 +267,7 @@ class _Run:
             stack.enter_context(self._fakes.mode)
             stack.enter_context(torch_proxies.enable_python_dispatcher())
             stack.enter_context(torch_proxies.subgraphs_traced_by(self._body, self._fakes.mode))
-            stack.enter_context(PythonFunctions())
+            stack.enter_context(PythonFunctions(lambda values: self._recording.settle_ranks(values)))
             stack.enter_context(torchscript_running.running_in_python(self._fakes.known))
             stack.enter_context(torch_transforms.following_nested_transforms())
             stack.enter_context(taking_symbolic_bools())

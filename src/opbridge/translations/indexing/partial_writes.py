@@ -23,7 +23,8 @@ def select_scatter(self, src, dim: int, index):
     part = op.Unsqueeze(src, [axis])
     length = dim_of(self, axis)
     if is_tensor(index) or (index < 0 and not length.is_known):
-        here = op.Equal(positions(length), index if is_tensor(index) else (length + index).value)
+        place = op.Where(index < 0, index + length.value, index) if is_tensor(index) else (length + index).value
+        here = op.Equal(positions(length), place)
         later = list(range(1, len(self.shape) - axis))
         return op.Where(op.Unsqueeze(here, later) if later else here, part, self)
     start = Dim(index) if index >= 0 else length + index
@@ -39,7 +40,7 @@ def slice_scatter(self, src, dim: int = 0, start=None, end=None, step=1):
     length, count = dim_of(self, axis), dim_of(src, axis)
     start = 0 if start is None else start
     if is_tensor(start):
-        first = Dim(op.Where(start < 0, start + length.value, start))
+        first = Dim(op.Where(start < 0, op.Max(start + length.value, 0), start))
     else:
         first = maximum(length + start, 0) if start < 0 else Dim(start)
     if Dim(step) == 1:

@@ -128,6 +128,12 @@ def arange_start(start, end, dtype=None):
     return _arange(start, end, 1, dtype)
 
 
+@builtin("aten::_dim_arange")
+def dim_arange(like, dim: int):
+    """_dim_arange(Tensor like, int dim) -> Tensor"""
+    return positions(dim_of(like, dim))
+
+
 @builtin("aten::arange.start_step")
 def arange_start_step(start, end, step=1, dtype=None):
     """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, ...) -> Tensor"""

@@ -99,6 +99,23 @@ def _squeeze(x: Any, axes: list[int]) -> Any:
     return op.Squeeze(x, ones) if ones else op.Identity(x)
 
 
+def squeeze_by_size(x: Any, dim: Any = None) -> Any:
+    """A squeeze that leaves out the dimensions that have size 1 when the model runs.
+
+    Args:
+        x: The value.
+        dim: The dimension, or several; all by default.
+    """
+    rank = len(x.shape)
+    asked = range(rank) if dim is None else axes_of(dim, rank)
+    sizes = op.Shape(x)
+    kept = op.Not(op.Equal(sizes, op.Constant(value_ints=[1])))
+    if len(asked) < rank:
+        always = ir.tensor([axis not in asked for axis in range(rank)])
+        kept = op.Or(kept, op.Constant(value=always))
+    return op.Reshape(x, op.Compress(sizes, kept), allowzero=1)
+
+
 @builtin("aten::set_.source_Tensor", "aten::set.source_Tensor")
 def set_to_tensor(self, source):
     """set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)"""

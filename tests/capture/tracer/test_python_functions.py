@@ -1,0 +1,99 @@
+"""Numbers, indices and masks that are the values of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from helpers.matching import assert_matches
+
+from opbridge.capture import capture
+
+number = torch.tensor
+
+
+def put(x: torch.Tensor, index: Any, value: Any) -> torch.Tensor:
+    x = x.clone()
+    x[index] = value
+    return x * 2
+
+
+CASES: dict[str, tuple[Callable[..., Any], list[list[Any]]]] = {
+    "arange with out": (
+        lambda end: torch.arange(end, out=number([1.0])),
+        [[number(8.5)], [number(3.2)]],
+    ),
+    "arange from a size with out": (
+        lambda x, end: torch.arange(x.shape[0], end, out=number([1])),
+        [[torch.ones(2), number(8)], [torch.ones(2), number(12)]],
+    ),
+    "linspace": (
+        lambda start, end, steps: torch.linspace(start, end, steps),
+        [[number(3.0), number(10.0), number(steps, dtype=torch.int32)] for steps in (5, 8, 1, 0)],
+    ),
+    "one_hot": (
+        lambda x, count: torch.nn.functional.one_hot(x, count.int()[0]),
+        [[torch.arange(10), torch.tensor([15.0])], [torch.arange(10), torch.tensor([11.0])]],
+    ),
+    "slices with a step": (
+        lambda x, end, step: put(x, (slice(None, end, step), slice(0, None, step)), 1),
+        [[torch.randn(9, 6, 2), number(5), number(2)], [torch.randn(9, 6, 2), number(-3), number(3)]],
+    ),
+    "a slice of a tensor": (
+        lambda x, start, value: put(x, slice(start, None), value),
+        [[torch.randn(8, 3), number(2), torch.randn(3)], [torch.randn(8, 3), number(-9), torch.randn(3)]],
+    ),
+    "an index": (
+        lambda x, at, value: put(x, at, value),
+        [[torch.randn(3, 4), number(at), torch.randn(4)] for at in (2, 0, -1)],
+    ),
+    "an index beside a slice": (
+        lambda x, at, value: put(x, (slice(1, None), at), value),
+        [[torch.randn(3, 4), number(at), torch.randn(2)] for at in (2, 0, -1)],
+    ),
+    "a mask of bytes": (
+        lambda x, mask: (x[mask], torch.where(mask[:, None], x, 0.0)),
+        [[torch.randn(3, 4), number(mask, dtype=torch.uint8)] for mask in ([0, 2, 1], [0, 0, 255], [0, 0, 0])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_of_tensors(name: str) -> None:
+    function, (example, *others) = CASES[name]
+    assert capture(function, tuple(example)).strategy == "direct"
+    assert_matches(function, *example, others=others)
+
+
+def test_counts_of_a_dynamic_number() -> None:
+    x = torch.tensor([[1, 2, 4], [3, 4, 7]])
+    narrow = torch.tensor([[1, 2], [3, 4]])
+    assert_matches(
+        lambda x, counts: x.repeat_interleave(counts, dim=1),
+        x,
+        torch.tensor([2]),
+        others=[[narrow, torch.tensor([4])], [narrow, torch.tensor([4, 1])]],
+        dynamic_axes={"x": {1: "width"}, "counts": {0: "count"}},
+        input_names=["x", "counts"],
+    )
+
+
+def test_a_range_of_a_dynamic_size() -> None:
+    assert_matches(
+        lambda x: torch._dim_arange(x, 1), torch.ones(5, 6), others=[[torch.ones(3, 2)]], dynamic_shapes="auto"
+    )
+
+
+def test_complex_numbers_are_printed_and_not_computed_with() -> None:
+    printed = []
+
+    def printing(x: torch.Tensor) -> torch.Tensor:
+        printed.append(f"{x.tolist()}")
+        return x + 1
+
+    assert_matches(printing, torch.randn(2, 3, dtype=torch.complex64))
+    assert "only a run tells" in printed[0]
+    with pytest.raises(Exception, match="UnknownComplexNumber"):
+        capture(lambda x: x + x[0].item(), (torch.randn(2, dtype=torch.complex64),))
