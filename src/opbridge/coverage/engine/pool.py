@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, TimeoutError, wait
 from typing import Any
 
@@ -48,7 +48,7 @@ class LocalPool:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([work.warm])
         self._work = work
-        self._environment = _environment()
+        self._environment = _environment(work.environment)
         pids = [context.RawArray("i", 1) for _ in range(jobs)]
         self._memory = MemoryLimit(work.memory, pids)
         # One pool a worker, so that it is known which worker gets which tasks.
@@ -129,9 +129,9 @@ def _ending(status: int) -> str:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    """What the fork server inherits: one thread a worker, and where to import from."""
-    wanted = {**dict.fromkeys(_THREADS, "1"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """What the fork server inherits: one thread a worker, where to import from, and what the work asks for."""
+    wanted = {**more, **dict.fromkeys(_THREADS, "1"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
