@@ -8,9 +8,11 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, TimeoutError, wait
+from pathlib import Path
 from typing import Any
 
 from opbridge.coverage.engine import worker
@@ -51,6 +53,7 @@ class LocalPool:
         self._environment = _environment(work.environment)
         pids = [context.RawArray("i", 1) for _ in range(jobs)]
         self._memory = MemoryLimit(work.memory, pids)
+        self._folder = tempfile.TemporaryDirectory(prefix="opbridge-sweep-", ignore_cleanup_errors=True)
         # One pool a worker, so that it is known which worker gets which tasks.
         self._pools = [
             ProcessPool(
@@ -58,9 +61,9 @@ class LocalPool:
                 max_tasks=work.renewed_after,
                 context=context,
                 initializer=worker.start,
-                initargs=(work, pid),
+                initargs=(work, pid, Path(self._folder.name) / str(number)),
             )
-            for pid in pids
+            for number, pid in enumerate(pids)
         ]
 
     def __enter__(self) -> LocalPool:
@@ -74,6 +77,7 @@ class LocalPool:
         for pool in self._pools:
             pool.join()
         self._memory.__exit__()
+        self._folder.cleanup()
         self._environment.__exit__(*raised)
 
     def run(self, tasks: Iterable[Any]) -> Iterator[tuple[Any, Verdict | None]]:
