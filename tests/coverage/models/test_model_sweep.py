@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ def outcomes(found):
 
 
 @pytest.mark.slow
-def test_a_crash_a_hang_or_too_much_memory_costs_its_model_only():
+def test_a_crash_a_hang_or_too_much_memory_costs_its_model_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     found = swept("BREAKING", timeout=30)
     assert outcomes(found) == {
         "abort": "crash",
@@ -34,6 +36,7 @@ def test_a_crash_a_hang_or_too_much_memory_costs_its_model_only():
         "tanh": "pass",
     }
     messages = {each["model"]: each["message"] for each in found.models}
+    assert not list(tmp_path.glob("opbridge-*"))
     assert "SIGABRT" in messages["abort"] and "30 seconds" in messages["sleep"] and "3 GB" in messages["eat"]
     assert not found.ok
 
