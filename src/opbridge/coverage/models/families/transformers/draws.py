@@ -176,7 +176,7 @@ def bins(facts: Facts) -> int:
     found = facts.value(
         *names, "num_mel_bin", "input_dim", "feature_size", "spectrogram_bins", "n_mels", default=80, part="audio"
     )
-    return int(found)
+    return int(found) * facts.value("num_stacked_frames", default=1, part="audio")
 
 
 def fixed_image(facts: Facts) -> tuple[int, int] | None:
