@@ -129,6 +129,8 @@ def _arguments(function: Any) -> dict[str, Any]:
         if function.__module__.startswith(module):
             known |= own
     values = {p.name: known[p.name] for p in _required(function)[1:]}
+    if "pretrained" in inspect.signature(function).parameters:
+        values["pretrained"] = False
     return {name: value() if inspect.isfunction(value) else value for name, value in values.items()}
 
 

@@ -38,7 +38,10 @@ def _make_conv(name: str) -> Case:
     from torch_geometric.nn import conv
 
     cls = getattr(conv, name)
-    return _case(cls(**_arguments(name, _required(cls.__init__), _CONSTRUCTOR)))
+    arguments = _arguments(name, _required(cls.__init__), _CONSTRUCTOR)
+    if name == "EdgeConv":
+        arguments["nn"] = _network(2 * _CHANNELS)  # of both ends of an edge
+    return _case(cls(**arguments))
 
 
 def _make_model(name: str) -> Case:
@@ -48,7 +51,9 @@ def _make_model(name: str) -> Case:
 
 
 def _case(module: torch.nn.Module) -> Case:
-    names = [name for name in _required(module.forward) if name != "self"]
+    names = _required(module.forward)
+    if "num_relations" in _required(type(module).__init__) and "edge_type" not in names:
+        names.append("edge_type")
     _check(type(module).__name__, names, _FORWARD)
 
     def draw(nodes: int, edges: int) -> Inputs:
@@ -76,6 +81,12 @@ def _required(function: Any) -> list[str]:
 
 def _network(inputs: int = _CHANNELS) -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(inputs, 16), torch.nn.ReLU(), torch.nn.Linear(16, _CHANNELS))
+
+
+def _convolution() -> Any:
+    from torch_geometric.nn import SAGEConv
+
+    return SAGEConv(_CHANNELS, _CHANNELS)
 
 
 _CONSTRUCTOR: dict[str, Any] = {
@@ -108,9 +119,15 @@ _CONSTRUCTOR: dict[str, Any] = {
     "deg": lambda: torch.tensor([0, 3, 5, 2]),
     "nn": lambda: _network(),
     "mlp": lambda: _network(_CHANNELS * 2),
+    "mlp_h": lambda: torch.nn.Linear(_CHANNELS, 3),
+    "mlp_f": lambda: torch.nn.Linear(_CHANNELS + 3, _CHANNELS),
+    "mlp_g": lambda: _network(),
     "space_dimensions": 3,
     "propagate_dimensions": 4,
     "num_hidden": 8,
+    "first_aggr": True,
+    "filter_size": 2,
+    "conv": lambda: _convolution(),
 }
 
 _FORWARD: dict[str, Any] = {

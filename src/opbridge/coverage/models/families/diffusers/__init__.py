@@ -22,8 +22,8 @@ PACKAGES = ("diffusers",)
 _FOLDERS = ("unets", "transformers", "autoencoders", "controlnets")
 _SIZES = {
     "batch": Size(2, (1, 3)),
-    "height": Size(16, (24, 32)),
-    "width": Size(24, (32, 16)),
+    "height": Size(8, (12, 16)),
+    "width": Size(12, (16, 8)),
     "frames": Size(5, (9,)),
     "sequence": Size(7, (5, 9)),
 }

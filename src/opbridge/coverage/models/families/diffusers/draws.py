@@ -34,6 +34,14 @@ def candidates(model: Any) -> Iterator[Way]:
             2 * s["width"],
         ),
         ("batch", "height", "width", ""): lambda s: (s["batch"], s["height"] * s["width"] // 4, channels),
+        ("batch", "height", "width", "", ""): lambda s: (s["batch"], channels, 16 * s["height"], 16 * s["width"]),
+        ("batch", "frames", "height", "width", ""): lambda s: (
+            s["batch"],
+            s["frames"],
+            channels,
+            2 * s["height"],
+            2 * s["width"],
+        ),
         ("batch", "height"): lambda s: (s["batch"], channels, 32 * s["height"]),
     }
     for names, shape in shapes.items():
@@ -92,7 +100,7 @@ def _value(
         )
         return torch.randn(batch, length, _first(config, names, 64))
     if name in _MASKS:
-        return torch.ones(batch, length)
+        return torch.ones(batch, length, dtype=torch.int64)
     if name in ("pooled_projections", "pooled_embeds"):
         return torch.randn(
             batch, _first(config, ("pooled_projection_dim", "pooled_projection_embed_dim", "text_embed_dim"), 64)
@@ -104,6 +112,8 @@ def _value(
         return torch.cat([places.new_zeros(len(places), _axes(config) - 2), places], 1)
     if name == "txt_ids":
         return torch.zeros(length, _axes(config))
+    if name == "controlnet_cond":
+        return torch.rand(batch, 3, 16 * given.get("height", 8), 16 * given.get("width", 12))
     if name == "class_labels":
         return torch.randint(0, 10, (batch,))
     if name == "added_cond_kwargs":

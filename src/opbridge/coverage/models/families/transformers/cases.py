@@ -47,6 +47,8 @@ def _names(facts: Facts) -> list[str]:
         if hasattr(facts.config, "vision_config") and facts.value("image_token_id", "image_token_index") is not None:
             text.remove("pixel_values")  # a picture needs its tokens in the text
         names += [name for name in text if name in facts.parameters]
+    if "pixel_values" in names and "spatial_shapes" in facts.parameters:
+        names += ["pixel_attention_mask", "spatial_shapes"]
     if "input_features" in names and "input_features_mask" in facts.parameters:
         names.append("input_features_mask")
     if "decoder_input_values" in facts.parameters:

@@ -99,6 +99,20 @@ def _patches(facts: Facts, batch: int) -> torch.Tensor:
     return torch.randn(batch * GRID[0] * GRID[1], channels(facts) * frames * patch * patch)
 
 
+def _patch_rows(facts: Facts, batch: int) -> torch.Tensor:
+    """The patches of each image as a sequence, each flattened."""
+    patch = facts.value("patch_size", default=16, part="vision")
+    return torch.randn(batch, GRID[0] * GRID[1], channels(facts) * patch * patch)
+
+
+def _patch_mask(facts: Facts, batch: int) -> torch.Tensor:
+    return torch.ones(batch, GRID[0] * GRID[1], dtype=torch.int64)
+
+
+def _grid_shapes(facts: Facts, batch: int) -> torch.Tensor:
+    return torch.tensor([GRID] * batch)
+
+
 def _frame_mask(facts: Facts, batch: int, frames: int) -> torch.Tensor:
     return torch.ones(batch, frames, dtype=torch.int64)
 
@@ -162,7 +176,7 @@ def bins(facts: Facts) -> int:
     found = facts.value(
         *names, "num_mel_bin", "input_dim", "feature_size", "spectrogram_bins", "n_mels", default=80, part="audio"
     )
-    return int(found)
+    return int(found) * facts.value("num_stacked_frames", default=1, part="audio")
 
 
 def fixed_image(facts: Facts) -> tuple[int, int] | None:
@@ -182,7 +196,7 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
     "attention_mask": (_mask,),
     "bbox": (_boxes,),
     "decoder_input_ids": (_decoder_tokens,),
-    "pixel_values": (_image, _patches, _video, _pictures),
+    "pixel_values": (_image, _patches, _video, _pictures, _patch_rows),
     "pixel_values_videos": (_video,),
     "input_values": (_samples, _channel_samples, _frames),
     "input_features": (_frames, _frames_last),
@@ -192,6 +206,9 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
     "grid_thw": (_grid,),
     "image_grid_thw": (_grid,),
     "pixel_mask": (_image_mask,),
+    "pixel_attention_mask": (_patch_mask,),
+    "spatial_shapes": (_grid_shapes,),
+    "target_sizes": (_grid_shapes,),
     "task_inputs": (_task,),
     "qformer_input_ids": (_tokens,),
     "inputs": (_tokens, _image, _features),

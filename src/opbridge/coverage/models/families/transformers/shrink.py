@@ -52,6 +52,8 @@ _OPEN = (
 """Values for fields that checkpoints set and default configurations leave open."""
 _PICTURES = re.compile(r"vl|[0-9]v_|ocr|omni")
 """Types of models with positions in time, height and width, whose code has a default for large heads."""
+_LISTED = {"block_configs", "stage_configs", "resnet_configs"}
+"""Fields that list every block with its widths, in which no name says which number is one."""
 _LIMITS = (
     (re.compile(r"vocab|codebook_size|^num_embeddings$|^num_embeds$"), VOCABULARY),
     (re.compile(r"max_2d_position|xpath|max_depth|max_ep_len"), 1024),
@@ -79,7 +81,7 @@ def shrink(config: Any, divisor: int = 8) -> Any:
 
 class _Shrinker:
     def __init__(self, root: Any, divisor: int):
-        self.divisor = divisor
+        self.divisor = 1 if any(_LISTED & set(vars(config)) for config in _configs(root)) else divisor
         large = sorted({token for config in _configs(root) for token in _tokens(config) if token >= PLAIN_TOKENS})
         self.image_ratio = max(_image_ratio(config) for config in _configs(root))
         self.tokens = {token: PLAIN_TOKENS + i for i, token in enumerate(large)}
@@ -176,7 +178,9 @@ def _is_width(name: str) -> bool:
 def _derived(config: Any, name: str, value: Any) -> bool:
     """Whether the configuration makes this list itself where none is given, from the number of its layers."""
     default = getattr(type(config), name, 0)
-    return default is None and isinstance(value, list | tuple) and not name.endswith("layer_types")
+    return (
+        default is None and isinstance(value, list | tuple) and not name.endswith("layer_types") and not _is_width(name)
+    )
 
 
 def _layers(config: Any) -> tuple[int, int]:
