@@ -206,6 +206,7 @@ def test_dtypes_without_a_counterpart():
 @pytest.mark.parametrize("limit", [1, 100, 1000, 10**6])
 def test_a_transposed_matrix_is_written_tile_by_tile(monkeypatch, dtype, shape, limit):
     monkeypatch.setattr(torch_tensor, "_TILE_BYTES", limit)
+    monkeypatch.setattr(torch_tensor, "_MIN_PIECE_BYTES", 1)
     source = (torch.randn(*shape) * 9).to(dtype)
     for matrix in (source.t(), source[:, 1:].t(), torch.nn.Parameter(source, source.is_floating_point()).t()):
         file = Recorder(TorchTensor(matrix))
@@ -214,5 +215,6 @@ def test_a_transposed_matrix_is_written_tile_by_tile(monkeypatch, dtype, shape, 
 
 def test_its_tiles_share_one_small_buffer(monkeypatch):
     monkeypatch.setattr(torch_tensor, "_TILE_BYTES", 1000)
+    monkeypatch.setattr(torch_tensor, "_MIN_PIECE_BYTES", 1)
     file = Recorder(TorchTensor(torch.randn(30, 64).t()))
     assert len(file.parts) == 8 and len(file.parts[0]) == 960 and len(set(file.addresses)) == 1

@@ -104,6 +104,20 @@ def test_an_error_at_close_still_closes(tmp_path, monkeypatch):
     file.close()  # does nothing
 
 
+def test_an_error_of_the_disk_is_raised_before_the_next_buffers_are_written(tmp_path, small_buffer, monkeypatch):
+    file = DirectFile(tmp_path / "file")
+
+    def full(descriptor, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            file.write(b"ab" * 9000)
+    file.close()
+    assert file.closed
+
+
 def test_without_direct_writes(tmp_path, small_buffer, monkeypatch):
     monkeypatch.setattr(direct, "_DIRECT", 0)
     assert written(tmp_path / "file", [b"abc" * 9000]) == b"abc" * 9000

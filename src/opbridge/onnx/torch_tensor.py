@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import threading
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,12 +22,16 @@ __all__ = ["TorchTensor"]
 # Tensors that are not contiguous or not in host memory are written through a buffer of this size.
 _BUFFER_BYTES = 16 << 20
 
-# Transposed matrices are written through two buffers of this size.
-_TILE_BYTES = 2 << 20
+# Transposed matrices are written through two buffers. They fit into the processor's cache, unless rows are so long that
+# only short pieces of memory could be read at a time then.
+_TILE_BYTES, _MAX_TILE_BYTES, _MIN_PIECE_BYTES = 1 << 20, 4 << 20, 512
 
 
 # Integers of the same width, for the types that NumPy does not have.
 _BITS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+_of_thread = threading.local()
 
 
 class SupportsWrite(Protocol):
@@ -200,16 +205,26 @@ def _tiles(tensor: torch.Tensor) -> Iterator[memoryview]:
     length, size = tensor.shape[1], tensor.element_size()
     bits = getattr(torch, _BITS[size])
     matrix = tensor.t().view(bits)
-    rows = min(max(1, _TILE_BYTES // (length * size)), tensor.shape[0])
-    # Mapped anonymous memory: buffers from the heap, one for each tensor, would fragment it.
-    collected, transposed = (
-        torch.frombuffer(mmap.mmap(-1, rows * length * size), dtype=torch.uint8).view(bits) for _ in range(2)
-    )
+    limit = max(_TILE_BYTES, min(_MAX_TILE_BYTES, length * _MIN_PIECE_BYTES))
+    rows = min(max(1, limit // (length * size)), tensor.shape[0])
+    collected, transposed = (buffer.view(bits) for buffer in _tile_buffers(rows * length * size))
     for part in matrix.split(rows, dim=1):
         columns = collected[: part.numel()].view(part.shape)
         np.copyto(columns.numpy(), part.numpy())
         tile = transposed[: part.numel()].view(part.shape[1], length)
         yield _view(tile.copy_(columns.t()))
+
+
+def _tile_buffers(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two buffers of `size` bytes, the same for all tensors that a thread writes: new memory would have to be mapped."""
+    import torch
+
+    pair = getattr(_of_thread, "buffers", None)
+    if pair is None or pair[0].numel() < size:
+        pair = tuple(torch.frombuffer(mmap.mmap(-1, max(size, 2 * _TILE_BYTES)), dtype=torch.uint8) for _ in range(2))
+        if size <= _MAX_TILE_BYTES:
+            _of_thread.buffers = pair
+    return pair[0][:size], pair[1][:size]
 
 
 def _split(tensor: torch.Tensor, limit: int) -> Iterator[torch.Tensor]:

@@ -2,7 +2,8 @@
 
 A write through the page cache needs a free page of memory for each page of the file: 340 MB take 0.15 s where there are
 free pages, and 0.9 to 1.4 s where they have to be reclaimed first, as is common beside a process that holds a model.
-Direct writes from one buffer always take 0.25 to 0.3 s, and need no further memory.
+Direct writes from one buffer always take 0.25 to 0.3 s, and need no further memory. Another thread makes them, while
+the next buffer is filled: weights that are transposed on the way take as long as that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 try:
@@ -22,7 +24,7 @@ __all__ = ["DirectFile"]
 # Direct writes have to start and end at multiples of the disk's block size (512 or 4096 bytes), in the file and in
 # memory. A buffer from mmap starts at a page.
 _BLOCK_BYTES = 4096
-_BUFFER_BYTES = 4 << 20
+_BUFFER_BYTES = 2 << 20
 
 _DIRECT = getattr(os, "O_DIRECT", 0)  # Linux and some BSDs
 
@@ -30,7 +32,8 @@ _DIRECT = getattr(os, "O_DIRECT", 0)  # Linux and some BSDs
 class DirectFile:
     """A new file, opened for writing.
 
-    1. Data are collected in a buffer of 4 MB, which is written to the disk when it is full.
+    1. Data are collected in one of two buffers of 2 MB. A full one is written to the disk by a thread. An error of the
+       disk is raised when that buffer is needed again, or by `close`.
     2. The last, incomplete block is written through the page cache.
     3. Where the operating system or the file system has no direct writes, the page cache is used for all.
 
@@ -54,8 +57,10 @@ class DirectFile:
                 raise
             # Linux creates the file before it refuses O_DIRECT, so that it exists by now.
             self._descriptor = os.open(path, flags & ~os.O_EXCL, 0o666)
-        self._buffer = mmap.mmap(-1, _BUFFER_BYTES)
+        self._buffer, self._spare = mmap.mmap(-1, _BUFFER_BYTES), mmap.mmap(-1, _BUFFER_BYTES)
         self._filled = 0
+        self._writer = ThreadPoolExecutor(1, "opbridge-write")
+        self._pending: Future[None] | None = None
         self.closed = False
 
     def fileno(self) -> int:
@@ -75,7 +80,9 @@ class DirectFile:
             self._filled += stop - start
             start = stop
             if self._filled == _BUFFER_BYTES:
-                self._write_buffer(_BUFFER_BYTES)
+                self._wait()
+                self._pending = self._writer.submit(self._write_buffer, self._buffer, _BUFFER_BYTES)
+                self._buffer, self._spare, self._filled = self._spare, self._buffer, 0
         return view.nbytes
 
     def close(self) -> None:
@@ -87,22 +94,33 @@ class DirectFile:
         if self.closed:
             return
         try:
+            self._wait()
             whole = self._filled - self._filled % _BLOCK_BYTES
             rest = self._buffer[whole : self._filled]
-            self._write_buffer(whole)
+            self._write_buffer(self._buffer, whole)
             if rest:
                 self._use_page_cache()
                 self._buffer[: len(rest)] = rest
-                self._write_buffer(len(rest))
+                self._write_buffer(self._buffer, len(rest))
         finally:
             self.closed = True
-            del self._buffer
+            self._writer.shutdown()
+            del self._buffer, self._spare
             os.close(self._descriptor)
 
-    def _write_buffer(self, count: int) -> None:
-        """Writes the first `count` bytes of the buffer, and empties it."""
-        self._filled = 0
-        with memoryview(self._buffer) as content:
+    def _wait(self) -> None:
+        """Waits until the other buffer is written.
+
+        Raises:
+            OSError: The disk refused that.
+        """
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def _write_buffer(self, buffer: mmap.mmap, count: int) -> None:
+        """Writes the first `count` bytes of a buffer."""
+        with memoryview(buffer) as content:
             done = 0
             while done < count:
                 try:
