@@ -136,12 +136,16 @@ class ExternalData:
 
     Attributes:
         location: The name of the file, relative to the model files.
+        finds_equal: Whether weights with the same bytes are stored once as well: several models may hold copies of what
+            was computed from one weight, such as its transpose.
         stored: The offset, the name and the tensor of each weight, by ascending offset.
     """
 
     location: str
+    finds_equal: bool = False
     stored: list[tuple[int, str, ir.TensorProtocol]] = field(default_factory=list)
     _offsets: dict[Hashable, int] = field(default_factory=dict)
+    _alike: dict[Hashable, list[tuple[int, ir.TensorProtocol]]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -152,14 +156,25 @@ class ExternalData:
         return offset + last.nbytes
 
     def place(self, name: str, tensor: ir.TensorProtocol) -> int:
-        """The offset of a weight, which is added where the file has no such memory yet."""
+        """The offset of a weight, which is added where the file does not have it yet."""
         identity = _identity(tensor)
         if identity not in self._offsets:
-            step = _PAGE_BYTES if tensor.nbytes >= _LARGE_WEIGHT_BYTES else _CACHE_LINE_BYTES
-            offset = -(-self.nbytes // step) * step
-            self.stored.append((offset, name, tensor))
-            self._offsets[identity] = offset
+            known = self._equal(tensor) if self.finds_equal else None
+            self._offsets[identity] = self._add(name, tensor) if known is None else known
         return self._offsets[identity]
+
+    def _add(self, name: str, tensor: ir.TensorProtocol) -> int:
+        step = _PAGE_BYTES if tensor.nbytes >= _LARGE_WEIGHT_BYTES else _CACHE_LINE_BYTES
+        offset = -(-self.nbytes // step) * step
+        self.stored.append((offset, name, tensor))
+        if self.finds_equal:
+            self._alike.setdefault(_beginning(tensor), []).append((offset, tensor))
+        return offset
+
+    def _equal(self, tensor: ir.TensorProtocol) -> int | None:
+        """The offset of a weight with the same bytes."""
+        found = self._alike.get(_beginning(tensor), ())
+        return next((offset for offset, other in found if np.array_equal(_content(tensor), _content(other))), None)
 
 
 def _without_data(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
@@ -279,6 +294,16 @@ def write_external_data(sink: Sink, data: ExternalData) -> None:
     for offset, name, tensor in data.stored:
         sink.write(bytes(offset - sink.position))
         sink.write_tensor(name, tensor)
+
+
+def _content(tensor: ir.TensorProtocol) -> np.ndarray:
+    """The raw data of a tensor as bytes; a view of its memory where that is possible."""
+    return np.frombuffer(tensor.raw() if isinstance(tensor, TorchTensor) else tensor.tobytes(), np.uint8)
+
+
+def _beginning(tensor: ir.TensorProtocol) -> Hashable:
+    """What is equal for tensors with the same bytes, and for few others."""
+    return tensor.nbytes, _content(tensor)[:_MIN_EXTERNAL_BYTES].tobytes()
 
 
 def _identity(tensor: ir.TensorProtocol) -> Hashable:

@@ -35,8 +35,8 @@ def varying(
     """The dimensions that vary.
 
     1. Dimensions with the same sizes in every call are one, also those of several inputs.
-    2. One that is the first of a tensor of two or more is called "batch"; those of images, videos and sequences
-       "height", "width", "frames" and "length"; height and width that vary in step "size".
+    2. Those of images, videos and sequences are called "height", "width", "frames" and "length", height and width that
+       vary in step "size"; the first of a tensor of two or more "batch".
     3. Where a name does not fit, or another dimension has it, it is made of the input's: "x_dim_1".
 
     Args:
@@ -68,18 +68,16 @@ def _size(shape: tuple[int, ...] | None, axis: int) -> int:
 
 def _candidates(places: Sequence[tuple[int, int]], tensors: Sequence[object]) -> list[str]:
     """The usual names for dimensions at these places, the best first."""
-    found = []
+    of_images, of_batches, of_sequences = [], [], []
     for leaf, axis in places:
         tensor = tensors[leaf]
         assert isinstance(tensor, torch.Tensor)
         if axis == 0:
-            found += ["batch"] if tensor.dim() > 1 else []
-        elif tensor.is_floating_point() and tensor.dim() in _OF_IMAGES:
-            found += [_OF_IMAGES[tensor.dim()][axis]] if axis in _OF_IMAGES[tensor.dim()] else []
+            of_batches += ["batch"] if tensor.dim() > 1 else []
+        elif tensor.is_floating_point() and axis in _OF_IMAGES.get(tensor.dim(), ()):
+            of_images.append(_OF_IMAGES[tensor.dim()][axis])
         elif axis == 1 and tensor.dim() in (2, 3):
-            found.append("length")
-    if "batch" in found:
-        return ["batch"]
-    if set(_SQUARE) <= set(found):
+            of_sequences.append("length")
+    if set(_SQUARE) <= set(of_images):
         return ["size"]
-    return found
+    return of_images or of_batches[:1] or of_sequences

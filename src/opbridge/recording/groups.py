@@ -107,10 +107,10 @@ class CallGroup:
             for key, value in values.items():
                 name, number = parameters[side, key]
                 shape = _shape_tree(value, leaves)
-                if number is None:
-                    shapes[name] = shape
-                else:
+                if number is not None:
                     shapes[name] = (*shapes.get(name, ()), shape)
+                elif shape is not None:
+                    shapes[name] = shape
         return shapes
 
     @property

@@ -124,7 +124,7 @@ def staged_set(
 
     Args:
         models: The models by their paths, all in one folder.
-        weights: The path of their external data in that folder. Weights whose memory models share are stored once.
+        weights: The path of their external data in that folder. What models share is stored once.
         external_data: As for `save`.
 
     Raises:
@@ -143,7 +143,7 @@ def staged_set(
             "2 GB, a limit of protobuf's. Leave external_data out, or set it to True, to have the weights in a file "
             "beside it."
         )
-    data = ExternalData(weights.name)
+    data = ExternalData(weights.name, finds_equal=len(models) > 1)
     for content in contents.values():
         if external_data:
             content.move_weights_out(data)
