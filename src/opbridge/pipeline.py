@@ -312,7 +312,7 @@ def _verify(program: Program, path: Path | None, **options: Any) -> Verification
     # Under a name of its own: `export` has a parameter called verify.
     from opbridge.verification import verify_program
 
-    return verify_program(program, subject=None if path is None else str(path), **options)
+    return verify_program(program, subject=None if path is None else str(path), complete=True, **options)
 
 
 def _failed(program: Program) -> bool:

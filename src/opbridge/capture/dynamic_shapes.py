@@ -89,7 +89,7 @@ def asked_dimensions(shapes: Shapes, leaves: Sequence[Any]) -> Iterator[AskedDim
         for (tensor, index), axis in shapes.axes.items():
             if tensor == id(leaf):
                 name = axis.name if axis.derive is None else None
-                yield AskedDimension(number, index, axis.place, name, axis.automatic)
+                yield AskedDimension(number, index, axis.place, name, axis.automatic, axis.checked)
 
 
 def root_example(axis: Axis) -> int | None:
