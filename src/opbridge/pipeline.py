@@ -26,6 +26,7 @@ from opbridge.base.version import __version__
 from opbridge.base.wording import counted
 from opbridge.capture.model_inputs import example_inputs
 from opbridge.capture.model_module import as_module
+from opbridge.capture.shape_forms import by_own_names
 from opbridge.errors import MissingOperators, SaveError, TranslationFault, UsageError, VerificationError
 from opbridge.fit.targets import Target, find_target
 from opbridge.plan.data import Plan
@@ -152,7 +153,8 @@ def export(
         input_names: Names for the graph's inputs, which are the flattened tensor inputs in order.
         output_names: Names for the graph's outputs, which are the flattened tensor outputs in order.
         dynamic_shapes: Which dimensions may vary, as torch.export takes it, with dimension names in place of Dims where
-            that is enough; "auto" lets torch find out.
+            that is enough; "batch" is the first of every tensor, {0: "batch", 2: "length"} stands for every tensor that
+            has these, {0, 2} for dimensions without names, and "auto" lets torch find out.
         opset_version: The opset, from 9; by default the newest that the target runs well.
         custom_translation_table: Translations for this export: operator (or its name) -> function or functions.
         custom_opsets: The versions of domains other than ONNX's own. Naming a domain vouches for its kernels: the file
@@ -294,7 +296,10 @@ def _shapes(
 ) -> Any:
     """The dynamic shapes, whichever of the two ways they are given in."""
     if not dynamic_axes:
-        return dynamic_shapes
+        if not input_names or not isinstance(dynamic_shapes, Mapping):
+            return dynamic_shapes
+        args, kwargs = example_inputs(args, kwargs)
+        return by_own_names(dynamic_shapes, as_module(model, args, kwargs), args, kwargs, input_names)
     if dynamic_shapes is not None:
         raise UsageError("dynamic_axes and dynamic_shapes are both given, and say the same. Leave one of them out.")
     args, kwargs = example_inputs(args, kwargs)
@@ -324,7 +329,7 @@ def _verify(program: Program, path: Path | None, **options: Any) -> Verification
     # Under a name of its own: `export` has a parameter called verify.
     from opbridge.verification import verify_program
 
-    return verify_program(program, subject=None if path is None else str(path), **options)
+    return verify_program(program, subject=None if path is None else str(path), complete=True, **options)
 
 
 def _failed(program: Program) -> bool:

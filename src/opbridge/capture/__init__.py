@@ -14,7 +14,7 @@ May import: symbolics, and what it stands on; no later stage.
 | fixed_sizes | sizes that a capture fixes, and an example that does not |
 | small_sizes | a second capture with sizes of 1, where a condition leaves these out |
 | model_module | the module to export |
-| model_inputs | the example inputs |
+| model_inputs, input_names | the example inputs, and what they are called |
 | dynamic_shapes | the forms of dynamic shapes, converted to one |
 | size_constraints | names, ranges and conditions of dynamic dimensions after the capture |
 | autograd_functions | calls of torch.autograd.Function as operators |

@@ -246,9 +246,13 @@ class Attempts:
             raise CaptureError(str(self.operators.failure)) from error
         return self._strict(error)
 
-    def size_notes(self, graph: CapturedGraph) -> Iterator[str]:
-        """Which sizes the capture is for, where these are not all that the dynamic shapes allow."""
-        demands = self._demands(graph)
+    def demands(self, graph: CapturedGraph) -> list[Any]:
+        """The sizes that the capture is for, where these are not all that the dynamic shapes allow, as conditions."""
+        return self._demands(graph)
+
+    @staticmethod
+    def size_notes(demands: list[Any]) -> Iterator[str]:
+        """The conditions for a person."""
         if demands:
             told = [f"{text} ({source})" if source else text for text, source in demands[:_MOST_CONDITIONS]]
             if len(demands) > len(told):

@@ -87,7 +87,9 @@ def capture(
         found = run.by_torch_export() if by_torch_export else run.graph()
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
-    notes = [*run.notes, *frozen_inputs(graph, leaves), *training_notes(module, graph), *run.size_notes(graph)]
+    notes = [*run.notes, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
+    demands = run.demands(graph)
+    notes += run.size_notes(demands)
     notes += [*run.functions.notes(), *run.operators.notes()]
     run.check_others(found)
     functional = functionalize(graph, run.operators.names, found.rewrite)
@@ -106,4 +108,5 @@ def capture(
         tuple(sorted(run.functions.read_inputs)),
         run.operators.names,
         tuple(asked_dimensions(shapes, leaves)),
+        tuple((text, str(source or "")) for text, source in demands),
     )

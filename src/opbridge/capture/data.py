@@ -33,6 +33,8 @@ class Capture:
         read_inputs: The inputs, by their number among the leaves of `(args, kwargs)`, whose values such a function
             turns into Python numbers.
         asked: The dimensions of the inputs that are to be dynamic.
+        demands: The conditions on sizes under which the graph is the model, by the names of the dimensions ("n <= 9"),
+            each with the line that causes it ("model.py:12"), or "".
         whole: The operators of other libraries that were kept whole as they tell no shapes (see
             `opbridge.capture.opaque_operators`).
     """
@@ -50,3 +52,4 @@ class Capture:
     read_inputs: tuple[int, ...] = ()
     whole: frozenset[str] = frozenset()
     asked: tuple[AskedDimension, ...] = ()
+    demands: tuple[tuple[str, str], ...] = ()

@@ -7,7 +7,7 @@ torch.onnx accepts them: `{"x": {0: "batch"}}`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,7 +89,7 @@ def asked_dimensions(shapes: Shapes, leaves: Sequence[Any]) -> Iterator[AskedDim
         for (tensor, index), axis in shapes.axes.items():
             if tensor == id(leaf):
                 name = axis.name if axis.derive is None else None
-                yield AskedDimension(number, index, axis.place, name, axis.automatic)
+                yield AskedDimension(number, index, axis.place, name, axis.automatic, axis.checked)
 
 
 def root_example(axis: Axis) -> int | None:
@@ -101,11 +101,14 @@ def root_example(axis: Axis) -> int | None:
 def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Shapes:
     """Converts the dynamic shapes that a user gave to one form.
 
-    1. "auto" asks for all dimensions; a ShapesCollection and AdditionalInputs are made into the form by name.
+    1. "auto" asks for all dimensions, "batch" for the first of each tensor; a dict of dimensions alone is for every
+       tensor that has them. A ShapesCollection and AdditionalInputs are made into the form by name.
     2. A tuple or list goes by the order of the parameters. Parameters that a dict leaves out are static, and what it
        says of a keyword may stand at its top.
     3. Shapes of containers and of `*args` may stand in the forms of `shape_forms`.
-    4. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end.
+    4. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end. A set of
+       dimensions makes these dynamic.
+    5. What the ONNX file calls a tensor, as `batch_ids_0` of `batch["ids"][0]`, may stand for the tensor.
 
     Raises:
         UsageError: Shapes that do not fit the inputs.
@@ -118,6 +121,10 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         return Shapes(dynamic_shapes, needs_torch_export=True)
     arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     verify = None
+    if isinstance(dynamic_shapes, str) and dynamic_shapes == "batch":
+        dynamic_shapes = {0: "batch"}
+    if isinstance(dynamic_shapes, Mapping):
+        dynamic_shapes = _for_each_tensor(dynamic_shapes, arguments)
     if isinstance(dynamic_shapes, str) and dynamic_shapes == "auto":
         dynamic_shapes = ShapesCollection()
         for leaf in pytree.tree_leaves((args, kwargs)):
@@ -135,6 +142,8 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     gathered = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
     if isinstance(dynamic_shapes, tuple | list):
         dynamic_shapes = shape_forms.by_parameter(dynamic_shapes, arguments, parameters)
+    if isinstance(dynamic_shapes, Mapping):
+        dynamic_shapes = shape_forms.by_tensor(dynamic_shapes, module, args, kwargs, static)
     shapes = _by_name(dynamic_shapes, static, gathered if gathered in arguments else None)
     shapes = {name: shape_forms.like(name, arguments[name], shape) for name, shape in shapes.items()}
     reader = _Reader()
@@ -144,6 +153,29 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     except ValueError as error:
         raise UsageError(f"dynamic_shapes does not fit the inputs: {_first_sentence(error)}.") from error
     return Shapes(given, relaxed, reader.axes, frozenset(reader.numbers), verify is not None, verify)
+
+
+def _for_each_tensor(shapes: Mapping[Any, Any], arguments: Mapping[str, Any]) -> Mapping[Any, Any]:
+    """The dynamic shapes by name where a dict of dimensions stands for every tensor; else what is given.
+
+    Raises:
+        UsageError: No tensor has one of the dimensions.
+    """
+    if not shapes or not all(type(key) is int for key in shapes):
+        return shapes
+    left = set(shapes)
+
+    def shape(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return None
+        found = {index: dim for index, dim in shapes.items() if -leaf.dim() <= index < leaf.dim()}
+        left.difference_update(found)
+        return found or None
+
+    given: Mapping[Any, Any] = pytree.tree_map(shape, dict(arguments))
+    if left:
+        raise UsageError(f"dynamic_shapes names dimension {min(left)}, which no input has.")
+    return given
 
 
 def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[str, Any]:
@@ -160,7 +192,7 @@ def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[
     if not isinstance(shapes, Mapping):
         raise UsageError(
             f"dynamic_shapes is {_kind(shapes)}. Give a dict by input name such as {{{names.partition(',')[0]!r}: "
-            "{0: 'batch'}}, a tuple in the order of the inputs, or 'auto'."
+            "{0: 'batch'}}, a tuple in the order of the inputs, 'batch' or 'auto'."
         )
     inner: dict[str, Any] = static[gathered] if gathered and not isinstance(shapes.get(gathered), Mapping) else {}
     known = {**static, **inner}
@@ -197,6 +229,8 @@ class _Reader:
                 f"dynamic_shapes gives {shape!r} for {place}, which is {_kind(leaf)}: give None there, or Dim.DYNAMIC "
                 "for an int that is to be an input."
             )
+        if isinstance(shape, Set):
+            shape = dict.fromkeys(shape, Dim.DYNAMIC)
         if isinstance(shape, tuple | list):
             if len(shape) != leaf.dim():
                 raise UsageError(

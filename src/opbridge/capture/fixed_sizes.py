@@ -42,14 +42,20 @@ def of_example(demands: Sequence[Condition], axes: Mapping[tuple[int, int], Axis
         demands: What a capture needs of the sizes.
         axes: The dimensions that the user made dynamic.
     """
-    said = {f"{axis.name or axis.place} {sign} {axis.size}" for axis in axes.values() for sign in ("==", "<=")}
+    said = {
+        f"{axis.name or axis.place} {sign} {axis.size}"
+        for axis in axes.values()
+        for sign in ("==", "<=")
+        if axis.size > 1
+    }
     return [text for text, _ in demands if text in said]
 
 
 def with_larger_example(shapes: Shapes) -> Shapes | None:
     """The same dynamic shapes for an example of twice the size in each dimension that may have it; None where none may.
 
-    Twice the size is a multiple of what the size is a multiple of.
+    Twice the size is a multiple of what the size is a multiple of. Sizes of 0 and 1 stay: what a model does with them
+    is often another thing.
     """
     axes = {key: _larger(axis) for key, axis in shapes.axes.items()}
     return None if axes == shapes.axes else dataclasses.replace(shapes, axes=axes)
@@ -58,7 +64,7 @@ def with_larger_example(shapes: Shapes) -> Shapes | None:
 def _larger(axis: Axis) -> Axis:
     if axis.derive is None:
         size, high = 2 * axis.size, axis.high
-        return axis if not axis.size or (high is not None and size > high) else dataclasses.replace(axis, size=size)
+        return axis if size < 4 or (high is not None and size > high) else dataclasses.replace(axis, size=size)
     root, high = root_example(axis), axis.root_range[1]
     if not root or (high is not None and 2 * root > high):
         return axis

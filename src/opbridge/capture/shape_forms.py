@@ -5,6 +5,7 @@
 3. Tuples and lists are the same.
 4. A container of a class of its own, such as transformers' DynamicCache, has an entry for each of its parts, in their
    order or in a dict by name; one with two lists, of keys and values, also a pair for each layer.
+5. A tensor may be called what it is called in the ONNX file, `inputs_0` of `*inputs`, or what the user calls it there.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.capture.input_names import input_names
 from opbridge.errors import UsageError
 
-__all__ = ["by_parameter", "like"]
+__all__ = ["by_own_names", "by_parameter", "by_tensor", "like"]
 
 
 def by_parameter(shapes: Sequence[Any], arguments: Mapping[str, Any], parameters: Iterable[Any]) -> Sequence[Any]:
@@ -38,6 +40,73 @@ def by_parameter(shapes: Sequence[Any], arguments: Mapping[str, Any], parameters
     if len(shapes) == len(arguments) - 1 + count:
         return [*shapes[:at], tuple(shapes[at : at + count]), *shapes[at + count :]]
     return shapes
+
+
+def by_tensor(
+    shapes: Mapping[str, Any], module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Shapes by parameter, where some are given by the name of a tensor in the ONNX file: `inputs_0` of `*inputs`.
+
+    Args:
+        shapes: Shapes by name.
+        module: The model.
+        args: Its positional inputs.
+        kwargs: Its keyword inputs.
+        known: The inputs, by the names that are parameters.
+    """
+    arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    gathered = [
+        each.name for each in inspect.signature(module.forward).parameters.values() if each.kind is each.VAR_KEYWORD
+    ]
+    unknown = {
+        name for name in shapes if name not in known and not any(name in arguments.get(each, ()) for each in gathered)
+    }
+    if not unknown:
+        return shapes
+    in_order = pytree.tree_leaves((args, dict(kwargs)))
+    named = {id(leaf): each.name for each, leaf in zip(input_names(module, args, kwargs), in_order, strict=True)}
+    if not unknown <= set(named.values()):
+        return shapes
+
+    def shape(leaf: Any) -> Any:
+        return shapes.get(named[id(leaf)]) if isinstance(leaf, torch.Tensor) and named[id(leaf)] in unknown else None
+
+    others = {name: each for name, each in shapes.items() if name not in unknown}
+    for name, argument in arguments.items():
+        if name not in others and any(
+            isinstance(leaf, torch.Tensor) and named[id(leaf)] in unknown for leaf in pytree.tree_leaves(argument)
+        ):
+            others[name] = pytree.tree_map(shape, argument)
+    return others
+
+
+def by_own_names(
+    shapes: Mapping[Any, Any],
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    own_names: Sequence[str],
+) -> Mapping[Any, Any]:
+    """Dynamic shapes that go by the names that the user gives the inputs of the graph, by those of the model's.
+
+    Args:
+        shapes: Dynamic shapes by name; those by the names of parameters stay as they are.
+        module: The model, as a module.
+        args: Positional example inputs.
+        kwargs: Keyword example inputs.
+        own_names: Names for the inputs, which are the flattened tensor inputs in order.
+    """
+    try:
+        parameters = set(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
+    except TypeError:
+        return shapes  # the capture reports what does not fit
+    unknown = [name for name in shapes if name not in parameters and name not in kwargs]
+    if not unknown or not set(unknown) <= set(own_names):
+        return shapes
+    leaves = pytree.tree_leaves((args, dict(kwargs)))
+    names = zip(input_names(module, args, kwargs), leaves, strict=True)
+    own = dict(zip(own_names, (each.name for each, leaf in names if isinstance(leaf, torch.Tensor)), strict=False))
+    return {own.get(name, name) if name in unknown else name: shape for name, shape in shapes.items()}
 
 
 def like(place: str, argument: Any, shape: Any) -> Any:

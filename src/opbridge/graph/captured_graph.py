@@ -56,6 +56,7 @@ class AskedDimension:
         place: As a Python expression: `x.shape[0]`.
         name: The name that the user gave it; None where there is none, or where it is computed from another's.
         is_automatic: Whether it may be fixed where the model needs it, as for Dim.AUTO.
+        is_checked: Whether the user said which sizes it may have, as with a Dim.
     """
 
     leaf: int
@@ -63,6 +64,7 @@ class AskedDimension:
     place: str
     name: str | None = None
     is_automatic: bool = False
+    is_checked: bool = False
 
 
 @dataclass(frozen=True)

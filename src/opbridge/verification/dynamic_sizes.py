@@ -56,6 +56,7 @@ class DynamicSizes:
            capture excludes it; else from 2 on, else one symbol at a time.
         2. All symbols larger than in the example, each by another amount, or smaller where the range ends; else twice
            as large, else one symbol at a time.
+        3. All symbols that have a largest size at it; else one symbol at a time.
         """
         least = {symbol: 1 if symbol in self.without_one else self._least(symbol, 1) for symbol in self.example}
         larger = {symbol: self._beside(symbol, step) for step, symbol in enumerate(self.example, 1)}
@@ -63,7 +64,8 @@ class DynamicSizes:
         twice = {symbol: self._clipped(symbol, 2 * size) for symbol, size in self.example.items()}
         tried: list[dict[str, int]] = [self.example]
         groups = []
-        for first, second in ((least, two), (larger, twice)):
+        last = {symbol: self._greatest(symbol) for symbol in self.example}
+        for first, second in ((least, two), (larger, twice), (last, last)):
             alone = (
                 [{**self.example, symbol: first[symbol]} for symbol in self.example] if len(self.example) > 1 else []
             )
@@ -116,6 +118,15 @@ class DynamicSizes:
     def _least(self, symbol: str, start: int) -> int:
         smaller = range(start, min(self.example[symbol], start + _MAX_SIZES_TRIED))
         return next((size for size in smaller if self._allows(symbol, size)), self._clipped(symbol, start))
+
+    def _greatest(self, symbol: str) -> int:
+        """The largest size of a symbol that the conditions allow; that of the example where there is none."""
+        size = self.example[symbol]
+        greatest = self.ranges.get(symbol, (1, None))[1]
+        if greatest is None:
+            return size
+        below = range(greatest, max(size, greatest - _MAX_SIZES_TRIED), -1)
+        return next((each for each in below if self._allows(symbol, each)), size)
 
     def _beside(self, symbol: str, step: int) -> int:
         size = self.example[symbol]

@@ -80,7 +80,7 @@ def verify_program(program: Exported, *, subject: str | None = None, **options: 
     Args:
         program: What was exported.
         subject: What the program is called in the report; None: the path that it was saved to.
-        **options: `samples`, `seed`, `rtol`, `atol` and `inputs` of `verify`.
+        **options: `samples`, `seed`, `rtol`, `atol` and `inputs` of `verify`, and `complete` of `Options`.
     """
     from opbridge.verification import dispatch
     from opbridge.verification.options import Options

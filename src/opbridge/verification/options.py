@@ -21,6 +21,8 @@ class Options:
         rtol: The relative difference that is allowed; None: by dtype.
         atol: The absolute difference that is allowed; None: by dtype.
         inputs: The user's own inputs, in place of fresh ones (see `opbridge.verification.given_inputs`).
+        complete: Whether a size that the capture leaves out, and the model takes, is a difference where the file is
+            wrong for it.
         aten: Operators that PyTorch may run for the model, in addition to the default list.
 
     Raises:
@@ -33,6 +35,7 @@ class Options:
     atol: float | None = None
     aten: tuple[str, ...] = ()
     inputs: Any = None
+    complete: bool = False
 
     def __post_init__(self) -> None:
         if type(self.samples) is not int or self.samples < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ class Run:
         left_out: Why the run was left out: the error of the model itself on these inputs, or a condition of the capture
             on their sizes.
         failure: The error of the runtime.
+        condition: Where the capture leaves these sizes out, the condition that does.
+        place: The line that causes it.
     """
 
     kind: str
@@ -39,6 +42,8 @@ class Run:
     comparisons: tuple[Comparison, ...] = ()
     left_out: str | None = None
     failure: RuntimeFailure | None = None
+    condition: str = ""
+    place: str = ""
 
     @property
     def ok(self) -> bool:
@@ -148,6 +153,8 @@ class Verification:
         run = next((run for run in self.runs if not run.ok), None)
         if run is None:
             return f"{sentence(self.subject)} gives what PyTorch gives: {self.summary()}."
+        if run.condition:
+            return self._describe_uncovered(run)
         if run.failure is not None:
             return (
                 f"{sentence(self.subject)} does not run in {self.runtime} on {_inputs_of(run)}: "
@@ -169,6 +176,18 @@ class Verification:
         parts.extend(f"{sentence(note)}." for note in self.notes)
         parts.append(self._remedy(self.difference.operator if self.difference else None))
         return " ".join(parts)
+
+    def _describe_uncovered(self, run: Run) -> str:
+        """One paragraph about a size that the model takes and its capture does not."""
+        wrong = [comparison for comparison in run.comparisons if not comparison.ok]
+        how = f"the runtime raises: {run.failure}" if run.failure is not None else f"output {wrong[0]}"
+        line = f" ({run.place})" if run.place else ""
+        return (
+            f"{sentence(self.subject)} does not have the dynamic shapes that were asked for: it is the model only "
+            f"where {run.condition}{line}, and the model takes {run.label} too. There {how}. Say so in dynamic_shapes"
+            f"{_dim_for(run.condition)}, or change the line so that it does the same for all sizes: torch.where or "
+            "torch.cond in place of an `if`."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As data for JSON; infinities and NaNs are strings."""
@@ -283,6 +302,12 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _dim_for(condition: str) -> str:
+    """The Dim for which a condition holds, in parentheses; empty where none is known."""
+    found = re.fullmatch(r"(\w+) (<=|>=) (\d+)", condition)
+    return f" (Dim('{found[1]}', {'max' if found[2] == '<=' else 'min'}={found[3]}))" if found else ""
 
 
 def _inputs_of(run: Run) -> str:

@@ -32,9 +32,11 @@ from opbridge.verification.options import Options
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
+from opbridge.verification.uncovered_sizes import is_small, uncovered_sizes
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
+    from opbridge.verification.dynamic_sizes import DynamicSizes
 
 __all__ = ["Verifier", "runtime_label"]
 
@@ -107,6 +109,7 @@ class Verifier:
         if self._options.inputs is None or recorded is not None:
             kept = self._run_fresh(recorded.calls if recorded is not None else ())
             self._run_other_sizes()
+            self._run_uncovered_sizes()
         self._mark_random()
         self._notes.extend(self._judge.notes)
         difference = self._find_difference()
@@ -220,14 +223,34 @@ class Verifier:
                 if condition is not None and 1 not in chosen.values():
                     self._runs.append(Run("sizes", sizes.label(chosen), left_out=_outside(condition)))
                     continue
-                shapes, numbers = sizes.shapes(chosen), sizes.values(chosen)
-                kept = self._matching.fixed - shapes.keys()
-                args, kwargs = fresh_inputs(self._args, self._kwargs, seed, shapes=shapes, numbers=numbers, kept=kept)
-                is_accepted = self._try("sizes", sizes.label(chosen), args, kwargs)
+                if number == 2 and not is_small(chosen, sizes):
+                    continue
+                is_accepted = self._try("sizes", sizes.label(chosen), *self._inputs_of(sizes, chosen, seed))
                 if condition is not None:
                     is_accepted = self._keep_if_ok(condition)
                 if position == 0 and is_accepted:
                     break
+
+    def _inputs_of(
+        self, sizes: DynamicSizes, chosen: Mapping[str, int], seed: int
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Fresh inputs of other sizes."""
+        shapes, numbers = sizes.shapes(chosen), sizes.values(chosen)
+        kept = self._matching.fixed - shapes.keys()
+        return fresh_inputs(self._args, self._kwargs, seed, shapes=shapes, numbers=numbers, kept=kept)
+
+    def _run_uncovered_sizes(self) -> None:
+        """Runs at sizes that the capture leaves out although the user did not; see `uncovered_sizes`."""
+        if self._capture is None or not self._options.complete or self._mismatch is not None:
+            return
+        sizes = self._matching.dynamic_sizes()
+        for number, beyond in enumerate(uncovered_sizes(self._capture, sizes)):
+            seed = self._options.seed + 2 * _SIZES_SEED + number
+            self._try("sizes", sizes.label(beyond.sizes), *self._inputs_of(sizes, beyond.sizes, seed))
+            run = self._runs[-1]
+            self._runs[-1] = dataclasses.replace(run, condition=beyond.condition, place=beyond.place)
+            if not run.ok:
+                return
 
     def _keep_if_ok(self, condition: str) -> bool:
         """Leaves the last run out if it differs: torch specialises on size 1, and most graphs are right for it too."""
@@ -367,7 +390,7 @@ class Verifier:
         return outputs, self._eager.used_generator
 
     def _find_difference(self) -> FirstDifference | None:
-        if self._mismatch is None or self._runs[self._mismatch.run].ok:
+        if self._mismatch is None or self._runs[self._mismatch.run].ok or self._runs[self._mismatch.run].condition:
             return None
         wrong = {
             position: self._mismatch.expected[position]

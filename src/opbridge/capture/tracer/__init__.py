@@ -11,7 +11,6 @@ May import: dynamic_shapes, and what the capture stands on.
 | fakes, weights | tensors without values, and their place in the module |
 | shape_functions | the shapes of what frequent composite operators give |
 | constants | values that depend on weights alone |
-| interface | the names of inputs |
 | origins | source lines and module paths |
 | python_functions, builtin_functions | indexing, `torch.tensor`, `len` and the like, which would fix sizes |
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |

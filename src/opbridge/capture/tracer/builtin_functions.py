@@ -18,8 +18,7 @@ import numpy
 import torch
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.tracer.number_calls import OTHER_PACKAGES
-from opbridge.capture.tracer.sized_sequences import SizedSequence
+from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, length
 
 __all__ = ["following_sizes"]
 
@@ -41,7 +40,7 @@ def following_sizes(module: torch.nn.Module | None) -> Iterator[None]:
         for path, loaded in list(sys.modules.items()):
             if path.partition(".")[0] in packages and isinstance(loaded, ModuleType) and "len" not in vars(loaded):
                 changed.append(vars(loaded))
-                vars(loaded)["len"] = _length
+                vars(loaded)["len"] = length
     kept = [(owner, name, getattr(owner, name)) for owner, name, _ in _REPLACED]
     for owner, name, instead in _REPLACED:
         setattr(owner, name, instead)
@@ -52,13 +51,6 @@ def following_sizes(module: torch.nn.Module | None) -> Iterator[None]:
             setattr(owner, name, original)
         for names in changed:
             del names["len"]
-
-
-def _length(value: Any) -> Any:
-    """`len`: the symbolic size of a tensor's first dimension, or that of a sequence."""
-    if isinstance(value, torch.Tensor) and value.dim():
-        return value.shape[0]
-    return value.length if isinstance(value, SizedSequence) else len(value)
 
 
 def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better: Callable[..., Any]) -> Any:

@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
+from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, SizedSequence
 
-__all__ = ["OTHER_PACKAGES", "following_calls"]
+__all__ = ["OTHER_PACKAGES", "following_calls", "length"]
 
 # These packages are no part of a model.
 OTHER_PACKAGES = frozenset(
@@ -37,25 +37,24 @@ def following_calls(module: torch.nn.Module, everywhere: bool) -> Iterator[None]
 
     Args:
         module: The model.
-        everywhere: Whether the functions of all loaded Python modules of the model's packages are meant, and not those
-            of the classes of its submodules alone. It takes longer.
+        everywhere: Whether the functions of all loaded Python modules of the model's packages, and of those that it
+            imports, are meant, and not those of the classes of its submodules alone. It takes longer.
     """
-    changed: list[tuple[types.FunctionType, types.CodeType]] = []
-    namespaces: dict[int, dict[str, Any]] = {}
+    functions = [
+        (each, each.__code__, _rewritten(each.__code__, each.__globals__)) for each in _functions(module, everywhere)
+    ]
+    functions = [(each, code, new) for each, code, new in functions if new is not code]
+    namespaces = list({id(each.__globals__): each.__globals__ for each, _, _ in functions}.values())
+    for names in namespaces:
+        names.update(_REPLACEMENTS)
     try:
-        for function in _functions(module, everywhere):
-            code = _rewritten(function.__code__)
-            if code is not function.__code__:
-                changed.append((function, function.__code__))
-                function.__code__ = code
-                namespaces[id(function.__globals__)] = function.__globals__
-        for names in namespaces.values():
-            names.update(_REPLACEMENTS)
+        for function, _, new in functions:
+            function.__code__ = new
         yield
     finally:
-        for function, code in changed:
+        for function, code, _ in functions:
             function.__code__ = code
-        for names in namespaces.values():
+        for names in namespaces:
             for name in _REPLACEMENTS:
                 names.pop(name, None)
 
@@ -71,45 +70,60 @@ def _functions(module: torch.nn.Module, everywhere: bool) -> Iterator[types.Func
             yield from _within(value, seen)
     if not everywhere:
         return
-    packages = {kind.__module__.partition(".")[0] for kind in own}
+    packages = _packages({kind.__module__ for kind in (*own, *wrapped)})
     for path, loaded in list(sys.modules.items()):
         if path.partition(".")[0] not in packages or not isinstance(loaded, types.ModuleType):
             continue
         for value in list(vars(loaded).values()):
-            if getattr(value, "__module__", None) != path:
-                continue
-            if isinstance(value, type):
+            if isinstance(value, type) and value.__module__ == path:
                 for inner in list(vars(value).values()):
                     yield from _within(inner, seen)
-            else:
+            elif getattr(value, "__module__", None) == path and not isinstance(value, type):
                 yield from _within(value, seen)
+
+
+def _packages(paths: set[str]) -> set[str]:
+    """The packages of some Python modules, and those that they import, without Python's own and those of no model."""
+    found = {path.partition(".")[0] for path in paths}
+    for path in paths:
+        for value in list(vars(sys.modules.get(path, types)).values()):
+            is_own = type(value) in (type, types.FunctionType)
+            name = vars(value).get("__name__") if type(value) is types.ModuleType else is_own and value.__module__
+            if isinstance(name, str):
+                found.add(name.partition(".")[0])
+    return found - OTHER_PACKAGES - sys.stdlib_module_names | {"__main__"} & found
 
 
 def _within(value: Any, seen: set[int]) -> Iterator[types.FunctionType]:
     """A function, and those that it is wrapped around, of the model."""
-    if isinstance(value, (staticmethod, classmethod, functools.partial)):
-        value = value.func if isinstance(value, functools.partial) else value.__func__
-    elif isinstance(value, property):
-        value = value.fget
-    wrapped = getattr(value, "__wrapped__", None)
-    if wrapped is not None and id(wrapped) not in seen:
-        yield from _within(wrapped, seen)
-    if not isinstance(value, types.FunctionType) or id(value) in seen:
+    # By type alone: a package that is to be imported at its first use has attributes of every name.
+    if type(value) in (staticmethod, classmethod):
+        value = value.__func__
+    elif type(value) in (functools.partial, property):
+        value = value.func if type(value) is functools.partial else value.fget
+    if type(value) not in (types.FunctionType, _CACHED) or id(value) in seen:
         return
     seen.add(id(value))
+    yield from _within(vars(value).get("__wrapped__"), seen)
+    if type(value) is _CACHED:
+        return
     if str(value.__globals__.get("__name__", "")).partition(".")[0] not in OTHER_PACKAGES:
         yield value
     for cell in value.__closure__ or ():
         with contextlib.suppress(ValueError):  # a cell that is empty
-            if isinstance(cell.cell_contents, (types.FunctionType, functools.partial)):
-                yield from _within(cell.cell_contents, seen)
+            yield from _within(cell.cell_contents, seen)
 
 
-def _rewritten(code: types.CodeType) -> types.CodeType:
-    """A code object with other names for the calls; the same one where it calls none of them."""
-    constants = tuple(_rewritten(each) if isinstance(each, types.CodeType) else each for each in code.co_consts)
+def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
+    """A code object with other names for the calls; the same one where it calls none of them.
+
+    Args:
+        code: The code object.
+        names: Its globals, which may have functions of these names themselves.
+    """
+    constants = tuple(_rewritten(each, names) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     changed = any(one is not other for one, other in zip(constants, code.co_consts, strict=True))
-    called = [name for name in code.co_names if name in _BY_NAME]
+    called = [name for name in code.co_names if name in _BY_NAME and name not in names]
     if not called or len(code.co_names) + len(called) > _MOST_NAMES:
         return code.replace(co_consts=constants) if changed else code
     places = {code.co_names.index(name): len(code.co_names) + at for at, name in enumerate(called)}
@@ -121,12 +135,20 @@ def _rewritten(code: types.CodeType) -> types.CodeType:
                 changed = True
     if not changed:
         return code
-    names = (*code.co_names, *(_PREFIX + name for name in called))
-    return code.replace(co_code=bytes(found), co_names=names, co_consts=constants)
+    renamed = (*code.co_names, *(_PREFIX + name for name in called))
+    return code.replace(co_code=bytes(found), co_names=renamed, co_consts=constants)
 
 
+_CACHED = functools._lru_cache_wrapper
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+
+
+def length(value: Any) -> Any:
+    """`len`: the symbolic size of a tensor's first dimension, or that of a sequence."""
+    if isinstance(value, torch.Tensor) and value.dim():
+        return value.shape[0]
+    return value.length if isinstance(value, SizedSequence) else len(value)
 
 
 def _int(*args: Any, **settings: Any) -> Any:
@@ -184,11 +206,19 @@ def _type(*args: Any, **settings: Any) -> Any:
     return type(*args, **settings)
 
 
-_PLAIN: dict[type, Any] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True, Range: []}
+_PLAIN: dict[type, Any] = {
+    torch.SymInt: 1,
+    torch.SymFloat: 1.0,
+    torch.SymBool: True,
+    Joined: [],
+    Range: [],
+    Repeated: [],
+}
 _AS_VALUES: dict[Any, Callable[..., Any]] = {int: _int, float: _float}
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "int": _int,
     "float": _float,
+    "len": length,
     "range": _range,
     "list": _list,
     "tuple": _tuple,

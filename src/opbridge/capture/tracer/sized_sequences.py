@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Range", "Repeated", "SizedSequence", "repeating_lists"]
+__all__ = ["Joined", "Range", "Repeated", "SizedSequence", "repeating_lists"]
 
 
 class SizedSequence(Sequence[Any]):
@@ -40,6 +40,12 @@ class SizedSequence(Sequence[Any]):
     def __getitem__(self, index: Any) -> Any:
         return self.elements()[index]
 
+    def __add__(self, other: Any) -> Any:
+        return self.elements() + (other.elements() if isinstance(other, SizedSequence) else other)
+
+    def __radd__(self, other: Any) -> Any:
+        return Joined(other, self) if isinstance(other, list) else NotImplemented
+
 
 class Range(SizedSequence):
     """`range(start, stop, step)`, of which the first two may be symbolic."""
@@ -60,9 +66,53 @@ class Range(SizedSequence):
         return list(range(int(self.start), int(self.stop), self.step))
 
     def __getitem__(self, index: Any) -> Any:
-        if type(index) is int:  # as torch asks for the first, whatever there is
-            return (self.start if index >= 0 else self.start + self.length * self.step) + index * self.step
-        return super().__getitem__(index)
+        length = self.length
+        if isinstance(index, slice):
+            step = 1 if index.step is None else index.step
+            if type(step) is not int or step < 1:
+                return self.elements()[index]
+            begin = _within(0 if index.start is None else index.start, length)
+            end = _within(length if index.stop is None else index.stop, length)
+            return Range(self.start + begin * self.step, self.start + end * self.step, self.step * step)
+        if not -length <= index < length:
+            raise IndexError("range object index out of range")
+        return self.start + (index if index >= 0 else length + index) * self.step
+
+
+def _within(index: Any, length: Any) -> Any:
+    """A limit of a slice, from 0 to the length."""
+    if type(index) is int:
+        return torch.sym_min(index, length) if index >= 0 else torch.sym_max(length + index, 0)
+    return torch.sym_max(torch.sym_min(index, length), 0)
+
+
+class Joined(SizedSequence):
+    """`[...] + sequence`, a list before a sequence of a symbolic length."""
+
+    def __init__(self, first: list[Any], rest: SizedSequence) -> None:
+        self.first, self.rest = first, rest
+
+    @property
+    def length(self) -> Any:
+        return len(self.first) + self.rest.length
+
+    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        parts = torch._refs.tensor(self.first, dtype=dtype, device=device), self.rest.tensor(dtype, device)
+        return torch.cat(parts)
+
+    def elements(self) -> list[Any]:
+        return self.first + self.rest.elements()
+
+    def __getitem__(self, index: Any) -> Any:
+        count = len(self.first)
+        if type(index) is int:
+            if index >= 0:
+                return self.first[index] if index < count else self.rest[index - count]
+            if self.rest.length >= -index:
+                return self.rest[index]
+        elif type(index.start) is int and index.start >= count and (index.stop is None or index.stop < 0):
+            return self.rest[slice(index.start - count, index.stop, index.step)]
+        return self.elements()[index]
 
 
 class Repeated(SizedSequence):

@@ -23,9 +23,9 @@ from opbridge.base.torch_private import (
     torchscript_running,
 )
 from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.input_names import input_names
 from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.fakes import Fakes
-from opbridge.capture.tracer.interface import input_names
 from opbridge.capture.tracer.number_calls import following_calls
 from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_any_length, taking_symbolic_bools
