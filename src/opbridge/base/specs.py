@@ -48,7 +48,7 @@ class Subject:
     keywords: dict[str, Any] = field(default_factory=dict)
 
 
-def load(spec: str, known: Collection[str] | None = None) -> Subject:
+def load(spec: str, known: Collection[str] | None = None, *, model_alone: bool = False) -> Subject:
     """Imports what a spec names, calls the factory and checks what it returns.
 
     1. The file's folder, or the current directory for a module, is put first on `sys.path`, as Python does it for a
@@ -61,6 +61,7 @@ def load(spec: str, known: Collection[str] | None = None) -> Subject:
     Args:
         spec: `FILE.py:FACTORY` or `package.module:FACTORY`.
         known: The keywords that the factory may return; None accepts any.
+        model_alone: Whether the factory may return a model without inputs.
 
     Raises:
         UsageError: any of this fails; with the line in the user's file where there is one.
@@ -76,6 +77,8 @@ def load(spec: str, known: Collection[str] | None = None) -> Subject:
     _seed()
     with _explained(f"{name}() of {place}"):
         returned = factory()
+    if model_alone and callable(returned):
+        returned = (returned, ())
     return _check(spec, returned, known)
 
 

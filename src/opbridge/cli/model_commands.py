@@ -27,6 +27,7 @@ from opbridge.cli.options import (
     RtolOption,
     SpecArgument,
     TargetOption,
+    TaskOption,
     accepted,
     given_options,
     keywords_for,
@@ -51,10 +52,11 @@ def check(
     target: TargetOption = None,
     dynamic: DynamicOption = None,
     capture: CaptureOption = None,
+    task: TaskOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """List every operator of a model with its route, and what is missing: where, why and what to do."""
-    subject = load_subject(spec)
+    subject = load_subject(spec, task)
     keywords = keywords_for(opbridge.check, subject, opset, allow, only, operator_export_type, target, dynamic)
     keywords.update(given_options(capture=capture))
     plan = opbridge.check(subject.model, subject.args, **keywords)
@@ -89,6 +91,7 @@ def export(
     inputs: InputsOption = None,
     rtol: RtolOption = None,
     atol: AtolOption = None,
+    task: TaskOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
     ] = False,
@@ -108,6 +111,7 @@ def export(
             inputs=inputs,
             rtol=rtol,
             atol=atol,
+            task=task,
         )
         return _raw(spec, opset, dynamic, shaping)
     if output is None:
@@ -117,7 +121,7 @@ def export(
     before = _stamp(output)
     with drawn or contextlib.nullcontext(), _explaining_interrupt(output, before):
         with drawn.stage("load") if drawn else contextlib.nullcontext():
-            subject, given = with_inputs(load_subject(spec), inputs)
+            subject, given = with_inputs(load_subject(spec, task), inputs)
             keywords = keywords_for(opbridge.export, subject, opset, allow, only, operator_export_type, target, dynamic)
         keywords.update(given)
         keywords.update(
