@@ -58,6 +58,7 @@ SEEN = {
         "arguments      self:Tensor=tensor diagonal:SymInt=int",
         "triu = aten::triu(mul, 1)       float32[3, 3]",
     ],
+    "text_generation": ["past_key_values.0.key ['batch', 2, 'past_sequence', 16]", "equal to model.generate"],
     "supported_operators": ["torchvision::deform_conv2d", "aten::cummax"],
 }
 NEEDS_TORCHVISION = {"deform_net", "symbolic_deform_conv2d"}

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
+from opbridge.base.transformers_private import caches
 from opbridge.base.version import __version__
 from opbridge.base.wording import counted
 from opbridge.capture.model_inputs import example_inputs
@@ -35,6 +36,7 @@ from opbridge.save import writer
 from opbridge.save.failed import keep_failed, remove_failed
 from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
+from opbridge.tasks import prepare
 from opbridge.trace.strategies import ExportRequest, capture_model
 from opbridge.translate.asked_for import check_dimensions
 from opbridge.translations.catalogue import default_registry
@@ -70,6 +72,7 @@ class _Silent:
         pass
 
 
+@caches.taking_caches
 def check(
     model: Any,
     args: Any = (),
@@ -86,6 +89,7 @@ def check(
     capture: str = "export",
     input_names: Sequence[str] | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
+    task: str | None = None,
 ) -> Plan:
     """Plans a model without exporting it: every operator, its route, what is missing and where.
 
@@ -98,6 +102,10 @@ def check(
     """
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
+    notes: tuple[str, ...] = ()
+    if task is not None:
+        prepared = prepare(task, model, args, kwargs, dynamic_shapes)
+        args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes
     permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version)
     request = ExportRequest(
@@ -114,9 +122,10 @@ def check(
     )
     captured = capture_model(capture, request)
     built, plan = captured.build(captured.plan())
-    return _with_notes(plan, check_dimensions(captured.capture, built))
+    return _with_notes(plan, (*notes, *check_dimensions(captured.capture, built)))
 
 
+@caches.taking_caches
 def export(
     model: Any,
     args: Any = (),
@@ -141,6 +150,7 @@ def export(
     rtol: float | None = None,
     atol: float | None = None,
     inputs: Any = None,
+    task: str | None = None,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and proves that it runs.
@@ -176,6 +186,8 @@ def export(
         rtol: The relative difference that the verification allows, instead of one by dtype.
         atol: The absolute difference that it allows, instead of one by dtype.
         inputs: Your own inputs for the verification, in place of fresh ones, as `opbridge.verify` takes them.
+        task: What the model is for, in the place of its inputs and dynamic shapes: "text-generation", for a causal
+            model of transformers; see `opbridge.tasks.text_generation`.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
     Returns:
@@ -195,6 +207,13 @@ def export(
         _refuse_without_verification(inputs=inputs, rtol=rtol, atol=atol)
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
+    notes: tuple[str, ...] = ()
+    if task is not None:
+        prepared = prepare(task, model, args, kwargs, dynamic_shapes)
+        args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes
+        if inputs is None:
+            inputs = prepared.inputs
+            notes += prepared.covered if verify else ()
     permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version)
     path = None if f is None or hasattr(f, "write") else Path(f)
@@ -229,7 +248,7 @@ def export(
             raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
-        plan = _with_notes(plan, check_dimensions(captured.capture, built))
+        plan = _with_notes(plan, (*notes, *check_dimensions(captured.capture, built)))
         stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
     program = Program(built, plan, captured.capture, timings=timings, kernels=list(plan.kernels))
     program.model.metadata_props.update(_metadata(captured.target, plan))
@@ -259,6 +278,7 @@ def export(
     return program
 
 
+@caches.taking_caches
 def raw(
     model: Any,
     args: Any = (),

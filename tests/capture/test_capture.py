@@ -188,10 +188,24 @@ def test_a_cache_in_the_output_is_tensors():
 
 
 @pytest.mark.slow
-def test_a_cache_that_torch_does_not_know_is_refused():
+def test_a_cache_of_encoder_and_decoder_in_the_output_is_tensors():
     config = transformers.T5Config(vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
-    with pytest.raises(CaptureError, match=r"EncoderDecoderCache.*use_cache=False"):
-        capture(transformers.T5Model(config).eval(), kwargs={**TOKENS, "decoder_input_ids": IDS})
+    taken = capture(transformers.T5Model(config).eval(), kwargs={**TOKENS, "decoder_input_ids": IDS})
+    assert [leaf.name for leaf in taken.graph.outputs if leaf.name.startswith("present")] == [
+        f"present.0.{half}.{what}" for half in ("decoder", "encoder") for what in ("key", "value")
+    ]
+
+
+def test_a_cache_that_torch_does_not_know_is_refused():
+    class OwnCache:
+        pass
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x + 1, OwnCache()
+
+    with pytest.raises(CaptureError, match=r"OwnCache.*use_cache=False"):
+        capture(Model(), (torch.ones(2),))
 
 
 # --- wrong use -------------------------------------------------------------------------------------------------------

@@ -14,4 +14,5 @@ May import: errors.
 | locks | the lock for global state of the process |
 | version | the version of opbridge |
 | torch_private | the private interfaces of torch |
+| transformers_private | what transformers does not document |
 """

@@ -56,9 +56,18 @@ class SubjectSource(Protocol):
         """The model, the example inputs, and keywords of `opbridge.export`."""
 
 
-def load(spec: str, known: Collection[str] | None = None) -> Subject:
-    """Imports what a spec names, calls the factory and checks that it returns one model: `returned` and `checked`."""
-    return checked(spec, returned(spec), known)
+def load(spec: str, known: Collection[str] | None = None, *, model_alone: bool = False) -> Subject:
+    """Imports what a spec names, calls the factory and checks that it returns one model: `returned` and `checked`.
+
+    Args:
+        spec: As for `returned`.
+        known: The keywords that the factory may return; None accepts any.
+        model_alone: Whether the factory may return a model without inputs.
+    """
+    found = returned(spec)
+    if model_alone and callable(found):
+        found = (found, ())
+    return checked(spec, found, known)
 
 
 def returned(spec: str) -> Any:

@@ -147,6 +147,7 @@ def _matched(error: BaseException, source: Source | None) -> tuple[str, str]:
         found = re.search(rule.pattern, message)
         if found and re.search(rule.line, line):
             groups = {name: text or "class" for name, text in found.groupdict().items()}
+            groups["short"] = str(groups.get("name")).rpartition(".")[2]
             return rule.what.format(**groups), rule.instead.format(**groups)
     return (
         f"torch says: {_first_line(error).rstrip('.')}",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DATA_DEPENDENT", "RULES", "SHAPE_VIOLATION", "Rule"]
+__all__ = ["DATA_DEPENDENT", "REGISTER", "RULES", "SHAPE_VIOLATION", "Rule"]
+
+# What a class of the user's own needs, where `name` is its name.
+REGISTER = (
+    "torch.utils._pytree.register_pytree_node({short}, lambda value: ([value.a, value.b], None), "
+    "lambda items, context: {short}(*items)), where a and b are the attributes that hold its tensors"
+)
 
 _KEEP_TENSOR = (
     "Keep it a tensor (one of no dimensions acts like a number, and a Python list to index becomes a tensor as well); "
@@ -109,16 +115,17 @@ RULES = (
         "Make it an operator with torch.library.custom_op and give it a register_fake.",
     ),
     Rule(
-        r"Found <class '(?P<name>[\w.]*Cache)'> in output",
+        r"Found <class '(?P<name>[^']*Cache)'> in output",
         _ANY,
         "the model returns a {name}, which torch does not know as a container of tensors",
-        "Switch the cache off (use_cache=False among the inputs, or model.config.use_cache = False).",
+        "Switch the cache off (use_cache=False among the inputs, or model.config.use_cache = False), or register its "
+        f"class: {REGISTER}.",
     ),
     Rule(
         r"Found <class '(?P<name>[^']+)'> in output|unrecognized type (?P<variable>\S+) at output",
         _ANY,
         "the model returns a {name}, which torch does not know as a container of tensors",
-        "Return tensors in a tuple, list, dict or dataclass.",
+        f"Return tensors in a tuple, list, dict or dataclass, or register the class: {REGISTER}.",
     ),
     Rule(
         r"format string passed to FakeTensor",

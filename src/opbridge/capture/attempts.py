@@ -27,6 +27,7 @@ from opbridge.capture.advice import (
     model_line,
     reason,
 )
+from opbridge.capture.advice_rules import REGISTER
 from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.exported_programs import from_exported_program, narrow_ranges, without_writes
@@ -240,7 +241,8 @@ class Attempts:
             kind = str(error).partition("'")[2].partition("'")[0]
             raise UsageError(
                 f"Among the inputs is a {kind}, which is no container of tensors that torch knows. Give tensors, "
-                "numbers, strings and None, in tuples, lists, dicts and dataclasses."
+                "numbers, strings and None, in tuples, lists, dicts and dataclasses, or register the class: "
+                f"{REGISTER.format(short=kind.rpartition('.')[2])}."
             ) from error
         if self.operators.failure is not None:  # met in a function of TorchScript's
             raise CaptureError(str(self.operators.failure)) from error

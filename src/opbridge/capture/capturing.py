@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.capture.attempts import Attempts
 from opbridge.capture.autograd_functions import Functions
+from opbridge.capture.cache_names import check_caches, input_names_of_caches, name_caches
 from opbridge.capture.data import Capture
 from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
 from opbridge.capture.exported_programs import from_exported_program, inputs_of_program, without_writes
@@ -80,6 +81,7 @@ def capture(
         args, kwargs = distinct(args, kwargs)
     module = as_module(model, args, kwargs)
     fit_signature(module, args, kwargs)
+    of_caches = check_caches(args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
     named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
     run = Attempts(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
@@ -87,13 +89,17 @@ def capture(
         found = run.by_torch_export() if by_torch_export else run.graph()
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
-    notes = [*run.notes, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
+    notes = [*run.notes, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
     demands = run.demands(graph)
     notes += run.size_notes(demands)
     notes += [*run.functions.notes(), *run.operators.notes()]
     run.check_others(found)
     functional = functionalize(graph, run.operators.names, found.rewrite)
-    notes += functional.state_notes()
+    names = input_names_of_caches(module, args, kwargs)
+    written = {node.name for number in names if (node := functional.graph.inputs[number].node) is not None}
+    notes += functional.state_notes(written)
+    for each in (graph, functional.graph):
+        name_caches(each, names)
     return Capture(
         graph,
         functional,

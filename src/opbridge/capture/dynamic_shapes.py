@@ -6,7 +6,10 @@ torch.onnx accepts them: `{"x": {0: "batch"}}`.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +19,7 @@ from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollectio
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted
 from opbridge.capture import shape_forms
 from opbridge.errors import UsageError
@@ -42,6 +46,8 @@ class Axis:
         derive: Computes the size from that of `root`, where it is not `root` itself.
         root_range: The smallest and largest size of `root`.
         is_fixed: Whether the dimension has this size in a capture that is made to see what the model does with it.
+        terms: The names of the dimensions that it is computed from, where these are several: "past + sequence".
+        may_be_empty: Whether a size of zero is to be tried: the length of a cache.
     """
 
     place: str
@@ -55,6 +61,8 @@ class Axis:
     derive: Callable[[Any], Any] | None = None
     root_range: tuple[int | None, int | None] = (None, None)
     is_fixed: bool = False
+    terms: tuple[str, ...] = ()
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ def asked_dimensions(shapes: Shapes, leaves: Sequence[Any]) -> Iterator[AskedDim
         for (tensor, index), axis in shapes.axes.items():
             if tensor == id(leaf):
                 name = axis.name if axis.derive is None else None
-                yield AskedDimension(number, index, axis.place, name, axis.automatic, axis.checked)
+                yield AskedDimension(number, index, axis.place, name, axis.automatic, axis.checked, axis.may_be_empty)
 
 
 def root_example(axis: Axis) -> int | None:
@@ -109,6 +117,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     4. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end. A set of
        dimensions makes these dynamic.
     5. What the ONNX file calls a tensor, as `batch_ids_0` of `batch["ids"][0]`, may stand for the tensor.
+    6. A name that is a sum or product of other names, "past_sequence + sequence", is always of that size.
 
     Raises:
         UsageError: Shapes that do not fit the inputs.
@@ -146,12 +155,14 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         dynamic_shapes = shape_forms.by_tensor(dynamic_shapes, module, args, kwargs, static)
     shapes = _by_name(dynamic_shapes, static, gathered if gathered in arguments else None)
     shapes = {name: shape_forms.like(name, arguments[name], shape) for name, shape in shapes.items()}
-    reader = _Reader()
+    reader = _Reader(arguments)
+    plain = _without_caches(dict(arguments))
     try:
-        given = torch_sizes.map_shapes(reader.read, arguments, shapes)
-        relaxed = torch_sizes.map_shapes(reader.relax, arguments, given)
+        given = torch_sizes.map_shapes(reader.read, plain, shapes)
+        relaxed = torch_sizes.map_shapes(reader.relax, plain, given)
     except ValueError as error:
         raise UsageError(f"dynamic_shapes does not fit the inputs: {_first_sentence(error)}.") from error
+    reader.relate()
     return Shapes(given, relaxed, reader.axes, frozenset(reader.numbers), verify is not None, verify)
 
 
@@ -209,17 +220,57 @@ def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[
     return found
 
 
-class _Reader:
-    """Reads the dynamic shape of each tensor, and collects the axes by dimension."""
+def _without_caches(value: Any) -> Any:
+    """The inputs with a list of its tensors in the place of each cache, as dynamic shapes have it."""
+    if caches.is_cache(value):
+        return [tensor for _, tensor in caches.parts(value)]
+    # Other containers stay as they are: making one anew may make other tensors.
+    if type(value) is dict:
+        return {key: _without_caches(each) for key, each in value.items()}
+    return type(value)(map(_without_caches, value)) if type(value) in (list, tuple) else value
 
-    def __init__(self) -> None:
+
+class _Reader:
+    """Reads the dynamic shape of each tensor, and collects the axes by dimension.
+
+    Args:
+        arguments: The inputs, by the parameter of `forward`.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.axes: dict[tuple[int, int], Axis] = {}
         self.numbers: set[str] = set()
         self._named: dict[str, Axis] = {}
+        paths, _ = pytree.tree_flatten_with_path(dict(arguments))
+        self._parts = {
+            id(leaf): (part, f"{path[0].key}{pytree.keystr(path[1:])}")
+            for path, leaf in paths
+            if (part := caches.part_of(path)) is not None
+        }
+
+    def relate(self) -> None:
+        """Finds the dimensions whose names are sums and products of others' names.
+
+        Raises:
+            UsageError: The sizes of the example are others.
+        """
+        for key, axis in self.axes.items():
+            terms = tuple(dict.fromkeys(_WORD.findall(axis.name or "")))
+            if axis.name is None or not _is_sum(axis.name) or not all(term in self._named for term in terms):
+                continue
+            text = axis.name
+            expected = size_of(text, {term: self._named[term].size for term in terms})
+            if expected != axis.size:
+                raise UsageError(
+                    f"dynamic_shapes says that {axis.place} is {text}, which is {expected} in the example, and it is "
+                    f"{axis.size} there. Give an example in which they are equal, or another name."
+                )
+            self.axes[key] = dataclasses.replace(axis, root=None, derive=functools.partial(size_of, text), terms=terms)
 
     def read(self, place: str, leaf: Any, shape: Any) -> Any:
         if shape is None:
             return None
+        place = self._parts[id(leaf)][1] if id(leaf) in self._parts else place
         if not isinstance(leaf, torch.Tensor):
             if type(leaf) is int and torch_sizes.hint_kind(shape) is not None:
                 if torch_sizes.hint_kind(shape) != "STATIC":
@@ -295,6 +346,9 @@ class _Reader:
                 f"{place} is {size} in the example, outside the range that dynamic_shapes gives it ({dim!r}). Widen "
                 "the range, or take an example inside it."
             )
+        part = self._parts[id(leaf)][0] if id(leaf) in self._parts else None
+        if part is not None and part.grows == index and (axis.low or 0) == 0:
+            axis = dataclasses.replace(axis, may_be_empty=part.group != "encoder")
         if axis.name is not None:
             first = self._named.setdefault(axis.name, axis)
             if first.size != size:
@@ -304,6 +358,30 @@ class _Reader:
                 )
         self.axes[id(leaf), index] = axis
         return index, dim
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def _is_sum(name: str) -> bool:
+    """Whether the name of a dimension is an expression: "past + sequence"."""
+    return re.fullmatch(r"\s*\w+(\s*[+*-]\s*\w+)+\s*", name) is not None
+
+
+def size_of(text: str, sizes: Mapping[str, Any]) -> Any:
+    """The value of a sum or product of names and numbers: "past + sequence", "past + 2*sequence - 1".
+
+    Args:
+        text: The expression.
+        sizes: The values of the names: ints, or symbolic ones.
+    """
+    total: Any = 0
+    for sign, product in re.findall(r"([+-]?)\s*(\w+(?:\s*\*\s*\w+)*)", text):
+        value: Any = 1
+        for factor in product.split("*"):
+            value = value * (int(factor) if factor.strip().isdigit() else sizes[factor.strip()])
+        total = total - value if sign == "-" else total + value
+    return total
 
 
 def _finite(bound: Any) -> int | None:

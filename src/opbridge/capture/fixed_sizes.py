@@ -58,10 +58,17 @@ def with_larger_example(shapes: Shapes) -> Shapes | None:
     is often another thing.
     """
     axes = {key: _larger(axis) for key, axis in shapes.axes.items()}
+    named = {axis.name: axis.size for axis in axes.values()}
+    for key, axis in axes.items():
+        if axis.terms:
+            assert axis.derive is not None
+            axes[key] = dataclasses.replace(axis, size=axis.derive({term: named[term] for term in axis.terms}))
     return None if axes == shapes.axes else dataclasses.replace(shapes, axes=axes)
 
 
 def _larger(axis: Axis) -> Axis:
+    if axis.terms:
+        return axis
     if axis.derive is None:
         size, high = 2 * axis.size, axis.high
         return axis if size < 4 or (high is not None and size > high) else dataclasses.replace(axis, size=size)
@@ -80,7 +87,9 @@ def forget_example(graph: CapturedGraph, shapes: Shapes) -> None:
         graph: The capture; its conditions change.
         shapes: The dynamic shapes with the sizes of the example.
     """
-    sizes = {axis.place: root_example(axis) if axis.derive else axis.size for axis in shapes.axes.values()}
+    sizes = {
+        axis.place: root_example(axis) if axis.derive and not axis.terms else axis.size for axis in shapes.axes.values()
+    }
     dropped = set()
     for condition in graph.conditions:
         size = sizes.get(graph.places.get(condition.symbols[0], "")) if len(condition.symbols) == 1 else None

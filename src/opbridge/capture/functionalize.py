@@ -9,7 +9,7 @@ functionalisation: how depends on the capture, which passes the function that do
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +50,12 @@ class FunctionalGraph:
     constant: set[Node] = field(default_factory=set)
     rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
 
-    def state_notes(self) -> Iterator[str]:
-        """What an ONNX file does not hold as the model does: sparse weights, and state, which it does not keep."""
+    def state_notes(self, returned: Container[str] = ()) -> Iterator[str]:
+        """What an ONNX file does not hold as the model does: sparse weights, and state, which it does not keep.
+
+        Args:
+            returned: The names of inputs that the model writes to and returns.
+        """
         sparse = [weight.name for weight in self.graph.weights.values() if weight.layout != "strided"]
         if sparse:
             yield f"the file holds dense what is sparse in the model: {', '.join(sparse)}"
@@ -59,7 +63,7 @@ class FunctionalGraph:
         for node in _written_placeholders(self.graph.graph):
             if node in self.graph.weights:
                 mutated.append(self.graph.weights[node].name)
-            else:
+            elif node.name not in returned:
                 yield f"the model writes to its input '{node.name}'; the ONNX model leaves its inputs as they are"
         if mutated:
             names = ", ".join(dict.fromkeys(mutated))

@@ -1,19 +1,16 @@
-"""The example inputs of a model: their forms, whether they fit the model, containers among them, frozen numbers."""
+"""The example inputs of a model: their forms, whether they fit the model, frozen numbers."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import inspect
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_overrides, torch_tracing
+from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph
 
@@ -23,7 +20,6 @@ __all__ = [
     "example_inputs",
     "fit_signature",
     "frozen_inputs",
-    "register_containers",
 ]
 
 
@@ -98,58 +94,6 @@ def _summary(leaf: Any) -> str:
     if isinstance(leaf, torch.Tensor):
         return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
     return repr(leaf)[:40]
-
-
-def register_containers(tree: Any) -> None:
-    """Registers the dataclasses, caches, and dicts and lists of other classes among the leaves of a tree as containers
-    with torch.export."""
-    seen: set[type] = set()
-    while True:
-        kinds = {type(leaf) for leaf in pytree.tree_leaves(tree)} - seen
-        new = {kind for kind in kinds if _is_container(kind)}
-        if not new:
-            return
-        seen |= new
-        for kind in new:
-            # What cannot be registered stays a leaf, and torch.export reports it.
-            with contextlib.suppress(ValueError, TypeError, AssertionError, ImportError):
-                _register(kind)
-
-
-def _is_container(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) or kind.__name__ == "DynamicCache" or issubclass(kind, dict | list)
-
-
-def _register(kind: type) -> None:
-    if any(each.__name__ == "ModelOutput" and each.__module__ == _OUTPUTS for each in kind.__mro__):
-        with torch_overrides.as_while_not_exporting():  # where it does nothing
-            sys.modules[_OUTPUTS]._register_model_output_pytree_node(kind)  # which would fail after ours
-    elif dataclasses.is_dataclass(kind):
-        torch.export.register_dataclass(kind)
-    elif issubclass(kind, dict):
-        torch_tracing.register_container(kind, lambda value: (list(value.values()), list(value)), _dict_of)
-    elif issubclass(kind, list):
-        torch_tracing.register_container(kind, lambda value: (list(value), len(value)), _list_of)
-    elif kind.__module__.startswith("transformers."):
-        from transformers.integrations.executorch import register_dynamic_cache_export_support
-
-        register_dynamic_cache_export_support()
-
-
-_OUTPUTS = "transformers.utils.generic"
-
-
-def _dict_of(kind: Any, values: Iterable[Any], keys: list[Any]) -> Any:
-    made = kind.__new__(kind)
-    for key, value in zip(keys, values, strict=True):
-        made[key] = value
-    return made
-
-
-def _list_of(kind: Any, values: Iterable[Any], length: int) -> Any:
-    made = kind.__new__(kind)
-    made.extend(values)
-    return made
 
 
 def frozen_inputs(graph: CapturedGraph, leaves: list[Any]) -> Iterator[str]:

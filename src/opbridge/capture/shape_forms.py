@@ -3,8 +3,8 @@
 1. Shapes by position may name what `*args` gathers one by one: `({0: "batch"}, {0: "batch"})` for `forward(*inputs)`.
 2. A dict of dimensions in the place of a container stands for each tensor in it.
 3. Tuples and lists are the same.
-4. A container of a class of its own, such as transformers' DynamicCache, has an entry for each of its parts, in their
-   order or in a dict by name; one with two lists, of keys and values, also a pair for each layer.
+4. A container of a class of its own has an entry for each of its parts, in their order or in a dict by name; one with
+   two lists, of keys and values, also a pair for each layer. transformers' caches: see `cache_shapes`.
 5. A tensor may be called what it is called in the ONNX file, `inputs_0` of `*inputs`, or what the user calls it there.
 """
 
@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.transformers_private import caches
+from opbridge.capture.cache_shapes import shapes_of_cache
 from opbridge.capture.input_names import input_names
 from opbridge.errors import UsageError
 
@@ -120,6 +122,8 @@ def like(place: str, argument: Any, shape: Any) -> Any:
     Raises:
         UsageError: The input is a container of a class of its own, and the shape is not for its parts.
     """
+    if shape is not None and caches.is_cache(argument):
+        return shapes_of_cache(place, argument, shape)
     parts, structure = pytree.tree_flatten_with_path(argument, is_leaf=lambda each: each is not argument)
     is_leaf = len(parts) == 1 and not parts[0][0]
     if shape is None or is_leaf:
@@ -163,6 +167,8 @@ def _everywhere(part: Any, shape: Any) -> Any:
     """A shape for each tensor in a part of a container."""
     if isinstance(part, torch.Tensor):
         return shape
+    if caches.is_cache(part):
+        return shapes_of_cache("a cache in a container", part, shape)
     parts, structure = pytree.tree_flatten(part, is_leaf=lambda each: each is not part)
     if len(parts) == 1 and parts[0] is part:
         return None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import torch
 
-from opbridge.capture.model_inputs import register_containers
+from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import Gradients
 
 __all__ = ["SideEffects", "keeping_random_state"]

@@ -174,6 +174,8 @@ class _Comparison:
         values = dict.fromkeys(ones, 1)
         changed: dict[str, int] = {}
         for axis, size in self._sizes:
+            if axis.terms:  # which follows those that it is computed from
+                continue
             found = set(torch_sizes.symbols(size))
             if found & ones:
                 if not found <= ones:

@@ -29,6 +29,7 @@ from opbridge.cli.options import (
     RtolOption,
     SpecArgument,
     TargetOption,
+    TaskOption,
     accepted,
     given_options,
     keywords_for,
@@ -53,10 +54,11 @@ def check(
     target: TargetOption = None,
     dynamic: DynamicOption = None,
     capture: CaptureOption = None,
+    task: TaskOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """List every operator of a model with its route, and what is missing: where, why and what to do."""
-    subject = load_subject(spec)
+    subject = load_subject(spec, task)
 
     def keywords_of(model: specs.Subject) -> dict[str, Any]:
         found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
@@ -98,6 +100,7 @@ def export(
     inputs: InputsOption = None,
     rtol: RtolOption = None,
     atol: AtolOption = None,
+    task: TaskOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
     ] = False,
@@ -117,6 +120,7 @@ def export(
             inputs=inputs,
             rtol=rtol,
             atol=atol,
+            task=task,
         )
         return _raw(spec, opset, dynamic, shaping)
     if output is None:
@@ -129,7 +133,7 @@ def export(
 
     with drawn or contextlib.nullcontext(), _explaining_interrupt(output):
         with drawn.stage("load") if drawn else contextlib.nullcontext():
-            subject = load_subject(spec)
+            subject = load_subject(spec, task)
         options = given_options(verify=verify, external_data=external_data, capture=capture, rtol=rtol, atol=atol)
         if not isinstance(subject, specs.Subject):
             part_commands.refuse_inputs(inputs)

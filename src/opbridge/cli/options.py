@@ -30,6 +30,7 @@ __all__ = [
     "RtolOption",
     "SpecArgument",
     "TargetOption",
+    "TaskOption",
     "accepted",
     "given_options",
     "items",
@@ -135,11 +136,32 @@ AtolOption = Annotated[
 ]
 
 
-def load_subject(spec: str) -> specs.Subject | GivenParts:
-    """The model that a SPEC names, with its example inputs and keywords; or several models."""
+TaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="TASK",
+        help="What the model is for, in the place of inputs and dynamic shapes: text-generation, for a causal model of "
+        "transformers. SPEC's factory may then return the model alone, or SPEC is a folder of save_pretrained.",
+    ),
+]
+
+
+def load_subject(spec: str, task: str | None = None) -> specs.Subject | GivenParts:
+    """The model that a SPEC names, with its example inputs and keywords; or several models.
+
+    With a task, the factory may return a model alone, and SPEC may be a folder that `save_pretrained` wrote.
+    """
     known = inspect.signature(opbridge.export).parameters.keys() - _NOT_KEYWORDS
-    returned = specs.returned(spec)
-    return returned if isinstance(returned, opbridge.Parts) else specs.checked(spec, returned, known)
+    if task is None:
+        returned = specs.returned(spec)
+        return returned if isinstance(returned, opbridge.Parts) else specs.checked(spec, returned, known)
+    if (Path(spec) / "config.json").is_file():
+        from opbridge.base.transformers_private import causal_models
+
+        return specs.Subject(spec, causal_models.load(spec), (), {"task": task})
+    subject = specs.load(spec, known=known, model_alone=True)
+    return dataclasses.replace(subject, keywords={**subject.keywords, "task": task})
 
 
 def with_inputs(subject: specs.Subject, files: list[Path] | None) -> tuple[specs.Subject, dict[str, list[Path]]]:

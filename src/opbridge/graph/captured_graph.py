@@ -21,7 +21,7 @@ class Leaf:
 
     Attributes:
         name: For an input, the name of its placeholder: "x", "batch_ids". For an output, its path in what the model
-            returns: "logits", "hidden_states.0", "output".
+            returns: "logits", "hidden_states.0", "output". For a tensor of a cache, see `opbridge.capture.cache_names`.
         node: The node that it is; None where the leaf is a constant of the graph.
         value: The constant: None, a string, or a number that is not dynamic.
     """
@@ -57,6 +57,7 @@ class AskedDimension:
         name: The name that the user gave it; None where there is none, or where it is computed from another's.
         is_automatic: Whether it may be fixed where the model needs it, as for Dim.AUTO.
         is_checked: Whether the user said which sizes it may have, as with a Dim.
+        may_be_empty: Whether a size of zero is to be tried.
     """
 
     leaf: int
@@ -65,6 +66,7 @@ class AskedDimension:
     name: str | None = None
     is_automatic: bool = False
     is_checked: bool = False
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True)

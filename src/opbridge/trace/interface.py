@@ -17,7 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.capture import Capture, capture
-from opbridge.capture.model_inputs import register_containers
+from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
 from opbridge.graph.precision import coarsest
 from opbridge.plan.planner import make_plan

@@ -60,7 +60,9 @@ def make_inputs(
         made.values[node] = weight.tensor
     given = [(number, leaf.node) for number, leaf in enumerate(graph.inputs) if leaf.node is not None]
     builder = values.builder
-    chosen = _names(names, [node.name for _, node in given], "input", builder)
+    # A name with a dot is that of a cache's tensor, and none that a node can have.
+    defaults = [graph.inputs[number].name if "." in graph.inputs[number].name else node.name for number, node in given]
+    chosen = _names(names, defaults, "input", builder)
     named = {(each.leaf, each.axis): each.name for each in asked if each.name is not None}
     for (number, node), name in zip(given, chosen, strict=True):
         dtype, shape = values.described(node.meta["val"])

@@ -14,9 +14,10 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 
+from opbridge.base.transformers_private import caches
 from opbridge.capture import Capture
 from opbridge.capture import capture as capture_model
-from opbridge.capture.model_inputs import register_containers
+from opbridge.capture.containers import register_containers
 from opbridge.errors import CaptureError, ModelFileError, UsageError
 from opbridge.plan.data import Plan
 from opbridge.runtimes.onnxruntime import session
@@ -47,6 +48,7 @@ class Exported(Protocol):
         """The operators that the model calls in PyTorch."""
 
 
+@caches.taking_caches
 def verify_file(
     path: str | os.PathLike[str],
     model: Any,
@@ -68,6 +70,7 @@ def verify_file(
     return Verifier(name, loaded, lambda: ir.load(name), model, args, kwargs, capture, False, options).run(start)
 
 
+@caches.taking_caches
 def verify_program(
     program: Exported,
     model: Any,

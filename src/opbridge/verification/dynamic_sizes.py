@@ -39,6 +39,7 @@ class DynamicSizes:
         names: The names of symbols in messages, where they differ.
         conditions: Conditions on the sizes, "(s77 % 2) == 0".
         without_one: The symbols whose ranges leave out a size of 1 that the user did not exclude. It is tried.
+        with_zero: The symbols for which a size of 0 is tried: the lengths of caches, which are empty at first.
     """
 
     dims: dict[int, tuple[int | str, ...]] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class DynamicSizes:
     names: dict[str, str] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
     without_one: frozenset[str] = frozenset()
+    with_zero: frozenset[str] = frozenset()
 
     def groups(self) -> list[list[dict[str, int]]]:
         """Sizes to try, in groups. The later ones of a group are alternatives if a model refuses the first.
@@ -57,6 +59,7 @@ class DynamicSizes:
         2. All symbols larger than in the example, each by another amount, or smaller where the range ends; else twice
            as large, else one symbol at a time.
         3. All symbols that have a largest size at it; else one symbol at a time.
+        4. The lengths of caches at 0, with the other sizes of the example; and with the smallest ones.
         """
         least = {symbol: 1 if symbol in self.without_one else self._least(symbol, 1) for symbol in self.example}
         larger = {symbol: self._beside(symbol, step) for step, symbol in enumerate(self.example, 1)}
@@ -76,6 +79,11 @@ class DynamicSizes:
                     group.append(sizes)
             if group:
                 groups.append(group)
+        empty = dict.fromkeys(self.with_zero, 0)
+        for sizes in ({**self.example, **empty}, {**least, **empty}):
+            if sizes not in tried:
+                tried.append(sizes)
+                groups.append([sizes])
         return groups
 
     def shapes(self, sizes: Mapping[str, int]) -> dict[int, tuple[int, ...]]:
@@ -160,6 +168,12 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
         if upper is not None:
             greatest = upper if greatest is None else min(greatest, upper)
         found.ranges[name] = (max(least, lower), greatest)
+    empty = {each.place for each in capture.asked if each.may_be_empty}
+    found.with_zero = frozenset(
+        unified.text(symbol)
+        for symbol, place in graph.places.items()
+        if place in empty and unified.text(symbol) in found.example
+    )
     found.without_one = frozenset(map(unified.text, graph.without_one)) & found.example.keys()
     found.conditions = tuple(unified.text(condition.expression) for condition in graph.conditions)
     return found

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torch_tracing
-from opbridge.capture.model_inputs import register_containers
+from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import ModelState
 
 __all__ = ["Eager", "explain"]

@@ -26,7 +26,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.wording import counted, listed
-from opbridge.capture.model_inputs import register_containers
+from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
 from opbridge.graph.values import as_tensor
 from opbridge.verification.eager import explain

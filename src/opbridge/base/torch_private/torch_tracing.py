@@ -22,9 +22,11 @@ __all__ = [
     "keep_model_frames",
     "lazy_graph_module",
     "mute_export",
+    "number_keys",
     "original_module",
     "output_paths",
     "register_container",
+    "replaced_containers",
     "storage_key",
     "trace_under",
     "without_writes",
@@ -108,6 +110,53 @@ def register_container(
     )
 
 
+def number_keys() -> None:
+    """Gives each class that was registered as a container without the keys of its items numbers for them."""
+    from torch.utils import _pytree
+
+    nodes = _pytree.SUPPORTED_NODES
+    for kind, node in list(nodes.items()):
+        if node.flatten_with_keys_fn is None:
+            nodes[kind] = node._replace(flatten_with_keys_fn=_numbered(node.flatten_fn))
+
+
+def _numbered(flatten: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any], tuple[list[Any], Any]]:
+    from torch.utils import _pytree
+
+    def with_keys(value: Any) -> tuple[list[Any], Any]:
+        items, context = flatten(value)
+        return [(_pytree.SequenceKey(place), item) for place, item in enumerate(items)], context
+
+    return with_keys
+
+
+@contextlib.contextmanager
+def replaced_containers(
+    is_meant: Callable[[type], bool],
+    flatten: Callable[[Any], Any],
+    unflatten: Callable[[Any, Any], Any],
+    flatten_with_keys: Callable[[Any], Any],
+) -> Iterator[None]:
+    """Within this context, classes that others registered as containers of pytree's have other functions.
+
+    Args:
+        is_meant: Tells the classes.
+        flatten: As for `register_pytree_node`; a class that has it already stays as it is.
+        unflatten: The same.
+        flatten_with_keys: The same.
+    """
+    from torch.utils import _pytree
+
+    nodes = _pytree.SUPPORTED_NODES
+    kept = {kind: node for kind, node in nodes.items() if is_meant(kind) and node.flatten_fn is not flatten}
+    for kind, node in kept.items():
+        nodes[kind] = node._replace(flatten_fn=flatten, unflatten_fn=unflatten, flatten_with_keys_fn=flatten_with_keys)
+    try:
+        yield
+    finally:
+        nodes.update(kept)
+
+
 def output_paths(structure: Any) -> list[str]:
     """A name for each leaf of a pytree structure, from its path: "logits", "hidden_states.0", "output"."""
     paths = _leaf_paths(structure)
@@ -127,7 +176,9 @@ def _leaf_paths(spec: Any) -> list[str]:
 
 
 def _child_names(context: Any, count: int) -> list[str]:
-    """The keys of a container. pytree's context is a list of them, or has such a list as its first item."""
+    """The keys of a container. pytree's context is a list of them, or has such a list as its first item; that of a
+    named tuple is its class."""
+    context = getattr(context, "_fields", context) if isinstance(context, type) else context
     for keys in (context, context[0] if isinstance(context, (list, tuple)) and context else None):
         if isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(key, str) for key in keys):
             return [str(key) for key in keys]

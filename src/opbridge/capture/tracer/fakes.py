@@ -22,13 +22,15 @@ class Fakes:
     Args:
         general: Whether the sizes 0 and 1 of dynamic dimensions are sizes like others.
         dynamic: The places of dimensions that are never fixed.
+        axes: All dynamic dimensions, where some are computed from others by their names.
 
     Attributes:
         mode: The mode in which operators on these tensors give shapes and dtypes.
         sizes: The symbolic sizes, and what is known of them.
     """
 
-    def __init__(self, *, general: bool, dynamic: frozenset[str] = frozenset()) -> None:
+    def __init__(self, *, general: bool, dynamic: frozenset[str] = frozenset(), axes: Iterable[Axis] = ()) -> None:
+        self._named = {axis.name: axis for axis in axes if axis.name is not None}
         self.sizes = torch_sizes.Sizes(general=general, dynamic=dynamic)
         self.mode = torch_proxies.new_fake_mode(self.sizes.env)
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -94,6 +96,8 @@ class Fakes:
             return axis.size
         if axis.derive is None:
             return self.sizes.new(axis.size, axis.place, axis.name, axis.low, axis.high, automatic=axis.automatic)
+        if axis.terms:
+            return axis.derive({term: self.size(self._named[term]) for term in axis.terms})
         low, high = axis.root_range
         example = root_example(axis)
         if example is None:

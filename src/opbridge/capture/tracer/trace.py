@@ -120,7 +120,7 @@ class _Run:
         self._module, self._args, self._kwargs = module, args, kwargs
         self._shapes = shapes
         self._gradients = gradients
-        self._fakes = Fakes(general=general, dynamic=dynamic)
+        self._fakes = Fakes(general=general, dynamic=dynamic, axes=shapes.axes.values())
         self._origins = Origins(module)
         self._repeating = repeating
         self._note = self._origins.note if repeating is None else self._compare

@@ -1,0 +1,365 @@
+"""transformers' caches as containers of tensors: their parts, what each of them is, and a cache made of others.
+
+1. The parts of a cache are its tensors, layer by layer: keys and values, convolution states and recurrent states, the
+   length of a static layer. Those of an encoder-decoder cache are its decoder's and its encoder's of the first layer,
+   then of the second.
+2. A layer with a sliding window becomes one that holds all tokens: how many it has seen is a Python number, which an
+   exported graph cannot count on. The model's mask applies the window.
+3. A layer without tensors, which the first call fills, has no parts.
+
+Checked on transformers 5.23.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch.utils import _pytree as pytree
+
+from opbridge.base.locks import process_state
+from opbridge.base.torch_private import torch_tracing
+
+__all__ = [
+    "Part",
+    "hides_length",
+    "is_cache",
+    "is_cache_class",
+    "output_names",
+    "part_of",
+    "parts",
+    "register",
+    "sliding_layers",
+    "taking_caches",
+]
+
+_MODULE = "transformers.cache_utils"
+# Attributes of a layer that hold one tensor, their names in an ONNX model, and the dimension that grows by each token.
+_TENSORS = (
+    ("keys", "key", 2),
+    ("values", "value", 2),
+    ("indexer_keys", "indexer_key", 1),
+    ("indexer_position_ids", "indexer_position", 2),
+    ("cumulative_length", "length", None),
+    ("indexer_cumulative_length", "indexer_length", None),
+)
+# Attributes of a layer that hold tensors by number.
+_NUMBERED = (("conv_states", "conv"), ("recurrent_states", "recurrent"))
+_GROUPS = (("self_attention_cache", "decoder"), ("cross_attention_cache", "encoder"))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tensor of a cache.
+
+    Attributes:
+        layer: The number of its layer.
+        role: What it is: "key", "value", "conv", "recurrent", "length", ...
+        group: "decoder" or "encoder" in an encoder-decoder cache; else "".
+        number: The number of a state, of which a layer may have several.
+        attribute: Its attribute in the layer.
+        grows: The dimension that is one longer for each token; None where there is none.
+    """
+
+    layer: int
+    role: str
+    group: str
+    number: int | None
+    attribute: str
+    grows: int | None
+
+    @property
+    def place(self) -> str:
+        """As the end of a Python expression: `.layers[0].keys`."""
+        cache = next((f".{attribute}" for attribute, group in _GROUPS if group == self.group), "")
+        number = "" if self.number is None else f"[{self.number}]"
+        return f"{cache}.layers[{self.layer}].{self.attribute}{number}"
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether its first dimension is the batch."""
+        return self.role not in ("length", "indexer_length", "indexer_position")
+
+    def name(self, prefix: str, state_prefix: str) -> str:
+        """Its name as an input or output of an ONNX model, as optimum and transformers.js name them.
+
+        Args:
+            prefix: "past_key_values" or "present": `past_key_values.0.key`, `present.0.decoder.key`.
+            state_prefix: "past" or "present": `past_conv.0`.
+        """
+        if self.number is not None:
+            suffix = f".{self.number}" if self.number else ""
+            return f"{state_prefix}_{self.role}.{self.layer}{suffix}"
+        group = f".{self.group}" if self.group else ""
+        return f"{prefix}.{self.layer}{group}.{self.role}"
+
+
+class _Key(pytree.GetAttrKey):
+    """The step of a path that leads from a cache to one of its parts."""
+
+    part: Part
+
+    def __str__(self) -> str:
+        return self.part.place
+
+
+def _key(part: Part) -> _Key:
+    key = _Key(part.name("", "").replace(".", "_").strip("_"))
+    object.__setattr__(key, "part", part)
+    return key
+
+
+def is_cache_class(kind: type) -> bool:
+    """Whether a class is one of transformers' caches."""
+    classes = getattr(kind, "__mro__", ())  # pytree has functions among its containers, for torch.return_types
+    return any(each.__name__ == "Cache" and each.__module__ == _MODULE for each in classes)
+
+
+def is_cache(value: Any) -> bool:
+    """Whether a value is one of transformers' caches."""
+    return is_cache_class(type(value))
+
+
+def parts(cache: Any) -> Iterator[tuple[Part, torch.Tensor]]:
+    """The tensors of a cache, in order."""
+    if hasattr(cache, "self_attention_cache"):
+        groups = [(group, getattr(cache, attribute).layers) for attribute, group in _GROUPS]
+    else:
+        groups = [("", cache.layers)]
+    for number in range(max((len(layers) for _, layers in groups), default=0)):
+        for group, layers in groups:
+            if number < len(layers):
+                yield from _parts_of_layer(layers[number], number, group)
+
+
+def _parts_of_layer(layer: Any, number: int, group: str) -> Iterator[tuple[Part, torch.Tensor]]:
+    held = vars(layer)
+    starts = not hasattr(layer, "max_cache_len") or getattr(layer, "is_initialized", True)
+    for attribute, role, grows in _TENSORS:
+        value = held.get(attribute)
+        if isinstance(value, torch.Tensor) and starts:
+            fixed = hasattr(layer, "max_cache_len")
+            yield Part(number, role, group, None, attribute, None if fixed else grows), value
+    for attribute, role in _NUMBERED:
+        for index, value in (held.get(attribute) or {}).items():
+            if isinstance(value, torch.Tensor):
+                yield Part(number, role, group, index, attribute, None), value
+
+
+def part_of(path: Sequence[Any]) -> Part | None:
+    """The part of a cache that the path of a leaf leads to; None where it leads to no cache."""
+    return path[-1].part if path and isinstance(path[-1], _Key) else None
+
+
+def output_names(structure: Any) -> dict[int, str]:
+    """The names of the leaves of a pytree structure that are parts of a cache, by their number."""
+    if structure.is_leaf():
+        return {}
+    if isinstance(structure.context, _Layout):
+        return {number: part.name("present", "present") for number, part in enumerate(structure.context.parts)}
+    children = structure.children() if callable(getattr(structure, "children", None)) else structure.children_specs
+    found: dict[int, str] = {}
+    first = 0
+    for child in children:
+        found.update({first + number: name for number, name in output_names(child).items()})
+        first += child.num_leaves
+    return found
+
+
+def hides_length(cache: Any) -> str:
+    """Why a cache cannot be an input: a layer whose count of tokens is a Python number that its tensors do not tell."""
+    caches = [cache]
+    if hasattr(cache, "self_attention_cache"):
+        caches = [getattr(cache, attribute) for attribute, _ in _GROUPS]
+    for number, layer in enumerate(layer for each in caches for layer in each.layers):
+        kind = type(layer).__name__
+        if hasattr(layer, "_quantized_keys"):
+            return f"layer {number} ({kind}) holds quantised keys and values. Give a DynamicCache"
+        if hasattr(layer, "cumulative_length_int"):
+            return (
+                f"layer {number} ({kind}) counts its tokens in a Python number. Give a DynamicCache, which takes the "
+                "count from the size of its tensors"
+            )
+        seen = getattr(layer, "cumulative_length", None)
+        if isinstance(seen, int) and layer.is_initialized and seen != layer.keys.shape[-2]:
+            return (
+                f"layer {number} ({kind}) has seen {seen} tokens and holds the last {layer.keys.shape[-2]}, and how "
+                "many were dropped is a Python number. Give a cache that holds all tokens, DynamicCache() without a "
+                "config: the model's mask applies the sliding window"
+            )
+    return ""
+
+
+def sliding_layers(cache: Any) -> int:
+    """How many layers of a cache have tensors of a sliding window."""
+    layers = [layer for layer in _layers(cache) if getattr(layer, "is_initialized", False)]
+    return sum(getattr(layer, "sliding_window", None) is not None for layer in layers)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What a cache is beside its tensors.
+
+    Attributes:
+        kind: Its class.
+        parts: What its tensors are.
+        layers: The classes of its layers.
+        cache: The cache that it was taken from, for what else there is.
+    """
+
+    kind: type
+    parts: tuple[Part, ...]
+    layers: tuple[type, ...]
+    cache: Any = field(compare=False, repr=False)
+
+    def __deepcopy__(self, memo: Any) -> _Layout:
+        return self
+
+
+def register(kind: type) -> None:
+    """Registers a class of caches as a container of pytree's.
+
+    Raises:
+        ValueError: It is registered already.
+    """
+    pytree.register_pytree_node(
+        kind,
+        _flatten,
+        _unflatten,
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+        flatten_with_keys_fn=_flatten_with_keys,
+    )
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_replaced = contextlib.ExitStack()
+_users = 0
+
+
+def taking_caches(function: _Function) -> _Function:
+    """Makes a function see caches in the form of this module also where they were registered in another one.
+
+    transformers registers some of them itself, for torch.export. Its form stays where an ExportedProgram is among the
+    arguments, which was made with it.
+    """
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        models = (*given, *(each.capture.model for each in given if hasattr(each, "capture")))
+        if _MODULE not in sys.modules or any(isinstance(each, torch.export.ExportedProgram) for each in models):
+            return function(*args, **kwargs)
+        with _in_this_form():
+            return function(*args, **kwargs)
+
+    return called  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def _in_this_form() -> Iterator[None]:
+    global _users
+    with process_state:
+        if _users == 0:
+            _replaced.enter_context(
+                torch_tracing.replaced_containers(is_cache_class, _flatten, _unflatten, _flatten_with_keys)
+            )
+        _users += 1
+    try:
+        yield
+    finally:
+        with process_state:
+            _users -= 1
+            if _users == 0:
+                _replaced.close()
+
+
+def _flatten(cache: Any) -> tuple[list[torch.Tensor], _Layout]:
+    found = list(parts(cache))
+    return [tensor for _, tensor in found], _Layout(
+        type(cache), tuple(part for part, _ in found), tuple(type(layer) for layer in _layers(cache)), cache
+    )
+
+
+def _flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, torch.Tensor]], _Layout]:
+    tensors, layout = _flatten(cache)
+    return [(_key(part), tensor) for part, tensor in zip(layout.parts, tensors, strict=True)], layout
+
+
+def _layers(cache: Any) -> Iterator[Any]:
+    if hasattr(cache, "self_attention_cache"):
+        for attribute, _ in _GROUPS:
+            yield from getattr(cache, attribute).layers
+    else:
+        yield from cache.layers
+
+
+def _unflatten(values: Any, layout: _Layout) -> Any:
+    made = _copied_cache(layout.cache)
+    for part, value in zip(layout.parts, values, strict=True):
+        owner = made
+        for attribute, group in _GROUPS:
+            if part.group == group:
+                owner = getattr(made, attribute)
+        layer = owner.layers[part.layer]
+        if part.number is None:
+            setattr(layer, part.attribute, value)
+        else:
+            getattr(layer, part.attribute)[part.number] = value
+    return made
+
+
+def _copied_cache(cache: Any) -> Any:
+    """A cache like another one, whose layers can change without it; their tensors are to be set."""
+    made = _copied(cache)
+    if hasattr(cache, "self_attention_cache"):
+        for attribute, _ in _GROUPS:
+            setattr(made, attribute, _copied_cache(getattr(cache, attribute)))
+    else:
+        made.layers = [_copied_layer(layer) for layer in cache.layers]
+    return made
+
+
+def _copied(value: Any) -> Any:
+    made = object.__new__(type(value))
+    vars(made).update({name: dict(each) if isinstance(each, dict) else each for name, each in vars(value).items()})
+    return made
+
+
+def _copied_layer(layer: Any) -> Any:
+    made = _copied(layer)
+    if not getattr(layer, "is_initialized", False):
+        return made
+    module = sys.modules[_MODULE]
+    of_kind = {
+        module.DynamicLayer: module.DynamicLayer,
+        module.DynamicSlidingWindowLayer: module.DynamicLayer,
+        module.LinearAttentionAndFullAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
+        module.LinearAttentionAndSlidingWindowAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
+    }
+    kind = of_kind.get(type(layer))
+    if kind is None:
+        return made
+    made.__class__ = _of_any_length(kind)
+    for attribute in ("sliding_window", "cumulative_length", "_sliding_window_tensor"):
+        vars(made).pop(attribute, None)
+    return made
+
+
+_made: dict[type, type] = {}
+
+
+def _of_any_length(kind: type) -> type:
+    """A class of layers that takes its length from its tensors, without asking whether they are empty."""
+    if kind not in _made:
+
+        def get_seq_length(self: Any) -> Any:
+            return self.keys.shape[-2] if self.is_initialized else 0
+
+        _made[kind] = type(kind.__name__, (kind,), {"get_seq_length": get_seq_length, "__module__": kind.__module__})
+    return _made[kind]

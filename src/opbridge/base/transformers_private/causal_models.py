@@ -1,0 +1,113 @@
+"""What a model for text generation takes: its parameters, its vocabulary, and the caches that it starts from.
+
+Checked on transformers 5.23.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+import torch
+
+from opbridge.base.transformers_private import caches
+from opbridge.errors import UsageError
+
+__all__ = [
+    "cache_after",
+    "cache_parameter",
+    "emptied",
+    "is_model",
+    "load",
+    "new_cache",
+    "parameters",
+    "vocabulary_size",
+]
+
+_CACHES = ("past_key_values", "cache_params")
+
+
+def is_model(model: Any) -> bool:
+    """Whether an object is a model of transformers with a language model's head."""
+    named = any(each.__name__ == "PreTrainedModel" for each in type(model).__mro__)
+    return named and callable(getattr(model, "generate", None)) and hasattr(model, "config")
+
+
+def load(folder: str) -> Any:
+    """The model that `save_pretrained` wrote to a folder, in evaluation mode; nothing is downloaded, no code run.
+
+    Raises:
+        UsageError: It is no causal model, or its files are damaged.
+    """
+    from transformers import AutoModelForCausalLM
+
+    try:
+        return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False).eval()
+    except Exception as error:  # what transformers raises for a folder has no common class
+        said = " ".join(str(error).split())[:400].rstrip(".")
+        raise UsageError(f"transformers loads no causal model from the folder {folder}: {said}.") from error
+
+
+def parameters(model: Any) -> tuple[str, ...]:
+    """The names of the parameters of a model's `forward`."""
+    return tuple(inspect.signature(model.forward).parameters)
+
+
+def cache_parameter(model: Any) -> str | None:
+    """The parameter that takes the cache."""
+    return next((name for name in _CACHES if name in parameters(model)), None)
+
+
+def vocabulary_size(model: Any) -> int:
+    """The number of tokens that the model knows."""
+    return int(_config(model).vocab_size)
+
+
+def new_cache(model: Any) -> Any:
+    """An empty cache for a model, whose layers with a sliding window hold all tokens."""
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=_config(model))
+    module = sys.modules["transformers.cache_utils"]
+    growing = {
+        module.DynamicSlidingWindowLayer: module.DynamicLayer,
+        module.LinearAttentionAndSlidingWindowAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
+    }
+    cache.layers = [
+        growing[type(layer)](**_states(layer)) if type(layer) in growing else layer for layer in cache.layers
+    ]
+    return cache
+
+
+def _states(layer: Any) -> dict[str, int]:
+    return {"number_of_states": layer.number_of_states} if hasattr(layer, "number_of_states") else {}
+
+
+def cache_after(model: Any, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> Any:
+    """The cache of a model after its first tokens, int64 [batch, length]; `mask` is 0 for padding.
+
+    None where the model returns no cache.
+    """
+    name = cache_parameter(model)
+    assert name is not None
+    given: dict[str, Any] = {name: new_cache(model), "use_cache": True}
+    if mask is not None:
+        given["attention_mask"] = mask
+    with torch.no_grad():
+        return getattr(model(tokens, **given), name, None)
+
+
+def emptied(cache: Any) -> Any:
+    """A cache like another one before the first token: no keys and values, states of zero."""
+    from torch.utils import _pytree as pytree
+
+    kept = [
+        tensor.new_zeros(tensor.shape) if part.grows is None else tensor.narrow(part.grows, 0, 0).clone()
+        for part, tensor in caches.parts(cache)
+    ]
+    return pytree.tree_unflatten(kept, pytree.tree_structure(cache))
+
+
+def _config(model: Any) -> Any:
+    return model.config.get_text_config(decoder=True)

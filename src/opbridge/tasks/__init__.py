@@ -1,0 +1,10 @@
+"""What a model is exported for: `task=`, which makes the inputs, the dynamic shapes, and what they are verified with.
+
+In: a model.
+Out: Prepared: the inputs and options of its export.
+May import: capture, base, errors.
+"""
+
+from opbridge.tasks.prepared import TASKS, Prepared, prepare
+
+__all__ = ["TASKS", "Prepared", "prepare"]

@@ -1,0 +1,89 @@
+"""transformers' caches as containers of tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from helpers import causal_models
+from torch.utils import _pytree as pytree
+from transformers import DynamicCache, EncoderDecoderCache, StaticCache
+
+from opbridge.base.transformers_private import caches
+from opbridge.capture.containers import register_containers
+
+
+def _of(name):
+    model = causal_models.make(name)
+    with torch.no_grad():
+        result = model(torch.randint(2, 99, (2, 4)), use_cache=True)
+    return result["cache_params" if "cache_params" in result else "past_key_values"]
+
+
+def _names(cache):
+    return [part.name("past_key_values", "past") for part, _ in caches.parts(cache)]
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "mamba", "bamba", "lfm2"])
+def test_a_cache_becomes_tensors_and_a_cache_again(name):
+    cache = _of(name)
+    register_containers(cache)
+    leaves, structure = pytree.tree_flatten(cache)
+    made = pytree.tree_unflatten([leaf + 1 for leaf in leaves], structure)
+    assert type(made) is type(cache) and _names(made) == _names(cache)
+    for before, (_, after) in zip(leaves, caches.parts(made), strict=True):
+        torch.testing.assert_close(after, before + 1)
+    assert [id(leaf) for leaf in pytree.tree_leaves(cache)] == [id(leaf) for leaf in leaves]  # it is as it was
+
+
+def test_names():
+    assert _names(_of("llama"))[:3] == ["past_key_values.0.key", "past_key_values.0.value", "past_key_values.1.key"]
+    assert _names(_of("bamba")) == [
+        "past_conv.0",
+        "past_recurrent.0",
+        "past_key_values.1.key",
+        "past_key_values.1.value",
+    ]
+    both = EncoderDecoderCache(_of("llama"), _of("llama"))
+    assert _names(both)[:4] == [
+        f"past_key_values.0.{half}.{what}" for half in ("decoder", "encoder") for what in ("key", "value")
+    ]
+
+
+def test_a_static_cache():
+    model = causal_models.make("llama")
+    cache = StaticCache(config=model.config, max_cache_len=8)
+    assert _names(cache) == []
+    with torch.no_grad():
+        model(torch.randint(2, 99, (2, 3)), past_key_values=cache)
+    assert _names(cache)[:3] == ["past_key_values.0.key", "past_key_values.0.value", "past_key_values.0.length"]
+    assert caches.hides_length(cache) == ""
+
+
+def test_what_numbers_hide():
+    model = causal_models.make("mistral")
+    with torch.no_grad():
+        cache = model(torch.randint(2, 99, (1, 5)), use_cache=True).past_key_values
+        assert caches.hides_length(cache) == "" and caches.sliding_layers(cache) == 2
+        cache = model(torch.randint(2, 99, (1, 12)), use_cache=True).past_key_values
+    assert "has seen 12 tokens and holds the last 7" in caches.hides_length(cache)
+    static = StaticCache(config=model.config, max_cache_len=32)
+    with torch.no_grad():
+        model(torch.randint(2, 99, (1, 5)), past_key_values=static)
+    assert "counts its tokens in a Python number" in caches.hides_length(static)
+
+
+def test_a_form_of_others_is_kept():
+    from transformers.integrations.executorch import register_dynamic_cache_export_support
+
+    known = pytree.SUPPORTED_NODES.pop(DynamicCache, None)
+    try:
+        register_dynamic_cache_export_support()
+        theirs = pytree.SUPPORTED_NODES[DynamicCache]
+        seen = caches.taking_caches(lambda: pytree.SUPPORTED_NODES[DynamicCache].flatten_fn)()
+        assert seen is not theirs.flatten_fn
+        assert pytree.SUPPORTED_NODES[DynamicCache] is theirs
+    except ValueError:  # torch keeps the name of a class that was registered before
+        pytest.skip("the class is registered already in this process")
+    finally:
+        if known is not None:
+            pytree.SUPPORTED_NODES[DynamicCache] = known

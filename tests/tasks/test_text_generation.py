@@ -1,0 +1,108 @@
+"""The task text-generation: inputs, names, sizes, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from helpers import causal_models
+
+import opbridge
+from opbridge.errors import UsageError
+from opbridge.tasks import prepare
+
+
+def _prepared(model, args=(), kwargs=None):
+    return prepare("text-generation", model, args, kwargs, None)
+
+
+@pytest.mark.slow
+def test_inputs_names_and_sizes():
+    model = causal_models.make("llama")
+    program = opbridge.export(model, task="text-generation")
+    inputs = {value.name: [str(size) for size in value.shape] for value in program.model.graph.inputs}
+    assert list(inputs) == [
+        "input_ids",
+        "attention_mask",
+        "position_ids",
+        *(f"past_key_values.{layer}.{what}" for layer in (0, 1) for what in ("key", "value")),
+    ]
+    assert inputs["attention_mask"] == ["batch", "sequence + past_sequence"]
+    assert inputs["past_key_values.0.key"] == ["batch", "2", "past_sequence", "8"]
+    assert [value.name for value in program.model.graph.outputs] == [
+        "logits",
+        *(f"present.{layer}.{what}" for layer in (0, 1) for what in ("key", "value")),
+    ]
+
+
+@pytest.mark.slow
+def test_names_of_the_user_win():
+    model = causal_models.make("llama")
+    program = opbridge.export(model, task="text-generation", input_names=["tokens"], output_names=["scores"])
+    assert [value.name for value in program.model.graph.inputs][:2] == ["tokens", "attention_mask"]
+    assert [value.name for value in program.model.graph.outputs][:2] == ["scores", "present.0.key"]
+
+
+@pytest.mark.slow
+def test_padding_on_the_left():
+    model = causal_models.make("llama")
+    session = opbridge.export(model, task="text-generation").session()
+    tokens = torch.randint(2, 99, (2, 6))
+    mask = torch.ones(2, 6, dtype=torch.int64)
+    mask[0, :2] = 0
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    empty = {
+        each.name: np.zeros([2, 2, 0, 8], np.float32) for each in session.get_inputs() if each.name.startswith("past")
+    }
+    given = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions}
+    (logits,) = session.run(["logits"], {name: value.numpy() for name, value in given.items()} | empty)
+    with torch.no_grad():
+        alone = model(tokens[:1, 2:]).logits
+        other = model(tokens[1:]).logits
+    np.testing.assert_allclose(logits[:1, 2:], alone.numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(logits[1:], other.numpy(), rtol=1e-3, atol=1e-3)
+
+
+def test_a_prompt_single_tokens_and_empty_caches_are_tried():
+    prepared = _prepared(causal_models.make("mistral"))
+    sizes = {(*each["input_ids"].shape, each["past_key_values"].get_seq_length()) for each in prepared.inputs}
+    assert {past for _, _, past in sizes} >= {0, 1, 4}
+    assert {batch for batch, _, _ in sizes} >= {1, 2, 3} and {new for _, new, _ in sizes} >= {1, 3, 5}
+
+
+def test_a_model_with_recurrent_states_takes_one_token_at_a_time():
+    prepared = _prepared(causal_models.make("mamba"))
+    assert prepared.dynamic_shapes["input_ids"] == {0: "batch"} and "one token at a time" in prepared.notes[0]
+    assert "attention_mask" not in prepared.kwargs
+
+
+def test_tokens_of_the_user():
+    tokens = torch.tensor([[5, 6, 7]])
+    for args, kwargs in (((tokens,), None), (tokens, None), ((), {"input_ids": tokens})):
+        prepared = _prepared(causal_models.make("llama"), args, kwargs)
+        assert set(prepared.kwargs["input_ids"].reshape(-1).tolist()) <= {5, 6, 7}
+
+
+def test_wrong_use():
+    model = causal_models.make("llama")
+    with pytest.raises(UsageError, match=r"no task 'translation'; the tasks are text-generation"):
+        opbridge.export(model, task="translation")
+    with pytest.raises(UsageError, match=r"causal model of transformers.*is a Linear"):
+        opbridge.export(torch.nn.Linear(2, 2), task="text-generation")
+    with pytest.raises(UsageError, match=r"Leave dynamic_shapes out"):
+        opbridge.export(model, task="text-generation", dynamic_shapes={"input_ids": {0: "batch"}})
+    with pytest.raises(UsageError, match=r"integer tensor \[batch, length\]"):
+        opbridge.export(model, (torch.ones(2),), task="text-generation")
+
+
+def test_a_model_that_does_not_go_on_from_its_cache_is_refused():
+    model = causal_models.make("llama")
+    forward = model.forward
+
+    def forgetting(input_ids, attention_mask=None, past_key_values=None, use_cache=None):
+        result = forward(input_ids, use_cache=use_cache)
+        return result
+
+    model.forward = forgetting
+    with pytest.raises(UsageError, match=r"other logits after the tokens of its cache"):
+        opbridge.check(model, task="text-generation")
