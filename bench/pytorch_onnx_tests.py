@@ -6,12 +6,15 @@ the package parameterized.
 
     python bench/pytorch_onnx_tests.py FOLDER --jobs 2                       # all, and the section of RESULTS.md
     python bench/pytorch_onnx_tests.py FOLDER --only rnn squeeze --details   # those whose names contain one of these
-    python bench/pytorch_onnx_tests.py FOLDER --exporter torch               # the stock exporter, for comparison
+    python bench/pytorch_onnx_tests.py FOLDER --exporter torch -o torch.json # a stock exporter, for comparison
+    python bench/pytorch_onnx_tests.py FOLDER --beside torch.json            # all, with what that gave in the section
 
 Each test runs in a process of its own kind: one that crashes or hangs costs that test alone. A test is counted as
     passed       the file gives what the test asks for on all of its inputs,
     wrong        opbridge's verification passed, and the test does not,
-    misjudged    opbridge's verification failed, and the test passes with the same file,
+    narrower     opbridge's verification failed at sizes that the test asks for and does not try, where PyTorch gives
+                 results of other shapes, or another number of them,
+    misjudged    opbridge's verification failed otherwise, and the test passes with the same file,
     differs      both fail,
     refused      there is no file: the export ended with an error,
     not run      the test says itself that it does not apply, with its reason.
@@ -31,6 +34,7 @@ import types
 import unittest
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import TimeoutError
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,11 +45,13 @@ from results import table, write_section
 MODULE, CLASS = "test_pytorch_onnx_onnxruntime", "TestONNXRuntime"
 OPSET = 20
 TIMEOUT = 120.0
-OUTCOMES = ("passed", "wrong", "misjudged", "differs", "refused", "crash", "timeout", "not run")
-WORST = ("wrong", "misjudged", "differs", "refused", "crash", "timeout")
+OUTCOMES = ("passed", "wrong", "misjudged", "narrower", "differs", "refused", "crash", "timeout", "not run")
+WORST = ("wrong", "misjudged", "narrower", "differs", "refused", "crash", "timeout")
+LABELS = {"torch": "torch.onnx.export", "torchscript": "torch.onnx.export(dynamo=False)"}
 _WHAT = (
     f"`{MODULE}.py` of PyTorch 2.6 at opset {OPSET}, with this torch. wrong: verification passed and the test does not;"
-    " misjudged: verification failed and the test passes; differs: both fail; refused: no file."
+    " misjudged: verification failed and the test passes; narrower: it failed at sizes that the test does not try;"
+    " differs: both fail; refused: no file."
 )
 
 
@@ -97,8 +103,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--details", action="store_true", help="print each test that does not pass, and why")
     parser.add_argument("-o", "--output", type=Path, help="a JSON file for the outcome of each test")
+    parser.add_argument("--beside", nargs="*", type=Path, default=[], help="such files of stock exporters")
     options = parser.parse_args()
     settings = Settings(str(options.folder.resolve()), options.exporter)
+    stock = {LABELS.get(path.stem, path.stem): read(path) for path in options.beside}
     names = [name for name in listed(settings) if not options.only or any(each in name for each in options.only)]
     outcomes = run(settings, names, options.jobs)
     if options.exporter == "opbridge":
@@ -113,14 +121,25 @@ def main() -> None:
             if each.outcome != "passed":
                 words = ", ".join(filter(None, (each.outcome, each.by_auto and f"auto: {each.by_auto}", each.scope)))
                 print(f"{each.test}: {words}\n    {each.detail}")
-    text = summary(outcomes)
+    text = summary(outcomes, stock)
     print(text)
     if not options.only and options.exporter == "opbridge":
+        sys.argv[1:] = ["FOLDER", *(f"--beside {path.name}" for path in options.beside)]  # as the section names it
         write_section("pytorch_onnx_tests", "PyTorch's own tests of its exporter", f"{_WHAT}\n\n{text}")
 
 
-def summary(outcomes: list[Outcome]) -> str:
-    """The counts, as a table."""
+def read(path: Path) -> list[Outcome]:
+    """What another run gave."""
+    return [Outcome(**each) for each in json.loads(path.read_text())]
+
+
+def summary(outcomes: list[Outcome], stock: Mapping[str, list[Outcome]]) -> str:
+    """The counts, as a table, and which tests the stock exporters pass and opbridge does not.
+
+    Args:
+        outcomes: One for each test.
+        stock: The outcomes of other exporters, by their names.
+    """
     rows = []
     for scope, title, auto in (
         ("", "in scope", False),
@@ -133,7 +152,24 @@ def summary(outcomes: list[Outcome]) -> str:
         share = f"{counts['passed'] / ran:.1%}" if ran else ""
         found = (str(counts[each]) for each in OUTCOMES[:-1])
         rows.append([title, str(ran), *found, share, str(counts["not run"])])
-    return table(["tests", "run", *OUTCOMES[:-1], "share", "not run"], rows)
+    ours = {each.test: each for each in outcomes}
+    missing: dict[str, str] = {}
+    for name, others in stock.items():
+        in_scope = [each for each in others if each.test in ours and not ours[each.test].scope]
+        counts = Counter(each.outcome for each in in_scope)
+        ran = sum(counts.values()) - counts["not run"]
+        found = (str(counts[each]) for each in OUTCOMES[:-1])
+        share = f"{counts['passed'] / ran:.1%}" if ran else ""
+        rows.append([f"in scope, by `{name}`", str(ran), *found, share, str(counts["not run"])])
+        for each in in_scope:
+            own = ours[each.test].by_auto or ours[each.test].outcome
+            if each.outcome == "passed" and own not in ("passed", "not run"):
+                missing[each.test] = own
+    text = table(["tests", "run", *OUTCOMES[:-1], "share", "not run"], rows)
+    if not stock:
+        return text
+    named = ", ".join(f"{test} ({own})" for test, own in missing.items()) or "none"
+    return f"{text}\n\nPassed by a stock exporter, and by opbridge neither by default nor by capture='auto': {named}."
 
 
 def run(settings: Settings, names: list[str], jobs: int) -> list[Outcome]:
@@ -212,11 +248,13 @@ def run_one(name: str) -> Outcome:
         return Outcome(name, "not run", reason or "it exports nothing", running.scope)
     if " not raised" in reason:
         return Outcome(name, "not run", "it asks that the stock exporter fails", running.scope)
+    if not failed and any(outcome == "refused" for outcome, _ in running.outcomes):
+        return Outcome(name, "not run", "it asks that the export fails", running.scope)
     if any("fails on these inputs in plain PyTorch" in detail for _, detail in running.outcomes):
         return Outcome(name, "not run", "the model itself fails in PyTorch", running.scope)
     for kind in WORST:
         details = [detail for outcome, detail in running.outcomes if outcome == kind]
-        if details and (failed or kind == "misjudged"):
+        if details and (failed or kind in ("misjudged", "narrower")):
             return Outcome(name, kind, details[0], running.scope)
     if failed:
         return Outcome(name, "differs", reason, running.scope)
@@ -242,19 +280,29 @@ def run_model_test(suite: Any, model: Any, **options: Any) -> None:
         except Exception as error:
             running.outcomes.append(("refused", one_line(error)))
             raise
+        says = "" if verdict is None or verdict.ok else one_line(verdict.summary())
         try:
             compare(suite, model, path, args, kwargs, options)
         except Exception as error:
-            running.outcomes.append(("differs" if verdict else "wrong", verdict or one_line(error)))
+            running.outcomes.append(("differs" if says else "wrong", says or one_line(error)))
             raise
-        if verdict:
-            running.outcomes.append(("misjudged", verdict))
+        if says:
+            running.outcomes.append(("narrower" if is_narrower(verdict) else "misjudged", says))
         else:
             running.outcomes.append(("passed", ""))
 
 
-def export(suite: Any, model: Any, args: Any, kwargs: Any, options: Any, path: Path) -> str:
-    """Writes the file; returns what verification says against it."""
+def is_narrower(verification: Any) -> bool:
+    """Whether a verification failed at other sizes than the example's alone, by shapes or the number of outputs."""
+    failed = [run for run in verification.runs if not run.ok]
+    differing = [each for run in failed for each in run.comparisons if not each.ok]
+    return all(run.kind == "sizes" and run.failure is None for run in failed) and all(
+        each.reason is not None for each in differing
+    )
+
+
+def export(suite: Any, model: Any, args: Any, kwargs: Any, options: Any, path: Path) -> Any:
+    """Writes the file; returns its verification, where opbridge wrote it."""
     import torch
 
     import opbridge
@@ -275,10 +323,9 @@ def export(suite: Any, model: Any, args: Any, kwargs: Any, options: Any, path: P
         mode = options.get("training", torch.onnx.TrainingMode.EVAL)
         dynamo = running.settings.exporter == "torch"
         torch.onnx.export(model, args, str(path), **given, dynamo=dynamo, training=mode)
-        return ""
+        return None
     program = opbridge.export(model, args, path, **given, verify=False, capture=running.settings.capture)
-    verification = verify_program(program)
-    return "" if verification.ok else one_line(verification.summary())
+    return verify_program(program)
 
 
 def compare(suite: Any, model: Any, path: Path, args: Any, kwargs: Any, options: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 from onnxscript import opset18 as op
 
 import opbridge
-from opbridge.base.torch_private.torch_float64 import in_float64
+from opbridge.base.torch_private.torch_float64 import in_float64, in_other_order
 from opbridge.verification import float64
 from opbridge.verification.compare import Comparison, compare
 from opbridge.verification.float64 import Unavailable, judged, run_in_float64
@@ -96,6 +96,35 @@ def test_an_error_that_is_small_by_chance_is_seen_on_inputs_beside() -> None:
     assert not judgement(expected.float(), actual.float(), truth).ok
     found = judgement(expected.float(), actual.float(), truth, beside.float())
     assert found.ok and "inputs that differ by one rounding" in found.remark
+
+
+def test_sums_are_rounded_otherwise_and_exact_ones_are_not() -> None:
+    x, weight = normal(50, 300), normal(300, 4)
+    truth = x.double() @ weight.double()
+    with in_other_order(0):
+        other = x @ weight
+        same = torch.ones(5, 3) @ torch.ones(3, 2)
+        halved = (torch.arange(6) / 2).floor()
+    assert torch.equal(same, torch.full((5, 2), 3.0)) and halved.tolist() == [0, 0, 1, 1, 2, 2]
+    error, own = (other - truth).abs(), (x @ weight - truth).abs()
+    assert not torch.equal(other, x @ weight)
+    assert float((error - own).abs().max()) <= float(torch.finfo(torch.float32).eps * truth.abs().max())
+
+
+def test_elements_that_change_places_by_the_rounding_of_sums() -> None:
+    """Which of two rows comes first depends on the last digit of a sum."""
+    x = torch.full((1, 1000), 0.1)
+    weight = torch.stack([torch.ones(1000), torch.cat([torch.full((500,), 3.0), torch.full((500,), -1.0)])])
+
+    def found() -> torch.Tensor:
+        score = (x @ weight.T).squeeze(0)
+        return torch.tensor([0.0, 50.0])[score.argsort(stable=True)]
+
+    outcomes = set()
+    for seed in range(20):
+        with in_other_order(seed):
+            outcomes.add(tuple(found().tolist()))
+    assert len(outcomes) == 2
 
 
 def test_noise_proves_nothing() -> None:

@@ -11,8 +11,9 @@ The rule, for each element of an output. `e` is PyTorch's error there, `f` the f
    errors of rounding are large and small by chance. An error that few elements of PyTorch's have is allowed to these
    alone, so that one ill-conditioned element excuses no other. Where PyTorch is exact, `e` and `common` are nothing,
    and the tolerance stands.
-3. Where elements are still outside, PyTorch is run again on inputs that differ by one rounding, and `e` is the largest
-   of these errors: the error of a single ill-conditioned element may be small by chance.
+3. Where elements are still outside, PyTorch is run again on inputs that differ by one rounding, then with sums of
+   products that are as far from float64 as PyTorch's own are, on either side; `e` is the largest of these errors: the
+   error of a single ill-conditioned element may be small by chance, and elements may change places.
 4. NaNs and infinities have to be those of PyTorch, or of float64 in the output's dtype. Integers and bools have to be
    those of PyTorch on these inputs or on inputs that differ by one rounding, or of float64.
 5. Nothing is decided where PyTorch's own error is more than `NOISE` of the output's RMS: neither result has digits
@@ -163,7 +164,7 @@ def judged(
         expected: PyTorch's output.
         actual: The file's output.
         reference: The output of the model in float64.
-        nearby: PyTorch's outputs on inputs that differ by one rounding.
+        nearby: PyTorch's outputs on inputs that differ by one rounding, or with sums that do.
 
     Returns:
         The comparison, with what was found as its remark; `forgiven` where every element is right.
@@ -195,6 +196,8 @@ def judged(
     right_ones = torch.where(is_finite, close | (off <= allowed), same)
     errors = f"{float(off.max()):.2g} against {float(own.max()):.2g}"
     inputs = ", on inputs that differ by one rounding" if others else ""
+    if len(others) > NEARBY_RUNS:
+        inputs = ", on inputs that differ by one rounding, or with sums that are rounded otherwise"
     if bool(right_ones.all()):
         return dataclasses.replace(
             comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {errors}{inputs}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Protocol
@@ -25,7 +26,12 @@ _SLACK = 1e-3
 
 class _Run(Protocol):
     def __call__(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_float64: bool = False
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        in_float64: bool = False,
+        rounding: int | None = None,
     ) -> list[torch.Tensor]: ...
 
 
@@ -43,7 +49,8 @@ class Judge:
         seed: int,
     ) -> None:
         """Args:
-        run: Runs the model on inputs, as it is or in float64, and gives its outputs.
+        run: Runs the model on inputs, as it is, in float64, or with sums that are rounded otherwise, and gives its
+            outputs.
         replay: Computes the captured graph with the runtime's decisions, as `opbridge.verification.replay` does.
         seed: What perturbed inputs are drawn from.
         """
@@ -88,9 +95,11 @@ class Judge:
                 )
         if pending() and (reference := self._reference(args, kwargs)) is not None:
             nearby: list[list[torch.Tensor]] = []
-            for attempt in range(2):
-                if attempt:
+            for attempt in range(3):
+                if attempt == 1:
                     nearby = self._nearby(args, kwargs, kept)
+                elif attempt == 2:
+                    nearby += self._rounded(args, kwargs)
                 for position in pending():
                     near = [outputs[position] for outputs in nearby]
                     found[position] = judged(
@@ -130,6 +139,12 @@ class Judge:
             except Exception:  # the model raises anything
                 continue
         return outputs
+
+    def _rounded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[list[torch.Tensor]]:
+        """PyTorch's outputs where sums are rounded otherwise; nothing where the model cannot be run so."""
+        with contextlib.suppress(Exception):  # the model raises anything
+            return [self._run(args, kwargs, rounding=self._seed + number) for number in range(NEARBY_RUNS)]
+        return []
 
 
 def judged_by_steps(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import time
@@ -13,6 +14,7 @@ import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.torch_private.torch_float64 import in_other_order
 from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
@@ -355,12 +357,19 @@ class Verifier:
         return dataclasses.replace(run, comparisons=comparisons)
 
     def _run_with(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_float64: bool = False
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        in_float64: bool = False,
+        rounding: int | None = None,
     ) -> list[torch.Tensor]:
-        """The outputs of the model on other inputs, or in float64."""
+        """The outputs of the model on other inputs, in float64, or with sums that are rounded otherwise."""
         seed = self._options.seed
-        leaves = run_in_float64(self._model, args, kwargs, seed) if in_float64 else self._eager.run(args, kwargs, seed)
-        return self._matching.expected(leaves)
+        if in_float64:
+            return self._matching.expected(run_in_float64(self._model, args, kwargs, seed))
+        within = contextlib.nullcontext if rounding is None else functools.partial(in_other_order, rounding)
+        return self._matching.expected(self._eager.run(args, kwargs, seed, within))
 
     def _replay(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replay | None:
         """The captured graph with the runtime's decisions; None where there is nothing to decide, or no graph."""

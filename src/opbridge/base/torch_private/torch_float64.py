@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["in_float64", "widened"]
+__all__ = ["in_float64", "in_other_order", "widened"]
 
 _WIDER = {
     torch.float16: torch.float64,
@@ -45,6 +45,48 @@ def in_float64() -> Iterator[None]:
     """
     with _InFloat64():
         yield
+
+
+@contextlib.contextmanager
+def in_other_order(seed: int) -> Iterator[None]:
+    """Within this context, sums of products are rounded otherwise, as where they are summed in another order.
+
+    A result is as far from the one in float64 as PyTorch's own is, and lies, at random, on the same side of it or on
+    the other. Results that are exact stay as they are.
+
+    Args:
+        seed: The same seed gives the same results.
+    """
+    with _InOtherOrder(seed):
+        yield
+
+
+_aten = torch.ops.aten
+_SUMS = frozenset(
+    {
+        _aten.convolution.default,
+        _aten.mm.default,
+        _aten.bmm.default,
+        _aten.addmm.default,
+        _aten.baddbmm.default,
+    }
+)
+
+
+class _InOtherOrder(TorchDispatchMode):
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func not in _SUMS or result.dtype not in _WIDER or result.is_complex():
+            return result
+        wide_args, wide_kwargs = pytree.tree_map(_wide, (args, kwargs))
+        exact = func(*wide_args, **wide_kwargs)
+        is_other = torch.randint(2, tuple(result.shape), generator=self._generator).to(result.device, torch.bool)
+        return torch.where(is_other, 2 * exact - result, result).to(result.dtype)
 
 
 class _InFloat64(TorchDispatchMode):
