@@ -27,6 +27,7 @@ def test_the_entries_of_a_family(family):
     ("family", "name"),
     [
         ("torchvision", "squeezenet1_1"),
+        ("torchvision", "vit_b_32"),
         ("torchvision", "lraspp_mobilenet_v3_large"),
         ("torchvision", "detection/ssdlite320_mobilenet_v3_large"),
         ("timm", "test_resnet"),

@@ -19,7 +19,7 @@ PACKAGES = ("timm",)
 # How timm calls sizes, the smallest first.
 _SIZES = (
     *("test", "zepto", "atto", "femto", "pico", "nano", "xxtiny", "xxs", "xx", "slim", "b0", "m0", "t0", "xs", "xtiny"),
-    *("tiny", "ti", "t", "mini", "small", "s"),
+    *("tiny", "ti", "t", "mini", "small", "s", "medium", "m", "base", "b"),
 )
 
 _SIDE = 224
