@@ -16,8 +16,8 @@ SIZES = {
     "batch": Size(2, (1, 3)),
     "sequence": Size(10, (7, 13)),
     "decoder_sequence": Size(6, (9, 4)),
-    "height": Size(128, (160, 192)),
-    "width": Size(160, (128, 192)),
+    "height": Size(192, (256, 160)),
+    "width": Size(160, (224, 192)),
     "samples": Size(6400, (8000, 4800)),
     "frames": Size(96, (128, 64)),
 }
