@@ -246,6 +246,8 @@ def _missing(config: Any, values: dict[str, Any]) -> dict[str, Any]:
     if fields.get("head_dim", 0) is None and isinstance(heads, int) and "hidden_size" in values:
         fits = values["hidden_size"] % heads == 0
         found["head_dim"] = values["hidden_size"] // heads if fits else _HEAD
+    if fields.get("num_key_value_heads", 0) is None and isinstance(heads, int):
+        found["num_key_value_heads"] = heads
     rope = values.get("rope_parameters")
     if (
         isinstance(rope, dict)
