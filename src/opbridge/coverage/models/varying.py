@@ -37,16 +37,14 @@ def vary(
         model: The model; it is set to evaluation mode.
         draw: Draws inputs for sizes that it takes by name, with random values. It gives the same structure for all.
         sizes: The sizes, by those names.
-        batch: The one of them that "batch" varies; "all" varies all of them. None, or one that is not in `sizes`:
-            the model has no batch.
+        batch: The one of them that "batch" varies; "all" varies all of them, be it the batch alone. None, or one that
+            is not in `sizes`: the model has no batch.
     """
     example = {name: size.example for name, size in sizes.items()}
     varied = [name for name, size in sizes.items() if size.others]
-    kinds = {"all": varied}
+    kinds = {"all": varied} if varied else {}
     if batch in varied:
         kinds["batch"] = [batch]
-    if varied == kinds.get("batch"):
-        del kinds["all"]
     others: dict[str, Sequence[Inputs]] = {"none": [draw(**example)]}
     for kind, names in kinds.items():
         others[kind] = [draw(**example | changed) for changed in _changes(sizes, names)]

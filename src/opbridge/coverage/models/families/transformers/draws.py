@@ -159,6 +159,11 @@ def _series_times(facts: Facts, batch: int) -> torch.Tensor:
     return torch.randn(batch, _series(facts, batch).shape[1], count)
 
 
+def _all_frames(facts: Facts, batch: int) -> torch.Tensor:
+    """As many frames as the model's positions are for, which it takes two by two."""
+    return torch.randn(batch, bins(facts), 2 * facts.value("max_source_positions", default=64, part="audio"))
+
+
 def channels(facts: Facts) -> int:
     found = facts.value("num_channels", "in_channels", "in_chans", default=3, part="vision")
     return found if isinstance(found, int) and found <= 4 else 3
@@ -199,7 +204,7 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
     "pixel_values": (_image, _patches, _video, _pictures, _patch_rows),
     "pixel_values_videos": (_video,),
     "input_values": (_samples, _channel_samples, _frames),
-    "input_features": (_frames, _frames_last),
+    "input_features": (_frames, _frames_last, _all_frames),
     "input_features_mask": (_frame_mask,),
     "decoder_input_values": (_spectrogram,),
     "hidden_states": (_patches,),

@@ -190,7 +190,10 @@ def _derived(config: Any, name: str, value: Any) -> bool:
     """Whether the configuration makes this list itself where none is given, from the number of its layers."""
     default = getattr(type(config), name, 0)
     return (
-        default is None and isinstance(value, list | tuple) and not name.endswith("layer_types") and not _is_width(name)
+        default is None
+        and isinstance(value, list | tuple)
+        and not name.endswith(("layer_types", "feature_sizes"))
+        and not _is_width(name)
     )
 
 
