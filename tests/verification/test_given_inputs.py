@@ -51,6 +51,14 @@ def test_lists_and_functions_take_the_place_of_fresh_values_and_sizes(program: P
     assert found.ok and asked == [1, 2, 3] and "no other sizes" in found.notes[0]
 
 
+def test_positional_and_keyword_inputs_together() -> None:
+    program = opbridge.export(model, (X,), kwargs={"k": K}, dynamic_shapes={"x": {0: "n"}, "k": None}, verify=False)
+    found = opbridge.verify(program, inputs=[((X[:2],), {"k": K + 1}), (X + 1, K)])
+    assert found.ok and [run.comparisons[0].shape for run in found.runs] == [(4, 3), (2, 3), (4, 3)]
+    with pytest.raises(UsageError, match="inputs 1: input 'x' is a str"):
+        opbridge.verify(program, inputs=[(("text",), {"k": K})])
+
+
 def test_files(program: Program, tmp_path: Path) -> None:
     np.savez(tmp_path / "named.npz", x=X.numpy() + 1, k=K.numpy())
     np.savez(tmp_path / "in_order.npz", X.numpy()[:1], K.numpy())

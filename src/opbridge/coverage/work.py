@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from opbridge.coverage.tasks import Settings, Task, Verdict, grouped
@@ -25,6 +26,7 @@ class OperatorWork:
     warm: ClassVar[str] = "opbridge.coverage.warm"
     memory: ClassVar[int | None] = None
     renewed_after: ClassVar[int] = 0
+    environment: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @property
     def timeout(self) -> float:

@@ -8,9 +8,11 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, TimeoutError, wait
+from pathlib import Path
 from typing import Any
 
 from opbridge.coverage.engine import worker
@@ -48,9 +50,10 @@ class LocalPool:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([work.warm])
         self._work = work
-        self._environment = _environment()
+        self._environment = _environment(work.environment)
         pids = [context.RawArray("i", 1) for _ in range(jobs)]
         self._memory = MemoryLimit(work.memory, pids)
+        self._folder = tempfile.TemporaryDirectory(prefix="opbridge-sweep-", ignore_cleanup_errors=True)
         # One pool a worker, so that it is known which worker gets which tasks.
         self._pools = [
             ProcessPool(
@@ -58,9 +61,9 @@ class LocalPool:
                 max_tasks=work.renewed_after,
                 context=context,
                 initializer=worker.start,
-                initargs=(work, pid),
+                initargs=(work, pid, Path(self._folder.name) / str(number)),
             )
-            for pid in pids
+            for number, pid in enumerate(pids)
         ]
 
     def __enter__(self) -> LocalPool:
@@ -74,6 +77,7 @@ class LocalPool:
         for pool in self._pools:
             pool.join()
         self._memory.__exit__()
+        self._folder.cleanup()
         self._environment.__exit__(*raised)
 
     def run(self, tasks: Iterable[Any]) -> Iterator[tuple[Any, Verdict | None]]:
@@ -129,9 +133,9 @@ def _ending(status: int) -> str:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    """What the fork server inherits: one thread a worker, and where to import from."""
-    wanted = {**dict.fromkeys(_THREADS, "1"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """What the fork server inherits: one thread a worker, where to import from, and what the work asks for."""
+    wanted = {**more, **dict.fromkeys(_THREADS, "1"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

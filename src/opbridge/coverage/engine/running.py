@@ -27,12 +27,12 @@ class Done:
     """A sweep whose tasks are all tried.
 
     Attributes:
-        verdicts: The verdict on each task.
+        verdicts: The verdict on each task; None where it stands for nothing.
         resumed: How many of them an interrupted sweep left.
         start: The `time.perf_counter` at which it began.
     """
 
-    verdicts: Mapping[Any, Verdict | None]
+    verdicts: Mapping[Any, Any]
     resumed: int
     start: float
 

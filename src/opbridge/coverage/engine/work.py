@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 __all__ = ["Verdict", "Work"]
@@ -33,6 +33,7 @@ class Work(Protocol):
         warm: A module that the fork server imports once, so that every worker starts with it imported.
         timeout: The seconds that a task may take.
         memory: The bytes that a worker process may hold as its own; None: any number.
+        environment: Variables of the environment that a worker starts with.
         renewed_after: So many tasks after which a worker is replaced; 0: never.
     """
 
@@ -45,6 +46,9 @@ class Work(Protocol):
 
     @property
     def memory(self) -> int | None: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
 
     @property
     def renewed_after(self) -> int: ...

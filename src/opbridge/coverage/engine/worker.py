@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import MutableSequence
+from pathlib import Path
 from typing import Any
 
 import onnxruntime
@@ -17,16 +20,20 @@ __all__ = ["attempt", "start"]
 _work: Work | None = None
 
 
-def start(work: Work, pid: MutableSequence[int]) -> None:
+def start(work: Work, pid: MutableSequence[int], folder: Path) -> None:
     """Readies a worker: one thread, nothing printed, and what the work itself needs.
 
     Args:
         work: What is to be done.
         pid: Where the worker tells the number of its process.
+        folder: Where it keeps temporary files; what a worker in its place left there is removed.
     """
     global _work
     _work = work
     pid[0] = os.getpid()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    tempfile.tempdir = str(folder)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     onnxruntime.set_default_logger_severity(4)

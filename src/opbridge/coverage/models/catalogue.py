@@ -7,7 +7,7 @@ import functools
 import importlib
 import importlib.metadata
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opbridge.base import specs
@@ -48,7 +48,8 @@ def entries_of(family: str) -> Mapping[str, ModelEntry]:
         Exception: Whatever its package raises.
     """
     found = specs.attribute(family, _WHAT) if _is_own(family) else _module(family).entries
-    made: list[Any] = list(found() if callable(found) else found)
+    found = found() if callable(found) else found
+    made: list[Any] = list(found) if isinstance(found, Iterable) else [found]
     if not all(isinstance(each, ModelEntry) for each in made):
         raise UsageError(f"{family} is no {_WHAT}. Let it be a list of opbridge.coverage.models.entries.ModelEntry.")
     by_name: dict[str, ModelEntry] = {}

@@ -67,12 +67,13 @@ def sweep(
         KeyboardInterrupt: It was interrupted; what is done is kept where there is an `output`.
     """
     workers = running.processes(jobs)
-    settings = _checked(families, names, dynamic, exporter, timeout, memory, None if ray else workers)
+    settings = _checked(families, names, dynamic, exporter, timeout, memory)
     path = None if output is None else Path(output)
     tasks, missing = _to_try(settings, families is not None)
     packages = [package for name in settings.families for package in packages_of(name)]
     head = {"versions": files.versions(*dict.fromkeys(packages)), "settings": files.plain(settings)}
-    with running.done(ModelWork(settings), tasks, head, path, jobs=workers, ray=ray, progress=progress) as done:
+    work = ModelWork(settings, _limit(memory, None if ray else workers))
+    with running.done(work, tasks, head, path, jobs=workers, ray=ray, progress=progress) as done:
         rows = [results.row(task, verdict) for task in tasks if (verdict := done.verdicts[task]) is not None]
         run = {
             "where": "ray" if ray else "local",
@@ -94,7 +95,6 @@ def _checked(
     exporter: str,
     timeout: float,
     memory: float | None,
-    workers: int | None,
 ) -> ModelSettings:
     if dynamic not in DYNAMIC:
         raise UsageError(f"There is no set of dynamic dimensions {dynamic!r}. Choose one of {', '.join(DYNAMIC)}.")
@@ -104,12 +104,18 @@ def _checked(
         raise UsageError(f"timeout={timeout} is no time limit. Give a number of seconds above 0.")
     if memory is not None and not memory > 0:
         raise UsageError(f"memory={memory} is no limit. Give a number of GB above 0.")
-    if memory is None and workers is not None:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        memory = round(_SHARE * total / workers / 1e9, 1)
     wanted = known_families() if families is None else (families,) if isinstance(families, str) else tuple(families)
     patterns = (names,) if isinstance(names, str) else tuple(names)
     return ModelSettings(tuple(dict.fromkeys(wanted)), patterns, dynamic, exporter, float(timeout), memory)
+
+
+def _limit(memory: float | None, workers: int | None) -> int | None:
+    """The bytes that a worker may hold: what was given, in GB, or its share of this machine's memory."""
+    if memory is not None:
+        return int(memory * 1e9)
+    if workers is None:
+        return None
+    return int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / workers)
 
 
 def _to_try(settings: ModelSettings, is_named: bool) -> tuple[list[ModelTask], dict[str, str]]:

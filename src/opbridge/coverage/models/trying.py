@@ -191,5 +191,5 @@ def _compare(case: Case, others: Any, exported: Exported, session: Any) -> None:
     if failed is not None:
         raise _Stop("run error", f"{failed.label}: {failed.failure}", "runtime")
     difference = verification.difference
-    cause = difference.operator if difference is not None and difference.operator else "values"
+    cause = difference.operator if difference is not None and difference.is_beyond else "values"
     raise _Stop("wrong", f"{verification.summary()}. {verification.describe_mismatch()}", cause)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from opbridge.coverage.models.tasks import ModelSettings, ModelTask, ModelVerdict
 
-__all__ = ["ModelWork"]
+__all__ = ["FAMILIES", "ModelWork"]
+
+FAMILIES = "OPBRIDGE_SWEEP_FAMILIES"
+"""The variable of the environment that tells the fork server which families to import."""
 
 _TOGETHER = 8
 _OFFLINE = {
@@ -32,9 +35,11 @@ class ModelWork:
 
     Attributes:
         settings: What holds for every model.
+        memory: The bytes that a worker process may hold; None: any number.
     """
 
     settings: ModelSettings
+    memory: int | None = None
     task_type: ClassVar[type] = ModelTask
     verdict_type: ClassVar[type] = ModelVerdict
     warm: ClassVar[str] = "opbridge.coverage.models.warm"
@@ -46,11 +51,11 @@ class ModelWork:
         return self.settings.timeout
 
     @property
-    def memory(self) -> int | None:
-        return None if self.settings.memory is None else int(self.settings.memory * 1e9)
+    def environment(self) -> Mapping[str, str]:
+        return {**_OFFLINE, FAMILIES: " ".join(self.settings.families)}
 
     def start(self) -> None:
-        """Keeps packages from downloading, before any is imported."""
+        """Keeps packages from downloading, also where the fork server has another sweep's environment."""
         os.environ.update(_OFFLINE)
 
     def attempt(self, task: ModelTask) -> ModelVerdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -20,6 +21,12 @@ _SIZES = (
     *("test", "zepto", "atto", "femto", "pico", "nano", "xxtiny", "xxs", "xx", "slim", "b0", "m0", "t0", "xs", "xtiny"),
     *("tiny", "ti", "t", "mini", "small", "s"),
 )
+
+_SIDE = 224
+"""The side of an image where the model takes any and does not say how small."""
+
+_LARGE = 60_000_000
+"""So many parameters make a model slow to try."""
 
 
 def entries() -> Iterator[ModelEntry]:
@@ -48,15 +55,26 @@ def _size(name: str) -> tuple[int, int, int, int, str]:
     return rank, height * width, max(numbers, default=0), len(name), name
 
 
-def _case(name: str) -> Case:
-    """Images of the smallest size that the model says it takes; of two sizes more where it says it takes any."""
+def _model(name: str) -> Any:
+    """A model; a large one of equal blocks with two of them, where it takes their number."""
     import timm
 
-    model = timm.create_model(name, pretrained=False).eval()
+    with torch.device("meta"):
+        size = sum(parameter.numel() for parameter in timm.create_model(name, pretrained=False).parameters())
+    if size > _LARGE:
+        with contextlib.suppress(Exception):  # what does not know the option raises anything
+            return timm.create_model(name, pretrained=False, depth=2).eval()
+    return timm.create_model(name, pretrained=False).eval()
+
+
+def _case(name: str) -> Case:
+    """Images of the smallest size that the model says it takes; of two sizes more where it says it takes any."""
+    model = _model(name)
     configuration = model.pretrained_cfg
     is_fixed = bool(configuration.get("fixed_input_size"))
-    size = configuration["input_size"] if is_fixed else configuration.get("min_input_size", configuration["input_size"])
-    channels, height, width = size
+    channels, height, width = configuration["input_size"]
+    if not is_fixed:
+        height, width = configuration.get("min_input_size", (channels, min(height, _SIDE), min(width, _SIDE)))[1:]
 
     def images(batch: int, added: int = 0) -> Inputs:
         return Inputs((torch.randn(batch, channels, height + added, width + 2 * added),))

@@ -38,7 +38,9 @@ def entries() -> Iterator[ModelEntry]:
 def _made(name: str, **options: Any) -> torch.nn.Module:
     from torchvision import models
 
-    if name in ("googlenet", "inception_v3"):
+    if name.startswith("quantized_"):
+        options["quantize"] = True
+    if name.endswith(("googlenet", "inception_v3")):
         options["init_weights"] = False  # which draws from scipy for minutes
     plain: dict[str, Any] = {"weights": None, **options}
     if models.get_model_builder(name).__module__.split(".")[2] in ("detection", "segmentation"):
@@ -47,11 +49,11 @@ def _made(name: str, **options: Any) -> torch.nn.Module:
 
 
 def _smallest(name: str) -> int:
-    """The side of the smallest images that the authors of the model's weights say it takes."""
+    """The side of the smallest images that the authors of any of the model's weights say it takes."""
     from torchvision import models
 
     sides = [max(each.meta.get("min_size", (1, 1))) for each in models.get_model_weights(name)]
-    return max(max(sides, default=_SIDE), _SIDE)
+    return max(min(sides, default=_SIDE), _SIDE)
 
 
 def _images(batch: int, *sizes: int) -> Inputs:

@@ -1,0 +1,110 @@
+"""Families of tiny models that go right and wrong in every way, for the tests of the sweep over models."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+
+import torch
+from operators_of_models import tripled_if_large, unknown
+
+from opbridge.coverage.models.entries import Case, Inputs, ModelEntry
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x, scale=None):
+        x = self.function(self.linear(x))
+        return x if scale is None else x * scale
+
+
+def _abort(x):
+    os.abort()
+
+
+def _sleep(x):
+    time.sleep(600)
+
+
+def _eat(x):
+    held = []
+    for _ in range(64):
+        held.append(torch.ones(2**26))
+        time.sleep(0.05)
+
+
+def _raise(x):
+    raise ValueError("not with these")
+
+
+def _pause(x):
+    time.sleep(float(os.environ.get("SWEEP_PAUSE", 0)))
+    return x.relu()
+
+
+def _case(function, largest=1.0):
+    def images(batch):
+        return Inputs((torch.randn(batch, 4) * largest,))
+
+    shapes = {"batch": ({0: "batch"},)}
+    others = {"none": [images(2)], "batch": [images(1), images(3)]}
+    return Case(Calls(function).eval(), Inputs((torch.randn(2, 4),)), shapes, others)
+
+
+def _by_name(batch):
+    return Inputs((torch.randn(batch, 4),), {"scale": torch.rand(batch, 1)})
+
+
+def _with_a_keyword():
+    shapes = {"x": {0: "batch"}, "scale": {0: "batch"}}
+    return Case(Calls(torch.relu).eval(), _by_name(2), {"batch": shapes}, {"batch": [_by_name(1), _by_name(3)]})
+
+
+def _without_others():
+    return Case(Calls(torch.tanh).eval(), Inputs((torch.randn(2, 4),)), {"batch": ({0: "batch"},)})
+
+
+def _not_built():
+    raise OSError("no such weights")
+
+
+def _one(name, function, **options):
+    return ModelEntry(name, partial(_case, function, **options))
+
+
+GOOD = [
+    _one("relu", torch.relu),
+    ModelEntry("keyword", _with_a_keyword),
+    ModelEntry("no_others", _without_others),
+]
+
+BAD = [
+    _one("large", tripled_if_large, largest=1e4),
+    _one("unknown", unknown),
+    _one("raises", _raise),
+    ModelEntry("not_built", _not_built),
+]
+
+BREAKING = [
+    _one("abort", _abort),
+    _one("relu", torch.relu),
+    _one("sleep", _sleep),
+    _one("eat", _eat),
+    _one("tanh", torch.tanh),
+]
+
+MANY = [_one(f"relu{number}", _pause) for number in range(12)]
+
+
+def made():
+    return (entry for entry in GOOD)
+
+
+NONE = 3
+OTHERS = [1, 2]
+TWICE = [GOOD[0], GOOD[0]]

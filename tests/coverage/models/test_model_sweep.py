@@ -1,0 +1,147 @@
+"""A whole sweep over models: workers that crash, hang and take memory, interruption, the results and their file."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from opbridge import UsageError
+from opbridge.cli import main
+from opbridge.coverage import models
+from opbridge.coverage.models import catalogue, results
+
+FILE = Path(__file__).parent / "models_to_sweep.py"
+
+
+def swept(family, **options):
+    return models.sweep(f"{FILE}:{family}", **{"jobs": 2, "memory": 3, **options})
+
+
+def outcomes(found):
+    return {each["model"]: each["outcome"] for each in found.models}
+
+
+@pytest.mark.slow
+def test_a_crash_a_hang_or_too_much_memory_costs_its_model_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = swept("BREAKING", timeout=30)
+    assert outcomes(found) == {
+        "abort": "crash",
+        "relu": "pass",
+        "sleep": "timeout",
+        "eat": "memory",
+        "tanh": "pass",
+    }
+    messages = {each["model"]: each["message"] for each in found.models}
+    assert not list(tmp_path.glob("opbridge-*"))
+    assert "SIGABRT" in messages["abort"] and "30 seconds" in messages["sleep"] and "3 GB" in messages["eat"]
+    assert not found.ok
+
+
+@pytest.mark.slow
+def test_the_file_of_models(tmp_path):
+    path = tmp_path / "models.json"
+    found = swept("BAD", output=path)
+    content = json.loads(path.read_text())
+    assert content == found.document == results.read(path).document
+    assert list(tmp_path.iterdir()) == [path]
+    assert content["format"] == 1 and {"torch", "onnx", "opbridge"} <= content["versions"].keys()
+    assert content["settings"]["dynamic"] == "batch" and content["settings"]["memory"] == 3
+    assert outcomes(found) == {"large": "wrong", "unknown": "refused", "raises": "left out", "not_built": "left out"}
+    assert content["summary"]["models"] == {"wrong": 1, "refused": 1, "left out": 2}
+    (family,) = content["families"]
+    assert family["models"] == content["summary"]["models"] and family["packages"] == []
+    wrong, refused = content["summary"]["causes"]
+    assert wrong["outcome"] == "wrong" and refused["cause"] == "MissingOperators"
+    assert refused["models"] == [f"{FILE}:BAD/unknown"] and "modelstest::unknown" in refused["message"]
+    assert found.summary() == "0 of 2 models pass (0.0 %)"
+
+
+class Interrupted:
+    """Is told of models, and interrupts the sweep after some."""
+
+    def __init__(self, after):
+        self.after, self.first = after, None
+
+    def __call__(self, done, total, tally):
+        if self.first is None:
+            self.first = done
+        if done >= self.after:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_an_interrupted_sweep_over_models_goes_on(tmp_path):
+    path = tmp_path / "models.json"
+    with pytest.raises(KeyboardInterrupt):
+        swept("MANY", output=path, progress=Interrupted(5))
+    assert list(tmp_path.iterdir()) == [tmp_path / "models.json.partial"]
+    told = Interrupted(1000)
+    found = swept("MANY", output=path, progress=told, jobs=1)
+    assert found.document["run"]["resumed_models"] == told.first == 5
+    assert list(tmp_path.iterdir()) == [path]
+    assert [each["model"] for each in found.models] == [f"relu{number}" for number in range(12)] and found.ok
+
+
+@pytest.mark.slow
+def test_the_command_for_models(tmp_path, capsys):
+    path = tmp_path / "models.json"
+    family = f"{FILE}:BAD"
+    assert main(["models", "--family", family, "--jobs", "2", "--memory", "3", "-o", str(path)]) == 1
+    said = capsys.readouterr().out
+    assert "wrong    " in said and "refused  " in said and "left out:" in said and f"written: {path}" in said
+    assert "the slowest:" in said and "0 of 2 models pass" in said
+    options = ["--family", f"{FILE}:GOOD", "--name", "relu", "--jobs", "1", "--memory", "3", "--dynamic", "none"]
+    assert main(["models", *options, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["ok"] is True and document["settings"]["dynamic"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--family", "nothing"], "no family 'nothing'"),
+        (["--family", "nothing.py:X"], "nothing.py does not exist"),
+        (["--family", f"{FILE}:GOOD", "--name", "x*"], "fits x*"),
+        (["--dynamic", "some"], "no set of dynamic dimensions 'some'"),
+        (["--exporter", "other"], "no exporter 'other'"),
+        (["--timeout", "0"], "no time limit"),
+        (["--memory", "0"], "memory=0.0 is no limit"),
+        (["--jobs", "0"], "no number of processes"),
+        (["--jobs", "2", "--ray", "auto"], "Leave one of them out"),
+    ],
+)
+def test_what_the_command_for_models_refuses(options, said, capsys):
+    assert main(["models", *options]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("NONE", "is no family of models"), ("OTHERS", "is no family of models"), ("TWICE", "two models 'relu'")],
+)
+def test_a_family_that_is_none(name, said):
+    with pytest.raises(UsageError, match=said):
+        catalogue.entries_of(f"{FILE}:{name}")
+
+
+def test_a_family_that_a_function_makes():
+    assert list(catalogue.entries_of(f"{FILE}:made")) == ["relu", "keyword", "no_others"]
+
+
+def test_families_whose_packages_are_absent(monkeypatch):
+    monkeypatch.setattr(catalogue, "_is_installed", lambda package: False)
+    with pytest.raises(UsageError, match="pip install timm"):
+        models.sweep("timm")
+    with pytest.raises(UsageError, match="timm: timm not installed"):
+        models.sweep(names="resnet18")
+
+
+def test_results_of_a_sweep_over_operators_are_other_results(tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text('{"format": 1, "operators": [], "samples": [], "settings": {}}')
+    with pytest.raises(UsageError, match="another form"):
+        results.read(path)
