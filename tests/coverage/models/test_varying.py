@@ -19,10 +19,10 @@ def _draw(batch: int, sequence: int, fixed: int) -> Inputs:
 def test_dimensions_follow_from_the_sizes_that_change_them():
     case = vary(torch.nn.Identity().train(), _draw, SIZES)
     assert not case.model.training
-    assert case.dynamic_shapes["batch"] == {"x": {0: "batch"}, "y": {0: "batch"}, "flag": None}
+    assert case.dynamic_shapes["batch"] == {"x": {0: "batch"}, "y": {0: "batch_8"}, "flag": None}
     assert case.dynamic_shapes["all"] == {
         "x": {0: "batch", 1: "sequence"},
-        "y": {0: "batch_sequence"},
+        "y": {0: "batch_sequence_8"},
         "flag": None,
     }
     assert [tuple(one.kwargs["x"].shape) for one in case.others["none"]] == [(2, 4, 3)]

@@ -186,11 +186,11 @@ def bins(facts: Facts) -> int:
 
 def fixed_image(facts: Facts) -> tuple[int, int] | None:
     """The height and width that a configuration says, if it says them."""
-    found = facts.value("image_size", "img_size", part="vision")
+    found = facts.value("image_size", "img_size", "input_size", part="vision")
     if isinstance(found, dict):
         found = (found["height"], found["width"])
     if isinstance(found, int):
-        return found, found
+        return (found, found) if found >= 16 else None
     if isinstance(found, list | tuple) and len(found) >= 2:
         return int(found[-2]), int(found[-1])
     return None

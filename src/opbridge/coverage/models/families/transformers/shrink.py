@@ -132,7 +132,7 @@ class _Shrinker:
 
     def sequence(self, name: str, value: Sequence[Any], layers: tuple[int, int]) -> Any:
         before, after = layers
-        kind = type(value)
+        kind: Any = type(value)
         if name == "backbone_feature_sizes":
             return kind([size // _LARGE_RATIO for size in sizes] for sizes in value)
         if _SECTIONS.search(name):
