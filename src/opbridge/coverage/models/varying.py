@@ -120,7 +120,7 @@ def _cache_dimensions(value: Any, example: Sizes, changed: Mapping[str, Any]) ->
 
 
 def _tensor_dimensions(value: torch.Tensor, example: Sizes, changed: Mapping[str, torch.Tensor]) -> dict[int, str]:
-    """The dimensions that change, each with the name of its size, or one of its own where it only follows from sizes."""
+    """The dimensions that change, by the name of their size; one that only follows from sizes has its own name."""
     found = {}
     for dim, size in enumerate(value.shape):
         names = [name for name, other in changed.items() if other.shape[dim] != size]
