@@ -142,12 +142,9 @@ def _flat_patches(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
 def _series(facts: Facts, batch: int) -> torch.Tensor:
     """Values of a time series, as far back as its lags reach."""
     length = facts.value("context_length", default=32) + max(facts.value("lags_sequence", default=[0]))
-    channels = facts.value("num_input_channels", "input_size", default=1)
-    return (
-        torch.randn(batch, length, channels)
-        if channels > 1 or not hasattr(facts.config, "input_size")
-        else torch.randn(batch, length)
-    )
+    channels = facts.value("num_input_channels") or facts.value("input_size", default=1)
+    is_one = channels == 1 and not hasattr(facts.config, "num_input_channels")
+    return torch.randn(batch, length) if is_one else torch.randn(batch, length, channels)
 
 
 def _series_mask(facts: Facts, batch: int) -> torch.Tensor:
