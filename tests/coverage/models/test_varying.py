@@ -19,10 +19,10 @@ def _draw(batch: int, sequence: int, fixed: int) -> Inputs:
 def test_dimensions_follow_from_the_sizes_that_change_them():
     case = vary(torch.nn.Identity().train(), _draw, SIZES)
     assert not case.model.training
-    assert case.dynamic_shapes["batch"] == {"x": {0: "batch"}, "y": {0: "batch"}, "flag": None}
+    assert case.dynamic_shapes["batch"] == {"x": {0: "batch"}, "y": {0: "batch_8"}, "flag": None}
     assert case.dynamic_shapes["all"] == {
         "x": {0: "batch", 1: "sequence"},
-        "y": {0: "batch_sequence"},
+        "y": {0: "batch_sequence_8"},
         "flag": None,
     }
     assert [tuple(one.kwargs["x"].shape) for one in case.others["none"]] == [(2, 4, 3)]
@@ -38,10 +38,15 @@ def test_without_names_the_dimensions_are_by_position():
     assert case.dynamic_shapes == {"all": ({1: "nodes"}, [{0: "nodes"}])}
 
 
-def test_a_model_with_a_batch_alone_has_no_other_dimensions():
+def test_of_a_model_with_a_batch_alone_that_is_all():
     case = vary(torch.nn.Identity(), lambda batch: Inputs((torch.randn(batch, 3),)), {"batch": Size(2, (1, 3))})
-    assert set(case.dynamic_shapes) == {"batch"}
-    assert set(case.others) == {"none", "batch"}
+    assert case.dynamic_shapes["all"] == case.dynamic_shapes["batch"] == ({0: "batch"},)
+
+
+def test_a_model_of_fixed_sizes_has_nothing_dynamic():
+    case = vary(torch.nn.Identity(), lambda nodes: Inputs((torch.randn(nodes, 3),)), {"nodes": Size(2, ())})
+    assert case.dynamic_shapes == {}
+    assert set(case.others) == {"none"}
 
 
 def test_a_cache_has_one_dict_for_all_its_tensors():

@@ -37,16 +37,14 @@ def vary(
         model: The model; it is set to evaluation mode.
         draw: Draws inputs for sizes that it takes by name, with random values. It gives the same structure for all.
         sizes: The sizes, by those names.
-        batch: The one of them that "batch" varies; "all" varies all of them. None, or one that is not in `sizes`:
-            the model has no batch.
+        batch: The one of them that "batch" varies; "all" varies all of them, be it the batch alone. None, or one that
+            is not in `sizes`: the model has no batch.
     """
     example = {name: size.example for name, size in sizes.items()}
     varied = [name for name, size in sizes.items() if size.others]
-    kinds = {"all": varied}
+    kinds = {"all": varied} if varied else {}
     if batch in varied:
         kinds["batch"] = [batch]
-    if varied == kinds.get("batch"):
-        del kinds["all"]
     others: dict[str, Sequence[Inputs]] = {"none": [draw(**example)]}
     for kind, names in kinds.items():
         others[kind] = [draw(**example | changed) for changed in _changes(sizes, names)]
@@ -81,46 +79,52 @@ def _shapes(draw: Callable[..., Inputs], sizes: Mapping[str, Size], example: Siz
     changed = {name: draw(**{**example, name: sizes[name].others[-1]}) for name in names}
     if base.kwargs:
         return {
-            key: _dimensions(value, {name: inputs.kwargs[key] for name, inputs in changed.items()})
+            key: _dimensions(value, example, {name: inputs.kwargs[key] for name, inputs in changed.items()})
             for key, value in base.kwargs.items()
         }
     return tuple(
-        _dimensions(value, {name: inputs.args[i] for name, inputs in changed.items()})
+        _dimensions(value, example, {name: inputs.args[i] for name, inputs in changed.items()})
         for i, value in enumerate(base.args)
     )
 
 
-def _dimensions(value: Any, changed: Mapping[str, Any]) -> Any:
+def _dimensions(value: Any, example: Sizes, changed: Mapping[str, Any]) -> Any:
     """The dynamic dimensions of a value, by how it changes with each size: a dict for a tensor.
 
     A dict stands for every tensor of a cache, whose tensors have the same dynamic dimensions.
     """
     if isinstance(value, torch.Tensor):
-        return _tensor_dimensions(value, changed) or None
+        return _tensor_dimensions(value, example, changed) or None
     if isinstance(value, list | tuple):
         return type(value)(
-            _dimensions(part, {name: other[i] for name, other in changed.items()}) for i, part in enumerate(value)
+            _dimensions(part, example, {name: other[i] for name, other in changed.items()})
+            for i, part in enumerate(value)
         )
     if isinstance(value, Mapping):
-        return {key: _dimensions(part, {n: other[key] for n, other in changed.items()}) for key, part in value.items()}
-    return _cache_dimensions(value, changed)
+        return {
+            key: _dimensions(part, example, {n: other[key] for n, other in changed.items()})
+            for key, part in value.items()
+        }
+    return _cache_dimensions(value, example, changed)
 
 
-def _cache_dimensions(value: Any, changed: Mapping[str, Any]) -> dict[int, str] | None:
+def _cache_dimensions(value: Any, example: Sizes, changed: Mapping[str, Any]) -> dict[int, str] | None:
     """The dynamic dimensions of the keys of a cache's layer of attention that changes with most sizes."""
     found: list[dict[int, str]] = []
     for i, layer in enumerate(getattr(value, "layers", ())):
         if isinstance(getattr(layer, "keys", None), torch.Tensor):
             found.append(
-                _tensor_dimensions(layer.keys, {name: other.layers[i].keys for name, other in changed.items()})
+                _tensor_dimensions(layer.keys, example, {name: other.layers[i].keys for name, other in changed.items()})
             )
     return max(found, key=len, default=None)
 
 
-def _tensor_dimensions(value: torch.Tensor, changed: Mapping[str, torch.Tensor]) -> dict[int, str]:
+def _tensor_dimensions(value: torch.Tensor, example: Sizes, changed: Mapping[str, torch.Tensor]) -> dict[int, str]:
+    """The dimensions that change, by the name of their size; one that only follows from sizes has its own name."""
     found = {}
     for dim, size in enumerate(value.shape):
         names = [name for name, other in changed.items() if other.shape[dim] != size]
         if names:
-            found[dim] = "_".join(names)
+            plain = len(names) == 1 and size == example[names[0]]
+            found[dim] = names[0] if plain else f"{'_'.join(names)}_{size}"
     return found

@@ -98,11 +98,12 @@ def entries() -> Iterator[ModelEntry]:
     for area in _AREAS:
         module = importlib.import_module(f"kornia.{area}")
         for name in sorted(vars(module)):
-            thing = getattr(module, name)
+            thing: Any = getattr(module, name)
             if name.startswith("_") or not getattr(thing, "__module__", "").startswith("kornia."):
                 continue
+            cls: Any = thing
             if inspect.isclass(thing) and issubclass(thing, torch.nn.Module) and _is_known(thing.__init__, 1):
-                if [p.name for p in _required(thing.forward)[1:]] and len(_required(thing.forward)) == 2:
+                if len(_required(cls.forward)) == 2:
                     found.setdefault(name, ModelEntry(name, partial(_make_class, thing)))
             elif inspect.isfunction(thing) and _takes_image(thing) and _is_known(thing, 1):
                 found.setdefault(name, ModelEntry(name, partial(_make_function, thing)))
@@ -145,7 +146,7 @@ def _make_function(function: Any) -> Case:
 def _case(module: torch.nn.Module) -> Case:
     """Of the numbers of channels the first that the module runs on."""
     module = module.eval()
-    draws = [*(partial(_images, channels) for channels in _CHANNELS), _volumes]
+    draws: list[Callable[..., Inputs]] = [*(partial(_images, channels) for channels in _CHANNELS), _volumes]
     example = {name: size.example for name, size in _SIZES.items()}
     draw = next((one for one in draws if runs(module, one(**example))), draws[0])
     inputs = draw(**example)

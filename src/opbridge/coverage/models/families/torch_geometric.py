@@ -10,16 +10,17 @@ from typing import Any
 import torch
 
 from opbridge.coverage.models.entries import Case, Inputs, ModelEntry
-from opbridge.coverage.models.varying import Size, vary
+from opbridge.coverage.models.varying import Size, runs, vary
 
 __all__ = ["PACKAGES", "entries"]
 
 PACKAGES = ("torch_geometric",)
 
 _CHANNELS = 16
-_EDGE_CHANNELS = 4
+_EDGE_CHANNELS = 16
 _RELATIONS = 3
 _SIZES = {"nodes": Size(12, (9, 17)), "edges": Size(30, (21, 44))}
+_OPTIONAL = ("edge_type", "edge_attr", "edge_weight")
 _MODELS = ("GCN", "GraphSAGE", "GIN", "GAT", "EdgeCNN")
 
 
@@ -51,15 +52,18 @@ def _make_model(name: str) -> Case:
 
 
 def _case(module: torch.nn.Module) -> Case:
+    """Of the inputs that a module takes those without which it does not run."""
     names = _required(module.forward)
-    if "num_relations" in _required(type(module).__init__) and "edge_type" not in names:
-        names.append("edge_type")
     _check(type(module).__name__, names, _FORWARD)
-
-    def draw(nodes: int, edges: int) -> Inputs:
-        return Inputs(tuple(_FORWARD[name](nodes, edges) for name in names))
-
+    optional = [name for name in _OPTIONAL if name in inspect.signature(module.forward).parameters]
+    draws = [partial(_inputs, [*names, *extra]) for extra in ([], *([name] for name in optional))]
+    example = {name: size.example for name, size in _SIZES.items()}
+    draw = next((one for one in draws if runs(module, one(**example))), draws[0])
     return vary(module, draw, _SIZES, batch=None)
+
+
+def _inputs(names: list[str], nodes: int, edges: int) -> Inputs:
+    return Inputs((), {name: _FORWARD[name](nodes, edges) for name in names})
 
 
 def _arguments(what: str, names: list[str], values: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +99,7 @@ _CONSTRUCTOR: dict[str, Any] = {
     "channels": _CHANNELS,
     "hidden_channels": 8,
     "edge_dim": _EDGE_CHANNELS,
-    "dim": 2,
+    "dim": _EDGE_CHANNELS,
     "kernel_size": 3,
     "K": 2,
     "k": 3,
@@ -139,7 +143,7 @@ _FORWARD: dict[str, Any] = {
     "edge_weight": lambda nodes, edges: torch.rand(edges),
     "edge_type": lambda nodes, edges: torch.randint(_RELATIONS, (edges,)),
     "node_type": lambda nodes, edges: torch.randint(2, (nodes,)),
-    "pseudo": lambda nodes, edges: torch.rand(edges, 2),
+    "pseudo": lambda nodes, edges: torch.rand(edges, _EDGE_CHANNELS),
     "pos": lambda nodes, edges: torch.randn(nodes, 3),
     "normal": lambda nodes, edges: torch.nn.functional.normalize(torch.randn(nodes, 3), dim=1),
 }

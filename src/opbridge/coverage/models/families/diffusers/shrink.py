@@ -68,7 +68,7 @@ def _smaller(name: str, value: Any) -> Any:
 
 
 def _smaller_parts(name: str, value: Sequence[Any]) -> Any:
-    kind = type(value)
+    kind: Any = type(value)
     if _CHANNELS.search(name) and all(isinstance(part, int) and part >= 16 for part in value):
         return kind(max(part // 16, 1) * 2 if part >= 16 else part for part in _rounded(value))
     if _LAYERS.search(name) and all(isinstance(part, int) for part in value):

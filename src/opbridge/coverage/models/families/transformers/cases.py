@@ -13,6 +13,9 @@ from opbridge.coverage.models.varying import Size, runs, vary
 
 __all__ = ["case"]
 
+_CHOICES = 2
+"""How many texts models that choose one get for each question."""
+
 
 def case(model: Any) -> Case:
     """Of the ways to draw inputs the first that the model runs on, with the sizes that it can run on others of."""
@@ -61,10 +64,16 @@ def _names(facts: Facts) -> list[str]:
 
 
 def _draw(facts: Facts, draws: dict[str, Any]) -> Callable[..., Inputs]:
+    choices = _CHOICES if type(facts.model).__name__.endswith("ForMultipleChoice") else 1
+
+    def value(one: Any, sizes: dict[str, int]) -> Any:
+        given = {size: sizes[size] for size in sizes_of(one)}
+        if choices == 1:
+            return one(facts, **given)
+        return one(facts, **given | {"batch": choices * given["batch"]}).unflatten(0, (given["batch"], choices))
+
     def draw(**sizes: int) -> Inputs:
-        return Inputs(
-            (), {name: one(facts, **{size: sizes[size] for size in sizes_of(one)}) for name, one in draws.items()}
-        )
+        return Inputs((), {name: value(one, sizes) for name, one in draws.items()})
 
     return draw
 

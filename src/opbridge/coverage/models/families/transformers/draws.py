@@ -16,8 +16,8 @@ SIZES = {
     "batch": Size(2, (1, 3)),
     "sequence": Size(10, (7, 13)),
     "decoder_sequence": Size(6, (9, 4)),
-    "height": Size(128, (160, 192)),
-    "width": Size(160, (128, 192)),
+    "height": Size(192, (256, 160)),
+    "width": Size(160, (224, 192)),
     "samples": Size(6400, (8000, 4800)),
     "frames": Size(96, (128, 64)),
 }
@@ -142,12 +142,9 @@ def _flat_patches(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
 def _series(facts: Facts, batch: int) -> torch.Tensor:
     """Values of a time series, as far back as its lags reach."""
     length = facts.value("context_length", default=32) + max(facts.value("lags_sequence", default=[0]))
-    channels = facts.value("num_input_channels", "input_size", default=1)
-    return (
-        torch.randn(batch, length, channels)
-        if channels > 1 or not hasattr(facts.config, "input_size")
-        else torch.randn(batch, length)
-    )
+    channels = facts.value("num_input_channels") or facts.value("input_size", default=1)
+    is_one = channels == 1 and not hasattr(facts.config, "num_input_channels")
+    return torch.randn(batch, length) if is_one else torch.randn(batch, length, channels)
 
 
 def _series_mask(facts: Facts, batch: int) -> torch.Tensor:
@@ -157,6 +154,11 @@ def _series_mask(facts: Facts, batch: int) -> torch.Tensor:
 def _series_times(facts: Facts, batch: int) -> torch.Tensor:
     count = facts.value("num_time_features", default=0) + facts.value("num_dynamic_real_features", default=0)
     return torch.randn(batch, _series(facts, batch).shape[1], count)
+
+
+def _all_frames(facts: Facts, batch: int) -> torch.Tensor:
+    """As many frames as the model's positions are for, which it takes two by two."""
+    return torch.randn(batch, bins(facts), 2 * facts.value("max_source_positions", default=64, part="audio"))
 
 
 def channels(facts: Facts) -> int:
@@ -181,11 +183,11 @@ def bins(facts: Facts) -> int:
 
 def fixed_image(facts: Facts) -> tuple[int, int] | None:
     """The height and width that a configuration says, if it says them."""
-    found = facts.value("image_size", "img_size", part="vision")
+    found = facts.value("image_size", "img_size", "input_size", part="vision")
     if isinstance(found, dict):
         found = (found["height"], found["width"])
     if isinstance(found, int):
-        return found, found
+        return (found, found) if found >= 16 else None
     if isinstance(found, list | tuple) and len(found) >= 2:
         return int(found[-2]), int(found[-1])
     return None
@@ -199,7 +201,7 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
     "pixel_values": (_image, _patches, _video, _pictures, _patch_rows),
     "pixel_values_videos": (_video,),
     "input_values": (_samples, _channel_samples, _frames),
-    "input_features": (_frames, _frames_last),
+    "input_features": (_frames, _frames_last, _all_frames),
     "input_features_mask": (_frame_mask,),
     "decoder_input_values": (_spectrogram,),
     "hidden_states": (_patches,),

@@ -20,6 +20,10 @@ PLAIN_TOKENS = 128
 
 _MOST_LAYERS = 10
 _HEAD = 16
+_LARGE_RATIO = 8
+"""What sides of images of more than 256 pixels are divided by, where nothing says into how many patches."""
+_STAGES = ("depths", "hidden_sizes")
+"""Fields of models of stages, whose lists stay as long as they are."""
 _SKIPPED = re.compile(
     r"^_|^(id2label|label2id|architectures|transformers_version|dtype|torch_dtype|model_type|ignore_keys_at_rope_validation)$"
 )
@@ -27,7 +31,7 @@ _TOKEN = re.compile(
     r"(token|pad|bos|eos|cls|sep|sot|blank|unk|mask|start|end|newline)_(id|ids|index)$"
     r"|^(begin_suppress_tokens|suppress_tokens|decoder_fixing_codes|vocab_offset|langs?_ids?)$"
 )
-_LAYERS = re.compile(r"(^|_)layers?$|^depth$|^n_layers?$|(^|_)depth$|^num_(encoder_|decoder_)?blocks$")
+_LAYERS = re.compile(r"(^|_)layers?$|^depth$|^n_layers?$|(^|_)depth$|^num_blocks$")
 _FIXED_LAYERS = re.compile(
     r"feat_extract_layers|vision_feature_layer|first_k_dense|upsampling|conditional_layer|spatial_vision|insert_layer"
 )
@@ -41,6 +45,7 @@ _WIDTH = re.compile(
 _NOT_WIDTH = re.compile(
     r"^num_channels|audio_channels|in_chans$|kernel|^num_hidden|mult$|ratio|vocab|expan|act$|_fn$|patch_dim$|act_dim|state_dim|visual_pos_dim|activation|multiplier|groups?_dim|freq_dim$|model_in_dim|input_dim$"
 )
+_INDEX = re.compile(r"ind(ex|ices|exes)$|idxs?$|layers?$|layer_ids$|blocks$|hook_ids$")
 _SECTIONS = re.compile(r"mrope_section|rope_section")
 _IMAGE_TOKENS = re.compile(r"mm_tokens_per_image|num_image_tokens|image_seq_length|vision_soft_tokens|image_embed_len")
 _OPEN = (
@@ -127,12 +132,14 @@ class _Shrinker:
 
     def sequence(self, name: str, value: Sequence[Any], layers: tuple[int, int]) -> Any:
         before, after = layers
-        kind = type(value)
+        kind: Any = type(value)
+        if name == "backbone_feature_sizes":
+            return kind([size // _LARGE_RATIO for size in sizes] for sizes in value)
         if _SECTIONS.search(name):
             return _sections(value, self.divisor)
         if before > after and len(value) == before:
             return kind(self.value(name, part, layers) for part in value[:after])
-        if before > after and _indices(value, before) and not _TOKEN.search(name) and not _is_width(name):
+        if before > after and _is_index(name) and _indices(value, before):
             return kind(_ranks(value, before, after))
         if _DEPTHS.search(name) and all(isinstance(part, int) for part in value):
             return kind(min(part, 2) for part in value)
@@ -175,32 +182,35 @@ def _is_width(name: str) -> bool:
     return bool(_WIDTH.search(name)) and not _NOT_WIDTH.search(name)
 
 
+def _is_index(name: str) -> bool:
+    return bool(_INDEX.search(name)) and not _is_width(name) and not _TOKEN.search(name)
+
+
 def _derived(config: Any, name: str, value: Any) -> bool:
     """Whether the configuration makes this list itself where none is given, from the number of its layers."""
     default = getattr(type(config), name, 0)
     return (
-        default is None and isinstance(value, list | tuple) and not name.endswith("layer_types") and not _is_width(name)
+        default is None
+        and isinstance(value, list | tuple)
+        and not name.endswith(("layer_types", "feature_sizes"))
+        and not _is_width(name)
     )
 
 
 def _layers(config: Any) -> tuple[int, int]:
     """How many layers there are by default, and how many a small one needs: one of each type at least."""
     before = getattr(config, "num_hidden_layers", 0)
+    if any(isinstance(vars(config).get(name), list | tuple) for name in _STAGES):
+        return 0, 4
     if not isinstance(before, int) or before == 0:
-        before = 0
-        return before, 2
+        return 0, 2
     after = 2
     for name, value in vars(config).items():
         if not isinstance(value, list | tuple):
             continue
         if len(value) == before and name.endswith(("layer_types", "layers_block_type", "pattern")):
             after = max(after, 1 + max(list(value).index(kind) for kind in set(value)))
-        elif (
-            _indices(value, before)
-            and not _TOKEN.search(name)
-            and not _is_width(name)
-            and not _derived(config, name, value)
-        ):
+        elif _is_index(name) and _indices(value, before) and not _derived(config, name, value):
             after = max(after, len(value))
     if vars(config).get("num_kv_shared_layers"):
         after *= 2  # half of them share the keys and values of the others
@@ -239,8 +249,15 @@ def _missing(config: Any, values: dict[str, Any]) -> dict[str, Any]:
     if fields.get("head_dim", 0) is None and isinstance(heads, int) and "hidden_size" in values:
         fits = values["hidden_size"] % heads == 0
         found["head_dim"] = values["hidden_size"] // heads if fits else _HEAD
+    if fields.get("num_key_value_heads", 0) is None and isinstance(heads, int):
+        found["num_key_value_heads"] = heads
     rope = values.get("rope_parameters")
-    if isinstance(rope, dict) and _PICTURES.search(config.model_type) and not any("mrope" in str(key) for key in rope):
+    if (
+        isinstance(rope, dict)
+        and isinstance(heads, int)
+        and _PICTURES.search(config.model_type)
+        and not any("mrope" in str(key) for key in rope)
+    ):
         head = found.get("head_dim") or values.get("head_dim") or values["hidden_size"] // heads
         half = int(head * rope.get("partial_rotary_factor", 1)) // 2
         found["rope_parameters"] = rope | {"mrope_section": [half - 2 * (half // 3), half // 3, half // 3]}
@@ -266,7 +283,7 @@ def _image_sizes(config: Any) -> dict[str, Any]:
         return {}
     patch = _side(config, "patch_size")
     if patch is None or hasattr(config, "depths") or size % patch:
-        return {"image_size": _like(config.image_size, 128)} if size > 256 else {}
+        return {"image_size": _like(config.image_size, max(size // _LARGE_RATIO, 128))} if size > 256 else {}
     return {"image_size": _like(config.image_size, size // _image_ratio(config))}
 
 
