@@ -80,7 +80,8 @@ class _Storing:
         assert weight.const_value is not None and weight.name is not None
         tensor = laid_out(weight.const_value, layout, weight.name)
         name = self._unused(weight.name + layout.suffix())
-        value = ir.Value(name=name, shape=ir.Shape(tensor.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+        kind, shape = ir.TensorType(tensor.dtype), ir.Shape([*tensor.shape])
+        value = ir.Value(name=name, shape=shape, type=kind, const_value=tensor)
         self._constants[name] = value
         for node in nodes:
             arguments = [given for given in node.inputs[1:] if given is not None]

@@ -216,7 +216,7 @@ def _tiles(tensor: torch.Tensor) -> Iterator[memoryview]:
 
 
 def _tile_buffers(size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two buffers of `size` bytes, the same for all tensors of a thread: new memory would have to be mapped."""
+    """Two buffers of `size` bytes, the same for all tensors that a thread writes: new memory takes time to map."""
     import torch
 
     pair = getattr(_of_thread, "buffers", None)
