@@ -15,7 +15,7 @@ import opbridge
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-RUN = [DOCS / f"{name}.md" for name in ("architecture", "kernels", "migration", "translations")]
+RUN = [DOCS / f"{name}.md" for name in ("architecture", "kernels", "migration", "parts", "translations")]
 if importlib.util.find_spec("torchao"):  # which the page quantises its models with
     RUN.append(DOCS / "quantised.md")
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(DOCS.glob("*.md"))]

@@ -59,6 +59,19 @@ SEEN = {
         "triu = aten::triu(mul, 1)       float32[3, 3]",
     ],
     "text_generation": ["past_key_values.0.key ['batch', 2, 'past_sequence', 16]", "equal to model.generate"],
+    "encoder_decoder": [
+        "decoder: 1 output agrees with PyTorch",
+        "run: 1 output agrees with PyTorch on 3 runs (example, inputs 1, inputs 2)",
+        "encoder.onnx, decoder.onnx, weights.data; weights stored once: True",
+        "states (2, 7, 32)",
+    ],
+    "recorded_calls": [
+        "calls 1, 2, 3 and 3 more (2 shapes)",
+        "sample: float32 [batch=2..3, 4, height=4..6, width=4..8]",
+        "verified: ",
+        "refused: The 6 calls of Denoiser have 2 signatures, and a file holds one: 'scale' is left out in calls",
+        "the second group: 1 output agrees",
+    ],
     "supported_operators": ["torchvision::deform_conv2d", "aten::cummax"],
 }
 NEEDS_TORCHVISION = {"deform_net", "symbolic_deform_conv2d"}

@@ -40,6 +40,8 @@ WORDS = {
     "cli": "the command line",
     "pages": "what a person looks at",
     "coverage": "sweeps: which operators cross, and whether they are right",
+    "parts": "several models as one set of files",
+    "recording": "models exported from calls that were recorded",
     "pipeline": "check and export: the stages, one after the other",
     "program": "what export returns: the model, its plan, its verification",
     "verification": "the last stage",
@@ -61,7 +63,7 @@ WORDS = {
 }
 
 STAGES = {"verification", "save", "fit", "translate", "plan", "capture", "trace"}
-ABOVE = {"cli", "coverage", "pipeline", "program", "pages"}
+ABOVE = {"cli", "coverage", "parts", "recording", "pipeline", "program", "pages"}
 COLOURS = {"above": "#ede7f6", "stage": "#e3f2fd", "below": "#f1f1f1", "value": "#ffffff"}
 WIDTH = 680
 

@@ -278,3 +278,22 @@ def test_recorded_parts():
     done = parts.export()
     assert done.verification.ok
     assert "call 2" in [each.label for each in done["decoder"].verification.runs]
+
+
+def test_calls_that_raise_leave_nothing_behind():
+    class Picky(torch.nn.Module):
+        def forward(self, x):
+            if x.shape[0] == 3:
+                raise ValueError("three")
+            return x + 1
+
+    model = Picky()
+    with opbridge.record(model, keep=1) as calls:
+        for size in (3, 3, 2):
+            with contextlib.suppress(ValueError):
+                model(torch.zeros(size))
+        with contextlib.suppress(TypeError):
+            model()
+        assert not calls._stack()
+    assert len(calls) == 1 and calls.args[0].shape == (2,)
+    assert not model._forward_hooks_always_called

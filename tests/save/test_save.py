@@ -634,3 +634,31 @@ def test_dtypes_come_back_from_both_kinds_of_file(tmp_path, dtype, external):
         array = loaded[name].const_value.numpy()
         assert array.dtype == TorchTensor(tensor).numpy().dtype
         np.testing.assert_array_equal(array.astype(np.float32), tensor.float().numpy())
+
+
+def test_models_of_a_set_share_what_is_equal(tmp_path):
+    shared, copy = torch.randn(600), torch.randn(600)
+    first = torch_model(a=shared, b=copy)
+    second = torch_model(c=shared, d=copy.clone(), e=copy.reshape(2, 300).t(), f=torch.zeros(2))
+    paths = [tmp_path / "first.onnx", tmp_path / "second.onnx"]
+    with writer.staged_set(
+        dict(zip(paths, (first, second), strict=True)), tmp_path / "w.data", external_data=True
+    ) as files:
+        assert files.size() == sum(path.stat().st_size for path in files.path.parent.iterdir())
+        assert files.commit() == [*paths, tmp_path / "w.data"]
+    np.testing.assert_array_equal(weights_of(paths[0])["b"], copy)
+    found = weights_of(paths[1])
+    np.testing.assert_array_equal(found["c"], shared)
+    np.testing.assert_array_equal(found["d"], copy)
+    np.testing.assert_array_equal(found["e"], copy.reshape(2, 300).t())
+    offsets = {**external_entries(paths[0]), **external_entries(paths[1])}
+    assert offsets["a"]["offset"] == offsets["c"]["offset"] and offsets["b"]["offset"] == offsets["d"]["offset"]
+    assert len({each["offset"] for each in offsets.values()}) == 3
+
+
+def test_nothing_of_a_set_is_left_without_a_commit(tmp_path):
+    with writer.staged_set(
+        {tmp_path / "a.onnx": torch_model(a=torch.randn(600))}, tmp_path / "w.data", external_data=True
+    ):
+        pass
+    assert listing(tmp_path) == {}

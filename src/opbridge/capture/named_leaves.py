@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 from torch.utils import _pytree as pytree
 
-__all__ = ["named_leaves", "parameters_of"]
+__all__ = ["named_leaves", "parameters_of", "placed"]
+
+
+def placed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[tuple[int, Any], Any]]:
+    """Each input in the order of pytrees, with its place: `(0, position)` or `(1, key)`."""
+    yield from (((0, position), value) for position, value in enumerate(args))
+    yield from (((1, key), value) for key, value in kwargs.items())
 
 
 def parameters_of(
@@ -48,10 +55,9 @@ def named_leaves(signature: inspect.Signature, args: tuple[Any, ...], kwargs: di
     """
     parameters = parameters_of(signature, args, kwargs)
     named = []
-    for side, values in enumerate((dict(enumerate(args)), kwargs)):
-        for key, value in values.items():
-            name, number = parameters[side, key]
-            top = name if number is None else f"{name}[{number}]"
-            parts, _ = pytree.tree_flatten_with_path(value)
-            named += [(f"{top}{pytree.keystr(path)}", leaf) for path, leaf in parts]
+    for place, value in placed(args, kwargs):
+        name, number = parameters[place]
+        top = name if number is None else f"{name}[{number}]"
+        parts, _ = pytree.tree_flatten_with_path(value)
+        named += [(f"{top}{pytree.keystr(path)}", leaf) for path, leaf in parts]
     return named

@@ -32,12 +32,10 @@ def check_parts(parts: GivenParts, keywords: Keywords) -> Answer:
     from opbridge.parts import exporting
 
     plans = exporting.check(_with_keywords(parts, keywords), {})
-    document = {
-        "ok": all(plan.ok for plan in plans.values()),
-        "parts": {name: plan.to_json() for name, plan in plans.items()},
-    }
+    is_ok = all(plan.ok for plan in plans.values())
+    document = {"ok": is_ok, "parts": {name: plan.to_json() for name, plan in plans.items()}}
     faults = [fault.error for plan in plans.values() for fault in plan.faults]
-    return Answer(document, lambda screen: _print_plans(screen, plans), document["ok"], faults)
+    return Answer(document, lambda screen: _print_plans(screen, plans), is_ok, faults)
 
 
 def export_parts(parts: GivenParts, output: Path, keywords: Keywords, options: Mapping[str, Any], spec: str) -> Answer:

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge import pipeline
 from opbridge.base.wording import counted
-from opbridge.capture.named_leaves import parameters_of
+from opbridge.capture.named_leaves import parameters_of, placed
 from opbridge.errors import UsageError
 from opbridge.recording.calls import RecordedCall, described, numbers
 from opbridge.recording.dimensions import Dimension, varying
@@ -103,14 +103,13 @@ class CallGroup:
         leaves = iter(named.get(leaf) for leaf in range(len(self._leaves)))
         shapes: dict[str, Any] = {}
         parameters = parameters_of(self._signature, example.args, example.kwargs)
-        for side, values in enumerate((dict(enumerate(example.args)), example.kwargs)):
-            for key, value in values.items():
-                name, number = parameters[side, key]
-                shape = _shape_tree(value, leaves)
-                if number is not None:
-                    shapes[name] = (*shapes.get(name, ()), shape)
-                elif shape is not None:
-                    shapes[name] = shape
+        for place, value in placed(example.args, example.kwargs):
+            name, number = parameters[place]
+            shape = _shape_tree(value, leaves)
+            if number is not None:
+                shapes[name] = (*shapes.get(name, ()), shape)
+            elif shape is not None:
+                shapes[name] = shape
         return shapes
 
     @property

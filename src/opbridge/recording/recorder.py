@@ -9,12 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import torch
-from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
 from opbridge.base.wording import counted
 from opbridge.errors import UsageError
-from opbridge.recording.calls import copied, noted, numbers
+from opbridge.recording.calls import RecordedCall, copied, noted, numbers
 from opbridge.recording.groups import CallGroup
 from opbridge.verification.given_inputs import Calls
 
@@ -76,7 +75,7 @@ class Recording:
         self._running = threading.local()
         self._hooks = [
             model.register_forward_pre_hook(self._begin, prepend=True, with_kwargs=True),
-            model.register_forward_hook(self._end, with_kwargs=True),
+            model.register_forward_hook(self._end, with_kwargs=True, always_call=True),
         ]
 
     def __enter__(self) -> Recording:
@@ -172,24 +171,22 @@ class Recording:
             return
         call = noted(self._signature, args, kwargs)
         if call is None:
+            self._stack().append((None, False))
             return
         with self._lock:
             may_be_kept = self._kept < self._keep and not any(
                 group.takes(call) and group.has_shapes(call) for group in self._groups
             )
-        stack = self._running.__dict__.setdefault("stack", [])
-        stack.append((_identities(args, kwargs), copied(call) if may_be_kept else call, may_be_kept))
+        self._stack().append((copied(call) if may_be_kept else call, may_be_kept))
 
     def _end(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        """After a call that did not raise."""
-        stack = self._running.__dict__.get("stack", [])
+        """After a call; the output is None where it raised."""
+        stack = self._stack()
         if torch.compiler.is_compiling() or not stack:
             return
-        # Calls inside of this one that raised have left theirs above it.
-        identities = _identities(args, kwargs)
-        at = next((at for at in reversed(range(len(stack))) if stack[at][0] == identities), len(stack) - 1)
-        _, call, is_copy = stack[at]
-        del stack[at:]
+        call, is_copy = stack.pop()
+        if call is None or output is None:
+            return
         with self._lock:
             self._count += 1
             call.number = self._count
@@ -198,6 +195,11 @@ class Recording:
                 group = CallGroup(self._model, self._signature, call)
                 self._groups.append(group)
             self._kept += group.add(call, is_kept=is_copy and self._kept < self._keep)
+
+    def _stack(self) -> list[tuple[RecordedCall | None, bool]]:
+        """The calls that this thread is in, the innermost last, each with whether its tensors are copies."""
+        stack: list[tuple[RecordedCall | None, bool]] = self._running.__dict__.setdefault("calls", [])
+        return stack
 
     def _only(self) -> CallGroup:
         """The one group.
@@ -236,7 +238,3 @@ class Recording:
                 said.append(f"'{name}' is {', '.join(shown)}{more}")
         shown = said[:_MOST_DIFFERENCES] or ["the inputs are nested in other containers, or in another order"]
         return [*shown, *([f"{len(said) - len(shown)} more inputs differ"] if len(said) > len(shown) else [])]
-
-
-def _identities(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(map(id, pytree.tree_leaves((args, kwargs))))

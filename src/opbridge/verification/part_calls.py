@@ -52,7 +52,7 @@ class PartCalls(Mapping[str, Callable[..., Any]]):
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
-            return self.__dict__["_calls"][name]  # type: ignore[no-any-return]
+            return self.__dict__["_calls"][name]
         except KeyError:
             raise AttributeError(f"there is no part '{name}'; the parts are {', '.join(self)}") from None
 
@@ -128,7 +128,7 @@ class PartCall:
         results = list(self._results)
         for position, tensor in zip(self._returned, outputs, strict=True):
             results[position] = _as_returned(tensor, results[position])
-        return pytree.tree_unflatten(results, self._structure)  # type: ignore[arg-type]
+        return pytree.tree_unflatten(results, self._structure)
 
     def _readable(self) -> ir.Model | None:
         try:
