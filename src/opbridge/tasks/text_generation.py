@@ -28,8 +28,8 @@ __all__ = ["inputs_of"]
 _PAST, _NEW = 4, 3
 _SEED = 0
 _COVERED = (
-    "a batch of one text, single tokens and an empty cache are compared with PyTorch each, so they are covered, whatever "
-    "the capture says of small sizes"
+    "a batch of one text, single tokens and an empty cache are compared with PyTorch each, so they are covered, "
+    "whatever the capture says of small sizes"
 )
 
 
