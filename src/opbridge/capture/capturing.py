@@ -99,11 +99,11 @@ def capture(
     notes += [*run.functions.notes(), *run.operators.notes()]
     run.check_others(found)
     functional = functionalize(graph, run.operators.names, found.rewrite)
-    names = input_names_of_caches(module, args, kwargs)
-    written = {node.name for number in names if (node := functional.graph.inputs[number].node) is not None}
+    of_inputs = input_names_of_caches(module, args, kwargs)
+    written = {node.name for number in of_inputs if (node := functional.graph.inputs[number].node) is not None}
     notes += functional.state_notes(written)
     for each in (graph, functional.graph):
-        name_caches(each, names)
+        name_caches(each, of_inputs)
     return Capture(
         graph,
         functional,
