@@ -18,6 +18,8 @@ DOCS = ROOT / "docs"
 RUN = [DOCS / f"{name}.md" for name in ("architecture", "kernels", "migration", "parts", "translations")]
 if importlib.util.find_spec("torchao"):  # which the page quantises its models with
     RUN.append(DOCS / "quantised.md")
+if importlib.util.find_spec("transformers"):
+    RUN.append(DOCS / "generation.md")
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(DOCS.glob("*.md"))]
 
 

@@ -60,7 +60,7 @@ def test_an_encoder_decoder_cache():
 
 def test_states_and_static_layers_have_no_length():
     config = transformers.MambaConfig(hidden_size=8, state_size=4, num_hidden_layers=1, vocab_size=20)
-    cache = transformers.MambaModel(config)(torch.ones(2, 3, dtype=torch.int64)).cache_params
+    cache = transformers.MambaModel(config).eval()(torch.ones(2, 3, dtype=torch.int64)).cache_params
     assert shapes_of_cache("x", cache, RULE) == [{0: "batch"}, {0: "batch"}]
 
 

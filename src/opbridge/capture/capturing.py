@@ -77,11 +77,11 @@ def capture(
         seconds = time.perf_counter() - start
         asked = tuple(dynamic_dimensions(graph))
         return Capture(graph, functional, model, args, kwargs, "given", names, said, seconds, asked=asked)
+    of_caches = check_caches(args, kwargs)
     if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
         args, kwargs = distinct(args, kwargs)
     module = as_module(model, args, kwargs)
     fit_signature(module, args, kwargs)
-    of_caches = check_caches(args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
     named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
     run = Attempts(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
@@ -95,11 +95,11 @@ def capture(
     notes += [*run.functions.notes(), *run.operators.notes()]
     run.check_others(found)
     functional = functionalize(graph, run.operators.names, found.rewrite)
-    names = input_names_of_caches(module, args, kwargs)
-    written = {node.name for number in names if (node := functional.graph.inputs[number].node) is not None}
+    of_inputs = input_names_of_caches(module, args, kwargs)
+    written = {node.name for number in of_inputs if (node := functional.graph.inputs[number].node) is not None}
     notes += functional.state_notes(written)
     for each in (graph, functional.graph):
-        name_caches(each, names)
+        name_caches(each, of_inputs)
     return Capture(
         graph,
         functional,

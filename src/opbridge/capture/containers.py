@@ -88,7 +88,7 @@ def _register_pydantic(kind: Any) -> None:
     torch_tracing.register_container(
         kind,
         lambda value: ([getattr(value, name) for name in names], names),
-        lambda made, items, keys: made.model_construct(**dict(zip(keys, items, strict=True))),
+        lambda _, items, keys: kind.model_construct(**dict(zip(keys, items, strict=True))),
     )
 
 

@@ -123,6 +123,8 @@ def dynamic_shapes_of(
     import torch
     from torch.utils import _pytree as pytree
 
+    from opbridge.base.transformers_private import caches
+
     try:
         given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     except TypeError:
@@ -131,15 +133,27 @@ def dynamic_shapes_of(
     tensors = [path for path, leaf in paths if isinstance(leaf, torch.Tensor)]
     names = list(input_names or [])
     chosen = {
-        path: names[position] if position < len(names) else str(path[0].key) for position, path in enumerate(tensors)
+        path: names[position] if position < len(names) else _default_name(path) for position, path in enumerate(tensors)
     }
 
     def shape(path: Any, leaf: Any) -> Any:
         axes = dynamic_axes.get(chosen.get(path, ""))
         return None if axes is None else _by_dimension(chosen[path], axes)
 
-    spec: dict[str, Any] = pytree.tree_map_with_path(shape, dict(given))
-    return spec
+    return {
+        name: [shape(path, leaf) for path, leaf in paths if path[0].key == name]
+        if caches.is_cache(value)
+        else pytree.tree_map_with_path(shape, {name: value})[name]
+        for name, value in given.items()
+    }
+
+
+def _default_name(path: Any) -> str:
+    """The name of an input that the user gives none: the parameter, or that of a tensor of a cache."""
+    from opbridge.base.transformers_private import caches
+
+    part = caches.part_of(path)
+    return str(path[0].key) if part is None else part.name(str(path[0].key), "past")
 
 
 def _by_dimension(name: str, axes: Any) -> dict[int, str]:

@@ -177,7 +177,7 @@ class _Inputs:
         with torch.no_grad():
             whole = self._model(tokens, use_cache=False, **self._further)["logits"]
             cache = causal_models.emptied(self._after(2, 1))
-            found = []
+            found: list[torch.Tensor] = []
             for chunk in tokens.split([1] * tokens.shape[1] if self._steps else [_PAST, 1, 1], dim=1):
                 past = sum(each.shape[1] for each in found)
                 given = self._with(chunk, cache, past)

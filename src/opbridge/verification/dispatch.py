@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from opbridge.base.transformers_private import caches
 from opbridge.capture import Capture
 from opbridge.capture import capture as capture_model
+from opbridge.capture.cache_names import check_caches
 from opbridge.capture.containers import register_containers
 from opbridge.errors import CaptureError, ModelFileError, UsageError
 from opbridge.plan.data import Plan
@@ -126,4 +127,5 @@ def _checked(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise UsageError(f"kwargs= is a dict of inputs passed by name, not a {type(kwargs).__name__}.")
     register_containers((args, kwargs))
+    check_caches(tuple(args or ()), dict(kwargs or {}))
     return tuple(args or ()), dict(kwargs or {})
