@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import operator
 import re
 from typing import Any
 
@@ -120,7 +121,7 @@ def test_sizes_that_are_not_covered_are_told(model, condition, low, high):
 
 
 def test_dimensions_that_the_model_fixed_are_told():
-    taken = capture(lambda x: x * int(x.shape[0]), X, dynamic_shapes="auto")
+    taken = capture(lambda x: x * operator.index(x.shape[0]), X, dynamic_shapes="auto")
     assert shapes(taken) == [("2", "x_dim_1")]
     assert re.search(r"where x\.shape\[0\] == 2 \(\S*test_dynamic_shapes\.py:\d+\); other sizes", taken.notes[0])
 
@@ -159,7 +160,7 @@ class Table(nn.Module):
     "model, given, needs, remedy",
     [
         (lambda x: x * range(9)[x.shape[0]], {0: "n"}, "n == 2", "Leave the dimension out of dynamic_shapes"),
-        (lambda x: x * int(x.shape[0]), {0: Dim("n")}, "n == 2", "(n = 2)"),
+        (lambda x: x * operator.index(x.shape[0]), {0: Dim("n")}, "n == 2", "(n = 2)"),
         (Table(), {0: Dim("n")}, "n <= 16", "(n = Dim('n', max=16))"),
         (lambda x: x if x.shape[0] % 2 else x * 2, {0: Dim("n")}, "n % 2 == 0", "n = 2*_n"),
     ],

@@ -25,6 +25,7 @@ May import: symbolics, and what it stands on; no later stage.
 | convolution_shapes | the shapes of the results of convolutions |
 | packed_sequences | the shapes of packed sequences |
 | side_effects, model_state | attributes, tensors and random numbers that a run of the model changes |
+| python_caches | dicts and cached functions of the model's Python modules, which it changes too |
 | training_mode | models in training mode |
 | functionalize | in-place operators and views become values |
 | advice, advice_rules | why a capture failed, and what to write instead |

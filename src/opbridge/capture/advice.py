@@ -79,12 +79,27 @@ def advise_shapes(error: BaseException, demands: Sequence[tuple[str, Source | No
         else "Leave the dimension out of dynamic_shapes, or let torch decide with Dim.AUTO"
     )
     number = any(re.search(r"^\S+ == \d+$", text) for text, _ in demands)
-    hint = " (x.shape[0] itself, not len(x), int(...) or a Python loop over it)" if number else ""
+    source = next((source for _, source in demands if source), None)
+    hint = f" ({_instead(source.code if source else '')})" if number else ""
     return _with_code(
         f"The model does not allow the dynamic shapes that it was given: it needs {needed}. {remedy}; or change the "
         f"line so that any size will do{hint}.",
-        next((source for _, source in demands if source), None),
+        source,
     )
+
+
+def _instead(line: str) -> str:
+    """What to write in the place of a line that fixes a size."""
+    if re.search(r"\bfor\b.*\bin\b", line):
+        return (
+            "a Python loop has as many passes as the example asks for: operators on the whole tensor; torch.vmap(f)(x) "
+            "where no pass needs another; torch.while_loop where one needs the one before"
+        )
+    if re.search(r"\.(unbind|split|chunk|tolist)\(|\b(list|tuple|zip|enumerate)\(|\*\w+\s*(,.*)?=", line):
+        return "as many tensors as the example has: operators on the whole tensor in their place"
+    if re.search(r"\bnp\.|\bnumpy\.", line):
+        return "torch's functions of x.shape[0], or those of math, in the place of NumPy's"
+    return "x.shape[0] itself, which no function of C takes as a plain number, such as operator.index"
 
 
 def _dim_for(condition: str) -> str:

@@ -187,10 +187,16 @@ class Attempts:
         new, error = self._outcome()
         axes = (self._example or self.shapes).axes
         before, after = self._demands_of(found, failure), self._demands_of(new, error)
-        if new is not None and (
-            found is None
-            or len(after) < len(before)
-            or len(fixed_sizes.of_example(after, axes)) < len(fixed_sizes.of_example(before, axes))
+        leaves = pytree.tree_leaves((self.args, self.kwargs))
+        is_larger = new is not None and fixed_sizes.fixes_another_size(new.graph, leaves, axes)
+        if (
+            new is not None
+            and not is_larger
+            and (
+                found is None
+                or len(after) < len(before)
+                or len(fixed_sizes.of_example(after, axes)) < len(fixed_sizes.of_example(before, axes))
+            )
         ):
             return new, None
         vars(self).update(kept)

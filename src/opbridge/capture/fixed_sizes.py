@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
-from opbridge.capture.size_constraints import Condition, holds_for_all
+from opbridge.capture.size_constraints import Condition, holds_for_all, sized
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["forget_example", "is_by_python", "of_example", "with_larger_example"]
+__all__ = ["fixes_another_size", "forget_example", "is_by_python", "of_example", "with_larger_example"]
 
 # In a line of the model, calls that fix a size; in an error, what Python or NumPy say of a symbolic number.
 _CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
@@ -76,6 +77,17 @@ def _larger(axis: Axis) -> Axis:
     if not root or (high is not None and 2 * root > high):
         return axis
     return dataclasses.replace(axis, size=axis.derive(2 * root))
+
+
+def fixes_another_size(graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> bool:
+    """Whether a capture of a larger example fixes a size, which is then not that of the example.
+
+    Args:
+        graph: The capture.
+        leaves: The leaves of `(args, kwargs)`.
+        axes: The dimensions that the user made dynamic, with their sizes in the example.
+    """
+    return any(not torch_sizes.symbols(size) and size != axis.size for axis, size in sized(graph, leaves, axes))
 
 
 def forget_example(graph: CapturedGraph, shapes: Shapes) -> None:

@@ -14,6 +14,7 @@ import torch
 
 from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import Gradients
+from opbridge.capture.python_caches import PythonCaches
 
 __all__ = ["SideEffects", "keeping_random_state"]
 
@@ -43,6 +44,7 @@ class SideEffects:
             for table in (vars(each), each._parameters, each._buffers, each._modules)
         ]
         self._gradients = Gradients(module)
+        self._caches = PythonCaches(module)
         self._elements = [
             (container, copy.copy(container))
             for each in module.modules()
@@ -74,6 +76,7 @@ class SideEffects:
                 if attribute not in _OWN_ATTRIBUTES:
                     vars(each)[attribute] = value
         self._gradients.restore()
+        self._caches.restore()
         for container, elements in self._elements:
             if not _has_same_elements(container, elements):
                 container.clear()

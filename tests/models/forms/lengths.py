@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
+import numpy
 import torch
 from models.forms.form import floats, form, integers
 from torch import nn
@@ -21,7 +23,7 @@ def length_of_tensor(x):
     return x.new_zeros(len(x), 2), x / len(x[0])
 
 
-@form(_SEQUENCE, refused_dynamic="it needs length == 5")
+@form(_SEQUENCE)
 def table_of_range(x):
     """Positions as a list of Python's numbers, of which there are as many as the example is long."""
     positions = torch.tensor(list(range(x.shape[1])), dtype=torch.float32)
@@ -271,3 +273,150 @@ class AnchorsOfLevels(nn.Module):
             found = found.view(batch, channels, -1).permute(0, 2, 1)
             boxes.append(torch.cat([(found[..., :2] + at) * stride, found[..., 2:].sigmoid()], dim=-1))
         return torch.cat(boxes, dim=1)
+
+
+@form(_SEQUENCE)
+def numbers_of_sizes(x):
+    """Sizes through Python's own types."""
+    batch, length = int(x.shape[0]), int(x.shape[1] * 0.5)
+    scale = float(x.shape[1]) * (2 if isinstance(batch, int) and type(length) is int else 3)
+    return (
+        x[:, :length] * scale,
+        x.new_zeros([int(size) * 2 for size in x.shape[:2]]),
+        x.new_ones(list(map(int, x.shape))),
+    )
+
+
+@form(_SEQUENCE)
+def roots_of_sizes(x):
+    length = x.shape[1]
+    return (
+        x.new_zeros(int(math.sqrt(length)), int(length**0.5)),
+        x * math.log2(length) * math.exp(-length),
+        x.new_zeros(int(math.log2(length + 1))),
+        x.new_zeros(int(numpy.ceil(length / 2)), int(numpy.floor(numpy.sqrt(length)))),
+    )
+
+
+@form(_SEQUENCE)
+def lists_of_sizes(x):
+    """Lists that are as long as the sequence."""
+    every, ones_before = list(range(x.shape[1])), [-1]
+    second = list(range(0, x.shape[1], 2))
+    ones = torch.tensor([1.0] * x.shape[1])
+    lengths = torch.tensor([x.shape[1]] * x.shape[0])
+    joined = ones_before + every[1:][::2]
+    later = torch.tensor(joined[1:]) + joined[0]
+    return x[:, second], x * ones[:, None] * lengths[:, None, None], later, torch.tensor(range(len(every), 0, -1))
+
+
+@form(_SEQUENCE)
+def products_of_sizes(x):
+    return (
+        x.view(x.shape.numel()),
+        x.reshape(x.shape[:2].numel(), -1) / x.size().numel(),
+        x.reshape(int(numpy.prod(x.shape[:2])), -1),
+    )
+
+
+@form(_SEQUENCE)
+def evenly_spaced(x):
+    """`linspace`, whose operator takes a plain number of steps."""
+    length = x.shape[1]
+    return x + torch.linspace(-1, 1, length)[:, None], torch.linspace(
+        0.5, length - 0.5, steps=length, dtype=torch.float64
+    )
+
+
+@form(_IMAGE)
+def affine_grid_of_sizes(x):
+    theta = torch.tensor([[[1.0, 0.2, 0.1], [0.0, 0.9, 0.0]]]).expand(x.shape[0], -1, -1)
+    return functional.grid_sample(x, functional.affine_grid(theta, x.shape, align_corners=False), align_corners=False)
+
+
+_TABLES: dict = {}
+
+
+@form(_SEQUENCE)
+def table_of_module(x):
+    """A table for each size, in a dict of the Python module."""
+    key = (x.shape[1], x.dtype)
+    if key not in _TABLES:
+        _TABLES[key] = torch.arange(x.shape[1], dtype=x.dtype)
+    return x * _TABLES[key][:, None]
+
+
+@functools.lru_cache
+def _positions(length):
+    return torch.arange(length).float()
+
+
+@form(_SEQUENCE)
+def table_of_function(x):
+    return x * _positions(x.shape[1])[:, None]
+
+
+class KeptTable(nn.Module):
+    """A table, and what it is for, which is that of an earlier run on the example's sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key = None
+        self.tables: dict = {}
+        self.table = torch.empty(0)
+        self(torch.zeros(3, 5, 4))
+
+
+@form(_SEQUENCE)
+class KeptForLength(KeptTable):
+    def forward(self, x):
+        if self.key != x.shape[1]:
+            self.key, self.table = x.shape[1], torch.arange(x.shape[1]).float()
+        return x * self.table[:, None]
+
+
+@form(_SEQUENCE)
+class KeptForSizes(KeptTable):
+    def forward(self, x):
+        if self.key != (x.shape[0], x.shape[1]):
+            self.key, self.table = (x.shape[0], x.shape[1]), torch.arange(x.shape[1]).float()
+        return x * self.table[:, None]
+
+
+@form(_SEQUENCE)
+class KeptInDict(KeptTable):
+    def forward(self, x):
+        if x.shape not in self.tables:
+            self.tables[x.shape] = torch.arange(x.shape[1]).float()
+        return x * self.tables[x.shape][:, None]
+
+
+@form(_SEQUENCE)
+class KeptByText(KeptTable):
+    def forward(self, x):
+        key = f"{x.shape[1]:d} of {x.shape[2]}"
+        if key not in self.tables:
+            self.tables[key] = torch.arange(x.shape[1]).float()
+        return x * self.tables[key][:, None]
+
+
+@form(_SEQUENCE)
+class KeptForLongest(KeptTable):
+    def forward(self, x):
+        if self.key is None or x.shape[1] > self.key:
+            self.key, self.table = x.shape[1], torch.arange(x.shape[1]).float()
+        return x * self.table[: x.shape[1], None]
+
+
+@form(_SEQUENCE, refused_dynamic="it needs length == 5")
+def loop_over_length(x):
+    """A loop that each pass depends on has as many passes as the example is long."""
+    state = torch.zeros_like(x[:, 0])
+    for position in range(x.shape[1]):
+        state = torch.tanh(state + x[:, position])
+    return state
+
+
+@form(_SEQUENCE, refused_dynamic="it needs batch == 3")
+def loop_over_batch(x):
+    return torch.stack([row.softmax(-1) for row in x])

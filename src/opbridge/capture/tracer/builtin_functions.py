@@ -138,6 +138,23 @@ def _logarithm10(number: Any) -> Any:
     return _logarithm(number, 10) if isinstance(number, _NUMBERS) else _log10(number)
 
 
+_copysign = math.copysign
+
+
+def _with_sign(number: Any, sign: Any) -> Any:
+    """`math.copysign`: the sign of a size is a condition at most."""
+    if not isinstance(number, _NUMBERS) and not isinstance(sign, _NUMBERS):
+        return _copysign(number, sign)
+    return abs(torch.sym_float(number)) * (1 if sign >= 0 else -1)
+
+
+_isnan = math.isnan
+
+
+def _is_nan(number: Any) -> bool:
+    return not isinstance(number, _NUMBERS) and _isnan(number)
+
+
 def _of_numpy(name: str, of_numbers: Callable[[Any], Any]) -> tuple[Any, str, Callable[..., Any]]:
     """A function of NumPy's, which takes a symbolic number too."""
     original = getattr(numpy, name)
@@ -169,6 +186,8 @@ _REPLACED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (math, "log2", _logarithm2),
     (math, "log10", _logarithm10),
     (math, "exp", _exponential),
+    (math, "copysign", _with_sign),
+    (math, "isnan", _is_nan),
     _of_numpy("sqrt", _square_root),
     _of_numpy("log", _logarithm),
     _of_numpy("log2", _logarithm2),

@@ -139,6 +139,22 @@ def _binary(x: torch.Tensor, y: Any) -> torch.Tensor:
     return torch.empty_like(x if whole is None else whole)
 
 
+def _is_plain_affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> bool:
+    """Of a symbolic size, which torch would make plain for its `linspace`."""
+    return (
+        theta.dim() == 3
+        and theta.dtype.is_floating_point
+        and len(size) in (4, 5)
+        and tuple(theta.shape[1:]) == (len(size) - 2, len(size) - 1)
+        and torch_sizes.is_equal(theta.shape[0], size[0])
+        and any(isinstance(each, torch.SymInt) for each in size)
+    )
+
+
+def _affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> torch.Tensor:
+    return theta.new_empty((size[0], *size[2:], len(size) - 2))
+
+
 _BINARY = (_aten.add.Tensor, _aten.mul.Tensor, _aten.sub.Tensor, _aten.div.Tensor)
 _UNARY = (
     _aten.neg.default,
@@ -158,6 +174,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),
     _aten.mean.dim: (_is_plain_mean, _mean),
     _aten.pow.Tensor_Scalar: (_is_plain_power, _power),
+    _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_UNARY, (_is_plain_unary, torch.empty_like)),
 }

@@ -1,0 +1,100 @@
+"""Sizes that a capture fixes, and the example that does not."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from helpers.captures import assert_same
+from torch import nn
+from torch.export import Dim
+
+from opbridge.capture import capture
+from opbridge.capture.dynamic_shapes import resolve
+from opbridge.capture.fixed_sizes import with_larger_example
+from opbridge.capture.model_module import as_module
+from opbridge.errors import CaptureError
+
+X = torch.randn(3, 4)
+
+
+class Kept(nn.Module):
+    """A detector's head: its anchors are for the size of the last input, from which it keeps two things."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size, self.anchors, self.tables = 0, torch.empty(0), {}
+        self(X)
+
+    def forward(self, x):
+        if self.size != x.shape[0]:
+            self.size, self.anchors = x.shape[0], torch.arange(x.shape[0]).float()
+        if x.shape not in self.tables:
+            self.tables[x.shape] = torch.ones(x.shape[0])
+        return x * self.anchors[:, None] + self.tables[x.shape][:, None]
+
+
+def test_what_an_earlier_run_left_does_not_fix_a_size():
+    taken = capture(Kept(), X, dynamic_shapes={"x": {0: "n"}})
+    assert not [note for note in taken.notes if "only where" in note]
+    for size in (1, 3, 8):
+        assert_same(taken, torch.randn(size, 4))
+
+
+def test_the_model_is_afterwards_what_it_was():
+    model = Kept()
+    size, anchors, tables = model.size, model.anchors, dict(model.tables)
+    capture(model, X, dynamic_shapes={"x": {0: "n"}})
+    assert model.size is size and model.anchors is anchors
+    assert list(model.tables) == list(tables) == [torch.Size([3, 4])] and type(model.tables) is dict
+    assert torch.equal(model(X), Kept()(X))
+
+
+_TABLES: dict = {}
+
+
+@functools.lru_cache
+def _table(size):
+    return torch.arange(size).float()
+
+
+class OfModule(nn.Module):
+    def forward(self, x):
+        if x.shape[0] not in _TABLES:
+            _TABLES[x.shape[0]] = torch.arange(x.shape[0]).float()
+        return x * _TABLES[x.shape[0]][:, None] * _table(x.shape[0])[:, None]
+
+
+@pytest.mark.parametrize("shapes", [None, {"x": {0: "n"}}])
+def test_caches_of_the_python_module_keep_nothing_of_a_capture(shapes):
+    _TABLES.clear()
+    _table.cache_clear()
+    capture(OfModule(), X, dynamic_shapes=shapes)
+    assert not _TABLES and not _table.cache_info().currsize
+    assert type(OfModule()(X)) is torch.Tensor
+
+
+def test_a_size_that_is_special_to_the_model_is_refused():
+    def model(x):
+        return x if x.shape[0] == 1 else x * 2
+
+    with pytest.raises(CaptureError, match="n == 1"):
+        capture(model, X[:1], dynamic_shapes={"x": {0: "n"}})
+
+
+def test_a_larger_example_is_a_multiple_within_the_ranges():
+    def model(x, y):
+        return x.sum() + y.sum()
+
+    height = Dim("height")
+    given = (torch.zeros(3, 64), torch.zeros(5, 1))
+    shapes = {"x": {0: Dim("a", max=5), 1: 32 * height}, "y": {0: "b", 1: "c"}}
+    found = with_larger_example(resolve(as_module(model, given, {}), given, {}, shapes))
+    assert found is not None
+    assert {axis.place: axis.size for axis in found.axes.values()} == {
+        "x.shape[0]": 3,
+        "x.shape[1]": 128,
+        "y.shape[0]": 10,
+        "y.shape[1]": 1,
+    }

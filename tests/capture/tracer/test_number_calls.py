@@ -1,0 +1,59 @@
+"""Calls of Python's own types and functions in a model's code."""
+
+from __future__ import annotations
+
+import builtins
+
+import pytest
+import torch
+from helpers.captures import assert_same
+from torch import nn
+
+from opbridge.capture import capture
+
+X = torch.randn(3, 4)
+
+
+def _of_another_function(x):
+    return int(x.shape[0]) * 2
+
+
+class Calling(nn.Module):
+    def forward(self, x):
+        sizes = [int(size) for size in x.shape]
+        as_type = torch.zeros(sizes, dtype=int) if isinstance(sizes[0], int) else None
+        return x * float(sizes[0]), as_type, x.new_zeros(_of_another_function(x))
+
+
+def test_a_size_stays_dynamic_and_a_type_a_type():
+    code = Calling.forward.__code__
+    taken = capture(Calling(), X, dynamic_shapes={"x": {0: "n"}})
+    assert taken.notes == ()
+    for size in (1, 3, 8):
+        assert_same(taken, torch.randn(size, 4))
+    assert Calling.forward.__code__ is code and not [name for name in globals() if name.startswith("__opbridge")]
+
+
+def test_the_code_is_put_back_after_a_failure():
+    class Failing(nn.Module):
+        def forward(self, x):
+            raise KeyError(int(x.shape[0]))
+
+    code = Failing.forward.__code__
+    with pytest.raises(Exception, match="KeyError"):
+        capture(Failing(), X, dynamic_shapes={"x": {0: "n"}})
+    assert Failing.forward.__code__ is code
+
+
+def range(*limits):  # a name of the module's own
+    return list(builtins.range(2))
+
+
+class OwnNames(nn.Module):
+    def forward(self, x):
+        return x * len(range(int(x.shape[0])))
+
+
+def test_names_of_the_model_come_first():
+    taken = capture(OwnNames(), X, dynamic_shapes={"x": {0: "n"}})
+    assert_same(taken, torch.randn(5, 4))

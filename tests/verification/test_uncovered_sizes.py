@@ -1,0 +1,71 @@
+"""Sizes that a capture leaves out, and the bounds of a Dim."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import opbridge
+from opbridge.errors import VerificationError
+
+X = torch.randn(3, 4)
+
+
+class Table(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(16, 4))
+
+    def forward(self, x):
+        return x + self.table[: x.shape[0]]
+
+
+@pytest.mark.parametrize(
+    ("model", "condition", "size"),
+    [
+        (lambda x: x * 2 if x.shape[0] <= 9 else x * 3, r"n <= 9 \(\S+:\d+\)", "n=10"),
+        (lambda x: x * 2 if x.shape[0] >= 3 else x * 3, r"n >= 3 \(\S+:\d+\)", "n=2"),
+        (lambda x: x * 2 if x.shape[0] % 2 else x * 3, r"n % 2 != 0 \(\S+:\d+\)", "n=4"),
+        (lambda x: x * 2 if x.shape[0] in (7, 9) else x * 3, r"n != 7 \(\S+:\d+\)", "n=7"),
+        (lambda x: x * 2 if x.shape[0] in {7, 9} else x * 3, r"n != \d \(\S+:\d+\)", "n="),
+    ],
+    ids=["largest", "smallest", "odd", "list", "set"],
+)
+def test_a_branch_that_the_example_decided_is_refused(model, condition, size):
+    wanted = rf"only where {condition}, and the model takes {size}"
+    with pytest.raises(VerificationError, match=wanted) as raised:
+        opbridge.export(model, (X,), dynamic_shapes={"x": {0: "n"}})
+    assert "Say so in dynamic_shapes" in str(raised.value)
+
+
+def test_a_limit_of_the_model_itself_is_a_note():
+    program = opbridge.export(Table().eval(), (X,), dynamic_shapes={"x": {0: "n"}})
+    assert any("n <= 16" in note for note in program.plan.notes)
+    assert any(run.label == "n=17" and "raises" in str(run.left_out) for run in program.verification.runs)
+
+
+def test_a_branch_that_makes_no_difference_is_a_note():
+    program = opbridge.export(lambda x: x * 2 if x.shape[0] < 9 else x + x, (X,), dynamic_shapes={"x": {0: "n"}})
+    assert any("n <= 8" in note for note in program.plan.notes)
+    assert "n=9" in [run.label for run in program.verification.runs]
+
+
+def test_sizes_that_the_user_left_to_torch_are_not_tried():
+    program = opbridge.export(lambda x: x * 2 if x.shape[0] < 9 else x * 3, (X,), dynamic_shapes={"x": {0: Dim.AUTO}})
+    assert program.verification.ok
+
+
+def test_the_bounds_of_a_dim_are_tried():
+    program = opbridge.export(lambda x: x * 2, (X,), dynamic_shapes={"x": {0: Dim("n", min=2, max=64)}})
+    assert [run.label for run in program.verification.runs][3:] == ["n=2", "n=4", "n=64"]
+
+
+def test_a_branch_that_a_trace_froze_is_found_at_the_bound():
+    def model(x):
+        return x * 2 if x.shape[0] < 20 else x * 3
+
+    shapes = {"x": {0: Dim("n", max=64)}}
+    with pytest.raises(VerificationError, match="n=64"):
+        opbridge.export(model, (X,), dynamic_shapes=shapes, capture="trace")
