@@ -162,8 +162,8 @@ def constrain_sizes(
         left, _, right = re.sub(r"[()]", "", text).partition(" == ")
         if left != right and not holds_for_all(expression, symbols, ranges):
             conditions.setdefault(text, line)
-    left = [f"{place} == {size}" for place, size in specialized.items()]
-    return [*conditions.items(), *((text, None) for text in left if text not in conditions)]
+    fixed = [f"{place} == {size}" for place, size in specialized.items()]
+    return [*conditions.items(), *((text, None) for text in fixed if text not in conditions)]
 
 
 def dynamic_dimensions(graph: CapturedGraph) -> Iterator[AskedDimension]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
+from opbridge.base.torch_private.torch_float64 import in_other_order
 from opbridge.base.wording import counted
 from opbridge.errors import UsageError
 from opbridge.graph.precision import coarsest
@@ -179,12 +182,19 @@ class RunOfParts:
         return self._run_with(self._args, self._kwargs, seed=seed), self._eager.used_generator
 
     def _run_with(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_float64: bool = False, seed: int | None = None
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        in_float64: bool = False,
+        rounding: int | None = None,
+        seed: int | None = None,
     ) -> list[torch.Tensor]:
         seed = self._options.seed if seed is None else seed
         if in_float64:
             return _tensors(run_in_float64(self._pipeline, args, kwargs, seed))
-        return _tensors(self._eager.run(args, kwargs, seed))
+        within = contextlib.nullcontext if rounding is None else functools.partial(in_other_order, rounding)
+        return _tensors(self._eager.run(args, kwargs, seed, within))
 
     def _leaves(self, runner: Eager, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         return runner.run(args, kwargs, self._options.seed)

@@ -57,8 +57,6 @@ class PythonFunctions(TorchFunctionMode):
         elif function is torch.Tensor.new_tensor and isinstance(args[1], SizedSequence):
             given = {"dtype": args[0].dtype, "device": args[0].device} | (kwargs or {})
             return args[1].tensor(given["dtype"], given["device"])
-        elif function is torch.linspace and isinstance(_steps(args, kwargs), torch.SymInt):
-            return _linspace(*args, **(kwargs or {}))
         elif function in _OF_SEQUENCES and args and isinstance(args[0], SizedSequence):
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
             return args[0].tensor(given.get("dtype") or _inferred(args[0]), given.get("device"))
@@ -89,21 +87,6 @@ class PythonFunctions(TorchFunctionMode):
         ):
             args, kwargs = pytree.tree_map_only(torch.Tensor, _scale, (tuple(args), kwargs or {}))
         return function(*args, **(kwargs or {}))
-
-
-def _steps(args: Any, kwargs: Any) -> Any:
-    return args[2] if len(args) > 2 else (kwargs or {}).get("steps")
-
-
-def _linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **settings: Any) -> Any:
-    """`torch.linspace`, whose operator takes a plain number of steps, by its formula: from both ends to the middle."""
-    dtype = dtype or torch.get_default_dtype()
-    at = torch.arange(steps, dtype=torch.int64, device=device)
-    step = (end - start) / torch.sym_max(steps - 1, 1)
-    number = dtype if dtype.is_floating_point else torch.float64
-    forwards = at.to(number) * step + start
-    backwards = (at - (steps - 1)).to(number) * step + end
-    return torch.where(at < (steps + 1) // 2, forwards, backwards).to(dtype)
 
 
 _OF_SEQUENCES = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
@@ -240,20 +223,21 @@ def _number(item: Any) -> Any:
 
 
 def _linspace(start: Any, end: Any, steps: Any, **settings: Any) -> Any:
-    """What linspace gives, of floating numbers, whose schema has no place for a symbolic number of steps.
+    """What linspace gives, whose schema has no place for a symbolic number of steps.
 
-    None where a Python number is given, or other dtypes are asked for.
+    None where a Python number is given, or complex numbers or something other than a dtype and a device are asked for.
     """
     steps = _number(steps)
     dtype = settings.get("dtype") or torch.get_default_dtype()
-    if not isinstance(steps, torch.SymInt) or not dtype.is_floating_point or not settings.keys() <= {"dtype", "device"}:
+    if not isinstance(steps, torch.SymInt) or dtype.is_complex or not settings.keys() <= {"dtype", "device"}:
         return None
     torch._check(steps >= 0)
     last = steps - 1
     step = (end - start) / torch.sym_max(last, 1)
-    places = torch.arange(steps, **settings)
-    # From both ends, as torch does it.
-    return torch.where(2 * places < steps, start + step * places, end - step * (last - places)).to(dtype)
+    # From both ends, and integers by way of float64, as torch does it.
+    number = dtype if dtype.is_floating_point else torch.float64
+    places = torch.arange(steps, dtype=number, device=settings.get("device"))
+    return torch.where(places < steps // 2, start + step * places, end - step * (last - places)).to(dtype)
 
 
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
