@@ -465,3 +465,14 @@ def test_aten_hands_an_operator_to_libtorch():
     assert [node.attributes["operator"].as_string() for node in nodes] == ["tracing::first", "tracing::second"]
     carried = [row.operator for row in program.plan.rows if row.route == "aten"]
     assert carried == ["tracing::first", "tracing::second"]
+
+
+def test_a_write_that_the_exporter_leaves_is_said_in_words():
+    def model(x):
+        spectrum = torch.zeros(x.shape[0], x.shape[-1] // 2 + 1, dtype=torch.cfloat)
+        spectrum[:, :2] = torch.fft.rfft(x)[:, :2]
+        return torch.fft.irfft(spectrum, n=x.shape[-1])
+
+    with pytest.raises(opbridge.CaptureError, match="a write into a part of this tensor, which is complex"):
+        opbridge.export(model, (X,), capture="trace")
+    opbridge.export(model, (X,))

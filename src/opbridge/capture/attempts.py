@@ -162,11 +162,12 @@ class Attempts:
         if fixed_sizes.of_example(demands, self.shapes.axes):
             larger = fixed_sizes.with_larger_example(self.shapes)
             if larger is not None:
-                self._example, self.shapes = self.shapes, larger
+                example = self.shapes
+                self._example, self.shapes = example, larger
                 try:
                     found, failure = self._better(found, failure)
                 finally:
-                    self._example, self.shapes = None, self._example
+                    self._example, self.shapes = None, example
         return _one_of(found, failure)
 
     def _outcome(self) -> tuple[Captured | None, Exception | None]:
