@@ -489,3 +489,14 @@ def test_a_loop_within_a_condition_on_a_size():
         dynamic_axes={"x": [0], "state": [0]},
         input_names=["x", "state"],
     )
+
+
+def test_a_write_that_the_exporter_leaves_is_said_in_words():
+    def model(x):
+        spectrum = torch.zeros(x.shape[0], x.shape[-1] // 2 + 1, dtype=torch.cfloat)
+        spectrum[:, :2] = torch.fft.rfft(x)[:, :2]
+        return torch.fft.irfft(spectrum, n=x.shape[-1])
+
+    with pytest.raises(opbridge.CaptureError, match="a write into a part of this tensor, which is complex"):
+        opbridge.export(model, (X,), capture="trace")
+    opbridge.export(model, (X,))

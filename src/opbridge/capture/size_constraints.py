@@ -159,8 +159,8 @@ def constrain_sizes(
         if _EQUAL.fullmatch(expression) and not named.issuperset(places):
             continue
         text = _readable(expression, shown)
-        left, _, right = re.sub(r"[()]", "", text).partition(" == ")
-        if left != right and not holds_for_all(expression, symbols, ranges):
+        first, _, second = re.sub(r"[()]", "", text).partition(" == ")
+        if first != second and not holds_for_all(expression, symbols, ranges):
             conditions.setdefault(text, line)
     fixed = [f"{place} == {size}" for place, size in specialized.items()]
     return [*conditions.items(), *((text, None) for text in fixed if text not in conditions)]

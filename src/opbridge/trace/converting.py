@@ -15,7 +15,9 @@ import onnx_ir as ir
 import torch
 from onnx_ir.passes import common as passes
 
+from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torchscript_export
+from opbridge.errors import CaptureError
 from opbridge.graph.values import as_tensor
 from opbridge.nodes.operator_nodes import ROUTES as NODE_ROUTES
 from opbridge.onnx.builder import Builder
@@ -42,6 +44,8 @@ class _LabellingCopy(Copy):
         self.recorder = recorder
 
     def _copy(self, node: Any) -> None:
+        if node.kind() == "onnx::Placeholder":
+            raise CaptureError(_describe_write(node))
         recording = self.recorder.recording_of(node)
         if recording is None:
             super()._copy(node)
@@ -58,6 +62,17 @@ class _LabellingCopy(Copy):
             made = self.builder.initializer(f"{self.builder.prefix}/constant".lstrip("/"), content)
         self._constants[made] = data
         return made
+
+
+def _describe_write(node: Any) -> str:
+    """What a node with a body stands for, which the exporter has left: a write into a part of a tensor."""
+    source = next(iter(innermost(node.sourceRange())), None)
+    where = f" (at {source})" if source else ""
+    return (
+        "A trace cannot hold a write into a part of this tensor, which is complex or of a form that torch's exporter "
+        f"does not convert{where}. Use capture='export', which can; or build the tensor with torch.cat in place of the "
+        "write."
+    )
 
 
 def _label(recording: Recording) -> tuple[str, dict[str, str]]:

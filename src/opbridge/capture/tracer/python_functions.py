@@ -237,7 +237,8 @@ def _linspace(start: Any, end: Any, steps: Any, **settings: Any) -> Any:
     # From both ends, and integers by way of float64, as torch does it.
     number = dtype if dtype.is_floating_point else torch.float64
     places = torch.arange(steps, dtype=number, device=settings.get("device"))
-    return torch.where(places < steps // 2, start + step * places, end - step * (last - places)).to(dtype)
+    half = torch.sym_max(steps // 2, 1)
+    return torch.where(places < half, start + step * places, end - step * (last - places)).to(dtype)
 
 
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
