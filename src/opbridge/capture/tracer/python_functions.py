@@ -204,6 +204,12 @@ def _asks_for_number(item: Any) -> bool:
     return isinstance(item, torch.SymInt) or _is_number(item)
 
 
+def _holds_number(item: Any) -> bool:
+    """Whether an index is an integer tensor without dimensions, or a slice with one."""
+    parts = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
+    return any(map(_is_number, parts))
+
+
 def _is_basic(item: Any) -> bool:
     """Whether an index is one for which an operator of its own stands: a number, a slice, None or Ellipsis."""
     if item is None or item is ...:
@@ -257,9 +263,9 @@ _WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
 
 
 def _set(x: torch.Tensor, index: Any, value: Any) -> bool:
-    """Writes to slices whose bounds or steps are tensors, for which Python asks numbers; False for other indices."""
+    """Writes to places, or slices, that tensors give, for which torch asks numbers; False for other indices."""
     items = list(index) if isinstance(index, tuple) else [index]
-    if not any(isinstance(item, slice) and any(map(_is_number, (item.start, item.stop, item.step))) for item in items):
+    if not any(map(_holds_number, items)):
         return False
     part = _index(x, items)
     if part is None or (isinstance(value, torch.Tensor) and value.dim() > part.dim()):
