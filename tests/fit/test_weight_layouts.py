@@ -165,6 +165,11 @@ def test_opsets(opset: int) -> None:
     onnx.checker.check_model(program.to_bytes(), full_check=True)
 
 
+def test_a_single_number() -> None:
+    x = rows(4, 6)
+    assert_matches(lambda x: torch.nn.functional.prelu(x[0, 0], torch.tensor([0.3])), x)
+
+
 def test_a_trace() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
     program = assert_matches(model, rows(2, 4, 5), capture="trace")
@@ -204,13 +209,21 @@ def test_a_file_of_other_weights_is_told_from_a_wrong_operator(tmp_path) -> None
         ("Gather(w, last)", None, []),  # out of bounds: for the runtime to say
         ("Gather(w, list)", None, []),
         ("Reshape(w, given)", None, []),
+        ("Unsqueeze(w, ends)", "w_reshaped", [1, 2, 3, 4, 1]),
+        ("Squeeze(w)", "w_reshaped", [2, 3, 4]),
+        # Nodes that are not valid.
+        ("Transpose<perm = [0, 0, 1]>(w)", None, []),
+        ("Squeeze(w, list)", None, []),
+        ("Unsqueeze(w, twice)", None, []),
+        ("Reshape(w, list)", None, []),
     ],
 )
 def test_nodes(node: str, name: str | None, shape: list[int]) -> None:
     numbers = ", ".join(map(str, range(24)))
     model = onnx_model(
         f"""(float[n] x, int64[2] given) => (float[n] y) <float[2, 3, 4] w = {{{numbers}}}, int64[2] whole = {{0, -1}},
-        int64 last = {{2}}, int64[1] list = {{0}}> {{
+        int64 last = {{2}}, int64[1] list = {{0}},
+        int64[2] ends = {{0, -1}}, int64[2] twice = {{0, 0}}> {{
             u = {node}
             s = ReduceSum<keepdims = 0>(u)
             y = Add(x, s)

@@ -114,7 +114,10 @@ class _Storing:
 
 
 def _layout(node: ir.Node, weight: ir.Value) -> Layout | None:
-    """What a node does to a weight, its first input; None if it does anything else, or that depends on an input."""
+    """What a node does to a weight, its first input; None if it does anything else, or that depends on an input.
+
+    None for nodes that are not valid too, which is for the runtime to say.
+    """
     rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     tensor = weight.const_value
     if rule is None or tensor is None or tensor.dtype == ir.DataType.STRING or not tensor.size:
@@ -122,8 +125,9 @@ def _layout(node: ir.Node, weight: ir.Value) -> Layout | None:
     return rule(node, [int(size) for size in tensor.shape])  # type: ignore[arg-type]
 
 
-def _transpose(node: ir.Node, shape: list[int]) -> Layout:
-    return Layout("transpose", tuple(node.attributes.get_ints("perm", list(range(len(shape)))[::-1])))
+def _transpose(node: ir.Node, shape: list[int]) -> Layout | None:
+    order = tuple(node.attributes.get_ints("perm", list(range(len(shape)))[::-1]))
+    return Layout("transpose", order) if sorted(order) == list(range(len(shape))) else None
 
 
 def _reshape(node: ir.Node, shape: list[int]) -> Layout | None:
@@ -143,6 +147,8 @@ def _squeeze(node: ir.Node, shape: list[int]) -> Layout | None:
         if len(node.inputs) > 1 and node.inputs[1] is not None:
             return None
         axes = [axis for axis, size in enumerate(shape) if size == 1]
+    if any(not -len(shape) <= axis < len(shape) or shape[axis] != 1 for axis in axes):
+        return None
     dropped = {axis % len(shape) for axis in axes}
     return Layout("reshape", tuple(size for axis, size in enumerate(shape) if axis not in dropped))
 
@@ -152,7 +158,9 @@ def _unsqueeze(node: ir.Node, shape: list[int]) -> Layout | None:
     if axes is None:
         return None
     rank = len(shape) + len(axes)
-    added, sizes = {axis % rank for axis in axes}, iter(shape)
+    added, sizes = {axis % rank for axis in axes if -rank <= axis < rank}, iter(shape)
+    if len(added) < len(axes):
+        return None
     return Layout("reshape", tuple(1 if axis in added else next(sizes) for axis in range(rank)))
 
 

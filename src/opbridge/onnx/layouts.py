@@ -39,7 +39,9 @@ class Layout:
 
     def suffix(self) -> str:
         """What is appended to the name of a weight in this layout."""
-        return {"transpose": "_t", "reshape": "_reshaped"}.get(self.kind, f"_{self.numbers[-1]}")
+        if self.kind == "select":
+            return f"_{self.numbers[1]}"
+        return "_t" if self.kind == "transpose" else "_reshaped"
 
     def shape(self, before: Sequence[int]) -> list[int]:
         """The shape of a tensor in this layout, from its shape before."""
