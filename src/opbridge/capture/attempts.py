@@ -163,21 +163,12 @@ class Attempts:
         if fixed_sizes.of_example(demands, self.shapes.axes):
             larger = fixed_sizes.with_larger_example(self.shapes)
             if larger is not None:
-<<<<<<< HEAD
-                given = self.shapes
-                self._example, self.shapes = given, larger
-                try:
-                    found, failure = self._better(found, failure)
-                finally:
-                    self._example, self.shapes = None, given
-=======
                 example = self.shapes
                 self._example, self.shapes = example, larger
                 try:
                     found, failure = self._better(found, failure)
                 finally:
                     self._example, self.shapes = None, example
->>>>>>> dynamic
         return _one_of(found, failure)
 
     def _outcome(self) -> tuple[Captured | None, Exception | None]:
