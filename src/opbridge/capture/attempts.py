@@ -151,7 +151,7 @@ class Attempts:
 
         1. All Python functions of the model's packages take symbolic sizes; see `tracer.number_calls`.
         2. The example is larger than it is, so that what the model keeps from an earlier run, such as a table and the
-           size that it is for, is not for that size; see `larger_examples`.
+           size that it is for, is not for that size; see `fixed_sizes`.
         """
         found, failure = self._outcome()
         if not self.shapes.axes or self.shapes.verify is not None or self.functions.records or self.operators.calls:

@@ -29,7 +29,7 @@ __all__ = ["CallGroup"]
 class CallGroup:
     """The calls of one signature: the same inputs, of the same dtypes and ranks, with the same values beside tensors.
 
-    `calls.groups` holds them, in the order of their first calls.
+    `Recording.groups` holds them, in the order of their first calls.
 
     Attributes:
         numbers: The numbers of the calls, from 1 on.
