@@ -22,6 +22,18 @@ class Table(nn.Module):
         return x + self.table[: x.shape[0]]
 
 
+_FACTORS = {7: 2.0}
+
+
+class OfSizes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors = {7: 2.0}
+
+    def forward(self, x):
+        return x * self.factors.get(x.shape[0], 3.0)
+
+
 @pytest.mark.parametrize(
     ("model", "condition", "size"),
     [
@@ -30,8 +42,10 @@ class Table(nn.Module):
         (lambda x: x * 2 if x.shape[0] % 2 else x * 3, r"n % 2 != 0 \(\S+:\d+\)", "n=4"),
         (lambda x: x * 2 if x.shape[0] in (7, 9) else x * 3, r"n != 7 \(\S+:\d+\)", "n=7"),
         (lambda x: x * 2 if x.shape[0] in {7, 9} else x * 3, r"n != \d \(\S+:\d+\)", "n="),
+        (lambda x: x * _FACTORS.get(x.shape[0], 3.0), r"n != 7 \(\S+:\d+\)", "n=7"),
+        (OfSizes(), r"n != 7 \(\S+:\d+\)", "n=7"),
     ],
-    ids=["largest", "smallest", "odd", "list", "set"],
+    ids=["largest", "smallest", "odd", "list", "set", "dict", "dict of a module"],
 )
 def test_a_branch_that_the_example_decided_is_refused(model, condition, size):
     wanted = rf"only where {condition}, and the model takes {size}"

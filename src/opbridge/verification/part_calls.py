@@ -42,7 +42,7 @@ class PartFailure(Exception):
 
 
 class PartCalls(Mapping[str, Callable[..., Any]]):
-    """The parts as a `run` function is given them: `.encoder(ids)`, or `["text-encoder"](ids)` where a name is no word."""
+    """The parts as a `run` function is given them: `.encoder(ids)`, or `["text-encoder"](ids)` for other names."""
 
     def __init__(self, calls: Mapping[str, Callable[..., Any]]) -> None:
         self._calls = dict(calls)

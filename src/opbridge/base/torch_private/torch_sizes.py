@@ -451,6 +451,9 @@ def small_sizes_dynamic(enabled: bool) -> Iterator[None]:
         decomposition_table.update(originals)
 
 
+_MOST_KEYS = 256
+
+
 @contextlib.contextmanager
 def taken_by_python(hashed: bool) -> Iterator[None]:
     """Within this context, Python takes symbolic sizes where torch has it refuse them.
@@ -469,7 +472,7 @@ def taken_by_python(hashed: bool) -> Iterator[None]:
     def hash_of(size: torch.SymInt) -> int:
         if size.node.is_nested_int() or _is_of(sys._getframe(1), "torch", "einops"):
             return int(kept_hash(size))
-        _ask_about_constants(size, sys._getframe(1))
+        _ask_about_keys(size, sys._getframe(1))
         return hash((id(size.node.shape_env), size.node.expr))
 
     def formatted(number: Any, specification: str) -> str:
@@ -494,13 +497,38 @@ def _is_of(frame: types.FrameType, *packages: str) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages
 
 
-def _ask_about_constants(size: torch.SymInt, frame: types.FrameType) -> None:
-    """Makes a condition of each number in the constant sets of a function that hashes a size: `n in {7, 9}`."""
-    for constant in frame.f_code.co_consts:
-        if isinstance(constant, frozenset):
-            for each in constant:
-                if type(each) is int:
-                    bool(size == each)
+def _ask_about_keys(size: torch.SymInt, frame: types.FrameType) -> None:
+    """Makes a condition of each number that a function which hashes a size may look it up among.
+
+    These are the integers in its sets, as in `n in {7, 9}`, and the keys of its dicts, as in `table.get(n, 0)`: of its
+    constants, its variables, the globals that it names, and the attributes that it names of its variables. A dict of
+    tensors is taken for what was computed for earlier sizes, which is computed again in the graph.
+    """
+    seen = set()
+    for value in _named_values(frame):
+        if not isinstance(value, (dict, set, frozenset)) or id(value) in seen or len(value) > _MOST_KEYS:
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict) and any(isinstance(each, torch.Tensor) for each in value.values()):
+            continue
+        for key in list(value):
+            if type(key) is int:
+                bool(size == key)
+
+
+def _named_values(frame: types.FrameType) -> Iterator[Any]:
+    """The values that the code of a frame can name."""
+    code, variables = frame.f_code, frame.f_locals
+    yield from code.co_consts
+    yield from variables.values()
+    for name in code.co_names:
+        if name in frame.f_globals:
+            yield frame.f_globals[name]
+        for value in variables.values():
+            for place in (value, type(value)):
+                with contextlib.suppress(TypeError):  # an object without attributes of its own
+                    if name in vars(place):
+                        yield vars(place)[name]
 
 
 @contextlib.contextmanager

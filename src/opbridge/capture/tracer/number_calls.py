@@ -3,7 +3,7 @@
 `int(n)` gives an int whatever `n` is, so that a symbolic size has to become a number there. Functions of the model that
 call `int`, `float`, `range` and the like have another code object while the model is captured: the same, but for the
 names of these calls, which are those of functions that keep a size symbolic. `int` that is not called, as in
-`isinstance(n, int)` or `dtype=int`, stays what it is.
+`isinstance(n, int)` or `dtype=int`, stays what it is. The form of LOAD_GLOBAL was checked on CPython 3.11.
 """
 
 from __future__ import annotations
