@@ -15,7 +15,7 @@ import torch
 
 import opbridge
 
-VOCABULARY, WIDTH = 200, 32
+VOCABULARY, WIDTH = 2000, 32
 
 
 class Encoder(torch.nn.Module):

@@ -42,6 +42,7 @@ WORDS = {
     "coverage": "sweeps: which operators cross, and whether they are right",
     "parts": "several models as one set of files",
     "recording": "models exported from calls that were recorded",
+    "tasks": "what a model is for, in the place of inputs and dynamic shapes",
     "pipeline": "check and export: the stages, one after the other",
     "program": "what export returns: the model, its plan, its verification",
     "verification": "the last stage",
@@ -63,7 +64,7 @@ WORDS = {
 }
 
 STAGES = {"verification", "save", "fit", "translate", "plan", "capture", "trace"}
-ABOVE = {"cli", "coverage", "parts", "recording", "pipeline", "program", "pages"}
+ABOVE = {"cli", "coverage", "parts", "recording", "tasks", "pipeline", "program", "pages"}
 COLOURS = {"above": "#ede7f6", "stage": "#e3f2fd", "below": "#f1f1f1", "value": "#ffffff"}
 WIDTH = 680
 

@@ -80,7 +80,7 @@ def text_parts(encoder, decoder) -> opbridge.Parts:
 
 def test_t5(tmp_path):
     torch.manual_seed(0)
-    config = transformers.T5Config(vocab_size=64, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+    config = transformers.T5Config(vocab_size=1024, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
     model = transformers.T5ForConditionalGeneration(config).eval()
     done = exported(text_parts(model.encoder, Decoder(model.decoder, model.lm_head, 32**-0.5)), tmp_path / "t5")
     # The embedding is that of the encoder, of the decoder and of the head.
@@ -92,7 +92,7 @@ def test_t5(tmp_path):
 def test_bart(tmp_path):
     torch.manual_seed(0)
     config = transformers.BartConfig(
-        vocab_size=64, encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=64, **SMALL
+        vocab_size=1024, encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=64, **SMALL
     )
     model = transformers.BartForConditionalGeneration(config).eval()
     exported(text_parts(model.model.encoder, Decoder(model.model.decoder, model.lm_head)), tmp_path / "bart")
@@ -101,7 +101,7 @@ def test_bart(tmp_path):
 def test_whisper(tmp_path):
     torch.manual_seed(0)
     config = transformers.WhisperConfig(
-        vocab_size=64,
+        vocab_size=1024,
         num_mel_bins=8,
         encoder_ffn_dim=64,
         decoder_ffn_dim=64,
@@ -150,7 +150,7 @@ def test_clip(tmp_path):
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
     config = transformers.CLIPConfig(
-        text_config={"vocab_size": 64, "max_position_embeddings": 16, "eos_token_id": 2, **sizes},
+        text_config={"vocab_size": 1024, "max_position_embeddings": 16, "eos_token_id": 2, **sizes},
         vision_config={"image_size": 16, "patch_size": 8, **sizes},
         projection_dim=24,
     )

@@ -42,6 +42,7 @@ SIZES: dict[str, Model] = {
         torch.nonzero_static(y > 0, size=n),
     ),
     "numbers": lambda y, n: (torch.pow(y, n), n**y, torch.fmod(y, n), (y * 10) // n, y.clamp(max=n / 4 - 1)),
+    "linspace": lambda y, n: (torch.linspace(0, 1, n), torch.linspace(-2, 9, n + 1, dtype=torch.int64)),
     "tensors": lambda y, n: (torch.tensor([n, 2, n * 2]), torch.tensor(n / 2), torch.where(y > 0, n, y)),
 }
 
@@ -49,7 +50,6 @@ SIZES: dict[str, Model] = {
 REFUSED: dict[str, tuple[Model, str]] = {
     "diagonal": (lambda y, n: y.diagonal(n - 4), "needs n == 5"),
     "unfold": (lambda y, n: y.unfold(0, n, 1), "needs n == 5"),
-    "linspace": (lambda y, n: torch.linspace(0, 1, n), "needs n == 5"),
     "rot90": (lambda y, n: torch.rot90(y, n), "needs n == 5"),
     "eps": (lambda y, n: F.layer_norm(y, (9,), eps=1 / n), "needs n == 5"),
     "order of cdist": (lambda y, n: torch.cdist(y, y, p=n / 1.5), "needs n == 5"),

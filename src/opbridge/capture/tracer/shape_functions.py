@@ -139,6 +139,21 @@ def _binary(x: torch.Tensor, y: Any) -> torch.Tensor:
     return torch.empty_like(x if whole is None else whole)
 
 
+def _is_plain_cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> bool:
+    """Without a dimension, for which torch would ask of each size whether it is 3, as the translation does in a run."""
+    return (
+        dim is None
+        and x.dtype == y.dtype
+        and x.dim() == y.dim()
+        and all(map(torch_sizes.is_equal, x.shape, y.shape))
+        and any(type(size) is int and size == 3 for size in x.shape)
+    )
+
+
+def _cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
 def _is_plain_affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> bool:
     """Of a symbolic size, which torch would make plain for its `linspace`."""
     return (
@@ -174,6 +189,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),
     _aten.mean.dim: (_is_plain_mean, _mean),
     _aten.pow.Tensor_Scalar: (_is_plain_power, _power),
+    _aten.cross.default: (_is_plain_cross, _cross),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_UNARY, (_is_plain_unary, torch.empty_like)),

@@ -8,6 +8,9 @@ from onnxscript import opset18 as op
 import opbridge
 from opbridge.verification import part_calls
 
+# Large enough that the embedding is not stored in two layouts.
+WORDS = 2048
+
 
 class Encoder(torch.nn.Module):
     def __init__(self, embedding):
@@ -26,7 +29,7 @@ class Decoder(torch.nn.Module):
     def __init__(self, embedding):
         super().__init__()
         self.embedding = embedding
-        self.head = torch.nn.Linear(16, 64, bias=False)
+        self.head = torch.nn.Linear(16, WORDS, bias=False)
         self.head.weight = embedding.weight
 
     def forward(self, ids, states):
@@ -49,7 +52,7 @@ DYNAMIC = {
 
 def parts_of(run=run, *, decoder=None, changed=None, keywords=DYNAMIC, **options) -> opbridge.Parts:
     torch.manual_seed(0)
-    embedding = torch.nn.Embedding(64, 16)
+    embedding = torch.nn.Embedding(WORDS, 16)
     encoder = Encoder(embedding).eval()
     decoder = decoder or Decoder(embedding).eval()
     ids, target = torch.randint(64, (2, 5)), torch.randint(64, (2, 3))
@@ -89,7 +92,7 @@ def test_a_set_is_written_and_verified(tmp_path):
     # The embedding is one region for both files, and for the decoder's head.
     encoder, decoder = external(folder / "encoder.onnx"), external(folder / "decoder.onnx")
     assert encoder["embedding.weight"] == decoder["embedding.weight"] == ("weights.data", 0)
-    assert len(content(folder)["weights.data"]) == (64 * 16 + 16 * 16) * 4
+    assert len(content(folder)["weights.data"]) == (WORDS * 16 + 16 * 16) * 4
     again = parts_of().verify(folder, samples=1)
     assert again.ok and list(again.parts) == ["encoder", "decoder"] and again.to_json()["run"]["ok"]
     assert "the run of" in str(again)
@@ -104,7 +107,7 @@ def test_a_copy_of_a_weight_in_another_part_is_stored_once(tmp_path):
         def forward(self, x):
             return x @ self.weight.T  # a transpose that each file has of its own
 
-    weight = torch.nn.Parameter(torch.randn(64, 16))
+    weight = torch.nn.Parameter(torch.randn(WORDS, 16))
     x = torch.randn(2, 16)
     opbridge.Parts({"a": (Head(weight), (x,)), "b": (Head(weight), (x,))}).export(tmp_path / "set", verify=False)
     assert (tmp_path / "set" / "weights.data").stat().st_size == weight.nbytes
@@ -147,7 +150,7 @@ def test_a_part_that_differs_is_named_and_kept(tmp_path):
     folder = tmp_path / "set"
     parts_of().export(folder, verify=False)
     before = content(folder)
-    embedding = torch.nn.Embedding(64, 16)
+    embedding = torch.nn.Embedding(WORDS, 16)
     with opbridge.override():
         opbridge.translation("aten::tanh")(wrong_tanh)
         with pytest.raises(opbridge.VerificationError) as failed:
