@@ -113,6 +113,20 @@ def test_a_copy_of_a_weight_in_another_part_is_stored_once(tmp_path):
     assert (tmp_path / "set" / "weights.data").stat().st_size == weight.nbytes
 
 
+def test_a_weight_that_one_part_reads_as_it_is_and_another_transposed_is_stored_once(tmp_path):
+    embedding, head = torch.nn.Embedding(WORDS, 16), torch.nn.Linear(16, WORDS, bias=False)
+    head.weight = embedding.weight
+    parts = {
+        "tokens": (embedding, (torch.tensor([[1, 2]]),)),
+        "head": (head, (torch.randn(1, 2, 16),)),
+        "turned": (lambda x: x @ embedding.weight.T.transpose(0, 1).T, (torch.randn(2, 16),)),
+    }
+    done = opbridge.Parts(parts).export(tmp_path / "set")
+    assert all(program.verification.ok for program in done.programs.values())
+    assert (tmp_path / "set" / "weights.data").stat().st_size == embedding.weight.nbytes
+    assert external(tmp_path / "set" / "head.onnx") == {"weight": ("weights.data", 0)}
+
+
 def test_weights_in_each_file(tmp_path):
     folder = tmp_path / "set"
     parts_of().export(folder, verify=False)

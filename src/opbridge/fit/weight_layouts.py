@@ -23,9 +23,10 @@ import onnx_ir as ir
 
 from opbridge.onnx.layouts import Layout, laid_out
 
-__all__ = ["store_as_used"]
+__all__ = ["SMALL_BYTES", "store_as_used"]
 
-_SMALL_BYTES = 1 << 16
+SMALL_BYTES = 1 << 16
+"""Up to this size, a weight may be stored in several layouts."""
 
 
 def store_as_used(model: ir.Model) -> None:
@@ -59,7 +60,7 @@ class _Storing:
                 is_read_as_it_is = True
             else:
                 layouts.setdefault(layout, []).append(node)
-        if not layouts or self._growth(weight, layouts, is_read_as_it_is) > _SMALL_BYTES:
+        if not layouts or self._growth(weight, layouts, is_read_as_it_is) > SMALL_BYTES:
             return
         made = [self._replace(weight, layout, nodes) for layout, nodes in layouts.items()]
         self._remove_unread(weight)

@@ -20,7 +20,7 @@ from opbridge.onnx.torch_tensor import TorchTensor
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Layout", "laid_out", "weight_in_layout", "weight_name"]
+__all__ = ["Layout", "laid_out", "steps_of", "weight_in_layout", "weight_name"]
 
 _WEIGHT, _LAYOUT = "opbridge.weight", "opbridge.layout"
 
@@ -70,9 +70,8 @@ def laid_out(tensor: ir.TensorProtocol, layout: Layout, name: str) -> ir.TensorP
         name: The name of the weight that it holds; that of an earlier layout is kept.
     """
     metadata = dict(tensor.metadata_props)
-    steps = json.loads(metadata.get(_LAYOUT, "[]"))
     metadata[_WEIGHT] = metadata.get(_WEIGHT, name)
-    metadata[_LAYOUT] = json.dumps([*steps, [layout.kind, *layout.numbers]])
+    metadata[_LAYOUT] = json.dumps([*steps_of(tensor), [layout.kind, *layout.numbers]])
     shape = layout.shape([int(size) for size in tensor.shape])  # type: ignore[arg-type]
     if isinstance(tensor, TorchTensor) and not tensor.tensor.is_complex():
         own = tensor.tensor.detach()
@@ -95,10 +94,19 @@ def weight_name(tensor: ir.TensorProtocol) -> str | None:
     return tensor.metadata_props.get(_WEIGHT)
 
 
+def steps_of(tensor: ir.TensorProtocol) -> list[list[Any]]:
+    """What was done to the weight that a tensor holds: `["transpose", 1, 0]` and so on.
+
+    Raises:
+        ValueError: The file says something that is no JSON.
+    """
+    return list(json.loads(tensor.metadata_props.get(_LAYOUT, "[]")))
+
+
 def weight_in_layout(weight: torch.Tensor, tensor: ir.TensorProtocol) -> torch.Tensor | None:
     """A weight in the layout of the tensor that holds it; None where it does not have that layout."""
     try:
-        for kind, *numbers in json.loads(tensor.metadata_props.get(_LAYOUT, "[]")):
+        for kind, *numbers in steps_of(tensor):
             layout = Layout(kind, tuple(numbers))
             if kind == "reshape" and math.prod(numbers) != weight.numel():
                 return None

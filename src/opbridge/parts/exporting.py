@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from opbridge import pipeline
 from opbridge.errors import OpbridgeError, SaveError, UsageError, VerificationError
+from opbridge.fit.shared_weights import store_once
 from opbridge.parts.data import ExportedParts, GivenParts, PartsVerification
 from opbridge.parts.folder import made, part_path, refuse_unwritable, weights_path
 from opbridge.save import writer
@@ -69,6 +70,8 @@ def export(parts: GivenParts, folder: Path | None, keywords: dict[str, Any]) -> 
             program = pipeline.export(part.model, part.args, verify=False, progress=stages, **{**own, **keywords})
         done.programs[name] = program
         _add_timings(done, program.timings)
+    if external:
+        store_once([program.model for program in done.programs.values()])
     models = {} if folder is None else {part_path(folder, name): each.model for name, each in done.programs.items()}
     with contextlib.ExitStack() as files:
         staged = None
