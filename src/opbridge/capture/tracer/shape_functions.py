@@ -154,6 +154,22 @@ def _cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> torch.Tensor:
     return torch.empty_like(x)
 
 
+def _is_plain_tensor_split(x: torch.Tensor, sections: Any, dim: int = 0) -> bool:
+    """Along a dynamic dimension, for which torch would ask how many parts are longer than others."""
+    return type(sections) is int and sections > 0 and x.dim() > 0 and isinstance(x.shape[dim], torch.SymInt)
+
+
+def _tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:
+    start: Any = 0
+    parts = []
+    for number in range(sections):
+        size = (x.shape[dim] + sections - 1 - number) // sections
+        sizes = [size if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
+        parts.append(x.as_strided(sizes, x.stride(), x.storage_offset() + start * x.stride(dim)))
+        start = start + size
+    return parts
+
+
 def _is_plain_affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> bool:
     """Of a symbolic size, which torch would make plain for its `linspace`."""
     return (
@@ -190,6 +206,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.mean.dim: (_is_plain_mean, _mean),
     _aten.pow.Tensor_Scalar: (_is_plain_power, _power),
     _aten.cross.default: (_is_plain_cross, _cross),
+    _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_UNARY, (_is_plain_unary, torch.empty_like)),
