@@ -71,7 +71,7 @@ def test_caches_of_the_python_module_keep_nothing_of_a_capture(shapes):
     _TABLES.clear()
     _table.cache_clear()
     capture(OfModule(), X, dynamic_shapes=shapes)
-    # A run of the model itself, which a process with operators that have no fake implementation makes, may leave numbers.
+    # A run of the model itself may leave numbers: one is made in a process with operators that have no fake form.
     assert all(type(key) is int and type(value) is torch.Tensor for key, value in _TABLES.items())
     assert not _table.cache_info().currsize
     assert type(OfModule()(X)) is torch.Tensor
