@@ -18,9 +18,11 @@ def test_default_heads(name):
     torch.manual_seed(0)
     model = kind(name, verbose=False).eval()
     head = model.model[-1]
-    stride, anchors, shape = head.stride.clone(), head.anchors, head.shape
+    stride = head.stride.clone()
     height, width = Dim("height"), Dim("width")
     shapes = ({0: "batch", 2: 32 * height, 3: 32 * width},)
     program = opbridge.export(model, (torch.rand(2, 3, 96, 64),), dynamic_shapes=shapes)
     assert [str(size) for size in program.model.graph.inputs[0].shape] == ["batch", "3", "32*height", "32*width"]
-    assert torch.equal(head.stride, stride) and head.anchors is anchors and head.shape is shape
+    # The verification runs the model, which keeps the anchors of its last run; nothing of the capture is among them.
+    assert torch.equal(head.stride, stride) and type(head.anchors) is torch.Tensor
+    assert all(type(size) is int for size in head.shape)
