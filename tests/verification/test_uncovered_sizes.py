@@ -54,6 +54,15 @@ def test_a_branch_that_the_example_decided_is_refused(model, condition, size):
     assert "Say so in dynamic_shapes" in str(raised.value)
 
 
+def test_the_error_names_the_dim_that_would_do():
+    def model(x):
+        return x * 2 if x.shape[0] % 2 == 0 else x * 3
+
+    with pytest.raises(VerificationError, match=r"Say so in dynamic_shapes \(2 \* Dim\('n'\)\)"):
+        opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: "n"}})
+    opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: 2 * Dim("n")}})
+
+
 def test_a_limit_of_the_model_itself_is_a_note():
     program = opbridge.export(Table().eval(), (X,), dynamic_shapes={"x": {0: "n"}})
     assert any("n <= 16" in note for note in program.plan.notes)

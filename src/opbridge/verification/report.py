@@ -306,6 +306,9 @@ def _finite(value: Any) -> Any:
 
 def _dim_for(condition: str) -> str:
     """The Dim for which a condition holds, in parentheses; empty where none is known."""
+    found = re.fullmatch(r"(\w+) % (\d+) == 0", condition)
+    if found:
+        return f" ({found[2]} * Dim('{found[1]}'))"
     found = re.fullmatch(r"(\w+) (<=|>=) (\d+)", condition)
     return f" (Dim('{found[1]}', {'max' if found[2] == '<=' else 'min'}={found[3]}))" if found else ""
 
