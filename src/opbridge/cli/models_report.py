@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 
@@ -99,10 +100,10 @@ def _ratios(results: Results) -> Iterator[tuple[str, ...]]:
         yield f"{each['family']}/{each['model']}", f"{each['ratio']:.1f}", took
 
 
-def _longest_stage(model: Mapping[str, object]) -> tuple[str, float]:
+def _longest_stage(model: Mapping[str, Any]) -> tuple[str, float]:
     """The stage that took longest; of an export, its own stage."""
-    timings: dict[str, float] = dict(model["timings"])  # type: ignore[call-overload]
-    stages: dict[str, float] = dict(model["stages"])  # type: ignore[call-overload]
+    timings: dict[str, float] = dict(model["timings"])
+    stages: dict[str, float] = dict(model["stages"])
     if stages:
         timings.pop("export", None)
         timings.update({f"export: {name}": seconds for name, seconds in stages.items()})

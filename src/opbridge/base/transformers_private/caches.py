@@ -17,7 +17,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch.utils import _pytree as pytree
@@ -258,7 +258,7 @@ def taking_caches(function: _Function) -> _Function:
         with _in_this_form():
             return function(*args, **kwargs)
 
-    return called  # type: ignore[return-value]
+    return cast(_Function, called)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,17 +20,17 @@ class SizedSequence(Sequence[Any]):
     """
 
     @property
+    @abstractmethod
     def length(self) -> Any:
         """The length, which may be symbolic."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
         """The elements as a tensor of one or more dimensions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def elements(self) -> list[Any]:
         """The elements, of which there are as many as in the example."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         return int(self.length)
