@@ -20,9 +20,11 @@ __all__ = [
     "NAME",
     "OLDER_FORM",
     "PATTERNS",
+    "define_check",
     "is_refused",
     "load_torch",
     "refusal",
+    "rule",
 ]
 
 DOMAIN = "org.pytorch.aten"
@@ -43,9 +45,36 @@ LIBRARY = "_aten"
 
 def refusal(schema: str) -> str:
     """Why an operator with this schema runs only where a session names it; "" where it runs anyway."""
-    asked = ctypes.CDLL(str(shipped(LIBRARY))).opbridge_aten_refusal
+    return _answer("opbridge_aten_refusal", schema)
+
+
+def rule(schema: str) -> str:
+    """Why no evidence puts an operator with this schema on the default list; "" where some may."""
+    return _answer("opbridge_aten_rule", schema)
+
+
+def define_check(schema: str) -> bool:
+    """Defines the check of an operator's arguments as an operator of torch's, `opbridge_checks::name.overload`.
+
+    It is given all arguments but those of the types Scalar and Generator, by name, returns nothing, and raises a
+    RuntimeError for a call that a node would not make. For those who make calls as nodes do, in PyTorch.
+
+    Returns:
+        Whether the operator has a check.
+
+    Raises:
+        RuntimeError: torch does not take the operator.
+    """
+    said = _answer("opbridge_aten_define_check", schema)
+    if said.startswith("error: "):
+        raise RuntimeError(said)
+    return said != ""
+
+
+def _answer(question: str, schema: str) -> str:
+    asked = ctypes.CDLL(str(shipped(LIBRARY)))[question]
     asked.restype, asked.argtypes = ctypes.c_char_p, [ctypes.c_char_p]
-    return asked(schema.encode()).decode()
+    return str(asked(schema.encode()).decode())
 
 
 def is_refused(operator: str) -> bool:

@@ -45,29 +45,12 @@ constexpr Rule rules[] = {
     {"sparse_*", "it makes or takes sparse tensors, which ONNX does not have"},
     {"to_sparse*", "it makes sparse tensors, which ONNX does not have"},
 
-    // Those that end the process, in PyTorch 2.13 to 2.15, on values that a file or its user may give them; found by
-    // tests/kernels/fuzz_aten.py.
-    {"_fft_*", "it trusts the dimensions that it is given, and one out of range ends the process"},
-
-    {"segment_reduce", "it trusts the offsets that it is given, and one out of range ends the process"},
-    {"lu_unpack", pivots},
-    {"lu_solve", pivots},
-    {"linalg_lu_solve", pivots},
-    {"linalg_ldl_solve", pivots},
-    {"linalg_eigvals", "numbers that are not finite end the process"},
-    {"_linalg_eigvals", "numbers that are not finite end the process"},
-    {"lcm", "integers at the ends of their range end the process"},
-    {"div.*_mode", "integers at the ends of their range end the process"},
-    {"divide.*_mode", "integers at the ends of their range end the process"},
-    {"native_batch_norm", "it does not look at the sizes of its statistics, which batch_norm does"},
-    {"_batch_norm*", "it does not look at the sizes of its statistics, which batch_norm does"},
-    {"_native_batch_norm*", "it does not look at the sizes of its statistics, which batch_norm does"},
-
     // Steps that exported models have.
     {"_adaptive_avg_pool2d", ""},
     {"_adaptive_avg_pool3d", ""},
     {"_addmm_activation", ""},
     {"_aminmax", ""},
+    {"_batch_norm_no_update", ""},
     {"_cast_*", ""},
     {"_cdist_forward", ""},
     {"_conj*", ""},
@@ -75,6 +58,7 @@ constexpr Rule rules[] = {
     {"_convolution_mode", ""},
     {"_dim_arange", ""},
     {"_euclidean_dist", ""},
+    {"_fft_*", ""},
     {"_foreach_*", ""},
     {"_fused_rms_norm", ""},
     {"_int_mm", ""},
@@ -82,6 +66,7 @@ constexpr Rule rules[] = {
     {"_is_any_true", ""},
     {"_linalg_det", ""},
     {"_linalg_eigh", ""},
+    {"_linalg_eigvals", ""},
     {"_linalg_slogdet", ""},
     {"_linalg_solve_ex", ""},
     {"_linalg_svd", ""},
@@ -89,6 +74,7 @@ constexpr Rule rules[] = {
     {"_log_softmax", ""},
     {"_logcumsumexp", ""},
     {"_lu_with_info", ""},
+    {"_native_batch_norm_legit*", ""},
     {"_neg_view*", ""},
     {"_pad_circular", ""},
     {"_pad_enum", ""},
@@ -115,6 +101,33 @@ constexpr Rule rules[] = {
     {"_*", internal},
 };
 
+// Those that end the process, in PyTorch 2.13 to 2.15, on values that a file or its user may give them.
+constexpr Rule found[] = {
+    {"_fft_*", "it trusts the dimensions that it is given, and one out of range ends the process"},
+    {"segment_reduce", "it trusts the offsets that it is given, and one out of range ends the process"},
+    {"lu_unpack", pivots},
+    {"lu_solve", pivots},
+    {"linalg_lu_solve", pivots},
+    {"linalg_ldl_solve", pivots},
+    {"linalg_eigvals", "numbers that are not finite end the process"},
+    {"_linalg_eigvals", "numbers that are not finite end the process"},
+    {"lcm", "integers at the ends of their range end the process"},
+    {"div.*_mode", "integers at the ends of their range end the process"},
+    {"divide.*_mode", "integers at the ends of their range end the process"},
+    {"native_batch_norm", "it does not look at the sizes of its statistics, which batch_norm does"},
+    {"_batch_norm*", "it does not look at the sizes of its statistics, which batch_norm does"},
+    {"_native_batch_norm*", "it does not look at the sizes of its statistics, which batch_norm does"},
+};
+
+template <size_t count>
+std::string first_that_fits(const Rule (&table)[count], const FunctionSchema& schema) {
+    const std::string full = schema.overload.empty() ? schema.name : schema.name + "." + schema.overload;
+    for (const Rule& each : table) {
+        if (matches(each.pattern, schema.name.c_str()) || matches(each.pattern, full.c_str())) return each.reason;
+    }
+    return "";
+}
+
 }  // namespace
 
 bool matches(const char* pattern, const char* name) {
@@ -137,14 +150,15 @@ bool matches(const char* pattern, const char* name) {
     return *pattern == '\0';
 }
 
-std::string refusal(const FunctionSchema& schema) {
+std::string rule(const FunctionSchema& schema) {
     if (schema.name_space != "aten") return "it is of another library than aten";
     if (schema.is_mutable()) return "it writes to its arguments";
-    const std::string full = schema.overload.empty() ? schema.name : schema.name + "." + schema.overload;
-    for (const Rule& rule : rules) {
-        if (matches(rule.pattern, schema.name.c_str()) || matches(rule.pattern, full.c_str())) return rule.reason;
-    }
-    return "";
+    return first_that_fits(rules, schema);
+}
+
+std::string refusal(const FunctionSchema& schema) {
+    const std::string reason = rule(schema);
+    return reason.empty() ? first_that_fits(found, schema) : reason;
 }
 
 Allowed::Allowed(const std::string& patterns) {

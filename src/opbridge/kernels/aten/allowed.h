@@ -23,6 +23,9 @@ class Allowed {
     std::vector<std::string> patterns_;
 };
 
+// Why an operator never runs without being named, whatever it does with its arguments; "" where that is a matter of evidence.
+std::string rule(const FunctionSchema& schema);
+
 // Why an operator is not on the default list; "" where it is.
 std::string refusal(const FunctionSchema& schema);
 

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include "checks_for_torch.h"
 #include "run.h"
 
 namespace opbridge {
@@ -101,17 +102,35 @@ void stay_loaded() {
     if (dladdr(reinterpret_cast<const void*>(&self), &own) && own.dli_fname) dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+const char* answer(std::string (*question)(const FunctionSchema&), const char* schema) {
+    thread_local std::string reason;
+    detail::guarded([&] { reason = question(detail::parse_schema(schema)); },
+                    [](detail::Thrown, const char* message) { reason = message; });
+    return reason.c_str();
+}
+
 }  // namespace
 }  // namespace aten
 }  // namespace opbridge
 
 // Why an operator with this schema runs only where it is named; "" where it runs anyway. Valid until the thread's next call.
 extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_refusal(const char* schema) {
+    return opbridge::aten::answer(opbridge::aten::refusal, schema);
+}
+
+// Why no evidence puts an operator with this schema on the default list; "" where some may. Valid until the thread's next call.
+extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_rule(const char* schema) {
+    return opbridge::aten::answer(opbridge::aten::rule, schema);
+}
+
+// Defines the check of an operator with this schema as an operator of torch's (`define_check`). "" where it has none, else that
+// operator's namespace; where it cannot be defined, a text that begins with "error: ". Valid until the thread's next call.
+extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_define_check(const char* schema) {
     using namespace opbridge;
-    thread_local std::string reason;
-    detail::guarded([&] { reason = aten::refusal(detail::parse_schema(schema)); },
-                    [](detail::Thrown, const char* message) { reason = message; });
-    return reason.c_str();
+    thread_local std::string name;
+    detail::guarded([&] { name = aten::define_check(schema) ? "opbridge_checks" : ""; },
+                    [](detail::Thrown, const char* message) { name = std::string("error: ") + message; });
+    return name.c_str();
 }
 
 extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {

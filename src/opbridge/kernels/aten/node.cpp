@@ -275,6 +275,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
                             declared.type);
         }
         node.arguments.push_back(reader.argument(declared, arguments[i].second));
+        node.arguments.back().name = declared.name;
     }
     if (reader.read_inputs() != inputs) throw malformed(counted(reader.read_inputs(), "argument") + " for " + counted(inputs, "input"));
     for (size_t i = 0; i < results.size(); ++i) {
@@ -285,6 +286,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
     }
     node.output_types = attributes.integers("output_types");
     node.has_complex = reader.has_complex;
+    node.check = check_of(schema);
     check_outputs(node, outputs);
     choose_interface(node, found);
     return node;

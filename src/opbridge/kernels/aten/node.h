@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "allowed.h"
+#include "checks.h"
 #include "dispatcher.h"
 #include "libtorch.h"
 #include "ort.h"
@@ -20,6 +21,7 @@ enum class Kind { tensor, complex_tensor, input_int, input_float, input_bool, no
 
 // An argument, or an item of a list.
 struct Value {
+    std::string name;         // of the argument; "" for an item
     Kind kind = Kind::none;
     std::string type;         // of the schema, without "?"; for an item the list's type of items
     bool optional = false;    // whether the schema has a "?" there
@@ -45,6 +47,7 @@ struct Node {
     std::vector<Result> results;
     std::vector<int64_t> output_types;
     bool has_complex = false;  // among its tensors
+    Check check = nullptr;     // what is to be looked at before each call, where there is something
     const Run* run = nullptr;  // this and what follows: where the C interface does not pass all of its values
     const Run* push_arguments = nullptr;
     const Run* pop_results = nullptr;

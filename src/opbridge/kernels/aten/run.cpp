@@ -25,12 +25,24 @@ class WithoutGradients {
     bool before_;
 };
 
+void check_arguments(const Node& node, const std::vector<StableValue>& values) {
+    CheckedCall call;
+    for (size_t i = 0; i < values.size(); ++i) {
+        const Value& argument = node.arguments[i];
+        const bool is_none = argument.kind == Kind::none;
+        const bool is_boxed = argument.optional && !is_none && !node.run;
+        call.values.push_back({argument.name, argument.type, is_none, is_boxed ? *reinterpret_cast<StableValue*>(values[i]) : values[i]});
+    }
+    node.check(call);
+}
+
 }  // namespace
 
 void run(const Node& node, const CoreScheduler& cores, const OrtApi* api, OrtKernelContext* context) {
     const WithoutGradients guard;
     Arguments arguments;
     build_arguments(node, api, context, arguments);
+    if (node.check) check_arguments(node, arguments.values);
     arguments.release();
     cores.run(api, context, [&] { call_operator(node, arguments.values); });
     write_results(node, api, context, arguments.values);
