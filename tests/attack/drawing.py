@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -103,7 +103,7 @@ class Drawer:
         samples: Calls to begin with, beside those drawn from the schema.
     """
 
-    _shared_pools: dict[torch.dtype, dict[str, torch.Tensor]] = {}
+    _shared_pools: ClassVar[dict[torch.dtype, dict[str, torch.Tensor]]] = {}
 
     def __init__(self, target: Any, seed: str, samples: Sequence[Call] = ()) -> None:
         if not Drawer._shared_pools:
@@ -170,10 +170,8 @@ class Drawer:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for argument in self._arguments:
-            if argument.has_default and self._draw.random() < 0.4:
-                value = argument.default
-            else:
-                value = self._value(argument)
+            as_declared = argument.has_default and self._draw.random() < 0.4
+            value = argument.default if as_declared else self._value(argument)
             if argument.keyword_only:
                 kwargs[argument.name] = value
             else:

@@ -31,10 +31,10 @@ void* __libc_memalign(size_t, size_t);
 namespace {
 
 constexpr size_t page = 4096;
-constexpr int classes = 15;  // of 1 page to 2^14, which is 64 MiB
+constexpr int classes = 13;  // of 1 page to 2^12, which is 16 MiB
 constexpr size_t region = size_t{1} << 30;  // address space of a class
 constexpr size_t arena_size = classes * region;
-constexpr size_t most_alive = size_t{160} << 20;  // bytes; more is refused
+constexpr size_t most_alive = size_t{48} << 20;  // bytes; more is refused
 constexpr uint8_t fills[] = {0xff, 0x3e};  // minus one and no number; large integers and 0.19
 constexpr size_t compared = 64;  // bytes beside a block
 

@@ -72,7 +72,7 @@ constexpr Row table[] = {
     {"div.Tensor_mode", integer_division},
     {"divide.Tensor_mode", integer_division},
     {"floor_divide", integer_division},
-    {"lcm", integer_division},
+    {"lcm", common_multiple},
 
     {"_fft_*", transformed_dimensions},
     {"_stack", stacked},

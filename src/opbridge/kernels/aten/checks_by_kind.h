@@ -46,6 +46,8 @@ void pivoted(const CheckedCall& call);
 void finite(const CheckedCall& call);
 // Not the least integer where there is a -1 to divide by.
 void integer_division(const CheckedCall& call);
+// Not the least integer, which has no absolute value.
+void common_multiple(const CheckedCall& call);
 // Dimensions that the tensor has, each once.
 void transformed_dimensions(const CheckedCall& call);
 // At least one tensor, all of one shape and dtype.

@@ -170,10 +170,16 @@ void finite(const CheckedCall& call) { require(call.tensor("self").is_finite(), 
 void integer_division(const CheckedCall& call) {
     const CheckedTensor numbers = call.tensor("self"), by = call.tensor("other");
     if (!numbers.is_integer() || !by.is_integer()) return;
-    const std::vector<int64_t> left = numbers.integers(), right = by.integers();
-    const bool commutes = !call.takes("rounding_mode");
-    require(!(has_number(left, least_of(numbers.type())) && has_number(right, -1)), "the least integer is divided by -1");
-    require(!commutes || !(has_number(right, least_of(by.type())) && has_number(left, -1)), "the least integer is divided by -1");
+    const bool divides = has_number(by.integers(), -1) && has_number(numbers.integers(), least_of(numbers.type()));
+    require(!divides, "the least integer is divided by -1");
+}
+
+void common_multiple(const CheckedCall& call) {
+    for (const char* name : {"self", "other"}) {
+        const CheckedTensor numbers = call.tensor(name);
+        const bool has_least = numbers.is_integer() && has_number(numbers.integers(), least_of(numbers.type()));
+        require(!has_least, std::string("'") + name + "' has the least integer");
+    }
 }
 
 void stacked(const CheckedCall& call) {
