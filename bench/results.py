@@ -77,7 +77,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def write_section(name: str, title: str, body: str, path: Path = RESULTS) -> None:
+def write_section(name: str, title: str, body: str, path: Path = RESULTS, command: str | None = None) -> None:
     """Puts a section into RESULTS.md, in place of the one that an earlier run left there.
 
     Args:
@@ -85,9 +85,10 @@ def write_section(name: str, title: str, body: str, path: Path = RESULTS) -> Non
         title: Its heading.
         body: Its Markdown.
         path: The file.
+        command: What the section was made by; None: the script that runs.
     """
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    section = f"{begin}\n## {title}\n\n{_circumstances()}\n\n{body.strip()}\n{end}"
+    section = f"{begin}\n## {title}\n\n{_circumstances(command or _command())}\n\n{body.strip()}\n{end}"
     text = path.read_text() if path.exists() else "# Measurements\n\nEach section is written by the script it names.\n"
     if begin in text and end in text:
         before, _, rest = text.partition(begin)
@@ -99,8 +100,11 @@ def write_section(name: str, title: str, body: str, path: Path = RESULTS) -> Non
     print(f"\n{body}\n\nwritten to {path.name}, section '{name}'")
 
 
-def _circumstances() -> str:
-    command = " ".join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+def _command() -> str:
+    return " ".join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+
+
+def _circumstances(command: str) -> str:
     versions = ", ".join(f"{name} {version}" for name in _PACKAGES if (version := _version(name)))
     machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {versions}"
     return f"`{command}`, {datetime.date.today().isoformat()}, on {machine}."

@@ -41,20 +41,26 @@ class Record:
 class Journal:
     """A file of records. What a process that was ended wrote in part is left out.
 
+    Attributes:
+        all: Every record.
+        records: The last one of each operator.
+
     Args:
         path: The file, which need not be there yet.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.records = {each.operator: each for each in _read(path)}
+        self.all = list(_read(path))
+        self.records = {each.operator: each for each in self.all}
 
-    def has(self, operator: str) -> bool:
-        """Whether an operator's calls were made."""
-        return operator in self.records
+    def has(self, operator: str, seed: int) -> bool:
+        """Whether an operator's calls were made from a seed."""
+        return operator in self.records and self.records[operator].seed == seed
 
     def add(self, record: Record) -> None:
         """Adds a record to the file."""
+        self.all.append(record)
         self.records[record.operator] = record
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import itertools
 import mmap
 import os
+import random
 import resource
 import select
 import signal
@@ -20,7 +22,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +71,8 @@ class Limits:
         self.calls, self.seconds, self.deadline = calls, seconds, deadline
 
 
-def serve(names: Sequence[str], found: dict[str, list[Any]], seed: int, limits: Limits, journal: Journal) -> None:
-    """Makes the calls of each operator that the journal does not have yet."""
+def serve(names: Iterable[tuple[str, int]], found: dict[str, list[Any]], limits: Limits, journal: Journal) -> None:
+    """Makes the calls of each operator, from a seed, that the journal does not have yet."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     warnings.filterwarnings("ignore")
@@ -79,8 +81,8 @@ def serve(names: Sequence[str], found: dict[str, list[Any]], seed: int, limits: 
     Drawer(overloads.overload("aten::relu"), "")  # makes what all processes share
     gc.collect()
     gc.freeze()
-    for name in names:
-        if journal.has(name):
+    for name, seed in names:
+        if journal.has(name, seed):
             continue
         record = _calls_of(name, found.get(name, ()), seed, limits, status)
         if record is None:
@@ -228,17 +230,29 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--only", default="*")
     parser.add_argument("--share", default="0/1", help="which part of the operators: 0/2 and 1/2 are halves")
+    parser.add_argument("--by-default", action="store_true", help="only operators that a file may run without naming")
+    parser.add_argument("--most", type=int, help="so many operators, of any")
+    parser.add_argument("--endless", action="store_true", help="in a random order, and again from another seed")
     given = parser.parse_args()
-    names = overloads.candidates(given.only)
-    file = given.samples / f"samples-{torch.__version__.partition('+')[0]}.pt"
-    found = samples.recorded(file, set(overloads.candidates()))
+    names = overloads.candidates(given.only, by_default=given.by_default)
+    release = torch.__version__.partition("+")[0]
+    found = samples.recorded(given.samples / f"samples-{release}.pt", set(overloads.candidates()))
     for name, made in handmade.calls().items():
         found[name] = [*found.get(name, ()), *made]
     which, of = map(int, given.share.split("/"))
-    limits = Limits(given.calls, deadline=time.monotonic() + given.seconds)
     names.sort(key=lambda name: name not in found)  # those first that people call
-    serve(names[which::of], found, given.seed, limits, Journal(given.journal))
+    names = names[which::of]
+    order = _endless(names, given.seed) if given.endless else ((name, given.seed) for name in names)
+    limits = Limits(given.calls, deadline=time.monotonic() + given.seconds)
+    serve(itertools.islice(order, given.most), found, limits, Journal(given.journal))
     return 0
+
+
+def _endless(names: list[str], seed: int) -> Iterator[tuple[str, int]]:
+    """All operators in a random order, and again and again from other seeds."""
+    draw = random.Random(seed)
+    for turn in itertools.count():
+        yield from ((name, seed + turn) for name in draw.sample(names, len(names)))
 
 
 if __name__ == "__main__":

@@ -25,15 +25,18 @@ def name_of(target: Any) -> str:
     return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
 
 
-def candidates(pattern: str = "*") -> list[str]:
+def candidates(pattern: str = "*", by_default: bool = False) -> list[str]:
     """The overloads that evidence may put on the list: functional ones that no rule refuses.
 
     Overloads with an argument that no node holds are left out.
 
     Args:
         pattern: Of names, in which "*" stands for any text; several are separated by commas.
+        by_default: Only those that are on the list.
     """
-    from opbridge.kernels.aten import rule
+    from opbridge.kernels.aten import refusal, rule
+
+    reason = refusal if by_default else rule
 
     found = []
     for name in sorted(torch._C._dispatch_get_all_op_names()):
@@ -44,6 +47,6 @@ def candidates(pattern: str = "*") -> list[str]:
         except AttributeError:
             continue
         schema = str(target._schema)
-        if rule(schema) == "" and not any(each in schema for each in _NO_KIND):
+        if reason(schema) == "" and not any(each in schema for each in _NO_KIND):
             found.append(name)
     return found

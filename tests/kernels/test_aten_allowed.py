@@ -238,12 +238,12 @@ def test_a_machine_without_torch_is_told_what_to_install(tmp_path):
 @pytest.mark.slow
 def test_mutated_nodes_end_in_errors_and_not_in_crashes(tmp_path):
     pytest.importorskip("expecttest", reason="PyTorch's test database needs it")
-    import fuzz_aten
+    from attack.campaigns import hostile_nodes
 
     seeds = tmp_path / "seeds.pt"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     script = Path(__file__).with_name("aten_seeds.py")
     subprocess.run([sys.executable, script, seeds, "40", "7"], check=True, env=environment, capture_output=True)
-    tally, crashes = fuzz_aten.watch(seeds, seed=5, count=300)
+    tally, crashes = hostile_nodes.watch(seeds, seed=5, count=300)
     assert not crashes
     assert min(tally["ran"], tally["raised"], tally["refused"]) > 20, tally

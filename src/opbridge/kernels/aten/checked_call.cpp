@@ -60,8 +60,6 @@ CheckedTensor::CheckedTensor(TensorObject* tensor, const std::string& name) : te
     type_ = dtypes().onnx_of(type, &is_complex_);
 }
 
-CheckedTensor::CheckedTensor(OwnedTensor&& owned, const std::string& name) : CheckedTensor(owned.get(), name) { owned_ = std::move(owned); }
-
 int64_t CheckedTensor::size(int64_t dim) const {
     const int64_t at = dim < 0 ? dim + rank() : dim;
     require(at >= 0 && at < rank(), "'" + name_ + "' has no dimension " + std::to_string(dim));
@@ -166,7 +164,7 @@ std::vector<CheckedTensor> CheckedCall::tensors(const char* name) const {
     for (size_t i = 0; i < size; ++i) {
         StableValue item = 0;
         check(libtorch().torch_list_get_item(list, i, &item));
-        items.emplace_back(OwnedTensor(reinterpret_cast<TensorObject*>(item)), std::string(name) + "[" + std::to_string(i) + "]");
+        items.emplace_back(reinterpret_cast<TensorObject*>(item), std::string(name) + "[" + std::to_string(i) + "]");
     }
     return items;
 }

@@ -20,7 +20,6 @@ class CheckedTensor {
   public:
     CheckedTensor() = default;
     CheckedTensor(TensorObject* tensor, const std::string& name);
-    CheckedTensor(OwnedTensor&& owned, const std::string& name);
 
     bool is_there() const { return tensor_ != nullptr; }
     int64_t rank() const { return static_cast<int64_t>(sizes_.size()); }
@@ -47,7 +46,6 @@ class CheckedTensor {
     const void* data() const;
 
     TensorObject* tensor_ = nullptr;
-    OwnedTensor owned_;
     std::string name_;
     std::vector<int64_t> sizes_;
     int32_t type_ = 0;

@@ -67,6 +67,7 @@ constexpr Row table[] = {
     {"linalg_ldl_solve", pivoted},
     {"linalg_eigvals", finite},
     {"_linalg_eigvals", finite},
+    {"linalg_lstsq", least_squares},
 
     // Integers whose quotient has no place in their dtype.
     {"div.Tensor_mode", integer_division},
@@ -76,6 +77,9 @@ constexpr Row table[] = {
 
     {"_fft_*", transformed_dimensions},
     {"_stack", stacked},
+    {"pdist", distances_within},
+    {"_pdist_forward", distances_within},
+    {"cov", covariance},
 };
 
 }  // namespace

@@ -44,6 +44,8 @@ void convolution_step(const CheckedCall& call);
 // Pivots that are rows of the matrix.
 void pivoted(const CheckedCall& call);
 void finite(const CheckedCall& call);
+// Matrices of which none is empty, of finite numbers.
+void least_squares(const CheckedCall& call);
 // Not the least integer where there is a -1 to divide by.
 void integer_division(const CheckedCall& call);
 // Not the least integer, which has no absolute value.
@@ -52,6 +54,10 @@ void common_multiple(const CheckedCall& call);
 void transformed_dimensions(const CheckedCall& call);
 // At least one tensor, all of one shape and dtype.
 void stacked(const CheckedCall& call);
+// Rows of one number or more.
+void distances_within(const CheckedCall& call);
+// Observations in one or two dimensions.
+void covariance(const CheckedCall& call);
 
 }  // namespace aten
 }  // namespace opbridge

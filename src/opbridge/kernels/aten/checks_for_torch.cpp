@@ -46,7 +46,7 @@ class Taken {
             if (each.is_none) continue;
             if (each.type == "Tensor") torch.aoti_torch_delete_tensor_object(reinterpret_cast<TensorObject*>(each.value));
             else if (each.type == "str") torch.torch_delete_string(reinterpret_cast<StringObject*>(each.value));
-            else if (is_list(each.type, &item)) torch.torch_delete_list(reinterpret_cast<ListObject*>(each.value));
+            else if (is_list(each.type, &item)) delete_list(reinterpret_cast<ListObject*>(each.value), item);
             if (each.type != arguments_[i].type) torch.torch_delete_stable_ivalue(reinterpret_cast<StableValue*>(stack_[i]));
         }
     }
@@ -54,6 +54,19 @@ class Taken {
     CheckedCall call;
 
   private:
+    // A list does not own its items.
+    static void delete_list(ListObject* list, const std::string& type) {
+        const Libtorch& torch = libtorch();
+        size_t size = 0;
+        torch.torch_list_size(list, &size);
+        for (size_t i = 0; type == "Tensor" && i < size; ++i) {
+            StableValue item = 0;
+            if (torch.torch_list_get_item(list, i, &item) == 0)
+                torch.aoti_torch_delete_tensor_object(reinterpret_cast<TensorObject*>(item));
+        }
+        torch.torch_delete_list(list);
+    }
+
     const std::vector<SchemaItem>& arguments_;
     const StableValue* stack_;
 };

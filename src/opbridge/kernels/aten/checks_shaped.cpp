@@ -167,6 +167,14 @@ void convolution_step(const CheckedCall& call) {
 
 void finite(const CheckedCall& call) { require(call.tensor("self").is_finite(), "'self' has numbers that are not finite"); }
 
+void least_squares(const CheckedCall& call) {
+    const CheckedTensor matrix = call.tensor("self"), right = call.tensor("b");
+    require(matrix.rank() >= 2 && right.rank() >= 1, "'self' has to be of matrices");
+    right.require_dtype_of(matrix);
+    for (const CheckedTensor* each : {&matrix, &right})
+        require(each->count() > 0 && each->is_finite(), "'" + each->name() + "' is empty, or not finite");
+}
+
 void integer_division(const CheckedCall& call) {
     const CheckedTensor numbers = call.tensor("self"), by = call.tensor("other");
     if (!numbers.is_integer() || !by.is_integer()) return;
@@ -180,6 +188,17 @@ void common_multiple(const CheckedCall& call) {
         const bool has_least = numbers.is_integer() && has_number(numbers.integers(), least_of(numbers.type()));
         require(!has_least, std::string("'") + name + "' has the least integer");
     }
+}
+
+void distances_within(const CheckedCall& call) {
+    const CheckedTensor rows = call.tensor("self");
+    rows.require_rank(2);
+    require(rows.is_floating() && rows.size(1) > 0, "'self' has to be of rows of floating numbers");
+}
+
+void covariance(const CheckedCall& call) {
+    const CheckedTensor observations = call.tensor("self");
+    require(observations.rank() == 1 || observations.rank() == 2, "'self' has to have 1 or 2 dimensions");
 }
 
 void stacked(const CheckedCall& call) {

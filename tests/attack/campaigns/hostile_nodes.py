@@ -1,14 +1,10 @@
 """Aten nodes as somebody hostile would write them: mutated attributes and inputs, run in processes that may crash.
 
-    PYTHONPATH=src python tests/kernels/fuzz_aten.py [--count 20000] [--seed 0] [--every 1]
-
-Prints each crash with what reproduces it, and a tally of how the calls ended; ends with 1 if there was a crash. A call
-that takes too long, as one that fills gigabytes does, is ended and counted.
+A call that takes too long, as one that fills gigabytes does, is ended and counted.
 """
 
 from __future__ import annotations
 
-import argparse
 import collections
 import json
 import os
@@ -21,7 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+__all__ = ["run", "watch"]
+
+KERNELS = Path(__file__).parents[2] / "kernels"
 MOST_SECONDS = 30
 MEMORY = 4 << 30
 """Bytes that a process may have beside what it starts with; more is refused, as where there is no memory left."""
@@ -236,8 +234,8 @@ def _number(draw: random.Random, like: Any) -> Any:
 # -- the process that may crash ---------------------------------------------------------------------------------------
 
 
-def work(seeds: Path, seed: int, start: int, stop: int) -> None:
-    """Runs mutations and says, before each, which one it is."""
+def work(seeds: Path, seed: int, start: int, stop: int, deadline: float) -> None:
+    """Runs mutations until the deadline and says, before each, which one it is."""
     import onnx_ir as ir
     import torch
     from aten_calls import run
@@ -252,6 +250,8 @@ def work(seeds: Path, seed: int, start: int, stop: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in range(start, stop):
+        if time.monotonic() > deadline:
+            return
         draw = random.Random(f"{seed} {number}")
         content, fed = draw.choice(models)
         model = ir.from_proto(_parsed(content))
@@ -301,13 +301,22 @@ def _described(model: Any, fed: list[Any]) -> str:
 # -- the process that watches -----------------------------------------------------------------------------------------
 
 
-def watch(seeds: Path, seed: int, count: int) -> tuple[collections.Counter[str], list[dict[str, Any]]]:
-    """Runs mutations, in a new process after each crash or call that takes too long."""
+def watch(
+    seeds: Path, seed: int, count: int, deadline: float = float("inf")
+) -> tuple[collections.Counter[str], list[dict[str, Any]]]:
+    """Runs mutations, in a new process after each crash or call that takes too long.
+
+    Args:
+        seeds: What `aten_seeds` wrote.
+        seed: What the mutations are drawn from.
+        count: How many to run.
+        deadline: When to stop, as `time.monotonic` has it.
+    """
     tally: collections.Counter[str] = collections.Counter()
     crashes: list[dict[str, Any]] = []
     number = 0
-    while number < count:
-        command = [sys.executable, __file__, "--work", str(seeds), str(seed), str(number), str(count)]
+    while number < count and time.monotonic() < deadline:
+        command = [sys.executable, __file__, "--work", str(seeds), *map(str, (seed, number, count, deadline))]
         with tempfile.TemporaryFile("w+") as errors:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_environment())
             last, node = _followed(process, tally)
@@ -321,16 +330,13 @@ def watch(seeds: Path, seed: int, count: int) -> tuple[collections.Counter[str],
         tally["took too long" if status == -9 else "crashed"] += 1
         if status != -9:
             crashes.append({"number": last, "status": status, "node": node, "words": words})
-            print(f"crash {status} in mutation {last}: {node}\n{words[-500:]}", flush=True)
-        else:
-            print(f"too long: mutation {last}: {node[:300]}", flush=True)
         number = last + 1
     return tally, crashes
 
 
 def _environment() -> dict[str, str]:
     """Another process imports what this one does."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, [*sys.path, HERE]))}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, [*sys.path, KERNELS]))}
 
 
 def _followed(process: Any, tally: collections.Counter[str]) -> tuple[int | None, str]:
@@ -359,25 +365,23 @@ def _followed(process: Any, tally: collections.Counter[str]) -> tuple[int | None
     return at["number"], at["node"]
 
 
-def main() -> int:
-    if sys.argv[1:2] == ["--work"]:
-        work(Path(sys.argv[2]), *map(int, sys.argv[3:6]))
-        return 0
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=20_000, help="how many mutations")
-    parser.add_argument("--seed", type=int, default=0, help="what they are drawn from")
-    parser.add_argument("--every", type=int, default=1, help="take every n-th entry of the database only")
-    given = parser.parse_args()
+def run(seconds: float, seed: int, most: int | None = None) -> dict[str, Any]:
+    """Tries mutated nodes until the time is over, or `most` of them were tried.
+
+    The calls that they begin with are those of one in twenty of the entries of PyTorch's test database, of other ones
+    for each seed.
+
+    Returns:
+        The number of nodes, how they ended, and the crashes.
+    """
+    deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
         seeds = Path(folder) / "seeds.pt"
-        subprocess.run(
-            [sys.executable, HERE / "aten_seeds.py", seeds, str(given.every), "0"], check=True, env=_environment()
-        )
-        start = time.monotonic()
-        tally, crashes = watch(seeds, given.seed, given.count)
-    print(f"{sum(tally.values())} mutations in {time.monotonic() - start:.0f} s: {dict(tally)}")
-    return 1 if crashes else 0
+        command = [sys.executable, KERNELS / "aten_seeds.py", seeds, "20", str(seed % 20)]
+        subprocess.run(command, check=True, env=_environment(), capture_output=True)
+        tally, crashes = watch(seeds, seed, 10**9 if most is None else most, deadline)
+    return {"nodes": sum(tally.values()), **tally, "findings": crashes}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    work(Path(sys.argv[2]), *map(int, sys.argv[3:6]), float(sys.argv[6]))

@@ -1,0 +1,1 @@
+"""Campaigns: modules with `run(seconds, seed)`."""

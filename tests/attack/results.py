@@ -1,0 +1,40 @@
+"""What the campaigns came to, as a section of bench/RESULTS.md."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["write_results"]
+
+_BENCH = Path(__file__).parents[2] / "bench"
+
+
+def write_results(done: Mapping[str, Mapping[str, Any]], seed: int, file: Path) -> None:
+    """Writes the section "Attacks", or replaces it."""
+    sys.path.insert(0, str(_BENCH))
+    try:
+        from results import table, write_section
+    finally:
+        sys.path.remove(str(_BENCH))
+    rows = []
+    for name, result in done.items():
+        counts = [f"{key} {value:,}" for key, value in _flat(result).items() if key not in ("findings", "seconds")]
+        rows.append(
+            [name.replace("_", " "), ", ".join(counts), f"{result['seconds']:,} s", str(len(result["findings"]))]
+        )
+    body = table(["campaign", "what was tried", "time", "findings"], rows)
+    write_section("attack", "Attacks", f"Drawn from the seed {seed}.\n\n{body}", file, command="make attack")
+
+
+def _flat(result: Mapping[str, Any]) -> dict[str, int]:
+    """The counts, those of a dictionary in it included."""
+    found: dict[str, int] = {}
+    for key, value in result.items():
+        if isinstance(value, Mapping):
+            found.update(_flat(value))
+        elif isinstance(value, (int, float)):
+            found[key] = int(value)
+    return found
