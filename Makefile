@@ -1,4 +1,4 @@
-# make demo | test | quick | lint | types | layers | docs | package | bench
+# make demo | test | quick | attack | lint | types | layers | docs | package | bench
 #
 # Each sets up its virtual environment first, once: .venv with the newest torch and torchvision, or, with TORCH=2.13.0,
 # .venv-2.13.0 with that torch and no torchvision (there is no CPU build of it to go with a given torch).
@@ -27,7 +27,7 @@ MODEL := build/deform.onnx
 CPP_FILES := git ls-files '*.cpp' '*.h'
 CXX_WARNINGS := -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -Isrc/opbridge/kernels/include
 
-.PHONY: demo test quick lint format types layers docs package bench clean
+.PHONY: demo test quick attack lint format types layers docs package bench clean
 
 demo: $(READY)
 	@mkdir -p $(dir $(MODEL))
@@ -43,6 +43,14 @@ test: $(READY)
 # to it, unless it is marked slow: mark it so where one row takes more than half a second.
 quick: $(READY)
 	$(BIN)/python -m pytest --quick -n $(WORKERS) --dist worksteal $(MARKS) $(PYTEST_ARGS)
+
+# The campaigns of tests/attack: an hour in all, written to bench/RESULTS.md. SECONDS=60 is for a look, EACH=60 gives each
+# campaign as much, and RESULTS= writes nothing.
+SECONDS ?= 3600
+EACH ?=
+RESULTS ?= bench/RESULTS.md
+attack: $(READY)
+	PYTHONPATH=src:tests $(BIN)/python -m attack --seconds $(SECONDS) $(if $(EACH),--each $(EACH)) $(if $(RESULTS),--results $(RESULTS))
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = {
     "README.md": "overview.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
     "bench/RESULTS.md": "measurements.md",
 }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         MissingOperators,
         ModelFileError,
         OpbridgeError,
+        RunError,
         SaveError,
         TranslationError,
         TranslationFault,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from opbridge.program import Program, session
     from opbridge.recording.groups import CallGroup
     from opbridge.recording.recorder import Recording, record
+    from opbridge.runtimes.onnxruntime.isolated import Limits
     from opbridge.symbolics.autograd_functions import shape_of
     from opbridge.symbolics.registered import override, symbolic
     from opbridge.symbolics.registering import register_symbolics
@@ -58,6 +60,7 @@ _HOMES = {
     "CaptureError": "errors",
     "ExportedParts": "parts.data",
     "KernelError": "errors",
+    "Limits": "runtimes.onnxruntime.isolated",
     "MissingOperators": "errors",
     "ModelFileError": "errors",
     "OpbridgeError": "errors",
@@ -66,6 +69,7 @@ _HOMES = {
     "PlanRow": "plan.rows",
     "Program": "program",
     "Recording": "recording.recorder",
+    "RunError": "errors",
     "SaveError": "errors",
     "TranslationError": "errors",
     "TranslationFault": "errors",
@@ -94,6 +98,7 @@ __all__ = [
     "CaptureError",
     "ExportedParts",
     "KernelError",
+    "Limits",
     "MissingOperators",
     "ModelFileError",
     "OpbridgeError",
@@ -102,6 +107,7 @@ __all__ = [
     "PlanRow",
     "Program",
     "Recording",
+    "RunError",
     "SaveError",
     "TranslationError",
     "TranslationFault",

@@ -16,6 +16,7 @@ __all__ = [
     "MissingOperators",
     "ModelFileError",
     "OpbridgeError",
+    "RunError",
     "SaveError",
     "TranslationError",
     "TranslationFault",
@@ -57,6 +58,10 @@ class SaveError(OpbridgeError):
 
 class ModelFileError(OpbridgeError):
     """An ONNX file that does not exist, is damaged, or that the runtime refuses to load."""
+
+
+class RunError(OpbridgeError):
+    """A run in a process of its own failed, ended that process, or was over its limits."""
 
 
 class BuildError(OpbridgeError):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from opbridge.capture import Capture
     from opbridge.plan.data import Plan
+    from opbridge.runtimes.onnxruntime import IsolatedSession, Limits
     from opbridge.verification import Verification
 
 __all__ = ["Program", "session"]
@@ -103,8 +104,9 @@ def session(
     *,
     kernels: Sequence[str | os.PathLike[str]] = (),
     aten: Sequence[str] = (),
+    isolated: bool | Limits = False,
     **options: Any,
-) -> onnxruntime.InferenceSession:
+) -> onnxruntime.InferenceSession | IsolatedSession:
     """An ONNX Runtime session with a model that opbridge exported; torch is not needed, but for aten nodes.
 
     Args:
@@ -113,8 +115,11 @@ def session(
             without. A model names no library, so that none is loaded that you do not name.
         aten: For a model with nodes that PyTorch runs (the route `aten`; this needs torch): operators that may run
             beside those that may in any case, by name or pattern, such as "torchvision::*" or "aten::empty*". A model
-            is untrusted data: only the operators of `aten` that read and write nothing but their arguments
-            run unless you name others.
+            is untrusted data: only operators of `aten` run of which hostile calls showed that they read and write
+            nothing but their arguments, unless you name others.
+        isolated: Whether the model runs in a process of its own, with limits: what ends that process costs the call
+            that did it, which raises a RunError, and the next one starts another. `opbridge.Limits` sets the limits.
+            The session then has those methods of ONNX Runtime's that run a model, and takes no `options`.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool).
 
@@ -123,4 +128,6 @@ def session(
     """
     from opbridge.runtimes import onnxruntime as runtime
 
+    if isolated is not False:
+        return runtime.isolated_session(model, isolated, kernels=kernels, aten=aten, **options)
     return runtime.session(model, kernels=kernels, aten=aten, **options)

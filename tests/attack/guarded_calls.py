@@ -137,12 +137,15 @@ def _check_of(target: Any) -> Callable[[list[Any], dict[str, Any]], bool] | None
     check = getattr(packet, schema.overload_name or "default")
     names = [each.name for each in schema.arguments]
     taken = {each.name for each in check._schema.arguments}
+    numbers = {each.name for each in schema.arguments if str(each.real_type) == "number"}
     defaults = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
 
     def would_be_made(args: list[Any], kwargs: dict[str, Any]) -> bool:
         given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
         try:
-            check(**{name: value for name, value in given.items() if name in taken})
+            check(
+                **{name: torch.tensor(given[name]) if name in numbers else given[name] for name in given.keys() & taken}
+            )
         except Exception:  # the check's own, or torch's for a value of another type
             return False
         return True

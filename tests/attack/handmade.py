@@ -123,5 +123,44 @@ _OTHERS: dict[str, Callable[[], list[Any]]] = {
     "aten::_fft_c2c": lambda: [torch.randn(3, 4, dtype=torch.complex64), [0, 1], 0, True],
     "aten::_fft_r2c": lambda: [torch.randn(3, 4), [0, 1], 0, True],
     "aten::_fft_c2r": lambda: [torch.randn(3, 4, dtype=torch.complex64), [0, 1], 0, 6],
+    "aten::native_group_norm": lambda: [*[torch.randn(2, 6, 5), torch.randn(6), torch.randn(6), 2, 6, 5, 3, 1e-5]],
+    "aten::_convolution": lambda: [
+        *[torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3), torch.randn(3), [1, 1], [0, 0], [1, 1], False, [0, 0]],
+        *[1, False, False, False, False],
+    ],
+    "aten::_convolution.deprecated": lambda: [
+        *[torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3), torch.randn(3), [1, 1], [0, 0], [1, 1], False, [0, 0]],
+        *[1, False, False, False],
+    ],
+    "aten::_convolution_mode": lambda: [
+        *[torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3), torch.randn(3), [1, 1], "same", [1, 1], 1]
+    ],
+    "aten::affine_grid_generator": lambda: [torch.randn(1, 2, 3), [1, 1, 4, 4], False],
+    "aten::_native_batch_norm_legit_functional": lambda: [
+        *[torch.randn(2, 3, 4), torch.randn(3), torch.randn(3), torch.randn(3), torch.rand(3), True, 0.1, 1e-5]
+    ],
+    "aten::_batch_norm_no_update": lambda: [
+        *[torch.randn(2, 3, 4), torch.randn(3), torch.randn(3), torch.randn(3), torch.rand(3), 0.1, 1e-5]
+    ],
+    "aten::_upsample_bicubic2d_aa.vec": lambda: [torch.randn(1, 2, 4, 4), None, False, [1.5, 2.0]],
+    "aten::_upsample_nearest_exact1d.vec": lambda: [torch.randn(1, 2, 4), [6], None],
+    "aten::_upsample_nearest_exact2d.vec": lambda: [torch.randn(1, 2, 4, 4), None, [1.5, 2.0]],
+    "aten::upsample_nearest3d.vec": lambda: [torch.randn(1, 2, 4, 4, 4), None, [1.5, 2.0, 1.0]],
+    "aten::upsample_trilinear3d.vec": lambda: [torch.randn(1, 2, 4, 4, 4), None, False, [1.5, 2.0, 1.0]],
+    "aten::upsample_nearest3d": lambda: [torch.randn(1, 2, 4, 4, 4), [6, 8, 4]],
+    "aten::upsample_trilinear3d": lambda: [torch.randn(1, 2, 4, 4, 4), [6, 8, 4], False],
+    "aten::narrow.Tensor": lambda: [torch.randn(4, 3), 0, torch.tensor(1), 2],
+    "aten::max_pool3d": lambda: [torch.randn(1, 2, 5, 5, 5), [2, 2, 2]],
+    "aten::conv3d": lambda: [torch.randn(1, 2, 5, 5, 5), torch.randn(3, 2, 2, 2, 2)],
+    "aten::nll_loss": lambda: [torch.randn(3, 4), torch.tensor([1, 3, 0])],
+    "aten::nll_loss2d": lambda: [torch.randn(2, 4, 3, 3), torch.ones(2, 3, 3).long()],
+    "aten::cross_entropy_loss": lambda: [torch.randn(3, 4), torch.tensor([1, 3, 0])],
+    "aten::col2im": lambda: [torch.randn(1, 12, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1]],
+    "aten::istft": lambda: [torch.randn(9, 5, dtype=torch.complex64), 16],
+    "aten::fractional_max_pool2d": lambda: [torch.randn(1, 2, 8, 8), [2, 2], [3, 3], torch.rand(1, 2, 2)],
+    "aten::fractional_max_pool3d": lambda: [torch.randn(1, 2, 8, 8, 8), [2, 2, 2], [3, 3, 3], torch.rand(1, 2, 3)],
+    "aten::fake_quantize_per_channel_affine": lambda: [
+        *[torch.randn(3, 4), torch.rand(3), torch.zeros(3, dtype=torch.int32), 0, 0, 255]
+    ],
     "aten::cosine_embedding_loss": lambda: [torch.randn(3, 4), torch.randn(3, 4), torch.ones(3)],
 }

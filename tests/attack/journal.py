@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,14 @@ class Journal:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:
             file.write(json.dumps(dataclasses.asdict(record)) + "\n")
+
+    def forget(self, patterns: str) -> None:
+        """Takes the operators whose names fit one of several patterns, separated by commas, out of the file."""
+        each_pattern = patterns.split(",")
+        kept = [each for each in self.all if not any(fnmatch.fnmatch(each.operator, one) for one in each_pattern)]
+        self._path.write_text("".join(json.dumps(dataclasses.asdict(each)) + "\n" for each in kept))
+        self.all = kept
+        self.records = {each.operator: each for each in kept}
 
 
 def _read(path: Path) -> Iterator[Record]:

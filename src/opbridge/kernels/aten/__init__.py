@@ -23,6 +23,7 @@ __all__ = [
     "define_check",
     "is_refused",
     "load_torch",
+    "missing_evidence",
     "refusal",
     "rule",
 ]
@@ -44,7 +45,7 @@ LIBRARY = "_aten"
 
 
 def refusal(schema: str) -> str:
-    """Why an operator with this schema runs only where a session names it; "" where it runs anyway."""
+    """Why an operator with this schema, of the torch here, runs only where a session names it; "" where it need not."""
     return _answer("opbridge_aten_refusal", schema)
 
 
@@ -53,11 +54,22 @@ def rule(schema: str) -> str:
     return _answer("opbridge_aten_rule", schema)
 
 
+def missing_evidence(operator: str, torch_version: str) -> str:
+    """Why there is not enough evidence that an operator bears any arguments in a release of torch; "" where there is.
+
+    Args:
+        operator: "aten::add.Tensor".
+        torch_version: "2.15".
+    """
+    return _answer("opbridge_aten_missing_evidence", operator.removeprefix("aten::"), torch_version)
+
+
 def define_check(schema: str) -> bool:
     """Defines the check of an operator's arguments as an operator of torch's, `opbridge_checks::name.overload`.
 
-    It is given all arguments but those of the types Scalar and Generator, by name, returns nothing, and raises a
-    RuntimeError for a call that a node would not make. For those who make calls as nodes do, in PyTorch.
+    It is given all arguments but those of the types Scalar? and Generator, by name, a tensor for a Scalar. It returns
+    nothing, and raises a RuntimeError for a call that a node would not make. For those who make calls as nodes do, in
+    PyTorch.
 
     Returns:
         Whether the operator has a check.
@@ -71,10 +83,10 @@ def define_check(schema: str) -> bool:
     return said != ""
 
 
-def _answer(question: str, schema: str) -> str:
+def _answer(question: str, *about: str) -> str:
     asked = ctypes.CDLL(str(shipped(LIBRARY)))[question]
-    asked.restype, asked.argtypes = ctypes.c_char_p, [ctypes.c_char_p]
-    return str(asked(schema.encode()).decode())
+    asked.restype, asked.argtypes = ctypes.c_char_p, [ctypes.c_char_p] * len(about)
+    return str(asked(*(each.encode() for each in about)).decode())
 
 
 def is_refused(operator: str) -> bool:

@@ -1,8 +1,12 @@
-// The default list: operators of aten whose schema, as libtorch has it, says that they write to nothing; without those below. Numbers
-// drawn at random are on it: what they change is the state of the process's generator, which is there for that.
+// The default list: operators of aten whose schema, as libtorch has it, says that they write to nothing, which no rule below refuses, and
+// of which there is evidence that they bear any arguments (evidence.h). Numbers drawn at random are on it: what they change is the state of
+// the process's generator, which is there for that.
 #include "allowed.h"
 
 #include <stdexcept>
+
+#include "evidence.h"
+#include "libtorch.h"
 
 namespace opbridge {
 namespace aten {
@@ -17,7 +21,6 @@ struct Rule {
 constexpr const char* internal = "it is one of PyTorch's own steps, which checks little of what it is given";
 constexpr const char* unwritten = "it returns memory that nobody has written to, with whatever the process left there";
 constexpr const char* backend = "it is for a backend that ONNX Runtime's CPU memory is not for";
-constexpr const char* pivots = "it trusts the pivots that it is given, and one out of range ends the process";
 constexpr const char* gradient = "it belongs to the computation of gradients, which checks little of what it is given";
 
 // The first rule that fits decides.
@@ -101,32 +104,8 @@ constexpr Rule rules[] = {
     {"_*", internal},
 };
 
-// Those that end the process, in PyTorch 2.13 to 2.15, on values that a file or its user may give them.
-constexpr Rule found[] = {
-    {"_fft_*", "it trusts the dimensions that it is given, and one out of range ends the process"},
-    {"segment_reduce", "it trusts the offsets that it is given, and one out of range ends the process"},
-    {"lu_unpack", pivots},
-    {"lu_solve", pivots},
-    {"linalg_lu_solve", pivots},
-    {"linalg_ldl_solve", pivots},
-    {"linalg_eigvals", "numbers that are not finite end the process"},
-    {"_linalg_eigvals", "numbers that are not finite end the process"},
-    {"lcm", "integers at the ends of their range end the process"},
-    {"div.*_mode", "integers at the ends of their range end the process"},
-    {"divide.*_mode", "integers at the ends of their range end the process"},
-    {"native_batch_norm", "it does not look at the sizes of its statistics, which batch_norm does"},
-    {"_batch_norm*", "it does not look at the sizes of its statistics, which batch_norm does"},
-    {"_native_batch_norm*", "it does not look at the sizes of its statistics, which batch_norm does"},
-};
-
-template <size_t count>
-std::string first_that_fits(const Rule (&table)[count], const FunctionSchema& schema) {
-    const std::string full = schema.overload.empty() ? schema.name : schema.name + "." + schema.overload;
-    for (const Rule& each : table) {
-        if (matches(each.pattern, schema.name.c_str()) || matches(each.pattern, full.c_str())) return each.reason;
-    }
-    return "";
-}
+// "add.Tensor"
+std::string name_of(const FunctionSchema& schema) { return schema.overload.empty() ? schema.name : schema.name + "." + schema.overload; }
 
 }  // namespace
 
@@ -153,12 +132,16 @@ bool matches(const char* pattern, const char* name) {
 std::string rule(const FunctionSchema& schema) {
     if (schema.name_space != "aten") return "it is of another library than aten";
     if (schema.is_mutable()) return "it writes to its arguments";
-    return first_that_fits(rules, schema);
+    const std::string full = name_of(schema);
+    for (const Rule& each : rules) {
+        if (matches(each.pattern, schema.name.c_str()) || matches(each.pattern, full.c_str())) return each.reason;
+    }
+    return "";
 }
 
 std::string refusal(const FunctionSchema& schema) {
     const std::string reason = rule(schema);
-    return reason.empty() ? first_that_fits(found, schema) : reason;
+    return reason.empty() ? missing_evidence(name_of(schema), libtorch().version()) : reason;
 }
 
 Allowed::Allowed(const std::string& patterns) {

@@ -26,7 +26,7 @@ class Allowed {
 // Why an operator never runs without being named, whatever it does with its arguments; "" where that is a matter of evidence.
 std::string rule(const FunctionSchema& schema);
 
-// Why an operator is not on the default list; "" where it is.
+// Why an operator is not on the default list of the libtorch that is loaded; "" where it is.
 std::string refusal(const FunctionSchema& schema);
 
 // Whether a name fits a pattern, in which "*" stands for any text.

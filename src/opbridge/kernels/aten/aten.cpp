@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include "checks_for_torch.h"
+#include "evidence.h"
 #include "run.h"
 
 namespace opbridge {
@@ -113,14 +114,30 @@ const char* answer(std::string (*question)(const FunctionSchema&), const char* s
 }  // namespace aten
 }  // namespace opbridge
 
-// Why an operator with this schema runs only where it is named; "" where it runs anyway. Valid until the thread's next call.
+// Why an operator with this schema runs only where it is named, in the libtorch of the process; "" where it runs anyway. Valid until the
+// thread's next call.
 extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_refusal(const char* schema) {
-    return opbridge::aten::answer(opbridge::aten::refusal, schema);
+    return opbridge::aten::answer(
+        [](const opbridge::aten::FunctionSchema& parsed) {
+            opbridge::aten::load("");
+            return opbridge::aten::refusal(parsed);
+        },
+        schema);
 }
 
 // Why no evidence puts an operator with this schema on the default list; "" where some may. Valid until the thread's next call.
 extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_rule(const char* schema) {
     return opbridge::aten::answer(opbridge::aten::rule, schema);
+}
+
+// Why there is not enough evidence for an operator ("add.Tensor") in a release of torch ("2.15"); "" where there is. Valid until the
+// thread's next call.
+extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_missing_evidence(const char* name, const char* torch_version) {
+    using namespace opbridge;
+    thread_local std::string reason;
+    detail::guarded([&] { reason = aten::missing_evidence(name, torch_version); },
+                    [](detail::Thrown, const char* message) { reason = message; });
+    return reason.c_str();
 }
 
 // Defines the check of an operator with this schema as an operator of torch's (`define_check`). "" where it has none, else that

@@ -182,6 +182,12 @@ double CheckedCall::number(const char* name) const {
     return number;
 }
 
+bool CheckedCall::is_integer(const char* name) const {
+    const CheckedValue& found = get(name);
+    if (found.type == "Tensor") return !found.is_none && tensor(name).is_integer();
+    return !found.is_none && (found.type == "int" || found.type == "SymInt");
+}
+
 std::vector<int64_t> CheckedCall::integers(const char* name) const {
     const CheckedValue& found = get(name);
     if (found.is_none) return {};

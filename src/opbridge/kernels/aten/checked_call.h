@@ -55,7 +55,7 @@ class CheckedTensor {
 // An argument: what the schema says of it, and its value as the C interface passes it, out of the place of an optional one.
 struct CheckedValue {
     std::string name;
-    std::string type;  // without "?"
+    std::string type;  // without "?"; of a Scalar that of its value
     bool is_none = false;
     StableValue value = 0;
 };
@@ -73,6 +73,9 @@ class CheckedCall {
     int64_t integer(const char* name) const;
     bool flag(const char* name) const { return (integer(name) & 0xff) != 0; }
     double number(const char* name) const;
+    // Whether it is an integer, or a tensor of integers.
+    bool is_integer(const char* name) const;
+    const std::string& type(const char* name) const { return get(name).type; }
     std::vector<int64_t> integers(const char* name) const;  // of a list, of a tensor, or a single one
     std::string text(const char* name) const;
 

@@ -38,6 +38,11 @@ constexpr Row table[] = {
     {"grid_sampler_2d", grid_sampler},
     {"grid_sampler_3d", grid_sampler},
     {"binary_cross_entropy", elementwise_loss},
+    {"soft_margin_loss", elementwise_loss},
+    {"multilabel_margin_loss*", labels_of_rows},
+    {"pad", padding},
+    {"_pad_enum", padding},
+    {"_pad_circular", padding},
     {"_upsample_*", upsampling},
     {"upsample_*", upsampling},
 
@@ -49,6 +54,7 @@ constexpr Row table[] = {
     {"_native_batch_norm_legit*", batch_norm},
     {"_batch_norm_no_update", batch_norm_with_statistics},
     {"batch_norm_update_stats", batch_norm},
+    {"native_group_norm", group_norm},
     {"_weight_norm", weight_norm},
     {"_weight_norm_interface", weight_norm},
 
@@ -59,6 +65,7 @@ constexpr Row table[] = {
 
     // Convolution beneath its public operators.
     {"slow_conv3d*", convolution_step},
+    {"max_pool1d*", pooling},
 
     // Linear algebra: pivots within the matrix, numbers that are finite.
     {"lu_unpack", pivoted},
@@ -70,8 +77,8 @@ constexpr Row table[] = {
     {"linalg_lstsq", least_squares},
 
     // Integers whose quotient has no place in their dtype.
-    {"div.Tensor_mode", integer_division},
-    {"divide.Tensor_mode", integer_division},
+    {"div.*_mode", integer_division},
+    {"divide.*_mode", integer_division},
     {"floor_divide", integer_division},
     {"lcm", common_multiple},
 

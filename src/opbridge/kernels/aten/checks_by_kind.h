@@ -30,6 +30,10 @@ void segment_reduce(const CheckedCall& call);
 void grid_sampler(const CheckedCall& call);
 // Tensors of one shape, a known reduction.
 void elementwise_loss(const CheckedCall& call);
+// Labels within each row's scores, which are not empty.
+void labels_of_rows(const CheckedCall& call);
+// No negative padding where it repeats the input.
+void padding(const CheckedCall& call);
 // Scales that agree with the sizes.
 void upsampling(const CheckedCall& call);
 // Weights and statistics of one number a channel; statistics where the input's own are not taken.
@@ -37,6 +41,8 @@ void normalised_channels(const CheckedCall& call, bool needs_statistics);
 inline void batch_norm(const CheckedCall& call) { normalised_channels(call, false); }
 inline void batch_norm_with_statistics(const CheckedCall& call) { normalised_channels(call, true); }
 void weight_norm(const CheckedCall& call);
+// Sizes that are the input's, groups that divide its channels.
+void group_norm(const CheckedCall& call);
 // Queries, keys, values and masks that fit each other, none of them empty.
 void attention(const CheckedCall& call);
 // A kernel size that is the weight's.
@@ -58,6 +64,8 @@ void stacked(const CheckedCall& call);
 void distances_within(const CheckedCall& call);
 // Observations in one or two dimensions.
 void covariance(const CheckedCall& call);
+// Sizes of windows that do not overflow.
+void pooling(const CheckedCall& call);
 
 }  // namespace aten
 }  // namespace opbridge

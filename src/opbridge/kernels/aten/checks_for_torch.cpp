@@ -87,10 +87,7 @@ constexpr std::array<Entry, most> entries_of(std::index_sequence<at...>) {
 constexpr std::array<Entry, most> entries = entries_of(std::make_index_sequence<most>());
 
 // No check reads these, and the interface does not pass them.
-bool is_left_out(const SchemaItem& argument) {
-    const std::string type = without_optional(argument.type);
-    return type == "Scalar" || type == "Generator";
-}
+bool is_left_out(const SchemaItem& argument) { return without_optional(argument.type) == "Generator" || argument.type == "Scalar?"; }
 
 }  // namespace
 
@@ -116,7 +113,9 @@ bool define_check(const std::string& text) {
     for (const SchemaItem& each : schema.arguments) {
         if (is_left_out(each)) continue;
         made.arguments.push_back(each);
-        arguments += (arguments.empty() ? "" : ", ") + each.type + " " + each.name;
+        // The interface does not pass numbers of any type.
+        if (each.type == "Scalar") made.arguments.back().type = "Tensor";
+        arguments += (arguments.empty() ? "" : ", ") + made.arguments.back().type + " " + each.name;
     }
     check(torch.aoti_torch_library_def(definitions, (name + "(" + arguments + ") -> ()").c_str()));
     check(torch.torch_library_impl(implementations, name.c_str(), entries[count], interface_version));

@@ -1,6 +1,5 @@
 // Checks of operators that trust the shapes, the dtypes and the modes that they are given.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "checks_by_kind.h"
@@ -61,6 +60,25 @@ void elementwise_loss(const CheckedCall& call) {
     require(broadcasts(weight.sizes(), input.sizes()), "'weight' does not fit the shape of 'self'");
 }
 
+void labels_of_rows(const CheckedCall& call) {
+    const CheckedTensor scores = call.tensor("self"), target = call.tensor("target");
+    require(scores.is_floating() && (scores.rank() == 1 || scores.rank() == 2), "'self' has to be of rows of floating numbers");
+    require(scores.count() > 0, "'self' is empty");
+    require(target.type() == 7 && !target.is_complex(), "'target' has to be of int64");
+    target.require_sizes(scores.sizes());
+    for (int64_t label : target.integers()) {
+        require(label >= -1 && label < scores.size(-1), "'target' has the label " + std::to_string(label));
+    }
+    call.require_between("reduction", 0, 2);
+}
+
+void padding(const CheckedCall& call) {
+    const bool is_circular =
+        !call.takes("mode") || (call.type("mode") == "int" ? call.integer("mode") == 3 : call.text("mode") == "circular");
+    if (!is_circular) return;
+    for (int64_t each : call.integers("pad")) require(each >= 0, "'pad' has the negative number " + std::to_string(each));
+}
+
 void upsampling(const CheckedCall& call) {
     const CheckedTensor input = call.tensor(call.has("input") ? "input" : "self");
     const int64_t spatial = input.rank() - 2;
@@ -77,7 +95,7 @@ void upsampling(const CheckedCall& call) {
         const char* name = spatial == 1 ? "scales" : names[3 - spatial + axis];
         if (!call.has(name)) continue;
         const double scale = call.number(name), scaled = static_cast<double>(from) * scale;
-        require(scale > 0 && std::fabs(scaled - static_cast<double>(to)) <= 1.0,
+        require(scaled > static_cast<double>(to) - 0.01 && scaled < static_cast<double>(to) + 1.01,
                 std::string("'") + name + "' does not lead to 'output_size'");
     }
 }
@@ -101,6 +119,22 @@ void normalised_channels(const CheckedCall& call, bool needs_statistics) {
     const bool has_mean = call.has("running_mean"), has_variance = call.has("running_var");
     require(has_mean == has_variance, "it takes both of 'running_mean' and 'running_var', or neither");
     require(has_mean || !needs_statistics, "'running_mean' and 'running_var' are left out");
+}
+
+void group_norm(const CheckedCall& call) {
+    const CheckedTensor input = call.tensor("input");
+    require(input.is_floating() && input.rank() >= 2 && input.count() > 0, "'input' has to be of floating numbers, and not empty");
+    const int64_t batch = input.size(0), channels = input.size(1), groups = call.integer("group");
+    const int64_t pixels = input.count() / (batch * channels);
+    require(call.integer("N") == batch && call.integer("C") == channels && call.integer("HxW") == pixels,
+            "'N', 'C' and 'HxW' are not those of 'input'");
+    require(groups > 0 && channels % groups == 0, "'group' does not divide the channels");
+    for (const char* name : {"weight", "bias"}) {
+        if (!call.has(name)) continue;
+        const CheckedTensor each = call.tensor(name);
+        each.require_sizes({channels});
+        each.require_dtype_of(input);
+    }
 }
 
 void weight_norm(const CheckedCall& call) {
@@ -176,9 +210,9 @@ void least_squares(const CheckedCall& call) {
 }
 
 void integer_division(const CheckedCall& call) {
-    const CheckedTensor numbers = call.tensor("self"), by = call.tensor("other");
-    if (!numbers.is_integer() || !by.is_integer()) return;
-    const bool divides = has_number(by.integers(), -1) && has_number(numbers.integers(), least_of(numbers.type()));
+    const CheckedTensor numbers = call.tensor("self");
+    if (!numbers.is_integer() || !call.is_integer("other")) return;
+    const bool divides = has_number(call.integers("other"), -1) && has_number(numbers.integers(), least_of(numbers.type()));
     require(!divides, "the least integer is divided by -1");
 }
 
@@ -199,6 +233,18 @@ void distances_within(const CheckedCall& call) {
 void covariance(const CheckedCall& call) {
     const CheckedTensor observations = call.tensor("self");
     require(observations.rank() == 1 || observations.rank() == 2, "'self' has to have 1 or 2 dimensions");
+    for (const char* name : {"fweights", "aweights"}) {
+        if (call.has(name)) call.tensor(name).require_sizes({observations.size(-1)});
+    }
+}
+
+void pooling(const CheckedCall& call) {
+    constexpr int64_t most = 1 << 24;
+    for (const char* name : {"kernel_size", "stride", "padding", "dilation"}) {
+        for (int64_t each : call.integers(name)) {
+            require(each >= 0 && each <= most, std::string("'") + name + "' has the number " + std::to_string(each));
+        }
+    }
 }
 
 void stacked(const CheckedCall& call) {

@@ -25,13 +25,28 @@ class WithoutGradients {
     bool before_;
 };
 
+// What a Scalar is: the checks know a type of each value.
+std::string type_of(const Value& argument) {
+    if (argument.type != "Scalar") return argument.type;
+    switch (argument.kind) {
+        case Kind::integer:
+        case Kind::input_int: return "int";
+        case Kind::number:
+        case Kind::input_float: return "float";
+        case Kind::boolean:
+        case Kind::input_bool: return "bool";
+        default: return argument.type;
+    }
+}
+
 void check_arguments(const Node& node, const std::vector<StableValue>& values) {
     CheckedCall call;
     for (size_t i = 0; i < values.size(); ++i) {
         const Value& argument = node.arguments[i];
         const bool is_none = argument.kind == Kind::none;
         const bool is_boxed = argument.optional && !is_none && !node.run;
-        call.values.push_back({argument.name, argument.type, is_none, is_boxed ? *reinterpret_cast<StableValue*>(values[i]) : values[i]});
+        call.values.push_back(
+            {argument.name, type_of(argument), is_none, is_boxed ? *reinterpret_cast<StableValue*>(values[i]) : values[i]});
     }
     node.check(call);
 }

@@ -6,11 +6,23 @@ model_file              what a file says without being loaded: the kernels that 
 kernel_libraries        the kernel libraries that a session needs
 refusals                why ONNX Runtime refused a model, and what to do
 loading                 a model -> a session
+isolated                a session in a process of its own, with limits
+isolated_worker         that process
 """
 
 from __future__ import annotations
 
+from opbridge.runtimes.onnxruntime.isolated import IsolatedSession, Limits, isolated_session
 from opbridge.runtimes.onnxruntime.kernel_table import Kernel, cpu_kernels, has_schema, newest_opset
 from opbridge.runtimes.onnxruntime.loading import session
 
-__all__ = ["Kernel", "cpu_kernels", "has_schema", "newest_opset", "session"]
+__all__ = [
+    "IsolatedSession",
+    "Kernel",
+    "Limits",
+    "cpu_kernels",
+    "has_schema",
+    "isolated_session",
+    "newest_opset",
+    "session",
+]

@@ -1,0 +1,88 @@
+"""What the default list of operators is made of, and the campaign that makes it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from attack import guard
+from attack.evidence import text_of
+from attack.journal import Journal, Record
+
+from opbridge.kernels import aten as aten_kernel
+
+EVIDENCE = Path(aten_kernel.__file__).parent / "evidence"
+LINE = re.compile(r'OPERATOR\("([\w.]+)", (\d+), (\d+), "([^"]*)"\)')
+TABLES = sorted(EVIDENCE.glob("torch_*.def"))
+
+
+def rows(table):
+    return [LINE.fullmatch(line).groups() for line in table.read_text().splitlines() if not line.startswith("//")]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda each: each.stem)
+def test_the_tables_of_evidence_are_sorted_and_say_why_operators_are_left_out(table):
+    found = rows(table)
+    assert [name for name, *_ in found] == sorted((name for name, *_ in found), key=str.encode)
+    release = table.stem.removeprefix("torch_").replace("_", ".")
+    for name, calls, ran, what in found:
+        reason = aten_kernel.missing_evidence(f"aten::{name}", release)
+        enough = int(calls) >= 2000 and int(ran) >= 50
+        assert (reason == "") == (enough and not what), name
+        assert what in reason
+
+
+def test_most_operators_that_have_a_table_are_on_the_list():
+    for table in TABLES:
+        allowed = [row for row in rows(table) if int(row[1]) >= 2000 and int(row[2]) >= 50 and not row[3]]
+        assert len(allowed) > 800 and sum(int(row[1]) for row in allowed) > 500_000
+
+
+def test_an_operator_without_evidence_is_refused_with_words_that_say_so():
+    reason = aten_kernel.missing_evidence("aten::of_tomorrow", "2.15")
+    assert "no evidence" in reason and "0 hostile calls" in reason and "2000 calls are needed" in reason
+
+
+def test_the_list_of_another_release_is_what_the_nearest_ones_have_in_common():
+    for version in ("2.14", "2.16", "3.0", "2.12", "1.0"):
+        reason = aten_kernel.missing_evidence("aten::of_tomorrow", version)
+        assert f"the list for torch {version} is what those for 2.13 and 2.15 have in common" in reason
+        assert aten_kernel.missing_evidence("aten::add.Tensor", version) == ""
+
+
+def test_a_table_is_written_from_a_journal(tmp_path):
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.add(Record("aten::b", calls=2000, ran=100))
+    bad = Record("aten::a.out", calls=3, ran=1)
+    bad.finding("reads out of bounds", number=2)
+    journal.add(bad)
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.write('{"operator": "aten::c", "cal')  # of a process that was ended
+    text = text_of(Journal(tmp_path / "journal.jsonl"), "2.15")
+    assert text.splitlines()[2:] == ['OPERATOR("a.out", 3, 1, "reads out of bounds")', 'OPERATOR("b", 2000, 100, "")']
+
+
+@pytest.mark.slow
+def test_the_campaign_finds_what_operators_do_out_of_bounds(tmp_path):
+    release = torch.__version__.partition("+")[0]
+    torch.save({}, tmp_path / f"samples-{release}.pt")
+    file = tmp_path / "journal.jsonl"
+    command = [sys.executable, "-m", "attack.operator_server", file, "--calls", "300", "--samples", tmp_path]
+    command += ["--only", "aten::_reshape_alias,aten::relu,aten::grid_sampler_2d"]
+    subprocess.run(command, check=True, env=_environment(), capture_output=True)
+    found = Journal(file).records
+    assert found["aten::relu"].calls == 300 and found["aten::relu"].ran > 200 and not found["aten::relu"].findings
+    assert found["aten::_reshape_alias"].findings[0]["what"] == "reads out of bounds"
+    assert found["aten::grid_sampler_2d"].ran > 30 and not found["aten::grid_sampler_2d"].findings  # it has a check
+    subprocess.run(command, check=True, env=_environment(), capture_output=True)
+    assert len(Journal(file).all) == 3  # nothing is done again
+
+
+def _environment():
+    import os
+
+    return {**guard.environment(), "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
