@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.sources import raised_at
-from opbridge.base.torch_private import torch_sizes, torch_tracing
+from opbridge.base.torch_private import torch_shape_env, torch_sizes, torch_tracing
 from opbridge.capture import fake_implementations, fixed_sizes, model_module
 from opbridge.capture.advice import (
     advise,
@@ -466,7 +466,7 @@ class Attempts:
             fake_implementations.replacing_fake_implementations(),
             self.operators.whole() if self.strategy != "strict" else contextlib.nullcontext(),
             fake_implementations.without_checks(self.unchecked),
-            torch_sizes.recording_guard_stacks(model_line) if self.dynamic else contextlib.nullcontext(),
+            torch_shape_env.recording_guard_stacks(model_line) if self.dynamic else contextlib.nullcontext(),
             torch_tracing.in_onnx_export(),
         ):
             if self.strategy == "direct":
