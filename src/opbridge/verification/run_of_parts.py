@@ -20,7 +20,6 @@ from opbridge.base.wording import counted
 from opbridge.errors import UsageError
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
-from opbridge.verification.causes import as_random, find_random
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager, explain
 from opbridge.verification.float64 import run_in_float64
@@ -29,6 +28,7 @@ from opbridge.verification.given_inputs import input_sets
 from opbridge.verification.judge import Judge
 from opbridge.verification.options import Options
 from opbridge.verification.part_calls import PartCall, PartCalls, PartFailure
+from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import RuntimeFailure
 from opbridge.verification.verifier import runtime_label
@@ -88,7 +88,7 @@ class RunOfParts:
         self._precision = coarsest(each.dtype for each in tensors if isinstance(each, torch.Tensor))
         self._judge = Judge(self._run_with, lambda args, kwargs: None, options.seed)
         self._runs: list[Run] = []
-        self._random: dict[int, bool] = {}
+        self._random = RandomOutputs(self._eager, self._outputs, args, kwargs, options.seed)
 
     def verify(self) -> Verification:
         """Makes all runs.
@@ -108,7 +108,7 @@ class RunOfParts:
                 self._runs.append(Run(kind, label, left_out=f"run itself raises {explain(error)}"))
                 continue
             self._compare(kind, label, args, kwargs, expected)
-        runs = tuple(as_random(run, self._random) for run in self._runs) if self._random else tuple(self._runs)
+        runs = tuple(self._random.left_out_of_all(self._runs))
         notes = [*self._judge.notes]
         if not all(run.ok for run in runs):
             notes.append("each part agrees with PyTorch by itself, on its own inputs")
@@ -169,17 +169,14 @@ class RunOfParts:
         actual: Sequence[torch.Tensor],
     ) -> Run:
         """A run that differs, without the differences that say nothing against the files."""
-        wrong = {position for position, each in enumerate(run.comparisons) if not each.ok}
-        precisions = [self._precision] * len(expected)
-        self._random.update(find_random(self._example_with, wrong, precisions, self._options.seed))
-        run = as_random(run, self._random)
+        run = self._random.left_out(run, args, kwargs, [self._precision] * len(expected))
         if run.ok:
             return run
         comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, ())
         return dataclasses.replace(run, comparisons=comparisons)
 
-    def _example_with(self, seed: int) -> tuple[list[torch.Tensor], bool]:
-        return self._run_with(self._args, self._kwargs, seed=seed), self._eager.used_generator
+    def _outputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[torch.Tensor]:
+        return _tensors(self._eager.run(args, kwargs, seed))
 
     def _run_with(
         self,
@@ -188,9 +185,8 @@ class RunOfParts:
         *,
         in_float64: bool = False,
         rounding: int | None = None,
-        seed: int | None = None,
     ) -> list[torch.Tensor]:
-        seed = self._options.seed if seed is None else seed
+        seed = self._options.seed
         if in_float64:
             return _tensors(run_in_float64(self._pipeline, args, kwargs, seed))
         within = contextlib.nullcontext if rounding is None else functools.partial(in_other_order, rounding)

@@ -19,7 +19,7 @@ from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
 from opbridge.verification import exchange
-from opbridge.verification.causes import Mismatch, as_random, find_random, search_difference
+from opbridge.verification.causes import Mismatch, search_difference
 from opbridge.verification.compare import compare, incomparable
 from opbridge.verification.correspondence import Correspondence, OtherOutputs
 from opbridge.verification.difference import FirstDifference
@@ -31,6 +31,7 @@ from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
 from opbridge.verification.judge import Judge
 from opbridge.verification.options import Options
+from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
@@ -88,9 +89,7 @@ class Verifier:
         self._notes: list[str] = []
         self._mismatch: Mismatch | None = None
         self._judge = Judge(self._run_with, self._replay, options.seed)
-        # The outputs that were found to be random, and whether their shapes vary.
-        self._random: dict[int, bool] = {}
-        self._examined: set[int] = set()
+        self._random = RandomOutputs(self._eager, self._outputs, args, kwargs, options.seed)
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
 
@@ -113,7 +112,7 @@ class Verifier:
             self._run_other_sizes()
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
             self._run_uncovered_sizes()
-        self._mark_random()
+        self._runs = self._random.left_out_of_all(self._runs)
         self._notes.extend(self._judge.notes)
         difference = self._find_difference()
         self._note_constants()
@@ -341,19 +340,9 @@ class Verifier:
         actual: Sequence[torch.Tensor],
     ) -> Run:
         """A run that differs, without the differences that say nothing against the file."""
-        wrong = {position for position, comparison in enumerate(run.comparisons) if not comparison.ok}
-        if not wrong <= self._examined:
-            self._examined |= wrong
-            self._random.update(find_random(self._run_example_with, wrong, self._precisions, self._options.seed))
-        run = as_random(run, self._random)
+        run = self._random.left_out(run, args, kwargs, self._precisions)
         if run.ok:
             return run
-        if self._eager.used_generator:  # what is drawn may be certain on the example, as from one-hot probabilities
-            drawing = functools.partial(self._run_again, args, kwargs)
-            wrong = {position for position, comparison in enumerate(run.comparisons) if not comparison.ok}
-            run = as_random(run, find_random(drawing, wrong, self._precisions, self._options.seed))
-            if run.ok:
-                return run
         comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, self._matching.fixed)
         return dataclasses.replace(run, comparisons=comparisons)
 
@@ -385,19 +374,8 @@ class Verifier:
         except (CaptureError, Unusable):
             return None
 
-    def _mark_random(self) -> None:
-        """Marks the outputs that differ between runs in PyTorch as random in all runs."""
-        if self._random:
-            self._runs = [as_random(run, self._random) for run in self._runs]
-
-    def _run_example_with(self, seed: int) -> tuple[list[torch.Tensor], bool]:
-        return self._run_again(self._args, self._kwargs, seed)
-
-    def _run_again(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int
-    ) -> tuple[list[torch.Tensor], bool]:
-        outputs = self._matching.expected(self._eager.run(args, kwargs, seed))
-        return outputs, self._eager.used_generator
+    def _outputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[torch.Tensor]:
+        return self._matching.expected(self._eager.run(args, kwargs, seed))
 
     def _find_difference(self) -> FirstDifference | None:
         if self._mismatch is None or self._runs[self._mismatch.run].ok or self._runs[self._mismatch.run].condition:
