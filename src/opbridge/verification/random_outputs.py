@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from opbridge.verification.compare import Comparison, compare
-from opbridge.verification.eager import Eager
+from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.report import Run
 
 __all__ = ["RandomOutputs"]
@@ -18,24 +18,17 @@ _SEEDS = 8
 """How many seeds are tried on an output that differs: where few values can be drawn, two seeds may give the same."""
 
 
-class _Outputs(Protocol):
-    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[torch.Tensor]: ...
-
-
 class RandomOutputs:
     """The outputs of one model that are found to be random."""
 
-    def __init__(
-        self, eager: Eager, outputs: _Outputs, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int
-    ) -> None:
+    def __init__(self, outputs: ModelOutputs, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> None:
         """Args:
-        eager: Runs the model.
-        outputs: Gives the model's outputs on inputs, run by `eager` with a seed.
+        outputs: Gives the model's outputs on inputs.
         args: The positional example inputs.
         kwargs: The keyword example inputs.
         seed: The first seed.
         """
-        self._eager, self._outputs, self._seed = eager, outputs, seed
+        self._outputs, self._seed = outputs, seed
         self._args, self._kwargs = args, kwargs
         # By position of an output that is random on the example inputs, whether its shape varies too.
         self._random: dict[int, bool] = {}
@@ -57,7 +50,7 @@ class RandomOutputs:
             self._examined |= wrong
             self._random.update(self._found(self._args, self._kwargs, wrong, precisions))
         run = _marked(run, self._random)
-        if not run.ok and self._eager.used_generator:
+        if not run.ok and self._outputs.used_generator:
             # What is drawn may be certain on the example, as from probabilities that are all 0 but one.
             run = _marked(run, self._found(args, kwargs, _wrong(run), precisions))
         return run
@@ -84,14 +77,14 @@ class RandomOutputs:
         Returns:
             By position, whether the shape of a random output varies too.
         """
-        first = self._outputs(args, kwargs, self._seed)
+        first = self._outputs(args, kwargs, seed=self._seed)
         random: dict[int, bool] = {}
         for other in range(self._seed + 1, self._seed + _SEEDS):
-            second = self._outputs(args, kwargs, other)
+            second = self._outputs(args, kwargs, seed=other)
             for position, (left, right) in enumerate(zip(first, second, strict=True)):
                 if not compare("", left, right, precision=precisions[position]).ok:
                     random[position] = random.get(position, False) or left.shape != right.shape
-            if not self._eager.used_generator or wrong <= random.keys():
+            if not self._outputs.used_generator or wrong <= random.keys():
                 break
         return random
 

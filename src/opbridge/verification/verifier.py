@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,6 @@ import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private.torch_float64 import in_other_order
 from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
@@ -25,11 +22,11 @@ from opbridge.verification.correspondence import Correspondence, OtherOutputs
 from opbridge.verification.difference import FirstDifference
 from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
-from opbridge.verification.float64 import run_in_float64
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
 from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
 from opbridge.verification.judge import Judge
+from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.options import Options
 from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
@@ -88,8 +85,9 @@ class Verifier:
         self._runs: list[Run] = []
         self._notes: list[str] = []
         self._mismatch: Mismatch | None = None
-        self._judge = Judge(self._run_with, self._replay, options.seed)
-        self._random = RandomOutputs(self._eager, self._outputs, args, kwargs, options.seed)
+        outputs = ModelOutputs(model, self._eager, self._matching.expected, options.seed)
+        self._judge = Judge(outputs, self._replay, options.seed)
+        self._random = RandomOutputs(outputs, args, kwargs, options.seed)
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
 
@@ -346,21 +344,6 @@ class Verifier:
         comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, self._matching.fixed)
         return dataclasses.replace(run, comparisons=comparisons)
 
-    def _run_with(
-        self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        in_float64: bool = False,
-        rounding: int | None = None,
-    ) -> list[torch.Tensor]:
-        """The outputs of the model on other inputs, in float64, or with sums that are rounded otherwise."""
-        seed = self._options.seed
-        if in_float64:
-            return self._matching.expected(run_in_float64(self._model, args, kwargs, seed))
-        within = contextlib.nullcontext if rounding is None else functools.partial(in_other_order, rounding)
-        return self._matching.expected(self._eager.run(args, kwargs, seed, within))
-
     def _replay(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replay | None:
         """The captured graph with the runtime's decisions; None where there is nothing to decide, or no graph."""
         model = self._readable_model()
@@ -373,9 +356,6 @@ class Verifier:
             return replay(model, self._capture or capture_model(self._model, args, kwargs), args, kwargs)
         except (CaptureError, Unusable):
             return None
-
-    def _outputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[torch.Tensor]:
-        return self._matching.expected(self._eager.run(args, kwargs, seed))
 
     def _find_difference(self) -> FirstDifference | None:
         if self._mismatch is None or self._runs[self._mismatch.run].ok or self._runs[self._mismatch.run].condition:
