@@ -254,6 +254,15 @@ def test_random_results_of_run_are_not_compared():
     assert done.verification.ok
 
 
+def test_what_a_part_draws_may_be_certain_on_the_example_alone():
+    certain, other = torch.tensor([[0.0, 10.0, 0.0, 0.0]]), torch.ones(1, 4)
+    part = (lambda w: torch.multinomial(w, 20, replacement=True), (certain,))
+    given = opbridge.Parts({"draw": part}, run=lambda parts, w: parts.draw(w), args=(certain,), inputs=[(other,)])
+    done = given.export()
+    assert done.verification.ok
+    assert [each.comparisons[0].random for each in done.verification.runs] == [False, True]
+
+
 def test_a_part_that_lacks_an_operator_is_named():
     with torch.library._scoped_library("parts", "DEF") as library:
         library.define("missing(Tensor x) -> Tensor")

@@ -177,14 +177,8 @@ class Inference:
         given = [result for result in results if result is not None]
         if len(given) < len(results):
             return None
-        graph = ir.Graph(
-            [*inputs, *(number for number in numbers if isinstance(number, ir.Value))],
-            given,
-            nodes=builder.nodes,
-            initializers=list(builder.constants.values()),
-            opset_imports={"": self._opset, **builder.domains},
-            name="function",
-        )
+        read = [*inputs, *(number for number in numbers if isinstance(number, ir.Value))]
+        graph = builder.graph(read, given, name="function")
         for node in graph.all_nodes():
             for output in node.outputs:
                 output.shape = None
