@@ -160,7 +160,7 @@ class Attempts:
         if fixed_sizes.is_by_python(failure, demands):
             found, failure = self._better(found, failure)
             demands = self._demands_of(found, failure)
-        if fixed_sizes.of_example(demands, self.shapes.axes):
+        if fixed_sizes.limiting(demands, self.shapes.axes):
             larger = fixed_sizes.with_larger_example(self.shapes)
             if larger is not None:
                 example = self.shapes
@@ -189,14 +189,17 @@ class Attempts:
         axes = (self._example or self.shapes).axes
         before, after = self._demands_of(found, failure), self._demands_of(new, error)
         leaves = pytree.tree_leaves((self.args, self.kwargs))
-        is_larger = new is not None and fixed_sizes.fixes_another_size(new.graph, leaves, axes)
+        is_larger = new is not None and (
+            fixed_sizes.fixes_another_size(new.graph, leaves, axes)
+            or (self._example is not None and fixed_sizes.leaves_out_example(after, axes))
+        )
         if (
             new is not None
             and not is_larger
             and (
                 found is None
                 or len(after) < len(before)
-                or len(fixed_sizes.of_example(after, axes)) < len(fixed_sizes.of_example(before, axes))
+                or len(fixed_sizes.limiting(after, axes, 4)) < len(fixed_sizes.limiting(before, axes))
             )
         ):
             return new, None
