@@ -75,6 +75,24 @@ def test_a_branch_that_makes_no_difference_is_a_note():
     assert "n=9" in [run.label for run in program.verification.runs]
 
 
+def test_a_size_far_beyond_a_limit_that_makes_no_difference_is_tried_too():
+    def model(x):
+        x = x * 2 if x.shape[0] <= 7 else x + x
+        return x if x.shape[0] <= 16 else x * 3
+
+    with pytest.raises(VerificationError, match=r"only where n <= 7 \(\S+:\d+\), and the model takes n=128"):
+        opbridge.export(model, (X,), dynamic_shapes={"x": {0: "n"}})
+
+
+def test_sizes_are_tried_that_the_other_conditions_allow():
+    def model(x):
+        patches = x.reshape(x.shape[0] // 4, 4, x.shape[1] // 4, 4)  # no other sizes than multiples
+        return patches * 2 if x.shape[0] >= x.shape[1] else patches * 3
+
+    with pytest.raises(VerificationError, match=r"only where .*rows.*, and the model takes rows=8, columns=12"):
+        opbridge.export(model, (torch.randn(8, 8),), dynamic_shapes={"x": {0: "rows", 1: "columns"}})
+
+
 def test_sizes_that_the_user_left_to_torch_are_not_tried():
     program = opbridge.export(lambda x: x * 2 if x.shape[0] < 9 else x * 3, (X,), dynamic_shapes={"x": {0: Dim.AUTO}})
     assert program.verification.ok
