@@ -6,8 +6,9 @@ import pytest
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
+from opbridge.coverage.models.families.transformers.fields import VOCABULARY  # noqa: E402
 from opbridge.coverage.models.families.transformers.names import classes, text_generators  # noqa: E402
-from opbridge.coverage.models.families.transformers.shrink import VOCABULARY, shrink  # noqa: E402
+from opbridge.coverage.models.families.transformers.shrink import shrink  # noqa: E402
 
 
 def test_widths_are_divided_and_heads_stay():
