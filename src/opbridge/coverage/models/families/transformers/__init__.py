@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,14 +29,18 @@ _SCALES = (
     Scale(2),
     Scale(2, pictures=False),
     Scale(16),
+    Scale(32),
     Scale(1),
     Scale(1, pictures=False),
 )
 """How much smaller a configuration is made: the first with which the model can be built and runs is taken."""
 
-_DIGITS = re.compile(r"[0-9]+")
 _SAME = 3
 """After as many scales with the same error it is not the scale's."""
+
+
+class _TooLargeError(ValueError):
+    """A model has more parameters than an entry may have."""
 
 
 def entries() -> list[ModelEntry]:
@@ -63,17 +66,23 @@ def _first(name: str, model_type: str, make: Callable[[Any], Case]) -> Case:
 
     cls = getattr(transformers, name)
     errors: list[Exception] = []
+    least = 1
     for scale in _SCALES:
+        if scale.divisor < least:
+            continue
         try:
             return make(_built(cls, shrink(_default(cls, CONFIG_MAPPING[model_type]), scale)))
         except NotImplementedError:  # another scale does not change what inputs there are rules for
             raise
+        except _TooLargeError as error:
+            errors.append(error)
+            least = scale.divisor + 1
         except Exception as error:  # whatever does not fit together
             errors.append(error)
-            if len(errors) >= _SAME and len({_DIGITS.sub("", str(each)) for each in errors}) == 1:
+            if len(errors) >= _SAME and len({str(each) for each in errors}) == 1:
                 break
-    for scale, error in zip(_SCALES[1:], errors[1:], strict=False):
-        errors[0].add_note(f"{scale}: {type(error).__name__}: {error}")
+    for error in errors[1:]:
+        errors[0].add_note(f"with another scale: {type(error).__name__}: {error}")
     raise errors[0]
 
 
@@ -81,16 +90,20 @@ def _default(cls: Any, mapped: Any) -> Any:
     """The default configuration of a class: of the type that the class says, or the part of that type."""
     config = mapped()
     own = cls.config_class
-    if own is None or not isinstance(own, type) or isinstance(config, own):
-        return config
-    return next((part for part in configs(config) if isinstance(part, own)), None) or own()
+    if isinstance(own, type) and not isinstance(config, own):
+        config = next((part for part in configs(config) if isinstance(part, own)), None) or own()
+    if cls.__name__ in text_generators() and hasattr(config, "is_decoder"):
+        config.is_decoder = True
+    if cls.__name__.endswith("EncoderModel") and hasattr(config, "is_encoder_decoder"):
+        config.is_encoder_decoder = False
+    return config
 
 
 def _built(cls: Any, config: Any) -> Any:
     with torch.device("meta"):
         count = _count(cls(config))
     if count > _MOST_PARAMETERS:
-        raise ValueError(f"the model has {count} parameters")
+        raise _TooLargeError(f"the model has {count} parameters")
     with torch.no_grad():
         return cls(config).eval()
 

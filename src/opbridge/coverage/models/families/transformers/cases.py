@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opbridge.coverage.models.entries import Case, Inputs
-from opbridge.coverage.models.families.transformers import pictures
+from opbridge.coverage.models.families.transformers import pictures, recordings
 from opbridge.coverage.models.families.transformers.draws import DRAWS, SIZES, sizes_of
 from opbridge.coverage.models.families.transformers.draws_of_images import fixed_image
 from opbridge.coverage.models.families.transformers.facts import Facts
@@ -22,7 +22,7 @@ _CHOICES = 2
 
 _MOST_WAYS = 12
 """How many combinations of draws are tried for one set of parameters."""
-_LAST = {"inputs_embeds", "hidden_states", "encoder_hidden_states", "query_embeds", "latents", "inputs"}
+_LAST = {"inputs_embeds", "hidden_states", "query_embeds", "latents", "inputs"}
 """Parameters that stand for others, which a model is given where it asks for them only."""
 
 
@@ -34,11 +34,12 @@ def case(model: Any) -> Case:
     """
     facts = Facts(model)
     first: Exception | None = None
-    for draw, sizes in chain(pictures.ways(facts), _ways(facts)):
+    for draw, sizes in chain(pictures.ways(facts), recordings.ways(facts), _ways(facts)):
         try:
             with torch.no_grad():
-                inputs = draw(**_examples(sizes))
-                model(*inputs.args, **inputs.kwargs)
+                for batch in _batches(sizes):
+                    inputs = draw(**_examples(sizes) | batch)
+                    model(*inputs.args, **inputs.kwargs)
         except Exception as error:  # whatever it is, these inputs are not for this model
             if first is None:
                 first = error
@@ -70,6 +71,10 @@ def _sizes(facts: Facts) -> dict[str, Size]:
     fixed = fixed_image(facts)
     if fixed:
         sizes |= {"height": Size(fixed[0], (fixed[0] + 32,)), "width": Size(fixed[1], (fixed[1] + 64,))}
+    windows = facts.value("num_windows_side", "num_windows")
+    if isinstance(windows, int):  # an image is divided into as many windows of patches
+        unit = windows * facts.value("patch_size", default=16)
+        sizes |= {"height": Size(2 * unit, (3 * unit, unit)), "width": Size(3 * unit, (4 * unit, unit))}
     window = facts.value("n_window", part="audio")
     if isinstance(window, int):  # frames come in pairs of windows
         sizes["frames"] = Size(4 * window, (6 * window, 2 * window))
@@ -90,8 +95,11 @@ def _sets(facts: Facts) -> Iterator[list[str]]:
         yield [*names, other]
     if len(others) > 1:
         yield [*names, *others]
+    if "decoder_input_ids" in names:
+        yield [name for name in names if name != "decoder_input_ids"]
     if "pixel_values" in names and "input_ids" in facts.parameters and "pixel_values" not in facts.required:
-        yield [name for name in ("input_ids", "attention_mask") if name in facts.parameters]
+        text = [name for name in ("input_ids", "attention_mask") if name in facts.parameters]
+        yield list(dict.fromkeys([*text, *(name for name in names if not name.startswith("pixel"))]))
 
 
 def _names(facts: Facts) -> list[str]:
@@ -128,6 +136,13 @@ def _draw(facts: Facts, draws: dict[str, Any]) -> Callable[..., Inputs]:
         return Inputs((), {name: value(one, sizes) for name, one in draws.items()})
 
     return draw
+
+
+def _batches(sizes: dict[str, Size]) -> list[dict[str, int]]:
+    """The size of the batch to run on first, and one other, since some inputs fit by chance."""
+    if "batch" not in sizes:
+        return [{}]
+    return [{"batch": sizes["batch"].example}, {"batch": sizes["batch"].others[0]}]
 
 
 def _examples(sizes: dict[str, Size]) -> dict[str, int]:

@@ -19,7 +19,7 @@ SIZES = {
     "decoder_sequence": Size(6, (9, 4)),
     "height": Size(192, (256, 160)),
     "width": Size(160, (224, 192)),
-    "samples": Size(6400, (8000, 4800)),
+    "samples": Size(7680, (9600, 5760)),
     "frames": Size(96, (128, 64)),
 }
 """The sizes that users of these models vary. Heights and widths are multiples of 32, lengths of features of 32."""
@@ -27,10 +27,10 @@ SIZES = {
 Draw = Callable[..., Any]
 
 DRAWS: dict[str, tuple[Draw, ...]] = {
-    "input_ids": (texts.tokens, texts.codes, texts.codes_in_batch),
+    "input_ids": (texts.tokens, texts.codes_in_batch, texts.codes, texts.sentences, texts.questions),
     "attention_mask": (texts.mask,),
     "bbox": (texts.boxes,),
-    "decoder_input_ids": (texts.decoder_tokens, texts.decoder_codes),
+    "decoder_input_ids": (texts.decoder_tokens, texts.decoder_codes_in_batch, texts.decoder_codes),
     "inputs_embeds": (texts.features,),
     "encoder_hidden_states": (texts.encoder_features,),
     "query_embeds": (texts.queries,),
@@ -50,10 +50,15 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
         images.patch_rows,
         images.patch_images,
         images.strip,
+        images.tiles,
     ),
+    "prompt_pixel_values": (images.image,),
+    "prompt_masks": (images.image,),
     "pixel_values_videos": (images.video,),
     "pixel_mask": (images.image_mask,),
-    "pixel_attention_mask": (images.patch_mask,),
+    "pixel_attention_mask": (images.patch_mask, images.tile_shape),
+    "aspect_ratio_ids": (images.tile_shape,),
+    "aspect_ratio_mask": (images.tile_mask,),
     "pixel_position_ids": (images.patch_places,),
     "image_attention_mask": (images.picture_mask,),
     "image_embeds_position_mask": (images.query_mask,),
@@ -65,7 +70,7 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
     "image_grid_thw": (images.grid,),
     "visual_feats": (images.region_features,),
     "visual_pos": (images.region_boxes,),
-    "hidden_states": (images.patches,),
+    "hidden_states": (images.patches, sounds.mono_samples, texts.features, sounds.latents_last),
     "flattened_patches": (images.flat_patches,),
     "inputs": (texts.tokens, images.image, texts.features),
     "input_values": (
@@ -73,6 +78,7 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
         sounds.channel_samples,
         sounds.frames,
         sounds.whole_frames,
+        sounds.mono_samples,
         texts.features,
     ),
     "input_features": (
@@ -95,6 +101,9 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
     "future_time_features": (series.future_times,),
     "past_values_padding": (series.padding,),
     "freq": (series.frequency,),
+    "state": (series.state,),
+    "noise": (series.noise,),
+    "timestep": (series.moment,),
     "states": (series.states,),
     "actions": (series.actions,),
     "rewards": (series.rewards,),

@@ -28,6 +28,9 @@ __all__ = [
     "region_boxes",
     "region_features",
     "strip",
+    "tile_mask",
+    "tile_shape",
+    "tiles",
     "video",
 ]
 
@@ -104,6 +107,20 @@ def image_mask(facts: Facts, batch: int, height: int, width: int) -> torch.Tenso
     return torch.ones(batch, height, width, dtype=torch.int64)
 
 
+def tiles(facts: Facts, batch: int) -> torch.Tensor:
+    """One image for each text, as tiles."""
+    side = fixed_image(facts) or (64, 64)
+    return torch.randn(batch, 1, facts.value("max_num_tiles", part="vision"), channels(facts), *side)
+
+
+def tile_shape(facts: Facts, batch: int) -> torch.Tensor:
+    return torch.ones(batch, 1, dtype=torch.int64)
+
+
+def tile_mask(facts: Facts, batch: int) -> torch.Tensor:
+    return torch.ones(batch, 1, facts.value("max_num_tiles", part="vision"), dtype=torch.int64)
+
+
 def picture_mask(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
     """Which words see the one picture of their text: all."""
     return torch.ones(batch, sequence, 1, dtype=torch.int64)
@@ -115,10 +132,12 @@ def query_mask(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
 
 
 def hidden_patches(facts: Facts, batch: int) -> torch.Tensor:
-    """Which patches the model is to guess."""
+    """Which patches the model is to guess: every second."""
     height, width = fixed_image(facts) or GRID
     patch = facts.value("patch_size", default=1, part="vision")
-    return torch.rand(batch, (height // patch) * (width // patch)) < 0.5
+    clips = facts.value("num_frames", default=1) // facts.value("tubelet_size", default=1)
+    count = clips * (height // patch) * (width // patch)
+    return (torch.arange(count) % 2 == 0).expand(batch, count).contiguous()
 
 
 def region_features(facts: Facts, batch: int) -> torch.Tensor:
@@ -148,7 +167,7 @@ def fixed_image(facts: Facts) -> tuple[int, int] | None:
     if ratios:  # the smallest of the scaled images is one patch
         side = int(facts.config.patch_size / min(ratios))
         return side, side
-    found = facts.value("image_size", "img_size", "input_size", part="vision")
+    found = facts.value("image_size", "img_size", "max_img_size", "input_size", part="vision")
     if isinstance(found, dict):
         found = (found["height"], found["width"])
     if isinstance(found, int):

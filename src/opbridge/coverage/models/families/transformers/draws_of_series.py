@@ -12,8 +12,11 @@ __all__ = [
     "future_times",
     "future_values",
     "mask",
+    "moment",
+    "noise",
     "padding",
     "rewards",
+    "state",
     "states",
     "steps",
     "times",
@@ -56,6 +59,18 @@ def states(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
 
 def actions(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
     return torch.randn(batch, sequence, facts.value("act_dim"))
+
+
+def state(facts: Facts, batch: int) -> torch.Tensor:
+    return torch.randn(batch, facts.value("max_state_dim", "state_dim"))
+
+
+def noise(facts: Facts, batch: int) -> torch.Tensor:
+    return torch.randn(batch, facts.value("chunk_size", default=8), facts.value("max_action_dim", "act_dim"))
+
+
+def moment(facts: Facts, batch: int) -> torch.Tensor:
+    return torch.rand(batch)
 
 
 def rewards(facts: Facts, batch: int, sequence: int) -> torch.Tensor:

@@ -15,6 +15,7 @@ __all__ = [
     "frames_last",
     "is_longer",
     "latents_last",
+    "mono_samples",
     "no_frame_mask",
     "samples",
     "spectrogram",
@@ -30,6 +31,10 @@ def samples(facts: Facts, batch: int, samples: int) -> torch.Tensor:
 def channel_samples(facts: Facts, batch: int, samples: int) -> torch.Tensor:
     channels = facts.value("audio_channels", "channels", default=1)
     return torch.randn(batch, channels if channels <= 2 else 1, samples)
+
+
+def mono_samples(facts: Facts, batch: int, samples: int) -> torch.Tensor:
+    return torch.randn(batch, 1, samples)
 
 
 def frames(facts: Facts, batch: int, frames: int) -> torch.Tensor:

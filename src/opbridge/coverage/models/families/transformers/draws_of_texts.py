@@ -14,6 +14,7 @@ __all__ = [
     "codes",
     "codes_in_batch",
     "decoder_codes",
+    "decoder_codes_in_batch",
     "decoder_features",
     "decoder_tokens",
     "encoder_features",
@@ -21,6 +22,8 @@ __all__ = [
     "mask",
     "plain_mask",
     "queries",
+    "questions",
+    "sentences",
     "task",
     "tokens",
 ]
@@ -33,6 +36,21 @@ def tokens(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
     question = facts.value("question_token_id")
     if isinstance(question, int):
         found[:, 1] = question
+    return found
+
+
+def sentences(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
+    """Tokens of texts each of which ends with the token for its end."""
+    found = facts.tokens(batch, sequence)
+    end = facts.value("eos_token_id")
+    found[:, -1] = end[0] if isinstance(end, list) else end
+    return found
+
+
+def questions(facts: Facts, batch: int, sequence: int) -> torch.Tensor:
+    """Tokens of a question and a text, with the three tokens that separate them."""
+    found = facts.tokens(batch, sequence)
+    found[:, [3, 4, -1]] = facts.value("sep_token_id")
     return found
 
 
@@ -69,6 +87,10 @@ def decoder_tokens(facts: Facts, batch: int, decoder_sequence: int) -> torch.Ten
 def decoder_codes(facts: Facts, batch: int, decoder_sequence: int) -> torch.Tensor:
     count = facts.value("num_codebooks", "num_channels", part="decoder")
     return facts.tokens(batch, decoder_sequence, count, vocabulary=facts.value("vocab_size", part="decoder"))
+
+
+def decoder_codes_in_batch(facts: Facts, batch: int, decoder_sequence: int) -> torch.Tensor:
+    return facts.tokens(batch * facts.value("num_codebooks", part="decoder"), decoder_sequence)
 
 
 def features(facts: Facts, batch: int, sequence: int) -> torch.Tensor:

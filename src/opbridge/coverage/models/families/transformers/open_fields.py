@@ -35,6 +35,7 @@ def missing(config: Any, values: Values) -> Values:
         found["projector_scale_factors"] = [1.0]
     if "spatial_target_layers" in fields:
         found["spatial_target_layers"] = [0, 1, 0, 1]
+    found |= _TIMM.get(fields.get("architecture", ""), {})
     return found | _heads(config, fields, values, found) | _OF_TYPES.get(config.model_type, {})
 
 
@@ -45,6 +46,9 @@ def join(config: Any, values: Values) -> None:
     the vision part's layers names layers that it has. Patches that a part takes as images have its images' size.
     """
     text, vision = values.get("text_config"), values.get("vision_config")
+    backbone = values.get("backbone_config")
+    if "backbone_channel_list" in values and backbone is not None and backbone.model_type.startswith("timm"):
+        backbone.architecture = "repvit_m1"  # the one that has these channels
     adapter = values.get("adapter_config")
     if isinstance(getattr(adapter, "vision_feature_layer", None), list):
         adapter.vision_feature_layer = [-1 - i for i in range(len(adapter.vision_feature_layer))]
@@ -94,6 +98,17 @@ def _slides(fields: Values) -> bool:
     return "num_sliding_attention_heads" in fields or "sliding_attention" in (fields.get("layer_types") or ())
 
 
+def _crosses() -> Values:
+    """Kernels, strides and paddings of a block that widens its view along rows and columns, as its checkpoints say."""
+    found: Values = {"reduce_channel": [1, 1, 0], "return_channel": [1, 1, 0]}
+    for length, side in (("long", 7), ("mid", 5), ("short", 3)):
+        half = side // 2
+        found[f"vertical_long_to_small_conv_{length}ratio"] = [[side, 1], [1, 1], [half, 0]]
+        found[f"horizontal_small_to_long_conv_{length}ratio"] = [[1, side], [1, 1], [0, half]]
+        found[f"symmetric_conv_long_{length}ratio"] = [[side, side], [1, 1], [half, half]]
+    return found
+
+
 def _words() -> dict[str, int]:
     """Ids of the words that stand for parts of a picture, as Chameleon and Emu write them."""
     found = {"<image>": _IMAGE_WORD, "<|extra_200|>": _ROW_WORD}
@@ -121,6 +136,15 @@ _OPEN: dict[str, Callable[[Values, int], Any]] = {
     "attn_layer_indices": lambda values, layers: [layers - 1],
     "deepstack_layer_map": lambda values, layers: [(-1, 0)],
     "downsample_rate": lambda values, layers: "1/2",
+    "decoder_hidden_size": lambda values, layers: 64,
+    "decoder_depth": lambda values, layers: 1,
+    "decoder_num_heads": lambda values, layers: 4,
+    "upsample_out_channels": lambda values, layers: [16],
+    "conv_out_channels": lambda values, layers: [16],
+    "intraclass_block_config": lambda values, layers: _crosses(),
+    "kernel_list": lambda values, layers: [3, 2, 2],
+    "scale_factor_list": lambda values, layers: [1, 2, 4, 8],
+    "backbone": lambda values, layers: "resnet18",
     "prediction_length": lambda values, layers: 8,
     "indexer_n_heads": lambda values, layers: 2,
     "indexer_kv_heads": lambda values, layers: 1,
@@ -130,10 +154,30 @@ _OPEN: dict[str, Callable[[Values, int], Any]] = {
 }
 """Values for fields that checkpoints set and default configurations leave open, from the others and the layers."""
 
+_TIMM: dict[str, Values] = {
+    "mobilenetv5_300m_enc": {"model_args": {"channel_multiplier": 0.125}, "hidden_size": 2048},
+    "vit_pe_core_large_patch14_336": {"model_args": {"depth": 2, "embed_dim": 128, "num_heads": 4, "img_size": 56}},
+    "fastvit_mci3": {
+        "model_args": {"inference_mode": True, "layers": [1] * 5, "embed_dims": [32, 64, 128, 256, 512]},
+        "hidden_size": 1024,
+    },
+}
+"""Large models of timm that are parts of others: how they are made smaller, and the width of their features then."""
+
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+_SHARED = ["linear_attention", "linear_attention", "hybrid"] * 2
 _OF_TYPES: dict[str, Values] = {
     "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE}},
     "blt": {"num_hidden_layers": 4},
+    "beit": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
+    "data2vec-vision": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
+    "depth_pro": {"intermediate_hook_ids": [1, 0]},
+    "zamba": {"num_hidden_layers": 6, "layers_block_type": _SHARED},
+    "zamba2": {"num_hidden_layers": 6, "layers_block_type": _SHARED},
+    "perceiver": {"num_cross_attention_heads": 1, "num_self_attends_per_block": 2},
+    "shieldgemma2": {"yes_token_index": 20, "no_token_index": 21},
+    "qwen2_5_omni_thinker": {"vision_start_token_id": 20, "vision_end_token_id": 21},
+    "qwen3_omni_moe_thinker": {"vision_start_token_id": 20, "vision_end_token_id": 21},
     "moonshine_streaming": {"num_key_value_heads": 8},
     "hrm_text": {"num_layers_per_stack": 1, "num_hidden_layers": 8},
 }

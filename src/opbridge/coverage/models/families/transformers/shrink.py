@@ -80,10 +80,12 @@ class _Shrinker:
                 continue
             if is_config(value):
                 values[name] = self.config(value)
+            elif name == "backbone_channel_list" and _has_fixed_widths(config):
+                values[name] = value
             elif not is_derived(config, name, value):
                 values[name] = self.value(name, value, counts)
         if vars(config).get("_out_indices"):
-            values["out_indices"] = self.sequence("out_indices", list(config.out_indices), counts)
+            values["out_indices"] = _outputs(list(config.out_indices), counts)
         values |= missing(config, values)
         if self.pictures:
             values |= image_sizes(config)
@@ -95,6 +97,8 @@ class _Shrinker:
             return {key: self.value(str(key), part, layers) for key, part in value.items()}
         if isinstance(value, list | tuple):
             return self.sequence(name, value, layers)
+        if name == "img_size" and self.pictures and isinstance(value, int) and value > 256:
+            return max(value // LARGE_RATIO, 128)
         if name == "depth_coefficient":
             return min(value, 1.0)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -121,7 +125,7 @@ class _Shrinker:
 
     def sequence(self, name: str, value: Sequence[Any], layers: tuple[int, int]) -> Any:
         before, after = layers
-        kind: Any = type(value)
+        kind: Any = list  # as it is read from a file, though some defaults are tuples
         if name == "backbone_feature_sizes":
             return kind([size // LARGE_RATIO if self.pictures else size for size in sizes] for sizes in value)
         if SECTIONS.search(name):
@@ -145,6 +149,17 @@ def divided(value: int, divisor: int) -> int:
         return value
     small = max(value // divisor, 1)
     return small if small < 32 else small // 4 * 4  # grouped products of matrices take rows of whole 16 bytes
+
+
+def _outputs(value: list[int], layers: tuple[int, int]) -> list[int]:
+    """The layers whose outputs a backbone gives, among fewer."""
+    before, after = layers
+    return ranks(value, before, after) if before > after and min(value) >= 0 else value
+
+
+def _has_fixed_widths(config: Any) -> bool:
+    """Whether a part is a model of timm, whose widths its name says."""
+    return any(part.model_type.startswith("timm") for part in configs(config))
 
 
 def _tokens(config: Any) -> Iterator[int]:
