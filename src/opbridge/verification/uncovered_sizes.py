@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Uncovered", "is_small", "uncovered_sizes"]
 
+_MULTIPLE = re.compile(r"\w+ % \d+ == 0")
 _MOST = 4
 _SEARCHED = 64
 # Inputs of more elements than this, and than several times those of the example, are not tried.
@@ -34,7 +35,8 @@ class Uncovered:
 
     Attributes:
         sizes: The size of each symbol.
-        condition: The condition, by the names of the dimensions.
+        condition: The condition, by the names of the dimensions; joined with those that the same line has for other
+            dimensions where they have to be multiples, as height and width.
         place: The line that causes it, "model.py:12"; empty where that is not known.
     """
 
@@ -56,7 +58,7 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
     """
     symbols = dict(_symbols(capture))
     found = 0
-    for condition, place in capture.demands:
+    for number, (condition, place) in enumerate(capture.demands):
         if re.fullmatch(r"\S+ >= 2", condition):
             continue
         expression, used = _in_symbols(condition, symbols)
@@ -65,7 +67,8 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
         chosen = _broken(expression, sorted(used), sizes)
         if chosen is not None and is_small(chosen, sizes):
             found += 1
-            yield Uncovered(chosen, condition, place)
+            alike = [other for other, at in capture.demands[number:] if at == place and _MULTIPLE.fullmatch(other)]
+            yield Uncovered(chosen, " and ".join(alike) if condition in alike else condition, place)
         if found == _MOST:
             return
 
