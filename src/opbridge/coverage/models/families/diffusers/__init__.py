@@ -23,9 +23,6 @@ PACKAGES = ("diffusers",)
 MODULES = tuple(f"diffusers.models.{folder}" for folder in FOLDERS)
 """What a worker needs in any case, and takes seconds to import."""
 
-_MULTIPLES = ("unets", "controlnets")
-"""Of these networks, users write heights and widths as multiples of what they make images smaller by."""
-
 
 def entries() -> Iterator[ModelEntry]:
     """The classes, those with a configuration that their pipelines use a second time, and parts that run alone."""
@@ -51,7 +48,12 @@ def _make(found: ModelClass, given: Mapping[str, Any], part: str | None = None) 
     way = next((way for way in ways if runs(model, way.inputs())), ways[0])
     fixed = ("frames",) if found.folder == "autoencoders" else ()
     sizes = {name: _allowed(model, way, name, fixed) for name in way.sizes}
-    return vary(model, way.draw, sizes, multiples=found.folder in _MULTIPLES)
+    return vary(model, way.draw, sizes, multiples=_halves_images(model, found.folder))
+
+
+def _halves_images(model: Any, folder: str) -> bool:
+    """Whether it is a UNet: users give it heights and widths that are multiples of what it makes images smaller by."""
+    return folder in ("unets", "controlnets") and "block_out_channels" in getattr(model, "config", {})
 
 
 def _allowed(model: Any, way: Way, name: str, fixed: Sequence[str]) -> Size:

@@ -81,6 +81,7 @@ def _shapes(channels: int, unit: int) -> dict[tuple[str, ...], Shape]:
 
     return {
         ("batch", "height", "width"): lambda s: (s["batch"], channels, *image(s)),
+        ("batch", "height", "", ""): lambda s: (s["batch"], channels, unit * s["height"], unit * s["height"]),
         ("batch", "frames", "height", "width"): lambda s: (s["batch"], channels, s["frames"], *image(s)),
         ("batch", "frames", "height", "width", ""): lambda s: (s["batch"], s["frames"], channels, *image(s)),
         ("batch", "height", "width", ""): lambda s: (s["batch"], s["height"] * s["width"], channels),
@@ -91,6 +92,7 @@ def _shapes(channels: int, unit: int) -> dict[tuple[str, ...], Shape]:
         ),
         ("batch", "height"): lambda s: (s["batch"], channels, 16 * unit * s["height"]),
         ("batch", "height", ""): lambda s: (s["batch"], unit * s["height"], channels),
+        ("batch", "height", "", "", ""): lambda s: (s["batch"], 64 * s["height"]),
         ("batch",): lambda s: (s["batch"], channels),
     }
 

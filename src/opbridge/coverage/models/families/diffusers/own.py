@@ -41,6 +41,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "DreamLiteUNetModel": {"attention_head_dim": 8},
     "I2VGenXLUNet": {"attention_head_dim": 8},
     "Kandinsky3UNet": {
+        "groups": 8,
         "attention_head_dim": 8,
         "layers_per_block": 1,
         "encoder_hid_dim": 32,
@@ -226,7 +227,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "caption_channels": (32, 32),
         "text_emb_dim": 32,
         "axes_dims_rope": (8, 8),
-        "max_resolution": (16, 16),
+        "max_resolution": (32, 32),
         "llama_layers": (0, 1),
         "force_inference_output": True,
     },
@@ -450,7 +451,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     },
     "MiniMaxMusic3Vocoder": {"latent_channels": 8, "decoder_input_dim": 16, "decoder_hidden_dim": 64},
     "MMAudioVocoder": {"num_mels": 16, "upsample_initial_channel": 128},
-    "MMAudioVAE": {"mel_bins": 16, "latent_channels": 8, "hidden_channels": 32},
+    "MMAudioVAE": {"mel_bins": 16, "latent_channels": 8, "hidden_channels": 32, "n_fft": 64, "hop_length": 16},
     "AutoencoderOobleck": {
         "encoder_hidden_size": 16,
         "decoder_channels": 16,
@@ -458,6 +459,13 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "downsampling_ratios": [2, 4],
         "channel_multiples": [1, 2],
     },
-    "ControlNetUnionModel": {"num_trans_channel": 32, "num_trans_head": 2, "num_proj_channel": 32},
+    "ControlNetUnionModel": {
+        "num_trans_channel": 32,
+        "num_trans_head": 2,
+        "num_proj_channel": 32,
+        "addition_embed_type": "text_time",
+        "addition_time_embed_dim": 8,
+        "projection_class_embeddings_input_dim": 80,
+    },
 }
 """By class: constructor arguments beside those of the rules."""

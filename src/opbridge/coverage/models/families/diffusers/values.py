@@ -142,8 +142,15 @@ def _places(given: Given, axes: int) -> torch.Tensor:
 
 def _positions(given: Given) -> torch.Tensor:
     """Of a text and the patches after it."""
+    if "time_step_dim" in given.config:
+        return torch.arange(_length_of_all(given)).expand(given.batch, -1)
     text = torch.arange(given.length).float().unsqueeze(1).expand(-1, 3)
     return torch.cat([text, _places(given, 3)])
+
+
+def _length_of_all(given: Given) -> int:
+    """Of a text, a token for the time, and the patches."""
+    return given.length + 1 + given.shape[-1] * given.shape[-2] // given.width("patch_size", default=2) ** 2
 
 
 def _rotary(given: Given) -> tuple[torch.Tensor, torch.Tensor] | torch.Tensor:
@@ -256,6 +263,9 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
     "img_ids": lambda given: _places(given, _axes(given)),
     "txt_ids": lambda given: torch.zeros(given.length, _axes(given)),
     "position_ids": _positions,
+    "attention_mask": lambda given: torch.ones(given.batch, _length_of_all(given), _length_of_all(given)),
+    "input_img_latents": lambda given: [],
+    "input_image_sizes": lambda given: {},
     "controlnet_cond": _control,
     "control_type": lambda given: torch.ones(given.batch, given.config["num_control_type"]),
     "control_type_idx": lambda given: [0],
@@ -326,9 +336,12 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
 """By the name of a parameter; None: the model does without it."""
 
 
+_TIMED = (
+    "rotary_dim", "dit_dim", "rope_axes_dim", "axes_dims", "io_channels", "in_visual_dim", "text_len_t5",
+    "audio_acoustic_hidden_dim",
+)  # fmt: skip
+
+
 def _wants_float(config: Mapping[str, Any]) -> bool:
     """Whether the time goes into arithmetic as it is."""
-    return any(
-        name in config
-        for name in ("rotary_dim", "dit_dim", "rope_axes_dim", "axes_dims", "io_channels", "in_visual_dim")
-    )
+    return any(name in config for name in _TIMED)
