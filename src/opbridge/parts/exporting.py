@@ -18,6 +18,7 @@ from opbridge.parts.data import ExportedParts, GivenParts, PartsVerification
 from opbridge.parts.folder import made, part_path, refuse_unwritable, weights_path
 from opbridge.save import writer
 from opbridge.save.failed import keep_failed_set, remove_failed_set
+from opbridge.save.staging import clear_abandoned
 
 if TYPE_CHECKING:
     from opbridge.parts.data import Part
@@ -104,6 +105,7 @@ def verify(parts: GivenParts, folder: Path, options: Mapping[str, Any]) -> Parts
     _refuse(options, verify_file, "verify")
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder. Parts are verified as the set that Parts.export wrote to one.")
+    clear_abandoned(folder)  # an export that was killed while it renamed the files is finished
     found = {}
     for name, part in parts.parts.items():
         own = {key: part.keywords[key] for key in ("dynamic_shapes", *_OF_VERIFICATION) if key in part.keywords}
