@@ -14,6 +14,7 @@ import onnx_ir as ir
 from opbridge import pipeline
 from opbridge.errors import OpbridgeError, SaveError, UsageError, VerificationError
 from opbridge.fit.shared_weights import store_once
+from opbridge.onnx import reading
 from opbridge.parts.data import ExportedParts, GivenParts, PartsVerification
 from opbridge.parts.folder import made, part_path, refuse_unwritable, weights_path
 from opbridge.save import writer
@@ -159,7 +160,7 @@ def _call_of_file(name: str, part: Part, path: Path, options: Mapping[str, Any])
     from opbridge.verification.part_calls import PartCall
 
     session = runtime.session(path, loaded=True, aten=options.get("aten", ()))
-    return PartCall(name, session, part.model, part.args, part.kwargs, None, lambda: ir.load(path))
+    return PartCall(name, session, part.model, part.args, part.kwargs, None, lambda: reading.load(str(path)))
 
 
 def _verified_run(parts: GivenParts, calls: Mapping[str, Any], subject: str, given: Mapping[str, Any]) -> Verification:
