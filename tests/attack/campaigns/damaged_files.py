@@ -117,9 +117,8 @@ def _try_files(seeds: Path, folder: Path, seed: int, numbers: range, end: float,
 
 def _calls(folder: Path, file: Path, spec: str, number: int) -> Iterator[tuple[str, Callable[[], None]]]:
     """What reads the file."""
-    from attack import small_models
-
     import opbridge
+    from attack import small_models
     from opbridge.coverage import results
     from opbridge.coverage.models import results as model_results
 
