@@ -5,6 +5,7 @@ Each does a few of them in an order of its own, and all of the results are what 
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import os
@@ -56,6 +57,7 @@ class _WithKernel(torch.nn.Module):
         return torch.nn.functional.interpolate(x.double(), scale_factor=2, mode="bicubic").float()
 
 
+@functools.cache
 def _models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)).eval()
@@ -70,10 +72,14 @@ def _prepare(folder: Path) -> None:
 
 
 def _threads(folder: Path, seed: str) -> list[str]:
+    works = [functools.partial(_work, folder, f"{seed} {each}") for each in range(_AT_ONCE)]
+
+    def crowd() -> None:
+        _models()  # the generator of random numbers is one for all threads
+        at_once(*works)
+
     # In a process of its own: a thread that waits for ever is stopped with it.
-    return _in_process(
-        lambda: at_once(*(functools.partial(_work, folder, f"{seed} {each}") for each in range(_AT_ONCE)))
-    )
+    return _in_process(crowd)
 
 
 def _processes(folder: Path, seed: str) -> list[str]:
@@ -106,7 +112,7 @@ def _export(folder: Path, name: str, random_: random.Random) -> None:
     model, args = _models()[random_.choice(("layers", "kernel"))]
     # Several save to one path.
     path = folder / f"exported-{random_.randrange(2)}.onnx"
-    opbridge.export(model, args, path, external_data=random_.random() < 0.5)
+    opbridge.export(copy.deepcopy(model), args, path, external_data=random_.random() < 0.5)
 
 
 def _build(folder: Path, name: str, random_: random.Random) -> None:
