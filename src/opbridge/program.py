@@ -123,6 +123,9 @@ def session(
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool).
 
+    A process that is forked after a session was made has none of its threads: the session's `run` raises a UsageError
+    there, which says what to do. One of `threads=1` runs there too, if PyTorch runs none of its nodes.
+
     Raises:
         ModelFileError: the file is missing or damaged, or ONNX Runtime refuses it; the message says which.
     """

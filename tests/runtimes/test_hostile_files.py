@@ -154,3 +154,8 @@ def test_names_in_a_file_control_no_terminal(tmp_path, capsys):
     assert main(["verify", f"{tmp_path}/{HOSTILE}", f"{tmp_path}/spec.py:build"]) == 2
     said = "".join(capsys.readouterr())
     assert "owned" in said and not set(said) & set("\x1b\x07\x9b\u202e\r")
+
+
+def test_names_that_are_no_text():
+    content = MODEL.replace(b"Relu", b"R\xfclu")
+    assert "R\ufffdlu" in refusal(content)

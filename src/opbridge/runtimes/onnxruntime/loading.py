@@ -75,6 +75,9 @@ def session(
     has_aten = aten_kernel.NAME in required
     try:
         return Session(model, options, has_aten=has_aten, providers=providers)
+    except UnicodeDecodeError as error:  # the message has a name from the file, which is no text
+        said = error.object.decode(errors="replace")
+        raise ModelFileError(explain_refusal(model, label, said)) from error
     except ERRORS as error:
         if not _UNTYPED_ATEN_NODES.search(str(error)):
             raise ModelFileError(explain_refusal(model, label, str(error))) from error
