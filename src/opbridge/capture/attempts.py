@@ -100,7 +100,7 @@ def _following_sizes(attempt: Attempt) -> Captured:
     if fixed_sizes.is_by_python(failure, demands):
         found, failure = _better(attempt, found, failure)
         demands = _demands_of(attempt, found, failure)
-    if fixed_sizes.of_example(demands, attempt.shapes.axes):
+    if fixed_sizes.limiting(demands, attempt.shapes.axes):
         larger = fixed_sizes.with_larger_example(attempt.shapes)
         if larger is not None:
             example = attempt.shapes
@@ -131,14 +131,17 @@ def _better(attempt: Attempt, found: Captured | None, failure: Exception | None)
     axes = (attempt.example or attempt.shapes).axes
     before, after = _demands_of(attempt, found, failure), _demands_of(attempt, new, error)
     leaves = pytree.tree_leaves((attempt.args, attempt.kwargs))
-    is_larger = new is not None and fixed_sizes.fixes_another_size(new.graph, leaves, axes)
+    is_larger = new is not None and (
+        fixed_sizes.fixes_another_size(new.graph, leaves, axes)
+        or (attempt.example is not None and fixed_sizes.leaves_out_example(after, axes))
+    )
     if (
         new is not None
         and not is_larger
         and (
             found is None
             or len(after) < len(before)
-            or len(fixed_sizes.of_example(after, axes)) < len(fixed_sizes.of_example(before, axes))
+            or len(fixed_sizes.limiting(after, axes, 4)) < len(fixed_sizes.limiting(before, axes))
         )
     ):
         return new, None

@@ -110,6 +110,43 @@ def is_equal(left: Any, right: Any) -> bool:
     return bool(left.node.expr == right.node.expr)
 
 
+def is_at_most(left: Any, right: Any) -> bool:
+    """Whether a size is seen to be at most another one for all values of the symbols; nothing is asked about these.
+
+    torch's own bounds do not see that `4 * (n // 4)` is at most `n`: here, a multiple of a quotient is what it is the
+    quotient of without the remainder.
+    """
+    numbers = [each for each in (left, right) if isinstance(each, torch.SymInt)]
+    if not numbers:
+        return bool(left <= right)
+    env = numbers[0].node.shape_env
+    difference = env.replace(_expression(right) - _expression(left))
+    return _is_never_negative(env, difference) or _is_never_negative(env, _with_remainders(difference))
+
+
+def _expression(number: Any) -> Any:
+    import sympy
+
+    return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
+
+
+def _is_never_negative(env: Any, number: Any) -> bool:
+    return bool(env.bound_sympy(number).lower >= 0)
+
+
+def _with_remainders(number: Any) -> Any:
+    """A sum of sizes in which each quotient is written with the remainder."""
+    import sympy
+    from torch.utils._sympy.functions import FloorDiv, Mod
+
+    quotients = {
+        each: (each.args[0] - Mod(*each.args)) / each.args[1]
+        for each in number.atoms(FloorDiv)
+        if each.args[1].is_Integer and each.args[1] > 0
+    }
+    return sympy.expand(number.xreplace(quotients)) if quotients else number
+
+
 def _geometry(tensor: torch.Tensor) -> list[Any]:
     if tensor.layout != torch.strided:
         return [id(tensor)]

@@ -7,6 +7,7 @@ It starts no thread, which a forked process would not have. What fails here fail
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 
 import torch
@@ -14,7 +15,7 @@ import torch
 from opbridge.coverage.engine import worker
 from opbridge.coverage.engine.quiet import quietly
 from opbridge.coverage.models import trying
-from opbridge.coverage.models.catalogue import entries_of
+from opbridge.coverage.models.catalogue import entries_of, modules_of
 from opbridge.coverage.models.work import FAMILIES
 from opbridge.pipeline import export
 
@@ -28,6 +29,8 @@ def _warm() -> None:
     for family in os.environ.get(FAMILIES, "").split():
         with quietly(), contextlib.suppress(Exception):
             entries_of(family)
+            for module in modules_of(family):
+                importlib.import_module(module)
 
 
 _warm()
