@@ -6,7 +6,8 @@
     python bench/models_sweep.py --print FOLDER/*.json      # nothing is written to RESULTS.md
 
 Files with the same exporter and dynamic dimensions count as one; where two have the same model, the last one counts. A
-model counts where each of the exporters was tried on it.
+model counts where each of the exporters was tried on it. The processor seconds are those of the exports of the models
+that each of the exporters exports, so that they are for the same models.
 """
 
 from __future__ import annotations
@@ -68,24 +69,41 @@ def section(dynamic: str, found: Mapping[str, Models]) -> str:
     rows = []
     for family in dict.fromkeys(family for family, _ in tried):
         of_family = [key for key in tried if key[0] == family]
-        rows += [_row(family, name, [found[name][key] for key in of_family]) for name in exporters]
+        rows += _rows(family, of_family, {name: found[name] for name in exporters})
     if len(rows) > len(exporters):
-        rows += [_row("all", name, [found[name][key] for key in tried]) for name in exporters]
-    parts = [f"**Dynamic dimensions: {dynamic}.** {len(tried)} models.", table(_header(), rows)]
+        rows += _rows("all", tried, {name: found[name] for name in exporters})
+    parts = [f"**Dynamic dimensions: {dynamic}.** {len(tried)} models.", table(_header(len(exporters)), rows)]
     if len(exporters) == 2:
         parts.append(_only_stock(tried, found["opbridge"], found["torch"]))
     return "\n\n".join(parts)
 
 
-def _header() -> list[str]:
-    return ["family, exporter", "models", *_COLUMNS, "seconds"]
+def _header(exporters: int) -> list[str]:
+    seconds = "processor seconds of their exports"
+    return ["family, exporter", "models", *_COLUMNS, "exported by both" if exporters > 1 else "exported", seconds]
 
 
-def _row(family: str, exporter: str, models: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One line of the table: the seconds are those of the exports alone."""
-    counts = [sum(each["outcome"] in outcomes for each in models) for outcomes in _COLUMNS.values()]
-    seconds = sum(each["timings"].get("export", 0.0) for each in models)
-    return [f"{family}, {_NAMES[exporter]}", str(len(models)), *map(str, counts), f"{seconds:.0f}"]
+def _rows(family: str, keys: Sequence[tuple[str, str]], found: Mapping[str, Models]) -> list[list[str]]:
+    """One line of the table for each exporter."""
+    exported = [key for key in keys if all(_is_exported(models[key]) for models in found.values())]
+    rows = []
+    for name, models in found.items():
+        outcomes = [models[key]["outcome"] for key in keys]
+        counts = [sum(each in column for each in outcomes) for column in _COLUMNS.values()]
+        seconds = _seconds([models[key] for key in exported])
+        rows.append([f"{family}, {_NAMES[name]}", *map(str, (len(keys), *counts, len(exported))), seconds])
+    return rows
+
+
+def _is_exported(model: Mapping[str, Any]) -> bool:
+    """Whether there was a file to load, right or wrong."""
+    return "load" in model["timings"]
+
+
+def _seconds(models: Sequence[Mapping[str, Any]]) -> str:
+    """The processor time of some exports; a file of an older release does not have it."""
+    found = [each.get("export_cpu_seconds") for each in models]
+    return "not recorded" if None in found else f"{sum(found):.0f}"
 
 
 def _only_stock(tried: Sequence[tuple[str, str]], own: Models, stock: Models) -> str:

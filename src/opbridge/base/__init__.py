@@ -11,6 +11,7 @@ May import: errors.
 | sources | lines of the user's code, from stack traces |
 | specs | models named as `FILE.py:FACTORY` |
 | wording | small pieces of text for reports and errors |
+| attributes | attributes that have other values for a time |
 | locks | the lock for global state of the process |
 | version | the version of opbridge |
 | torch_private | the private interfaces of torch |

@@ -6,13 +6,13 @@ It starts no thread, which a forked process would not have. What fails here fail
 from __future__ import annotations
 
 import contextlib
-import warnings
 
 import torch
 
 from opbridge.coverage.calling import as_model
 from opbridge.coverage.databases import database
 from opbridge.coverage.engine import worker
+from opbridge.coverage.engine.quiet import quietly
 from opbridge.coverage.entries import Sample
 from opbridge.coverage.exporting import export
 from opbridge.coverage.judging import judge
@@ -21,8 +21,7 @@ __all__ = ["judge", "worker"]
 
 
 def _warm() -> None:
-    with warnings.catch_warnings(), contextlib.suppress(Exception):
-        warnings.simplefilter("ignore")
+    with quietly(), contextlib.suppress(Exception):
         torch.set_num_threads(1)
         database("torch")
         export("opbridge", *as_model(torch.add, Sample((torch.ones(2), torch.ones(2)))), None, ("standard",))

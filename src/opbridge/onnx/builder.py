@@ -319,8 +319,8 @@ class Builder:
 
     def graph(
         self,
-        inputs: Sequence[Tensor],
-        outputs: Sequence[Tensor],
+        inputs: Sequence[ir.Value],
+        outputs: Sequence[ir.Value],
         *,
         name: str = "model",
         custom_opsets: Mapping[str, int] | None = None,
@@ -343,7 +343,7 @@ class Builder:
         )
 
     def model(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], custom_opsets: Mapping[str, int] | None = None
+        self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], custom_opsets: Mapping[str, int] | None = None
     ) -> ir.Model:
         """The model of all that was built; the arguments are those of `graph`."""
         functions = list(self.functions.values())

@@ -13,6 +13,8 @@ from helpers.captures import assert_same
 from torch import nn
 
 from opbridge.capture import capture
+from opbridge.capture.tracer import number_calls
+from opbridge.errors import CaptureError
 
 X = torch.randn(3, 4)
 
@@ -86,3 +88,32 @@ class OwnNames(nn.Module):
 def test_names_of_the_model_come_first():
     taken = capture(OwnNames(), X, dynamic_shapes={"x": {0: "n"}})
     assert_same(taken, torch.randn(5, 4))
+
+
+class OfInt(nn.Module):
+    def forward(self, x):
+        return x * int(x.shape[0])
+
+
+_range = builtins.range
+
+
+class OfRange(nn.Module):
+    def forward(self, x):
+        return sum(x[i] for i in _range(x.shape[0]))
+
+
+class OfLists(nn.Module):
+    def forward(self, x):
+        return x.new_zeros(list(map(int, tuple(x.shape))))
+
+
+@pytest.mark.parametrize("model", [OfInt(), OfLists(), OfRange(), Calling()], ids=lambda model: type(model).__name__)
+def test_a_python_that_was_not_checked_fixes_the_size(monkeypatch, model):
+    monkeypatch.setattr(number_calls, "_CHECKED", frozenset())
+    code = type(model).forward.__code__
+    with pytest.raises(CaptureError, match="needs n == 3") as caught:
+        capture(model, X, dynamic_shapes={"x": {0: "n"}})
+    assert "test_number_calls.py" in str(caught.value)
+    assert type(model).forward.__code__ is code
+    assert_same(capture(model, X), X, model=model)

@@ -39,6 +39,8 @@ def test_a_crash_a_hang_or_too_much_memory_costs_its_model_only(tmp_path, monkey
     messages = {each["model"]: each["message"] for each in found.models}
     assert not list(tmp_path.glob("opbridge-*"))
     assert "SIGABRT" in messages["abort"] and "30 seconds" in messages["sleep"] and "3 GB" in messages["eat"]
+    seconds = {each["model"]: each["export_cpu_seconds"] for each in found.models}
+    assert seconds["abort"] is None and seconds["relu"] > 0
     assert not found.ok
 
 

@@ -23,6 +23,7 @@ def test_what_passes(name):
     verdict = outcome(name, "GOOD")
     assert verdict.outcome == "pass", verdict.message
     assert verdict.timings.keys() == {"build", "eager", "export", "load", "compare"}
+    assert 0 < verdict.export_cpu_seconds < verdict.cpu_seconds
     assert verdict.stages.keys() == {"capture", "plan", "translate", "save", "verify"}
     assert verdict.nodes and verdict.routes["standard"] and verdict.capture == "direct"
     assert verdict.ratio == pytest.approx(
@@ -39,6 +40,7 @@ def test_a_file_that_is_wrong_on_inputs_that_the_export_did_not_see():
 def test_operators_without_a_route():
     verdict = outcome("unknown")
     assert (verdict.outcome, verdict.cause) == ("refused", "MissingOperators")
+    assert verdict.export_cpu_seconds is not None and "load" not in verdict.timings
     assert verdict.missing == ["modelstest::unknown"]
 
 

@@ -19,6 +19,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils import _pytree as pytree
 
+from opbridge.base.attributes import replacing
+
 __all__ = ["OPERANDS", "called_directly", "is_higher_order"]
 
 OPERANDS: dict[str, tuple[tuple[int, ...], int]] = {
@@ -53,7 +55,7 @@ def called_directly() -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         compiler: Any = torch.compiler
-        stack.enter_context(_replaced(compiler, "is_dynamo_compiling", _asked_by(compiler.is_dynamo_compiling)))
+        stack.enter_context(replacing((compiler, "is_dynamo_compiling", _asked_by(compiler.is_dynamo_compiling))))
         for operator, make in ((torch.ops.higher_order.cond, _flat_cond), (_while_loop(), _flat_while_loop)):
             table = operator.python_key_table
             stack.enter_context(_entry(table, ProxyTorchDispatchMode, make(table[ProxyTorchDispatchMode])))
@@ -62,20 +64,10 @@ def called_directly() -> Iterator[None]:
             (_FLEX, "flex_attention_hop", _dense_attention),
         ):
             loaded = importlib.import_module(module)
-            stack.enter_context(_replaced(loaded, name, instead(getattr(loaded, name))))
+            stack.enter_context(replacing((loaded, name, instead(getattr(loaded, name)))))
         if "torch._dynamo.eval_frame" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         yield
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    kept = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, kept)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 
+from opbridge.base.attributes import replacing
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private.torch_operators import operator_object
 
@@ -40,14 +41,12 @@ def without_modes() -> contextlib.AbstractContextManager[Any]:
 def as_while_exporting() -> Iterator[None]:
     """Within this context, `torch.compiler.is_exporting()` is true, as is `is_compiling()`; autocast keeps no casts."""
     compiler: Any = torch.compiler
-    kept = compiler._is_compiling_flag, compiler._is_exporting_flag
     caches = torch.is_autocast_cache_enabled()
-    compiler._is_compiling_flag = compiler._is_exporting_flag = True
     torch.set_autocast_cache_enabled(False)
     try:
-        yield
+        with replacing((compiler, "_is_compiling_flag", True), (compiler, "_is_exporting_flag", True)):
+            yield
     finally:
-        compiler._is_compiling_flag, compiler._is_exporting_flag = kept
         torch.set_autocast_cache_enabled(caches)
 
 
@@ -55,12 +54,8 @@ def as_while_exporting() -> Iterator[None]:
 def as_while_not_exporting() -> Iterator[None]:
     """Within this context, `torch.compiler.is_exporting()` and `is_compiling()` are false."""
     compiler: Any = torch.compiler
-    kept = compiler._is_compiling_flag, compiler._is_exporting_flag
-    compiler._is_compiling_flag = compiler._is_exporting_flag = False
-    try:
+    with replacing((compiler, "_is_compiling_flag", False), (compiler, "_is_exporting_flag", False)):
         yield
-    finally:
-        compiler._is_compiling_flag, compiler._is_exporting_flag = kept
 
 
 @contextlib.contextmanager
@@ -75,11 +70,8 @@ def making_nested_tensors() -> Iterator[None]:
         with without_modes():
             return original()
 
-    nested_tensor._nt_view_dummy = dummy
-    try:
+    with replacing((nested_tensor, "_nt_view_dummy", dummy)):
         yield
-    finally:
-        nested_tensor._nt_view_dummy = original
 
 
 @contextlib.contextmanager
@@ -159,11 +151,8 @@ def _complex_numbers_of_sizes() -> Iterator[None]:
             return made
         return lambda x: torch.sym_float(x) if isinstance(x, torch.SymInt | torch.SymFloat) else made(x)
 
-    common.dtype_to_type_ctor = constructor
-    try:
+    with replacing((common, "dtype_to_type_ctor", constructor)):
         yield
-    finally:
-        common.dtype_to_type_ctor = original
 
 
 @contextlib.contextmanager
@@ -171,12 +160,8 @@ def _own_results() -> Iterator[None]:
     """Within this context, FakeTensor keeps its results apart from those of before, which have other strides."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    kept = FakeTensorMode.cache
-    FakeTensorMode.cache = _results
-    try:
+    with replacing((FakeTensorMode, "cache", _results)):
         yield
-    finally:
-        FakeTensorMode.cache = kept
 
 
 _results: dict[Any, Any] = {}

@@ -27,6 +27,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKey
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 
 __all__ = [
@@ -255,17 +256,13 @@ def subgraphs_traced_by(trace: Callable[..., Any], fake_mode: Any) -> Iterator[N
         trace: Called with the body and its arguments; returns a torch.fx.GraphModule.
         fake_mode: The fake tensor mode of the capture.
     """
-    module: Any = proxy_tensor
-    kept = module._CURRENT_MAKE_FX_TRACER
-    module._CURRENT_MAKE_FX_TRACER = types.SimpleNamespace(
+    tracer = types.SimpleNamespace(
         trace_subgraph=trace,
         trace_subgraph_custom_decomp=lambda body, table, *args: trace(body, *args),
         fake_tensor_mode=fake_mode,
     )
-    try:
+    with replacing((proxy_tensor, "_CURRENT_MAKE_FX_TRACER", tracer)):
         yield
-    finally:
-        module._CURRENT_MAKE_FX_TRACER = kept
 
 
 def new_fake_mode(shape_env: Any) -> Any:

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch._guards import Source
 
+from opbridge.base.attributes import replacing
+
 
 @dataclasses.dataclass(frozen=True)
 class _Place(Source):
@@ -258,11 +260,8 @@ def recording_guard_stacks(stack: Callable[[], str]) -> Iterator[None]:
     def located(self: Any, *args: Any, **kwargs: Any) -> Any:
         return dataclasses.replace(original(self, *args, **kwargs), maybe_user_loc=stack())
 
-    ShapeEnv._get_sloc = located
-    try:
+    with replacing((ShapeEnv, "_get_sloc", located)):
         yield
-    finally:
-        ShapeEnv._get_sloc = original
 
 
 def shape_sources(program: torch.export.ExportedProgram) -> dict[str, str]:

@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from opbridge.base.attributes import replacing
+
 __all__ = [
     "asks_for_gradient",
     "in_onnx_export",
@@ -202,7 +204,6 @@ def keep_model_frames(*markers: str) -> Iterator[None]:
     from torch.fx.proxy import TracerBase
 
     folder = os.path.join(os.path.dirname(torch.__file__), "")
-    kept = TracerBase._filter_traceback_frames
 
     def of_the_model(self: Any, summary: traceback.StackSummary) -> traceback.StackSummary:
         inner: list[traceback.FrameSummary] = []
@@ -213,11 +214,8 @@ def keep_model_frames(*markers: str) -> Iterator[None]:
                 inner.append(frame)
         return traceback.StackSummary.from_list(reversed(inner))
 
-    TracerBase._filter_traceback_frames = of_the_model
-    try:
+    with replacing((TracerBase, "_filter_traceback_frames", of_the_model)):
         yield
-    finally:
-        TracerBase._filter_traceback_frames = kept
 
 
 @contextlib.contextmanager
@@ -251,12 +249,8 @@ def in_onnx_export(enabled: bool = True) -> Iterator[None]:
     """Within this context, `torch.onnx.is_in_onnx_export()` is true, which models use that export differently."""
     from torch.onnx._internal.exporter import _flags
 
-    kept = _flags._is_onnx_exporting
-    _flags._is_onnx_exporting = kept or enabled
-    try:
+    with replacing((_flags, "_is_onnx_exporting", _flags._is_onnx_exporting or enabled)):
         yield
-    finally:
-        _flags._is_onnx_exporting = kept
 
 
 def original_module(model: Any) -> Any:

@@ -14,6 +14,8 @@ import torch
 from torch._functorch import eager_transforms, vmap
 from torch.utils import _pytree as pytree
 
+from opbridge.base.attributes import replacing
+
 __all__ = ["around_backward", "around_transforms", "following_nested_transforms", "restoring_levels"]
 
 _LEVELS = ("vmap", "grad", "jvp", "func")
@@ -48,19 +50,17 @@ def around_transforms(begin: Callable[[], None], end: Callable[[], None]) -> Ite
 
         return call
 
-    replaced: list[tuple[Any, str, Any]] = []
-    for module in (vmap, eager_transforms):
-        for level in _LEVELS:
-            for name, wrap in ((f"_{level}_increment_nesting", begins), (f"_{level}_decrement_nesting", ends)):
-                if hasattr(module, name):
-                    original = getattr(module, name)
-                    replaced.append((module, name, original))
-                    setattr(module, name, wrap(original))
+    replacements = [
+        (module, name, wrap(getattr(module, name)))
+        for module in (vmap, eager_transforms)
+        for level in _LEVELS
+        for name, wrap in ((f"_{level}_increment_nesting", begins), (f"_{level}_decrement_nesting", ends))
+        if hasattr(module, name)
+    ]
     try:
-        yield
+        with replacing(*replacements):
+            yield
     finally:
-        for module, name, original in replaced:
-            setattr(module, name, original)
         if depth:
             end()
 
@@ -76,11 +76,8 @@ def around_backward(context: Callable[[], contextlib.AbstractContextManager[Any]
         with context():
             return original(*args, **kwargs)
 
-    module._engine_run_backward = run
-    try:
+    with replacing((module, "_engine_run_backward", run)):
         yield
-    finally:
-        module._engine_run_backward = original
 
 
 @contextlib.contextmanager
@@ -96,14 +93,8 @@ def following_nested_transforms() -> Iterator[None]:
         (torch.autograd.functional, "_vmap", _batched),
         (eager_transforms, "lazy_dynamo_disallow", _without_graph),
     ]
-    kept = [(module, name, getattr(module, name)) for module, name, _ in replacements]
-    for each in replacements:
-        setattr(*each)
-    try:
+    with replacing(*replacements):
         yield
-    finally:
-        for each in kept:
-            setattr(*each)
 
 
 def _batched(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy
 import torch
 
+from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, length
 
@@ -41,14 +42,10 @@ def following_sizes(module: torch.nn.Module | None) -> Iterator[None]:
             if path.partition(".")[0] in packages and isinstance(loaded, ModuleType) and "len" not in vars(loaded):
                 changed.append(vars(loaded))
                 vars(loaded)["len"] = length
-    kept = [(owner, name, getattr(owner, name)) for owner, name, _ in _REPLACED]
-    for owner, name, instead in _REPLACED:
-        setattr(owner, name, instead)
     try:
-        yield
+        with replacing(*_REPLACED):
+            yield
     finally:
-        for owner, name, original in kept:
-            setattr(owner, name, original)
         for names in changed:
             del names["len"]
 

@@ -3,7 +3,8 @@
 `int(n)` gives an int whatever `n` is, so that a symbolic size has to become a number there. Functions of the model that
 call `int`, `float`, `range` and the like have another code object while the model is captured: the same, but for the
 names of these calls, which are those of functions that keep a size symbolic. `int` that is not called, as in
-`isinstance(n, int)` or `dtype=int`, stays what it is. The form of LOAD_GLOBAL was checked on CPython 3.11.
+`isinstance(n, int)` or `dtype=int`, stays what it is. On a Python whose LOAD_GLOBAL has not been checked, the code
+stays as it is, and such a call fixes the size.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ OTHER_PACKAGES = frozenset(
     {"torch", "opbridge", "builtins", "numpy", "sympy", "onnx", "onnx_ir", "onnxscript", "onnxruntime"}
 )
 _PREFIX = "__opbridge_"
-# An instruction holds the place of a name in one byte, of which a bit says whether it is called.
+# An instruction holds the place of a name in one byte, of which a bit says whether it is called. That is so on these.
 _MOST_NAMES = 128
+_CHECKED = frozenset({("cpython", 3, 11), ("cpython", 3, 12), ("cpython", 3, 13)})
 
 
 @contextlib.contextmanager
@@ -40,6 +42,9 @@ def following_calls(module: torch.nn.Module, everywhere: bool) -> Iterator[None]
         everywhere: Whether the functions of all loaded Python modules of the model's packages, and of those that it
             imports, are meant, and not those of the classes of its submodules alone. It takes longer.
     """
+    if (sys.implementation.name, *sys.version_info[:2]) not in _CHECKED:
+        yield
+        return
     functions = [
         (each, each.__code__, _rewritten(each.__code__, each.__globals__)) for each in _functions(module, everywhere)
     ]

@@ -11,6 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
 
@@ -170,11 +171,8 @@ def taking_symbolic_bools() -> Iterator[None]:
             kwargs["is_causal"] = bool(kwargs["is_causal"])
         return original(*args, **kwargs)
 
-    functional.scaled_dot_product_attention = attention
-    try:
+    with replacing((functional, "scaled_dot_product_attention", attention)):
         yield
-    finally:
-        functional.scaled_dot_product_attention = original
 
 
 @contextlib.contextmanager
@@ -192,11 +190,8 @@ def masks_of_any_length() -> Iterator[None]:
             return is_causal is True
         return bool(original(mask, is_causal, size))
 
-    module._detect_is_causal_mask = detect
-    try:
+    with replacing((module, "_detect_is_causal_mask", detect)):
         yield
-    finally:
-        module._detect_is_causal_mask = original
 
 
 def _asks_for_number(item: Any) -> bool:

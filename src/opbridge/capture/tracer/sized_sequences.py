@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+
+from opbridge.base.attributes import replacing
 
 __all__ = ["Joined", "Range", "Repeated", "SizedSequence", "repeating_lists"]
 
@@ -137,11 +139,8 @@ class Repeated(SizedSequence):
 @contextlib.contextmanager
 def repeating_lists() -> Iterator[None]:
     """Within this context, a list times a symbolic size is a list of a symbolic length."""
-    kept = {name: getattr(torch.SymInt, name) for name in ("__mul__", "__rmul__")}
 
-    def replaced(name: str) -> Any:
-        original = kept[name]
-
+    def following(original: Callable[..., Any]) -> Any:
         def multiplied(size: torch.SymInt, other: Any) -> Any:
             if isinstance(other, list):
                 return Repeated(list(other), torch.sym_max(size, 0))
@@ -149,10 +148,6 @@ def repeating_lists() -> Iterator[None]:
 
         return multiplied
 
-    for name in kept:
-        setattr(torch.SymInt, name, replaced(name))
-    try:
+    kind: Any = torch.SymInt
+    with replacing((kind, "__mul__", following(kind.__mul__)), (kind, "__rmul__", following(kind.__rmul__))):
         yield
-    finally:
-        for name, original in kept.items():
-            setattr(torch.SymInt, name, original)

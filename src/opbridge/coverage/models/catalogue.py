@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import functools
 import importlib
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opbridge.base import specs
+from opbridge.coverage.engine.quiet import quietly
 from opbridge.coverage.models import families
 from opbridge.coverage.models.entries import ModelEntry
 from opbridge.errors import UsageError
@@ -42,7 +44,7 @@ def absent(family: str) -> tuple[str, ...]:
 
 @functools.cache
 def entries_of(family: str) -> Mapping[str, ModelEntry]:
-    """The entries of a family, by name, in order.
+    """The entries of a family, by name, in order. Warnings of its packages are not shown.
 
     Args:
         family: Its name, or FILE.py:NAME or package.module:NAME for a list of `ModelEntry`, or a function that returns
@@ -52,9 +54,10 @@ def entries_of(family: str) -> Mapping[str, ModelEntry]:
         UsageError: There is no such family, it holds something else, or two entries share a name.
         Exception: Whatever its package raises.
     """
-    found = specs.attribute(family, _WHAT) if _is_own(family) else _module(family).entries
-    found = found() if callable(found) else found
-    made: list[Any] = list(found) if isinstance(found, Iterable) else [found]
+    with contextlib.nullcontext() if _is_own(family) else quietly():
+        found = specs.attribute(family, _WHAT) if _is_own(family) else _module(family).entries
+        found = found() if callable(found) else found
+        made: list[Any] = list(found) if isinstance(found, Iterable) else [found]
     if not all(isinstance(each, ModelEntry) for each in made):
         raise UsageError(f"{family} is no {_WHAT}. Let it be a list of opbridge.coverage.models.entries.ModelEntry.")
     by_name: dict[str, ModelEntry] = {}

@@ -61,6 +61,7 @@ class ModelVerdict:
         notes: What opbridge noted of the capture.
         seconds: How long it took.
         cpu_seconds: How much of a processor it took.
+        export_cpu_seconds: How much of a processor its export took; None where none ended.
         timings: Seconds by stage: build, eager, export, load, compare.
         stages: Seconds of the export by its own stages: capture, plan, translate, save, verify.
     """
@@ -75,6 +76,7 @@ class ModelVerdict:
     notes: Sequence[str] = ()
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    export_cpu_seconds: float | None = None
     timings: dict[str, float] = field(default_factory=dict)
     stages: dict[str, float] = field(default_factory=dict)
 
@@ -90,7 +92,8 @@ class ModelVerdict:
         """As plain data."""
         data = dataclasses.asdict(self)
         data["missing"], data["notes"] = list(self.missing), list(self.notes)
-        data["seconds"], data["cpu_seconds"] = round(self.seconds, 3), round(self.cpu_seconds, 3)
+        for name in ("seconds", "cpu_seconds", "export_cpu_seconds"):
+            data[name] = None if data[name] is None else round(data[name], 3)
         for name in ("timings", "stages"):
             data[name] = {stage: round(seconds, 4) for stage, seconds in data[name].items()}
         return data

@@ -75,8 +75,12 @@ def _try(task: ModelTask, settings: ModelSettings, verdict: ModelVerdict) -> Non
         _run_eagerly(case, others or ())
     with tempfile.TemporaryDirectory(prefix="opbridge-models-") as folder:
         path = Path(folder) / "model.onnx"
-        with _timed(verdict, "export"):
-            exported = _exported(settings, case, shapes, path, verdict)
+        cpu = time.process_time()
+        try:
+            with _timed(verdict, "export"):
+                exported = _exported(settings, case, shapes, path, verdict)
+        finally:
+            verdict.export_cpu_seconds = time.process_time() - cpu
         with _timed(verdict, "load"):
             try:
                 session = exported.load()

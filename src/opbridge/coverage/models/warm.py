@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import warnings
 
 import torch
 
 from opbridge.coverage.engine import worker
+from opbridge.coverage.engine.quiet import quietly
 from opbridge.coverage.models import trying
 from opbridge.coverage.models.catalogue import entries_of, modules_of
 from opbridge.coverage.models.work import FAMILIES
@@ -23,13 +23,11 @@ __all__ = ["trying", "worker"]
 
 
 def _warm() -> None:
-    with warnings.catch_warnings(), contextlib.suppress(Exception):
-        warnings.simplefilter("ignore")
+    with quietly(), contextlib.suppress(Exception):
         torch.set_num_threads(1)
         export(torch.nn.Linear(2, 2).eval(), (torch.ones(2, 2),), verify=False)
     for family in os.environ.get(FAMILIES, "").split():
-        with warnings.catch_warnings(), contextlib.suppress(Exception):
-            warnings.simplefilter("ignore")
+        with quietly(), contextlib.suppress(Exception):
             entries_of(family)
             for module in modules_of(family):
                 importlib.import_module(module)
