@@ -86,7 +86,6 @@ _OWN_ARGUMENTS: dict[str, dict[str, Any]] = {
     "kornia.filters.motion.motion_blur3d": {"angle": (10.0, 20.0, 30.0), "direction": 0.5},
     "kornia.geometry.transform.crop3d": {"size": (4, 24, 24)},
     "kornia.geometry.transform.affwarp.Affine": {"angle": lambda: torch.tensor([30.0])},
-    "kornia.feature.loftr": {"pretrained": None},
 }
 """Arguments of some functions and classes, by the beginning of their names; they may have defaults too."""
 
