@@ -112,6 +112,18 @@ def test_a_write_through_a_view_is_rewritten():
     assert not functional.rebinds
 
 
+def test_a_write_to_a_part_along_a_dynamic_dimension():
+    def model(x):
+        y = x.clone()
+        first, second, _ = y.tensor_split(3, -2)
+        first.mul_(2)
+        second.add_(first[:1])
+        return y
+
+    others = [(torch.randn(size, 2),) for size in (2, 3, 5, 6, 9)]
+    assert_matches(model, torch.randn(4, 2), others=others, dynamic_shapes={"x": {0: torch.export.Dim("n", min=2)}})
+
+
 def test_constants_written_to_are_evaluated():
     def masked(x):
         mask = x.new_zeros(4, 4)

@@ -126,11 +126,29 @@ class _Running(Interpreter):
         super().__init__(module, garbage_collect_values=False)
         self._rewriting = rewriting
 
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if target is torch.ops.aten.tensor_split.sections and not kwargs:
+            return _parts(*args)
+        return super().call_function(target, args, kwargs)
+
     def run_node(self, n: Node) -> Any:
         self._rewriting.begin(n)
         result = super().run_node(n)
         torch_sizes.keep_unknown_symbols(n, result)
         return result
+
+
+def _parts(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:
+    """tensor_split, of which torch asks how many parts are longer than others: along a dynamic dimension, slices."""
+    if not isinstance(x.shape[dim], torch.SymInt):
+        return list(torch.ops.aten.tensor_split.sections(x, sections, dim))
+    start: Any = 0
+    parts = []
+    for number in range(sections):
+        size = (x.shape[dim] + sections - 1 - number) // sections
+        parts.append(x.narrow(dim, start, size))
+        start = start + size
+    return parts
 
 
 def _fake_mode(graph: CapturedGraph) -> Any:

@@ -13,10 +13,10 @@ from opbridge.coverage.models.entries import Case, Inputs
 
 MODELS = {
     "diffusers": ["UNet2DConditionModel, SDXL", "FluxTransformer2DModel, guidance", "AutoencoderKL, SD, decoder"],
-    "kornia": ["GaussianBlur2d", "rgb_to_hsv", "sobel"],
+    "kornia": ["GaussianBlur2d", "rgb_to_hsv", "sobel", "filter3d", "HardNet"],
     "segmentation_models": ["unet", "fpn"],
     "sentence_transformers": ["Pooling, mean", "Dense"],
-    "torch_geometric": ["GCNConv", "GATConv", "GraphSAGE"],
+    "torch_geometric": ["GCNConv", "GATConv", "GraphSAGE", "DNAConv", "HeteroConv"],
     "ultralytics": ["yolov8", "yolo11-cls"],
     "transformers": ["BertForMaskedLM", "LlamaForCausalLM", "ViTForImageClassification", "T5ForConditionalGeneration"],
     "vector_quantize_pytorch": ["VectorQuantize", "ResidualVQ", "FSQ", "LFQ, channel_first"],

@@ -32,6 +32,8 @@ _AREAS = (
 _SIZES = {"batch": Size(2, (1, 3)), "height": Size(32, (40, 48)), "width": Size(48, (32, 64))}
 _CHANNELS = (3, 1, 4, 2)
 """Numbers of channels of images; the first that a module takes is its own."""
+_PATCHES = ((1, 32), (1, 41), (3, 224), (6, 32))
+"""Numbers of channels and sides of images of which a module takes no other size."""
 _IMAGES = ("input", "image", "img", "x", "tensor", "data", "imgs", "images", "src", "rgb", "patch")
 """Names of parameters that are an image, where nothing says that a function is given one."""
 
@@ -74,12 +76,18 @@ _ARGUMENTS: dict[str, Any] = {
     "dim": 1,
 }
 """Arguments by the parameter's name, for parameters without a default."""
+_OF_VOLUMES = ("filter3d", "convolve3d", "correlate3d")
 _OWN_ARGUMENTS: dict[str, dict[str, Any]] = {
     "kornia.filters.filter": {"kernel": lambda: torch.full((1, 3, 3), 1 / 9)},
     "kornia.filters.fft": {"kernel": lambda: torch.full((1, 3, 3), 1 / 9)},
     "kornia.filters.motion": {"kernel_size": 3},
+    **{f"kornia.filters.filter.{name}": {"kernel": lambda: torch.full((1, 3, 3, 3), 1 / 27)} for name in _OF_VOLUMES},
+    "kornia.filters.motion.MotionBlur3D": {"angle": (10.0, 20.0, 30.0), "direction": 0.5},
+    "kornia.filters.motion.motion_blur3d": {"angle": (10.0, 20.0, 30.0), "direction": 0.5},
+    "kornia.geometry.transform.crop3d": {"size": (4, 24, 24)},
+    "kornia.geometry.transform.affwarp.Affine": {"angle": lambda: torch.tensor([30.0])},
 }
-"""Arguments of the functions of some modules, by the beginning of the module's name."""
+"""Arguments of some functions and classes, by the beginning of their names; they may have defaults too."""
 
 
 class _Function(torch.nn.Module):
@@ -125,13 +133,15 @@ def _takes_image(function: Any) -> bool:
 
 
 def _arguments(function: Any) -> dict[str, Any]:
-    known = dict(_ARGUMENTS)
-    for module, own in _OWN_ARGUMENTS.items():
-        if function.__module__.startswith(module):
-            known |= own
-    values = {p.name: known[p.name] for p in _required(function)[1:]}
-    if "pretrained" in inspect.signature(function).parameters:
-        values["pretrained"] = False
+    own: dict[str, Any] = {}
+    for name, values in _OWN_ARGUMENTS.items():
+        if f"{function.__module__}.{function.__qualname__}".startswith(name):
+            own |= values
+    parameters = inspect.signature(function).parameters
+    known = _ARGUMENTS | own
+    values = {p.name: known[p.name] for p in _required(function)[1:]} | {n: own[n] for n in own if n in parameters}
+    if "pretrained" in parameters:
+        values.setdefault("pretrained", False)
     return {name: value() if inspect.isfunction(value) else value for name, value in values.items()}
 
 
@@ -144,9 +154,14 @@ def _make_function(function: Any) -> Case:
 
 
 def _case(module: torch.nn.Module) -> Case:
-    """Of the numbers of channels the first that the module runs on."""
+    """Of the kinds of images the first that the module runs on."""
     module = module.eval()
-    draws: list[Callable[..., Inputs]] = [*(partial(_images, channels) for channels in _CHANNELS), _volumes]
+    draws: list[Callable[..., Inputs]] = [
+        *(partial(_images, channels) for channels in _CHANNELS),
+        _volumes,
+        *(partial(_patches, *form) for form in _PATCHES),
+        *(partial(_single, channels) for channels in _CHANNELS[:2]),
+    ]
     example = {name: size.example for name, size in _SIZES.items()}
     draw = next((one for one in draws if runs(module, one(**example))), draws[0])
     inputs = draw(**example)
@@ -155,6 +170,8 @@ def _case(module: torch.nn.Module) -> Case:
     sizes = dict(_SIZES)
     if not runs(module, draw(**example | {"height": 40, "width": 64})):
         sizes |= {name: Size(sizes[name].example, ()) for name in ("height", "width")}
+    if draw(**example | {"batch": 3}).args[0].shape == inputs.args[0].shape:
+        sizes["batch"] = Size(sizes["batch"].example, ())
     return vary(module, draw, sizes)
 
 
@@ -166,6 +183,16 @@ def _is_same(first: Any, second: Any) -> bool:
 
 def _images(channels: int, batch: int, height: int, width: int) -> Inputs:
     return Inputs((torch.rand(batch, channels, height, width),))
+
+
+def _patches(channels: int, side: int, batch: int, height: int, width: int) -> Inputs:
+    """Images of one size."""
+    return Inputs((torch.rand(batch, channels, side, side),))
+
+
+def _single(channels: int, batch: int, height: int, width: int) -> Inputs:
+    """One image."""
+    return Inputs((torch.rand(1, channels, height, width),))
 
 
 def _volumes(batch: int, height: int, width: int) -> Inputs:
