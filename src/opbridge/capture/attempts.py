@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.sources import raised_at
 from opbridge.base.torch_private import torch_sizes, torch_tracing
-from opbridge.capture import fake_implementations, fixed_sizes, model_module
+from opbridge.capture import fake_implementations, fixed_sizes, model_module, other_sides
 from opbridge.capture.advice import (
     advise,
     advise_eager,
@@ -169,7 +169,50 @@ class Attempts:
                     found, failure = self._better(found, failure)
                 finally:
                     self._example, self.shapes = None, example
-        return _one_of(found, failure)
+        return self._with_other_sides(found) if found is not None else _one_of(found, failure)
+
+    def _with_other_sides(self, found: Captured) -> Captured:
+        """A capture of the other sides of the model's questions about sizes, where it is the model on both sides."""
+        example = shapes = self.shapes
+        for _, sizes in list(other_sides.of_other_sides(found.graph, example)):
+            tried = other_sides.with_sizes(shapes, sizes)
+            kept = dict(vars(self))
+            self._start_again("direct")
+            self.notes, self.shapes, self._example = [], tried, example
+            try:
+                new, _ = self._outcome()
+            finally:
+                self.shapes, self._example = example, None
+            if new is not None and self._is_model(new.graph) and other_sides.merged(found.graph, new.graph, example):
+                found, shapes = new, tried
+            else:
+                vars(self).update(kept)
+        return found
+
+    def _is_model(self, graph: CapturedGraph) -> bool:
+        """Whether a capture of other sizes gives what the model gives on the example, and on one of twice its sizes."""
+        leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
+        if fixed_sizes.fixes_another_size(graph, leaves, self.shapes.axes):
+            return False
+        larger = other_sides.twice(leaves, self.shapes)
+        return self._gives_same(graph, leaves, structure) is True and (
+            self._gives_same(graph, larger, structure) is not False
+        )
+
+    def _gives_same(self, graph: CapturedGraph, leaves: list[Any], structure: Any) -> bool | None:
+        """Whether a capture and the model give the same on some inputs; None where the model refuses them."""
+        copies = [[each.clone() if isinstance(each, torch.Tensor) else each for each in leaves] for _ in range(2)]
+        with keeping_random_state(), torch.set_grad_enabled(self.grad):
+            try:
+                with SideEffects(self.module), ModelState(self.module), torch_tracing.in_onnx_export():
+                    args, kwargs = pytree.tree_unflatten(copies[0], structure)
+                    expected = pytree.tree_leaves(self.module(*args, **kwargs))
+            except Exception:  # a model raises anything for sizes that it does not take
+                return None
+            try:
+                return other_sides.agree(expected, other_sides.results(graph, copies[1]))
+            except Exception:  # an operator raises for these sizes
+                return False
 
     def _outcome(self) -> tuple[Captured | None, Exception | None]:
         """What an attempt gives: the graph, or what it raises."""

@@ -10,6 +10,7 @@ with an operator.
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import sys
 import types
@@ -145,12 +146,24 @@ class GraphTracer(PythonKeyTracer):
         if not known.keys() >= expression.free_symbols:
             return None
         with active(ProxyTorchDispatchMode(self, "symbolic")):
-            return sympy_interp(PythonReferenceAnalysis, known, expression)
+            return sympy_interp(_Arithmetic, known, expression)
 
     def size_argument(self, size: Any) -> Any:
         """A symbolic size, float or bool as an argument of a node: a node, or a number where it is known."""
         found = proxy_tensor.fetch_sym_proxy(self)(size)
         return found.node if isinstance(found, torch.fx.Proxy) else found
+
+
+class _Arithmetic(PythonReferenceAnalysis):
+    """Python's arithmetic of symbolic numbers, with the functions for which torch's has expressions of sympy."""
+
+    @staticmethod
+    def int_truediv(a: Any, b: Any) -> Any:
+        return a / b
+
+    @staticmethod
+    def trunc_to_int(x: Any, dtype: Any) -> Any:
+        return math.trunc(x)
 
 
 class _Sizes:
