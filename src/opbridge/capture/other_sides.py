@@ -88,7 +88,9 @@ def _holds(condition: SizeCondition, sizes: Mapping[str, int]) -> bool:
 
 def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
     """The same dynamic shapes for an example of other sizes, by the places of the dimensions."""
-    by_name = {axis.name: sizes[axis.place] for axis in shapes.axes.values() if axis.name and axis.place in sizes}
+    by_name: dict[str | None, int] = {
+        axis.name: sizes[axis.place] for axis in shapes.axes.values() if axis.name and axis.place in sizes
+    }
     changed = {
         key: dataclasses.replace(axis, size=sizes.get(axis.place, by_name.get(axis.name, axis.size)))
         for key, axis in shapes.axes.items()
