@@ -63,6 +63,16 @@ def test_the_error_names_the_dim_that_would_do():
     opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: 2 * Dim("n")}})
 
 
+def test_the_error_names_the_dims_of_one_line_together():
+    def model(x):
+        return x * 2 if all(size % 2 == 0 for size in x.shape) else x * 3
+
+    wanted = r"only where h % 2 == 0 and w % 2 == 0 \(.*Say so in dynamic_shapes \(2 \* Dim\('h'\), 2 \* Dim\('w'\)\)"
+    with pytest.raises(VerificationError, match=wanted):
+        opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: "h", 1: "w"}})
+    opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: 2 * Dim("h"), 1: 2 * Dim("w")}})
+
+
 def test_a_limit_of_the_model_itself_is_a_note():
     program = opbridge.export(Table().eval(), (X,), dynamic_shapes={"x": {0: "n"}})
     assert any("n <= 16" in note for note in program.plan.notes)

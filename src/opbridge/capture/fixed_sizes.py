@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
 from opbridge.capture.size_constraints import Condition, holds_for_all, sized
 from opbridge.graph.captured_graph import CapturedGraph
@@ -143,4 +143,4 @@ def forget_example(graph: CapturedGraph, shapes: Shapes) -> None:
     values = (node.meta.get("val") for node in graph.graph.nodes)
     mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
     if mode is not None:
-        torch_sizes.forget_conditions(mode.shape_env, dropped, ())
+        torch_shape_env.forget_conditions(mode.shape_env, dropped, ())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Uncovered", "is_small", "uncovered_sizes"]
 
+_MULTIPLE = re.compile(r"\w+ % \d+ == 0")
 _MOST = 12
 _FAR = 16
 _SEARCHED = 64
@@ -35,7 +36,8 @@ class Uncovered:
 
     Attributes:
         sizes: The size of each symbol.
-        condition: The condition, by the names of the dimensions.
+        condition: The condition, by the names of the dimensions; joined with those that the same line has for other
+            dimensions where they have to be multiples, as height and width.
         place: The line that causes it, "model.py:12"; empty where that is not known.
     """
 
@@ -67,12 +69,13 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
         if expression is not None and used and used <= sizes.example.keys():
             conditions.append((expression, tuple(sorted(used)), condition, place))
     tried: list[dict[str, int]] = []
-    for expression, dims, condition, place in conditions:
+    for number, (expression, dims, condition, place) in enumerate(conditions):
         others = [(other, of) for other, of, *_ in conditions if other != expression]
+        alike = [text for _, _, text, at in conditions[number:] if at == place and _MULTIPLE.fullmatch(text)]
         for chosen in _broken(expression, dims, sizes, others):
             if chosen not in tried and is_small(chosen, sizes):
                 tried.append(chosen)
-                yield Uncovered(chosen, condition, place)
+                yield Uncovered(chosen, " and ".join(alike) if condition in alike else condition, place)
         if len(tried) >= _MOST:
             return
 

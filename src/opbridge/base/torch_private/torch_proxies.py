@@ -155,15 +155,25 @@ class GraphTracer(PythonKeyTracer):
 
 
 class _Arithmetic(PythonReferenceAnalysis):
-    """Python's arithmetic of symbolic numbers, with the functions for which torch's has expressions of sympy."""
+    """What the functions of a symbolic expression are in Python.
 
-    @staticmethod
-    def int_truediv(a: Any, b: Any) -> Any:
-        return a / b
+    torch's own gives expressions for these functions, which no graph can hold, where numbers are symbolic.
+    """
+
+    int_truediv = staticmethod(operator.truediv)
+    pow_by_natural = staticmethod(operator.pow)
+    pow = staticmethod(operator.pow)
+    bitwise_and = staticmethod(operator.and_)
+    bitwise_or = staticmethod(operator.or_)
+    bitwise_xor = staticmethod(operator.xor)
 
     @staticmethod
     def trunc_to_int(x: Any, dtype: Any) -> Any:
         return math.trunc(x)
+
+    @staticmethod
+    def round_to_int(x: Any, dtype: Any) -> Any:
+        return round(x)
 
 
 class _Sizes:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, product
 from typing import Any
 
+import torch
+
 from opbridge.coverage.models.entries import Case, Inputs
-from opbridge.coverage.models.families.transformers import pictures
-from opbridge.coverage.models.families.transformers.draws import DRAWS, SIZES, fixed_image, sizes_of
+from opbridge.coverage.models.families.transformers import pictures, recordings
+from opbridge.coverage.models.families.transformers.draws import DRAWS, SIZES, sizes_of
+from opbridge.coverage.models.families.transformers.draws_of_images import fixed_image
 from opbridge.coverage.models.families.transformers.facts import Facts
 from opbridge.coverage.models.varying import Size, runs, vary
 
@@ -16,35 +20,91 @@ __all__ = ["case"]
 _CHOICES = 2
 """How many texts models that choose one get for each question."""
 
+_MOST_WAYS = 12
+"""How many combinations of draws are tried for one set of parameters."""
+_LAST = {"inputs_embeds", "hidden_states", "query_embeds", "latents", "inputs"}
+"""Parameters that stand for others, which a model is given where it asks for them only."""
+
 
 def case(model: Any) -> Case:
-    """Of the ways to draw inputs the first that the model runs on, with the sizes that it can run on others of."""
+    """Of the ways to draw inputs the first that the model runs on, with the sizes that it can run on others of.
+
+    Raises:
+        Exception: What the model raises on the first way, where it runs on none.
+    """
     facts = Facts(model)
-    ways = [*pictures.ways(facts), *_ways(facts)]
-    for draw, sizes in ways:
-        if runs(model, draw(**_examples(sizes))):
-            return vary(model, draw, _taken(model, draw, sizes))
-    draw, sizes = ways[0]  # its error says why the model is left out
-    return vary(model, draw, sizes)
+    first: Exception | None = None
+    for draw, sizes in chain(pictures.ways(facts), recordings.ways(facts), _ways(facts)):
+        try:
+            with torch.no_grad():
+                for batch in _batches(sizes):
+                    inputs = draw(**_examples(sizes) | batch)
+                    model(*inputs.args, **inputs.kwargs)
+        except Exception as error:  # whatever it is, these inputs are not for this model
+            if first is None:
+                first = error
+            else:
+                first.add_note(f"another way: {type(error).__name__}: {error}")
+            continue
+        return vary(model, draw, _taken(model, draw, sizes))
+    raise first or NotImplementedError("there is no way to draw inputs")
 
 
 def _ways(facts: Facts) -> Iterator[tuple[Callable[..., Inputs], dict[str, Size]]]:
+    for names in _sets(facts):
+        ways = [DRAWS[name] for name in names]
+        chosen = sorted(product(*(range(len(way)) for way in ways)), key=lambda each: _distance(each, ways))
+        for each in chosen[:_MOST_WAYS]:
+            draws = {name: way[i] for name, way, i in zip(names, ways, each, strict=True)}
+            wanted = {size for draw in draws.values() for size in sizes_of(draw)}
+            yield _draw(facts, draws), {name: size for name, size in _sizes(facts).items() if name in wanted}
+
+
+def _distance(chosen: Sequence[int], ways: Sequence[Sequence[Any]]) -> tuple[int, int]:
+    """Ways of the same rank come first, then those of low ranks."""
+    several = [i for i, way in zip(chosen, ways, strict=True) if len(way) > 1]
+    return (len({*several}) > 1, sum(several))
+
+
+def _sizes(facts: Facts) -> dict[str, Size]:
+    sizes = dict(SIZES)
+    fixed = fixed_image(facts)
+    if fixed:
+        sizes |= {"height": Size(fixed[0], (fixed[0] + 32,)), "width": Size(fixed[1], (fixed[1] + 64,))}
+    windows = facts.value("num_windows_side", "num_windows")
+    if isinstance(windows, int):  # an image is divided into as many windows of patches
+        unit = windows * facts.value("patch_size", default=16)
+        sizes |= {"height": Size(2 * unit, (3 * unit, unit)), "width": Size(3 * unit, (4 * unit, unit))}
+    window = facts.value("n_window", part="audio")
+    if isinstance(window, int):  # frames come in pairs of windows
+        sizes["frames"] = Size(4 * window, (6 * window, 2 * window))
+    return sizes
+
+
+def _sets(facts: Facts) -> Iterator[list[str]]:
+    """Sets of parameters to give: those that are asked for, then those with others for which there are rules."""
     names = _names(facts)
     missing = [name for name in names if name not in DRAWS]
     if missing:
         raise NotImplementedError(f"no rule for the parameters {', '.join(missing)}")
-    for i in range(max(len(DRAWS[name]) for name in names)):
-        draws = {name: DRAWS[name][min(i, len(DRAWS[name]) - 1)] for name in names}
-        wanted = {size for draw in draws.values() for size in sizes_of(draw)}
-        sizes = {name: size for name, size in SIZES.items() if name in wanted}
-        fixed = fixed_image(facts)
-        if fixed and "height" in sizes:
-            sizes |= {"height": Size(fixed[0], (fixed[0] + 32,)), "width": Size(fixed[1], (fixed[1] + 64,))}
-        yield _draw(facts, draws), sizes
+    if not names:
+        raise NotImplementedError("the model says no inputs of its own")
+    yield names
+    others = [name for name in facts.parameters if name in DRAWS and name not in names and name not in _LAST]
+    for other in others:
+        yield [*names, other]
+    if len(others) > 1:
+        yield [*names, *others]
+    if "decoder_input_ids" in names:
+        yield [name for name in names if name != "decoder_input_ids"]
+    if "pixel_values" in names and "input_ids" in facts.parameters and "pixel_values" not in facts.required:
+        text = [name for name in ("input_ids", "attention_mask") if name in facts.parameters]
+        yield list(dict.fromkeys([*text, *(name for name in names if not name.startswith("pixel"))]))
 
 
 def _names(facts: Facts) -> list[str]:
     names = [*facts.main, *(name for name in facts.required if name not in facts.main)]
+    names = names or [name for name in facts.parameters if name in DRAWS][:1]
     if "input_ids" in names:
         text = ["attention_mask", "bbox", "pixel_values"]
         if hasattr(facts.config, "vision_config") and facts.value("image_token_id", "image_token_index") is not None:
@@ -76,6 +136,13 @@ def _draw(facts: Facts, draws: dict[str, Any]) -> Callable[..., Inputs]:
         return Inputs((), {name: value(one, sizes) for name, one in draws.items()})
 
     return draw
+
+
+def _batches(sizes: dict[str, Size]) -> list[dict[str, int]]:
+    """The size of the batch to run on first, and one other, since some inputs fit by chance."""
+    if "batch" not in sizes:
+        return [{}]
+    return [{"batch": sizes["batch"].example}, {"batch": sizes["batch"].others[0]}]
 
 
 def _examples(sizes: dict[str, Size]) -> dict[str, int]:

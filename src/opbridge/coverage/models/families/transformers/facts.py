@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from opbridge.coverage.models.families.transformers.shrink import PLAIN_TOKENS
+from opbridge.coverage.models.families.transformers.fields import PLAIN_TOKENS
 
 __all__ = ["Facts"]
 

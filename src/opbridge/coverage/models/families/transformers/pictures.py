@@ -8,7 +8,14 @@ from typing import Any
 import torch
 
 from opbridge.coverage.models.entries import Inputs
-from opbridge.coverage.models.families.transformers.draws import GRID, SIZES, channels, fixed_image
+from opbridge.coverage.models.families.transformers.draws import SIZES
+from opbridge.coverage.models.families.transformers.draws_of_images import (
+    GRID,
+    channels,
+    fixed_image,
+    patch_rows,
+    patches,
+)
 from opbridge.coverage.models.families.transformers.facts import Facts
 from opbridge.coverage.models.varying import Size
 
@@ -35,7 +42,7 @@ def _pictures(facts: Facts) -> Iterator[Pictures]:
     shape = (channels(facts), height, width)
     if "image_grid_thw" in facts.parameters:
         yield lambda batch: {
-            "pixel_values": _patches(facts, batch),
+            "pixel_values": patches(facts, batch),
             "image_grid_thw": torch.tensor([[1, *GRID]] * batch),
         }
         return
@@ -50,12 +57,17 @@ def _pictures(facts: Facts) -> Iterator[Pictures]:
         }
     yield lambda batch: {"pixel_values": torch.randn(batch, *shape)}
     yield lambda batch: {"pixel_values": torch.randn(batch, 1, *shape)}
-
-
-def _patches(facts: Facts, batch: int) -> torch.Tensor:
-    patch = facts.value("patch_size", default=14, part="vision")
-    frames = facts.value("temporal_patch_size", default=1, part="vision")
-    return torch.randn(batch * GRID[0] * GRID[1], channels(facts) * frames * patch * patch)
+    yield lambda batch: {"pixel_values": patch_rows(facts, batch)}
+    if "qformer_input_ids" in facts.parameters:
+        frames = facts.value("num_frames", default=4)
+        yield lambda batch: {
+            "pixel_values": torch.randn(batch, *shape),
+            "qformer_input_ids": facts.tokens(batch, 6),
+        }
+        yield lambda batch: {
+            "pixel_values": torch.randn(batch, frames, *shape),
+            "qformer_input_ids": facts.tokens(batch, 6),
+        }
 
 
 def _count(facts: Facts, pictures: Pictures) -> int:
