@@ -46,7 +46,7 @@ def of_other_sides(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeC
         sizes = _breaking(condition, example, others)
         if sizes is not None:
             found += 1
-            yield condition, {axes[symbol].place: size for symbol, size in sizes.items()}
+            yield condition, {axes[symbol].place: size for symbol, size in sizes.items() if size != example[symbol]}
         if found == _MOST:
             return
 
