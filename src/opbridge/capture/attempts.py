@@ -6,14 +6,19 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.capture import fixed_sizes
+from opbridge.base.torch_private import torch_tracing
+from opbridge.capture import fixed_sizes, other_sides
 from opbridge.capture.advice import is_data_dependent, reason
 from opbridge.capture.failed_attempts import explained
+from opbridge.capture.model_state import ModelState
 from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.retries import capture_with_retries
+from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.errors import CaptureError, UsageError
+from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["capture_by_torch_export", "first_capture", "keeping_functions"]
 
@@ -109,7 +114,54 @@ def _following_sizes(attempt: Attempt) -> Captured:
                 found, failure = _better(attempt, found, failure)
             finally:
                 attempt.example, attempt.shapes = None, example
-    return _one_of(found, failure)
+    return _one_of(found, failure) if found is None else _with_other_sides(attempt, found)
+
+
+def _with_other_sides(attempt: Attempt, found: Captured) -> Captured:
+    """A capture of the other sides of the model's questions about sizes, where it is the model on both sides."""
+    example = shapes = attempt.shapes
+    for _, sizes in list(other_sides.of_other_sides(found.graph, example)):
+        tried = other_sides.with_sizes(shapes, sizes)
+        kept = dict(vars(attempt))
+        attempt.start_again("direct")
+        attempt.notes, attempt.shapes, attempt.example = [], tried, example
+        try:
+            new, _ = _outcome(attempt)
+        finally:
+            attempt.shapes, attempt.example = example, None
+        if new is not None and _is_model(attempt, new.graph) and other_sides.merged(found.graph, new.graph, example):
+            found, shapes = new, tried
+        else:
+            vars(attempt).update(kept)
+    return found
+
+
+def _is_model(attempt: Attempt, graph: CapturedGraph) -> bool:
+    """Whether a capture of other sizes gives what the model gives on the example, and on one of twice its sizes."""
+    leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
+    if fixed_sizes.fixes_another_size(graph, leaves, attempt.shapes.axes):
+        return False
+    larger = other_sides.twice(leaves, attempt.shapes)
+    return _gives_same(attempt, graph, leaves, structure) is True and (
+        _gives_same(attempt, graph, larger, structure) is not False
+    )
+
+
+def _gives_same(attempt: Attempt, graph: CapturedGraph, leaves: list[Any], structure: Any) -> bool | None:
+    """Whether a capture and the model give the same on some inputs; None where the model refuses them."""
+    copies = [[each.clone() if isinstance(each, torch.Tensor) else each for each in leaves] for _ in range(2)]
+    module = attempt.module
+    with keeping_random_state(), torch.set_grad_enabled(attempt.grad):
+        try:
+            with SideEffects(module), ModelState(module), torch_tracing.in_onnx_export():
+                args, kwargs = pytree.tree_unflatten(copies[0], structure)
+                expected = pytree.tree_leaves(module(*args, **kwargs))
+        except Exception:  # a model raises anything for sizes that it does not take
+            return None
+        try:
+            return other_sides.agree(expected, other_sides.results(graph, copies[1]))
+        except Exception:  # an operator raises for these sizes
+            return False
 
 
 def _outcome(attempt: Attempt) -> _Outcome:

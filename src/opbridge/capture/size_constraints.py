@@ -23,6 +23,7 @@ __all__ = [
     "dim_names",
     "dynamic_dimensions",
     "holds_for_all",
+    "largest_of",
     "sized",
 ]
 
@@ -280,6 +281,12 @@ def _span(holds: Callable[[int], bool], low: int, high: int | None) -> Range | N
         middle = (good + first_bad) // 2
         good, first_bad = (middle, first_bad) if holds(middle) else (good, middle)
     return sizes[0], good
+
+
+def largest_of(expression: str, symbol: str) -> int | None:
+    """The largest size for which a condition on one size holds, where it holds for all below; None where none is."""
+    span = _span(_test(expression, symbol), 1, None)
+    return span[1] if span is not None else None
 
 
 def holds_for_all(expression: str, symbols: tuple[str, ...], ranges: Mapping[str, Range]) -> bool:

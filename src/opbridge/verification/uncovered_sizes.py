@@ -61,7 +61,7 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
         sizes: Its dynamic dimensions.
     """
     symbols = dict(_symbols(capture))
-    conditions = []
+    conditions: list[tuple[str, tuple[str, ...], str, str]] = []
     for condition, place in capture.demands:
         if re.fullmatch(r"\S+ >= 2", condition):
             continue
@@ -69,10 +69,10 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
         if expression is not None and used and used <= sizes.example.keys():
             conditions.append((expression, tuple(sorted(used)), condition, place))
     tried: list[dict[str, int]] = []
-    for number, (expression, used, condition, place) in enumerate(conditions):
+    for number, (expression, dims, condition, place) in enumerate(conditions):
         others = [(other, of) for other, of, *_ in conditions if other != expression]
         alike = [text for _, _, text, at in conditions[number:] if at == place and _MULTIPLE.fullmatch(text)]
-        for chosen in _broken(expression, used, sizes, others):
+        for chosen in _broken(expression, dims, sizes, others):
             if chosen not in tried and is_small(chosen, sizes):
                 tried.append(chosen)
                 yield Uncovered(chosen, " and ".join(alike) if condition in alike else condition, place)

@@ -1,0 +1,180 @@
+"""Questions about sizes whose other side is the model for both.
+
+1. `if n < 4: x = pad(x, 4 - n)` before the last four elements are taken: for a longer sequence the padding is a crop.
+2. `if new != old: x = interpolate(x, new)`: to the size that it has, this changes nothing.
+3. `if n > len(table): table = make(n)`: what is made for any length is what the table holds.
+
+The example takes the side on which less is done, and a capture of that is for its sizes alone. A capture of the other
+side is taken in its place where it gives what the model gives, on the example and on inputs of twice its sizes. What
+the capture of the example needs of the sizes is still said, and so the verification tries both sides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.size_constraints import holds_for_all, largest_of
+from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
+
+__all__ = ["agree", "merged", "of_other_sides", "results", "twice", "with_sizes"]
+
+_MOST = 2
+_SEARCHED = 16
+_SMALLEST = 2
+
+
+def of_other_sides(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeCondition, dict[str, int]]]:
+    """The first questions of the model itself, with sizes of the places that have another answer.
+
+    Args:
+        graph: The capture of the example.
+        shapes: The dynamic shapes. A question counts where the user named no range for the dimensions that it is about.
+    """
+    axes = _plain_axes(graph, shapes)
+    example = {symbol: axis.size for symbol, axis in axes.items()}
+    asked = {each.expression: each for each in graph.conditions if axes.keys() >= set(each.symbols)}
+    found = 0
+    for condition in asked.values():
+        if condition.by_operator:
+            continue
+        others = [each for each in asked.values() if each.expression != condition.expression]
+        sizes = _breaking(condition, example, others)
+        if sizes is not None:
+            found += 1
+            yield condition, {axes[symbol].place: size for symbol, size in sizes.items() if size != example[symbol]}
+        if found == _MOST:
+            return
+
+
+def _plain_axes(graph: CapturedGraph, shapes: Shapes) -> dict[str, Axis]:
+    """The dimensions that may have any size, by their symbols."""
+    by_place = {axis.place: axis for axis in shapes.axes.values()}
+    found = {symbol: by_place.get(place) for symbol, place in graph.places.items()}
+    return {
+        symbol: axis
+        for symbol, axis in found.items()
+        if axis is not None and axis.derive is None and not axis.terms and not axis.checked and not axis.automatic
+    }
+
+
+def _breaking(
+    condition: SizeCondition, example: Mapping[str, int], others: Sequence[SizeCondition]
+) -> dict[str, int] | None:
+    """Sizes for which a condition does not hold: the example's but for one; if possible, all other conditions hold."""
+    first = None
+    for symbol in condition.symbols:
+        size = example[symbol]
+        largest = largest_of(condition.expression, symbol) if len(condition.symbols) == 1 else None
+        above = [largest + 1] if largest is not None else range(size + 1, size + _SEARCHED)
+        for other in (*above, *range(size - 1, _SMALLEST - 1, -1)):
+            sizes = {**example, symbol: other}
+            if _holds(condition, sizes):
+                continue
+            if all(_holds(each, sizes) for each in others):
+                return sizes
+            first = sizes if first is None else first
+    return first
+
+
+def _holds(condition: SizeCondition, sizes: Mapping[str, int]) -> bool:
+    spans = {symbol: (sizes[symbol], sizes[symbol]) for symbol in condition.symbols}
+    return holds_for_all(condition.expression, condition.symbols, spans)
+
+
+def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
+    """The same dynamic shapes for an example of other sizes, by the places of the dimensions."""
+    by_name: dict[str | None, int] = {
+        axis.name: sizes[axis.place] for axis in shapes.axes.values() if axis.name and axis.place in sizes
+    }
+    changed = {
+        key: dataclasses.replace(axis, size=sizes.get(axis.place, by_name.get(axis.name, axis.size)))
+        for key, axis in shapes.axes.items()
+    }
+    for key, axis in changed.items():
+        if axis.terms:
+            assert axis.derive is not None
+            named = {each.name: each.size for each in changed.values()}
+            changed[key] = dataclasses.replace(axis, size=axis.derive({term: named[term] for term in axis.terms}))
+    return dataclasses.replace(shapes, axes=changed)
+
+
+def merged(found: CapturedGraph, other: CapturedGraph, shapes: Shapes) -> bool:
+    """Makes a capture of another side say what the capture of the example needs of the sizes; false if it cannot.
+
+    Args:
+        found: The capture of the example.
+        other: That of the other side; its conditions and ranges change.
+        shapes: The dynamic shapes of the example.
+    """
+    if dict(found.places) != dict(other.places):
+        return False
+    sizes = {axis.place: axis.size for axis in shapes.axes.values()}
+    example = {symbol: sizes[place] for symbol, place in found.places.items() if place in sizes}
+    known = {each.expression for each in found.conditions}
+    further = [
+        each
+        for each in other.conditions
+        if each.expression not in known and example.keys() >= set(each.symbols) and _holds(each, example)
+    ]
+    other.conditions = (*found.conditions, *further)
+    other.ranges.clear()
+    other.ranges.update(found.ranges)
+    return True
+
+
+def results(graph: CapturedGraph, leaves: Sequence[Any]) -> list[Any]:
+    """What a captured graph gives.
+
+    Args:
+        graph: The graph.
+        leaves: The leaves of `(args, kwargs)`, to which it may write.
+    """
+    values = {
+        node: weight.tensor if weight.kind == "parameter" else weight.tensor.clone()
+        for node, weight in graph.weights.items()
+    }
+    for leaf, value in zip(graph.inputs, leaves, strict=True):
+        if leaf.node is not None:
+            values[leaf.node] = value
+    placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
+    return list(graph.module(*(values[node] for node in placeholders)))
+
+
+def twice(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:
+    """Inputs of twice the sizes in the dynamic dimensions, which hold each value twice."""
+
+    def doubled(leaf: Any) -> Any:
+        found = leaf
+        for tensor, index in shapes.axes:
+            if tensor == id(leaf):
+                found = torch.cat([found, found], index)
+        return found
+
+    return [doubled(leaf) for leaf in leaves]
+
+
+def agree(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Whether two lists of results are equal up to rounding: the root of the dtype's epsilon, scaled by the RMS.
+
+    Results that are zero throughout prove nothing, and do not agree.
+    """
+    is_anything = any(isinstance(each, torch.Tensor) and bool(each.any()) for each in first)
+    return is_anything and len(first) == len(second) and all(map(_same, first, second))
+
+
+def _same(first: Any, second: Any) -> bool:
+    if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+        return type(first) is type(second)
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    if not first.dtype.is_floating_point and not first.dtype.is_complex:
+        return torch.equal(first, second)
+    finite = first[torch.isfinite(first)]
+    scale = float(finite.abs().square().mean().sqrt()) if finite.numel() else 1.0
+    root = torch.finfo(first.dtype).eps ** 0.5
+    return torch.allclose(first, second, rtol=root, atol=root * scale, equal_nan=True)
