@@ -48,7 +48,7 @@ _WIDTH = re.compile(
     r"hidden_sizes?|hidden_dim|(^|_)dims?($|_)|d_model|(^|_)d_(ff|kv|inner|head|embed)$|^dff$|n_embd|n_inner|channels?($|_size|_list)"
     r"|intermediate_size|embedding_size|embed_dims?|proj(ection|ector)?_size|_rank$|ffn|num_filters|units$"
     r"|output_size|adapter_(in|input|out|output)_(size|dim)|coordinate_size|shape_size|width$|upsample_groups|num_pos_feats|inner_size|feedforward"
-    r"|head_(size|dim)|^mamba_headdim$|mixer_size|key_dim|word_embed|descriptor|^conv_out|out_features$|merged_hidden|encoder_sizes"
+    r"|head_(size|dim)|mixer_size|key_dim|word_embed|descriptor|^conv_out|out_features$|merged_hidden|encoder_sizes"
 )
 _NOT_WIDTH = re.compile(
     r"^num_channels|audio_channels|in_chans$|kernel|^num_hidden|mult$|ratio|vocab|expan|act$|_fn$|patch_dim$|act_dim|state_dim|visual_pos_dim|activation|multiplier|groups?_dim|freq_dim$|model_in_dim|input_dim$|keypoint_decoder_dim|pos_emb_width|subsampling_conv_channels"
@@ -108,6 +108,7 @@ def is_derived(config: Any, name: str, value: Any) -> bool:
     default = getattr(type(config), name, 0)
     return (
         default is None
+        and name not in LISTED
         and isinstance(value, list | tuple)
         and not name.endswith(("layer_types", "feature_sizes", "out_indices"))
         and not is_width(name)

@@ -65,29 +65,41 @@ def join(config: Any, values: Values) -> None:
 
 
 def _heads(config: Any, fields: Values, values: Values, found: Values) -> Values:
-    """The size of a head and the number of them for keys, which follow from the width."""
+    """The size of a head and the number of them, which follow from the width."""
     more: Values = {}
-    heads, width = values.get("num_attention_heads"), values.get("hidden_size")
+    width = values.get("hidden_size")
+    for name in ("num_attention_heads", "num_heads"):
+        if isinstance(width, int) and isinstance(values.get(name), int) and not _SAID & set(fields):
+            more[name] = _count(width, values[name], fields["hidden_size"])
+    heads = more.get("num_attention_heads", values.get("num_attention_heads"))
     if not isinstance(heads, int):
         return more
-    if isinstance(width, int) and width % heads and fields["hidden_size"] % heads and not _SAID & set(fields):
-        heads = more["num_attention_heads"] = max(count for count in range(1, heads + 1) if width % count == 0)
     if fields.get("head_dim", 0) is None and isinstance(width, int):
         more["head_dim"] = width // heads if width % heads == 0 else _HEAD
     if fields.get("num_key_value_heads", 0) is None:
         more["num_key_value_heads"] = heads
     rope = values.get("rope_parameters")
-    if (
-        isinstance(rope, dict)
-        and _PICTURES.search(config.model_type)
-        and not any("mrope" in str(key) for key in rope)
-        and "rope_parameters" not in found
-    ):
+    if isinstance(rope, dict) and "rope_parameters" not in found and _PICTURES.search(config.model_type):
         head = more.get("head_dim") or values.get("head_dim") or values["hidden_size"] // heads
-        half = int(head * rope.get("partial_rotary_factor", 1)) // 2
-        sections = [half - 2 * (half // 3), half // 3, half // 3]
-        more["rope_parameters"] = rope | {"mrope_section": sections[:: -1 if "ernie" in config.model_type else 1]}
+        more |= _sections(config.model_type, rope, head)
     return more
+
+
+def _count(width: int, heads: int, default: int) -> int:
+    """As many heads as divide the width, of sizes that are multiples of 4 where the default's is one."""
+    size = 4 if default % heads == 0 and default // heads % 4 == 0 else 1
+    if width % heads == 0 and width // heads % size == 0:
+        return heads
+    return max((count for count in range(1, heads + 1) if width % (size * count) == 0), default=heads)
+
+
+def _sections(model_type: str, rope: Values, head: int) -> Values:
+    """The parts of a head for positions in time, height and width, where nothing says them."""
+    if any("mrope" in str(key) for key in rope):
+        return {}
+    half = int(head * rope.get("partial_rotary_factor", 1)) // 2
+    sections = [half - 2 * (half // 3), half // 3, half // 3]
+    return {"rope_parameters": rope | {"mrope_section": sections[:: -1 if "ernie" in model_type else 1]}}
 
 
 _SAID = {"head_dim", "num_key_value_heads", "attention_head_size", "d_kv"}
@@ -172,6 +184,7 @@ _OF_TYPES: dict[str, Values] = {
     "beit": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
     "data2vec-vision": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
     "depth_pro": {"intermediate_hook_ids": [1, 0]},
+    "pp_lcnet_v4": {"out_indices": [1, 2, 3, 4]},
     "zamba": {"num_hidden_layers": 6, "layers_block_type": _SHARED},
     "zamba2": {"num_hidden_layers": 6, "layers_block_type": _SHARED},
     "perceiver": {"num_cross_attention_heads": 1, "num_self_attends_per_block": 2},

@@ -76,7 +76,7 @@ class _Shrinker:
         values = {}
         counts = layers(config)
         for name, value in vars(config).items():
-            if SKIPPED.search(name) or value is None:
+            if SKIPPED.search(name) or value is None or not _is_field(config, name):
                 continue
             if is_config(value):
                 values[name] = self.config(value)
@@ -155,6 +155,12 @@ def _outputs(value: list[int], layers: tuple[int, int]) -> list[int]:
     """The layers whose outputs a backbone gives, among fewer."""
     before, after = layers
     return ranks(value, before, after) if before > after and min(value) >= 0 else value
+
+
+def _is_field(config: Any, name: str) -> bool:
+    """Whether a value is one that a configuration is given: it makes the others itself, from new numbers too."""
+    fields = getattr(type(config), "__dataclass_fields__", None)
+    return fields is None or name in fields
 
 
 def _has_fixed_widths(config: Any) -> bool:
