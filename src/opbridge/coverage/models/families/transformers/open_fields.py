@@ -33,6 +33,9 @@ def missing(config: Any, values: Values) -> Values:
         found |= {"rope_theta": 10000.0, "clip_qkv": 8.0}
     if fields.get("projector_scale_factors", 0) in ((), []):
         found["projector_scale_factors"] = [1.0]
+    if isinstance(fields.get("attention_types"), list) and "num_layers" in values:
+        kinds = fields["attention_types"][0][0]
+        found["attention_types"] = [[kinds, values["num_layers"] // len(kinds)]]
     if "spatial_target_layers" in fields:
         found["spatial_target_layers"] = [0, 1, 0, 1]
     found |= _TIMM.get(fields.get("architecture", ""), {})
@@ -55,8 +58,18 @@ def join(config: Any, values: Values) -> None:
     for name, part in vars(config).items():
         if name in values and getattr(part, "image_size", 0) == vars(config).get("patch_size"):
             values["patch_size"] = values[name].image_size
+    projector, encoder = values.get("projector_config"), values.get("encoder_config")
+    if hasattr(projector, "encoder_hidden_size") and hasattr(encoder, "hidden_dim"):
+        projector.encoder_hidden_size = encoder.hidden_dim
     width = getattr(text, "hidden_size", None)
-    if width is None or vision is None:
+    if width is None:
+        return
+    audio = values.get("audio_config")
+    if hasattr(audio, "output_dim"):
+        audio.output_dim = width
+    if "hidden_size" in values and any("_token_i" in name for name in values):
+        values["hidden_size"] = width
+    if vision is None:
         return
     if hasattr(vision, "out_hidden_size"):
         vision.out_hidden_size = width
@@ -69,8 +82,9 @@ def _heads(config: Any, fields: Values, values: Values, found: Values) -> Values
     more: Values = {}
     width = values.get("hidden_size")
     for name in ("num_attention_heads", "num_heads"):
-        if isinstance(width, int) and isinstance(values.get(name), int) and not _SAID & set(fields):
-            more[name] = _count(width, values[name], fields["hidden_size"])
+        by = "embed_dim" if name == "num_heads" and "embed_dim" in values else "hidden_size"
+        if all(isinstance(values.get(each), int) for each in (by, name)) and not _SAID & set(fields):
+            more[name] = _count(values[by], values[name], fields[by])
     heads = more.get("num_attention_heads", values.get("num_attention_heads"))
     if not isinstance(heads, int):
         return more
@@ -137,6 +151,7 @@ _OPEN: dict[str, Callable[[Values, int], Any]] = {
     "vocabulary_map": lambda values, layers: _words(),
     "image_token_index": lambda values, layers: VOCABULARY - 1,
     "video_token_index": lambda values, layers: VOCABULARY - 2,
+    "audio_token_id": lambda values, layers: VOCABULARY - 3,
     "num_experts": lambda values, layers: 4,
     "n_routed_experts": lambda values, layers: 4,
     "n_shared_experts": lambda values, layers: 1,
