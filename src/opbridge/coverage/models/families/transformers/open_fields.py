@@ -36,6 +36,8 @@ def missing(config: Any, values: Values) -> Values:
     if isinstance(fields.get("attention_types"), list) and "num_layers" in values:
         kinds = fields["attention_types"][0][0]
         found["attention_types"] = [[kinds, values["num_layers"] // len(kinds)]]
+    if "pixel_shuffle_ratio" in fields:
+        found["intermediate_size"] = int(values["hidden_size"] / fields["pixel_shuffle_ratio"] ** 2)
     if "spatial_target_layers" in fields:
         found["spatial_target_layers"] = [0, 1, 0, 1]
     found |= _TIMM.get(fields.get("architecture", ""), {})
@@ -55,6 +57,9 @@ def join(config: Any, values: Values) -> None:
     adapter = values.get("adapter_config")
     if isinstance(getattr(adapter, "vision_feature_layer", None), list):
         adapter.vision_feature_layer = [-1 - i for i in range(len(adapter.vision_feature_layer))]
+    if "vision_use_cls_token" in values and vision.model_type.startswith("timm"):
+        vision.architecture = "vit_pe_core_large_patch14_336"  # has the token and says its width
+        vision.model_args = dict(_TIMM[vision.architecture]["model_args"])
     for name, part in vars(config).items():
         if name in values and getattr(part, "image_size", 0) == vars(config).get("patch_size"):
             values["patch_size"] = values[name].image_size
@@ -200,6 +205,9 @@ _OF_TYPES: dict[str, Values] = {
     "data2vec-vision": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
     "depth_pro": {"intermediate_hook_ids": [1, 0]},
     "pp_lcnet_v4": {"out_indices": [1, 2, 3, 4]},
+    "omdet-turbo": {"image_size": 224},
+    "idefics3_vision": {"image_size": 128},
+    "smolvlm_vision": {"image_size": 128},
     "zamba": {"num_hidden_layers": 6, "layers_block_type": _SHARED},
     "zamba2": {"num_hidden_layers": 6, "layers_block_type": _SHARED},
     "perceiver": {"num_cross_attention_heads": 1, "num_self_attends_per_block": 2},

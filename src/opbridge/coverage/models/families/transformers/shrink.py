@@ -86,9 +86,9 @@ class _Shrinker:
                 values[name] = self.value(name, value, counts)
         if vars(config).get("_out_indices"):
             values["out_indices"] = _outputs(list(config.out_indices), counts)
-        values |= missing(config, values)
         if self.pictures:
             values |= image_sizes(config)
+        values |= missing(config, values)
         join(config, values)
         return type(config)(**values)
 
