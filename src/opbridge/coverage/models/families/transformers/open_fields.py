@@ -60,6 +60,10 @@ def join(config: Any, values: Values) -> None:
     if "vision_use_cls_token" in values and vision.model_type.startswith("timm"):
         vision.architecture = "vit_pe_core_large_patch14_336"  # has the token and says its width
         vision.model_args = dict(_TIMM[vision.architecture]["model_args"])
+    tiled = vars(config).get("image_grid_pinpoints")
+    if isinstance(tiled, list) and isinstance(getattr(vision, "image_size", None), int):
+        before = config.vision_config.image_size
+        values["image_grid_pinpoints"] = [[side // before * vision.image_size for side in pair] for pair in tiled]
     for name, part in vars(config).items():
         if name in values and getattr(part, "image_size", 0) == vars(config).get("patch_size"):
             values["patch_size"] = values[name].image_size

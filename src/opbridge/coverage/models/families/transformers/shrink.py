@@ -36,6 +36,7 @@ from opbridge.coverage.models.families.transformers.open_fields import join, mis
 
 __all__ = ["Scale", "shrink"]
 
+_BACKBONE_WIDTHS = {"backbone_channel_list", "encoder_in_channels"}
 _PERIOD = re.compile(r"layer_(period|offset)$")
 
 
@@ -80,7 +81,7 @@ class _Shrinker:
                 continue
             if is_config(value):
                 values[name] = self.config(value)
-            elif name == "backbone_channel_list" and _has_fixed_widths(config):
+            elif name in _BACKBONE_WIDTHS and _has_fixed_widths(config):
                 values[name] = value
             elif not is_derived(config, name, value):
                 values[name] = self.value(name, value, counts)
