@@ -51,7 +51,7 @@ _WIDTH = re.compile(
     r"|head_(size|dim)|mixer_size|key_dim|word_embed|descriptor|^conv_out|out_features$|merged_hidden|encoder_sizes"
 )
 _NOT_WIDTH = re.compile(
-    r"^num_channels|audio_channels|in_chans$|kernel|^num_hidden|mult$|ratio|vocab|expan|act$|_fn$|patch_dim$|act_dim|state_dim|visual_pos_dim|activation|multiplier|groups?_dim|freq_dim$|model_in_dim|input_dim$|keypoint_decoder_dim|pos_emb_width|subsampling_conv_channels"
+    r"^num_channels|audio_channels|in_chans$|kernel|^num_hidden|mult$|ratio|vocab|expan|act$|_fn$|patch_dim$|act_dim|state_dim|visual_pos_dim|activation|multiplier|groups?_dim|freq_dim$|model_in_dim|(?<!projector_)input_dim$|keypoint_decoder_dim|pos_emb_width|subsampling_conv_channels"
 )
 _INDEX = re.compile(r"ind(ex|ices|exes)$|idxs?$|layers?$|layer_ids$|blocks$|hook_ids$")
 SECTIONS = re.compile(r"mrope_section|rope_section")
@@ -111,6 +111,6 @@ def is_derived(config: Any, name: str, value: Any) -> bool:
         default is None
         and name not in LISTED
         and isinstance(value, list | tuple)
-        and not name.endswith(("layer_types", "feature_sizes", "out_indices"))
+        and not name.endswith(("layer_types", "feature_sizes", "out_indices", "layers_indices"))
         and not is_width(name)
     )

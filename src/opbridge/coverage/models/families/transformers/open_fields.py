@@ -36,6 +36,9 @@ def missing(config: Any, values: Values) -> Values:
     if isinstance(fields.get("attention_types"), list) and "num_layers" in values:
         kinds = fields["attention_types"][0][0]
         found["attention_types"] = [[kinds, values["num_layers"] // len(kinds)]]
+    heads, width = values.get("num_heads"), values.get("embed_dim")
+    if isinstance(heads, list) and isinstance(width, int) and width % heads[0]:
+        found["embed_dim"] = (width // heads[0] + 1) * heads[0]
     if "pixel_shuffle_ratio" in fields:
         found["intermediate_size"] = int(values["hidden_size"] / fields["pixel_shuffle_ratio"] ** 2)
     if "spatial_target_layers" in fields:
