@@ -86,7 +86,8 @@ def main() -> None:
         print(f"run: {exported.verification.summary()}")
         sizes = {path.name: path.stat().st_size for path in exported.files}
         unique = {id(each): each.nbytes for part in parts.parts.values() for each in part.model.parameters()}
-        print(f"{', '.join(sizes)}; weights stored once: {sizes['weights.data'] <= sum(unique.values())}")
+        *models, weights = sizes
+        print(f"{', '.join(models)}; weights stored once: {sizes[weights] <= sum(unique.values())}")
 
         # On the machine that runs them, each is a file like any other; torch is not needed.
         encoder = opbridge.session(exported.path / "encoder.onnx")

@@ -62,7 +62,7 @@ SEEN = {
     "encoder_decoder": [
         "decoder: 1 output agrees with PyTorch",
         "run: 1 output agrees with PyTorch on 3 runs (example, inputs 1, inputs 2)",
-        "encoder.onnx, decoder.onnx, weights.data; weights stored once: True",
+        "encoder.onnx, decoder.onnx; weights stored once: True",
         "states (2, 7, 32)",
     ],
     "recorded_calls": [

@@ -6,6 +6,7 @@ next. The command line prints it and ends with `exit_status`.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ __all__ = [
     "TranslationFault",
     "UsageError",
     "VerificationError",
+    "printable",
 ]
 
 
@@ -33,6 +35,29 @@ class OpbridgeError(Exception):
     """
 
     exit_status = 2
+
+    def __str__(self) -> str:
+        """The message, in which what controls a terminal is escaped: names come from files that others made."""
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    r"""A text with control characters as escapes: "\x1b[2J". Line breaks and tabs stay.
+
+    So do not those that change the order in which text is shown, with which one name can look like another, and bytes
+    of file names that are no UTF-8.
+    """
+    return text if text.isascii() and text.isprintable() else _CONTROL.sub(_escaped, text)
+
+
+# C0 but for tabs and line breaks, DEL and C1; marks and overrides of the direction, line and paragraph separators;
+# surrogates.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class UsageError(OpbridgeError):

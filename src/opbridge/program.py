@@ -51,8 +51,8 @@ class Program:
 
         Args:
             path: The file to write.
-            external_data: Whether weights go to a file beside it, `<name>.data`; None: only where one file cannot hold
-                them (2 GB, protobuf's limit).
+            external_data: Whether weights go to a file beside it, `<name>.<8 hexadecimal digits>.data`, with a name of
+                its own for each save; None: only where one file cannot hold them (2 GB, protobuf's limit).
 
         Raises:
             SaveError: it cannot be written; what stood at the path before is still there.

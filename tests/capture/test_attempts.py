@@ -7,7 +7,7 @@ import torch
 from helpers.captures import LAYER, X, assert_same
 
 import opbridge
-from opbridge.capture import attempts, capture
+from opbridge.capture import capture, one_attempt
 from opbridge.errors import CaptureError
 
 
@@ -23,7 +23,7 @@ def test_torch_export_where_the_direct_capture_stops(monkeypatch):
     def stops(*args, **kwargs):
         raise RuntimeError("no such thing")
 
-    monkeypatch.setattr(attempts, "trace", stops)
+    monkeypatch.setattr(one_attempt, "trace", stops)
     taken = capture(LAYER, X)
     assert taken.strategy == "non-strict"
     assert taken.notes[0].startswith("captured by torch.export, as the direct capture stops:")
@@ -35,7 +35,7 @@ def test_the_first_failure_is_told_where_both_stop(monkeypatch):
     def stops(*args, **kwargs):
         raise RuntimeError("the first")
 
-    monkeypatch.setattr(attempts, "trace", stops)
+    monkeypatch.setattr(one_attempt, "trace", stops)
     monkeypatch.setattr(torch.export, "export", lambda *args, **kwargs: (_ for _ in ()).throw(RuntimeError("other")))
     with pytest.raises(CaptureError, match="the first"):
         capture(LAYER, X)

@@ -10,11 +10,13 @@ from helpers.captures import assert_same
 from torch import nn
 from torch.export import Dim
 
+import opbridge
 from opbridge.capture import capture
 from opbridge.capture.dynamic_shapes import resolve
 from opbridge.capture.fixed_sizes import with_larger_example
 from opbridge.capture.model_module import as_module
 from opbridge.errors import CaptureError
+from opbridge.verification import verify_program
 
 X = torch.randn(3, 4)
 
@@ -83,6 +85,50 @@ def test_a_size_that_is_special_to_the_model_is_refused():
 
     with pytest.raises(CaptureError, match="n == 1"):
         capture(model, X[:1], dynamic_shapes={"x": {0: "n"}})
+
+
+class Interpolated(nn.Module):
+    """Position embeddings that are interpolated for other sizes than those of the table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 8, 4, 4)
+        self.table = nn.Parameter(torch.randn(1, 8, 2, 2))
+
+    def forward(self, x):
+        height, width = x.shape[2] // 4, x.shape[3] // 4
+        x = self.patches(x)
+        if height * width == 4 and height == width:
+            return x + self.table
+        return x + nn.functional.interpolate(self.table, (height, width), mode="bilinear", align_corners=False)
+
+
+def test_a_branch_for_the_sizes_of_the_example_does_not_fix_them():
+    x = torch.randn(2, 3, 8, 8)
+    model = Interpolated().eval()
+    program = opbridge.export(model, (x,), dynamic_shapes=({0: "batch", 2: "height", 3: "width"},))
+    assert any("!= 4" in note for note in program.plan.notes)
+    others = [(torch.randn(1, 3, height, width),) for height, width in ((4, 12), (16, 4), (9, 9), (8, 11))]
+    assert verify_program(program, inputs=others).ok
+
+
+def test_a_branch_that_leaves_the_example_out_is_not_taken():
+    def model(x):
+        return x * 2 if x.shape[0] <= 4 else x * 3
+
+    taken = capture(model, X, dynamic_shapes={"x": {0: "n"}})
+    assert any("n <= 4" in note for note in taken.notes)
+    assert_same(taken, torch.randn(2, 4))
+
+
+def test_the_line_is_that_of_the_question_that_fixes_a_size():
+    def model(x):
+        if x.shape[0] < 2:
+            x = x + 1
+        return [row * 2 for row in x]
+
+    with pytest.raises(CaptureError, match=r"needs n == 3 .*\n.*for row in x"):
+        capture(model, X, dynamic_shapes={"x": {0: "n"}})
 
 
 def test_a_larger_example_is_a_multiple_within_the_ranges():

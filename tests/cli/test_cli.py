@@ -480,6 +480,20 @@ def test_help_and_version(capsys):
 
 
 @pytest.mark.slow
+def test_as_a_module(tmp_path):
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "opbridge", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+    version, usage, wrong = run("--version"), run("export", "--help"), run("export", "net.py:build", "--no-such-option")
+    assert (version.returncode, version.stdout) == (0, f"opbridge {opbridge.__version__}\n")
+    assert (usage.returncode, "Usage: opbridge export" in usage.stdout) == (0, True)
+    assert (wrong.returncode, wrong.stderr.startswith("error: No such option")) == (2, True)
+    assert run("verify", "net.onnx", "net.py:build").returncode == 2  # neither file is there
+
+
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
     code = "import sys, opbridge.cli; sys.exit(opbridge.cli.main(['ops', '--json']))"
     child = subprocess.Popen(

@@ -73,7 +73,7 @@ def program(plan, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path.relative_to(tmp_path) / "net.onnx"
     path.write_bytes(bytes(1500))
-    data = path.with_name("net.onnx.data")
+    data = path.with_name("net.onnx.1a2b3c4d.data")
     data.write_bytes(bytes(2_500_000))
     plan.rows.pop(0)
     plan.notes = ()
@@ -157,7 +157,7 @@ def test_an_export_outside_a_terminal(program):
     export_view.print_export(target, program, "net.py:build")
     assert text_of(target).splitlines() == [
         "file       net.onnx (1.5 kB)",
-        "file       net.onnx.data (2.5 MB)",
+        "file       net.onnx.1a2b3c4d.data (2.5 MB)",
         f"operators  {program.plan.summary()}",
         f"verified   {program.verification.summary()}",
         "           worst error 1.2e-06 absolute, 3.0e-07 relative, in 'logits'; "

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.sweeps import Interrupted
 
 from opbridge import SaveError, UsageError
 from opbridge.cli import main
@@ -86,19 +87,6 @@ def test_dtypes():
         ("doubled", "float32"),
     ]
     assert found.ok
-
-
-class Interrupted:
-    """Is told of samples, and interrupts the sweep after some."""
-
-    def __init__(self, after):
-        self.after, self.first = after, None
-
-    def __call__(self, done, total, tally):
-        if self.first is None:
-            self.first = done
-        if done >= self.after:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.slow

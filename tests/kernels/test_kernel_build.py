@@ -14,7 +14,7 @@ from kernels_loaded import MY_ADD
 
 import opbridge
 from opbridge.cli import main
-from opbridge.kernels import library, shipped
+from opbridge.kernels import library, scaffold, shipped
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def folder(tmp_path, monkeypatch, host_parts):
 
 
 def built_in(folder):
-    return sorted(path for path in (folder / "cache" / "kernels").glob("my_add-*/*"))
+    return sorted(path for path in (folder / "cache" / "kernels").glob("my_add-*/*.so"))
 
 
 def test_what_was_built_is_built_once(folder):
@@ -196,6 +196,13 @@ def test_new_writes_files_that_work(folder, capsys):
     assert main(["new", "my_op"]) == 2
     assert "is there already" in capsys.readouterr().err
     assert main(["new", "My-op"]) == 2
+
+
+@pytest.mark.parametrize("name", ["double", "class", "xor", "co_await", "main", "std", "__add", "template"])
+def test_new_refuses_what_cpp_does_not_take(tmp_path, name):
+    with pytest.raises(opbridge.UsageError, match=f"'{name}' .*cannot name an operator"):
+        scaffold.create(name, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_sanitizers(folder):

@@ -17,14 +17,7 @@ def _by_onnxruntime(op_type, arrays, attributes):
     inputs = [builder.value(f"x{i}", ir.DataType.from_numpy(array.dtype), None) for i, array in enumerate(arrays)]
     names = iter(inputs)
     outputs = builder.call(op_type, [next(names) for _ in arrays], attributes)
-    graph = ir.Graph(
-        inputs,
-        outputs,
-        nodes=builder.nodes,
-        initializers=list(builder.constants.values()),
-        opset_imports={"": OPSET},
-        name="one",
-    )
+    graph = builder.graph(inputs, outputs)
     for output in outputs:
         output.name = output.name or "y"
     model = ir.to_proto(ir.Model(graph, ir_version=9)).SerializeToString()

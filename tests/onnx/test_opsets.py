@@ -31,14 +31,7 @@ def run(function, *arrays, opset, shapes=None):
     with builder.translating():
         results = function(*inputs)
     outputs = list(results) if isinstance(results, (list, tuple)) else [results]
-    graph = ir.Graph(
-        inputs,
-        outputs,
-        nodes=builder.nodes,
-        initializers=list(builder.constants.values()),
-        opset_imports={"": opset},
-        name="g",
-    )
+    graph = builder.graph(inputs, outputs)
     proto = ir.to_proto(ir.Model(graph, ir_version=8))
     onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])

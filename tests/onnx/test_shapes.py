@@ -108,14 +108,7 @@ def test_a_file_says_what_it_said_before(op_type, inputs, attributes, expected):
         return
     named = [value for value in outputs[0].producer().inputs if value is not None and value.const_value is None]
     ours = [shapes.sizes(output) for output in outputs]
-    graph = ir.Graph(
-        list(dict.fromkeys(named)),
-        outputs,
-        nodes=builder.nodes,
-        initializers=list(builder.constants.values()),
-        opset_imports={"": 18},
-        name="one",
-    )
+    graph = builder.graph(list(dict.fromkeys(named)), outputs)
     assert all(output.shape is None for output in outputs)
     proto = onnx.shape_inference.infer_shapes(ir.to_proto(ir.Model(graph, ir_version=9)), strict_mode=True)
     for mine, output in zip(ours, proto.graph.output, strict=True):

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import re
+
 import onnx
 import pytest
 import torch
@@ -80,19 +83,30 @@ def content(folder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def names(folder) -> list[str]:
+    """The names in a folder, with those of weights without the part that each save makes anew."""
+    return sorted(re.sub(r"\.[0-9a-f]{8}\.data", ".data", path.name) for path in folder.iterdir())
+
+
+def weights_of(folder):
+    """The only file of weights of a set."""
+    [path] = folder.glob("weights.????????.data")
+    return path
+
+
 def test_a_set_is_written_and_verified(tmp_path):
     folder = tmp_path / "set"
     done = parts_of(inputs=[(torch.randint(64, (3, 9)),)]).export(folder)
-    assert sorted(content(folder)) == ["decoder.onnx", "encoder.onnx", "weights.data"]
-    assert done.files == [folder / "encoder.onnx", folder / "decoder.onnx", folder / "weights.data"]
+    assert names(folder) == ["decoder.onnx", "encoder.onnx", "weights.data"]
+    assert done.files == [folder / "encoder.onnx", folder / "decoder.onnx", weights_of(folder)]
     assert done["encoder"].path == folder / "encoder.onnx"
     assert all(program.verification.ok for program in done.programs.values())
     assert [each.label for each in done.verification.runs] == ["example", "inputs 1"]
     assert [each.name for each in done.verification.outputs] == ["result[0]", "result[1]"]
     # The embedding is one region for both files, and for the decoder's head.
     encoder, decoder = external(folder / "encoder.onnx"), external(folder / "decoder.onnx")
-    assert encoder["embedding.weight"] == decoder["embedding.weight"] == ("weights.data", 0)
-    assert len(content(folder)["weights.data"]) == (WORDS * 16 + 16 * 16) * 4
+    assert encoder["embedding.weight"] == decoder["embedding.weight"] == (weights_of(folder).name, 0)
+    assert len(weights_of(folder).read_bytes()) == (WORDS * 16 + 16 * 16) * 4
     again = parts_of().verify(folder, samples=1)
     assert again.ok and list(again.parts) == ["encoder", "decoder"] and again.to_json()["run"]["ok"]
     assert "the run of" in str(again)
@@ -110,7 +124,7 @@ def test_a_copy_of_a_weight_in_another_part_is_stored_once(tmp_path):
     weight = torch.nn.Parameter(torch.randn(WORDS, 16))
     x = torch.randn(2, 16)
     opbridge.Parts({"a": (Head(weight), (x,)), "b": (Head(weight), (x,))}).export(tmp_path / "set", verify=False)
-    assert (tmp_path / "set" / "weights.data").stat().st_size == weight.nbytes
+    assert weights_of(tmp_path / "set").stat().st_size == weight.nbytes
 
 
 def test_a_weight_that_one_part_reads_as_it_is_and_another_transposed_is_stored_once(tmp_path):
@@ -123,8 +137,8 @@ def test_a_weight_that_one_part_reads_as_it_is_and_another_transposed_is_stored_
     }
     done = opbridge.Parts(parts).export(tmp_path / "set")
     assert all(program.verification.ok for program in done.programs.values())
-    assert (tmp_path / "set" / "weights.data").stat().st_size == embedding.weight.nbytes
-    assert external(tmp_path / "set" / "head.onnx") == {"weight": ("weights.data", 0)}
+    assert weights_of(tmp_path / "set").stat().st_size == embedding.weight.nbytes
+    assert external(tmp_path / "set" / "head.onnx") == {"weight": (weights_of(tmp_path / "set").name, 0)}
 
 
 def test_weights_in_each_file(tmp_path):
@@ -175,12 +189,15 @@ def test_a_part_that_differs_is_named_and_kept(tmp_path):
     assert "encoder.onnx, decoder.onnx in" in text and "are what they were before" in text
     after = content(folder)
     assert {name: after[name] for name in before} == before
-    assert sorted(after.keys() - before.keys()) == ["decoder.failed.onnx", "encoder.failed.onnx", "weights.failed.data"]
+    assert names(folder) == [
+        *("decoder.failed.onnx", "decoder.onnx", "encoder.failed.onnx", "encoder.onnx"),
+        *("weights.data", "weights.failed.data"),
+    ]
     opbridge.session(folder / "decoder.failed.onnx")
     assert failed.value.file == folder / "encoder.failed.onnx"
 
     parts_of().export(folder)
-    assert sorted(content(folder)) == ["decoder.onnx", "encoder.onnx", "weights.data"]
+    assert names(folder) == ["decoder.onnx", "encoder.onnx", "weights.data"]
 
 
 def test_a_folder_is_not_left_where_nothing_is_kept(tmp_path):
@@ -198,7 +215,7 @@ def test_a_run_that_differs(tmp_path):
     text = str(failed.value)
     assert text.startswith("The run of all parts (")
     assert "ach part agrees with PyTorch by itself, on its own inputs" in text
-    assert sorted(content(tmp_path / "set")) == ["decoder.failed.onnx", "encoder.failed.onnx", "weights.failed.data"]
+    assert names(tmp_path / "set") == ["decoder.failed.onnx", "encoder.failed.onnx", "weights.failed.data"]
 
 
 def test_a_run_of_another_structure():
@@ -254,6 +271,15 @@ def test_random_results_of_run_are_not_compared():
     assert done.verification.ok
 
 
+def test_what_a_part_draws_may_be_certain_on_the_example_alone():
+    certain, other = torch.tensor([[0.0, 10.0, 0.0, 0.0]]), torch.ones(1, 4)
+    part = (lambda w: torch.multinomial(w, 20, replacement=True), (certain,))
+    given = opbridge.Parts({"draw": part}, run=lambda parts, w: parts.draw(w), args=(certain,), inputs=[(other,)])
+    done = given.export()
+    assert done.verification.ok
+    assert [each.comparisons[0].random for each in done.verification.runs] == [False, True]
+
+
 def test_a_part_that_lacks_an_operator_is_named():
     with torch.library._scoped_library("parts", "DEF") as library:
         library.define("missing(Tensor x) -> Tensor")
@@ -276,34 +302,62 @@ def test_errors_of_the_folder(tmp_path):
         parts_of().verify(tmp_path / "none")
 
 
-def test_another_model_that_uses_the_weights_stops_the_export(tmp_path):
+def test_another_model_that_uses_the_weights_keeps_them(tmp_path):
     folder = tmp_path / "set"
     parts_of().export(folder, verify=False)
     (folder / "decoder.onnx").rename(folder / "older.onnx")
-    before = content(folder)
-    with pytest.raises(opbridge.SaveError, match="its weights would replace weights.data, which older.onnx"):
-        parts_of().export(folder)
-    assert content(folder) == before
+    used = weights_of(folder)
+    before = used.read_bytes()
+    parts_of().export(folder)
+    assert names(folder) == ["decoder.onnx", "encoder.onnx", "older.onnx", "weights.data", "weights.data"]
+    assert used.read_bytes() == before
+    opbridge.session(folder / "older.onnx")
 
 
-def test_a_set_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
-    import os
+RENAMES = 5  # the weights, two backups, two models
 
+
+@pytest.mark.parametrize("failing", range(1, RENAMES + 1))
+def test_a_set_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch, failing):
     folder = tmp_path / "set"
     parts_of().export(folder, verify=False)
     before = content(folder)
     rename, done = os.replace, []
 
-    def failing(source, target):
+    def fails_once(source, target):
         done.append(target)
-        if len(done) == 5:  # three backups, and the second of the new files
+        if len(done) == failing:
             raise OSError(28, "No space left on device")
         rename(source, target)
 
-    monkeypatch.setattr(os, "replace", failing)
+    monkeypatch.setattr(os, "replace", fails_once)
     with pytest.raises(opbridge.SaveError):
         parts_of().export(folder, verify=False, opset_version=18)
     assert content(folder) == before
+
+
+def test_a_set_whose_export_was_killed_while_it_renamed_the_files_is_finished(tmp_path, monkeypatch):
+    folder = tmp_path / "set"
+    parts_of().export(folder, verify=False)
+    encoder, decoder = (folder / f"{name}.onnx" for name in ("encoder", "decoder"))
+    rename, done = os.replace, []
+
+    def killed(source, target):
+        done.append(target)
+        if len(done) == RENAMES:
+            os._exit(9)
+        rename(source, target)
+
+    if not (child := os.fork()):
+        os.replace = killed
+        parts_of().export(folder, verify=False, opset_version=18)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert encoder.exists() and not decoder.exists()
+    assert parts_of().verify(folder, samples=1).ok
+    assert {onnx.load(file, load_external_data=False).opset_import[0].version for file in (encoder, decoder)} == {18}
+    parts_of().export(folder, verify=False)
+    assert names(folder) == ["decoder.onnx", "encoder.onnx", "weights.data"]
 
 
 @pytest.mark.parametrize(

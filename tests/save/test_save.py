@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 import subprocess
 import sys
 import textwrap
@@ -17,7 +19,7 @@ from opbridge.errors import SaveError, UsageError
 from opbridge.onnx import serialize, wire
 from opbridge.onnx.serialize import to_bytes
 from opbridge.onnx.torch_tensor import TorchTensor
-from opbridge.save import replacing, writer
+from opbridge.save import permissions, replacing, writer
 from opbridge.save.writer import save
 
 
@@ -55,6 +57,12 @@ def weights_of(path: Path) -> dict[str, np.ndarray]:
 
 def listing(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def data_of(path: Path) -> Path:
+    """The only file of external data that an ONNX file names."""
+    [name] = {entry["location"] for entry in external_entries(path).values()}
+    return path.with_name(name)
 
 
 def external_entries(path: Path) -> dict[str, dict[str, str]]:
@@ -147,10 +155,12 @@ def test_the_graph_is_one_message(tmp_path):
 def test_the_same_model_gives_the_same_bytes(tmp_path):
     model = rich_model(tmp_path)
     for external in (False, True):
-        [first, *_] = save(model, tmp_path / "first.onnx", external_data=external)
-        once = first.read_bytes()
-        save(model, tmp_path / "first.onnx", external_data=external)
-        assert first.read_bytes() == once
+        folders = [tmp_path / f"{external} {number}" for number in (1, 2)]
+        for folder in folders:
+            folder.mkdir()
+            save(model, folder / "first.onnx", external_data=external)
+        assert listing(folders[0]) == listing(folders[1])
+        assert len(listing(folders[0])) == 1 + external
 
 
 @pytest.mark.parametrize("external", [False, True])
@@ -175,10 +185,11 @@ def test_the_model_is_not_changed(tmp_path, external):
 def test_external_data_holds_all_but_the_smallest(tmp_path):
     model = rich_model(tmp_path)
     path = tmp_path / "m.onnx"
-    assert save(model, path, external_data=True) == [path, tmp_path / "m.onnx.data"]
+    [written, data] = save(model, path, external_data=True)
+    assert written == path and data.parent == tmp_path and re.fullmatch(r"m\.onnx\.[0-9a-f]{8}\.data", data.name)
     entries = external_entries(path)
     assert set(entries) == {"torch_transposed", "numpy", "lazy", "external"}
-    assert {entry["location"] for entry in entries.values()} == {"m.onnx.data"}
+    assert {entry["location"] for entry in entries.values()} == {data.name}
     onnx.checker.check_model(path)
     loaded = onnx.load(path)
     for tensor in loaded.graph.initializer:
@@ -203,7 +214,7 @@ def test_external_offsets_are_aligned_and_do_not_overlap(tmp_path):
         assert offset >= end
         assert length == weights[name].nbytes
         end = offset + length
-    assert (tmp_path / "m.onnx.data").stat().st_size == end
+    assert data_of(path).stat().st_size == end
     for name, array in weights_of(path).items():
         np.testing.assert_array_equal(array, weights[name].numpy())
 
@@ -228,7 +239,7 @@ def test_tied_weights_are_written_once(tmp_path):
     assert entries["embed"] == entries["head"] == entries["flat"]
     assert entries["lazy"] == entries["lazy_again"]
     assert len({entry["offset"] for entry in entries.values()}) == 4
-    assert (tmp_path / "m.onnx.data").stat().st_size == 3 * 6400 + 16000
+    assert data_of(path).stat().st_size == 3 * 6400 + 16000
     found = weights_of(path)
     np.testing.assert_array_equal(found["head"], weight.numpy())
     np.testing.assert_array_equal(found["transposed"], weight.t().numpy())
@@ -350,7 +361,7 @@ def test_a_rename_that_fails_restores_what_was_there(tmp_path, monkeypatch, befo
             else:
                 break
     files = 2 if external else 1
-    assert calls == files + (min(len(there), 2) if external else 0)
+    assert calls == files
     assert not weights_of(path)["w"].any()
     assert len(listing(tmp_path)) == files
 
@@ -381,8 +392,8 @@ def test_a_full_disk(tmp_path, monkeypatch, external, size, direct):
     there = listing(tmp_path)
 
     class FullDisk(replacing.Replacement):
-        def open(self, target, size):
-            file = super().open(target, size)
+        def open(self, target, size, **keywords):
+            file = super().open(target, size, **keywords)
             full = os.open("/dev/full", os.O_WRONLY)
             os.dup2(full, file.fileno())
             os.close(full)
@@ -497,13 +508,15 @@ def test_paths_that_cannot_be_written(tmp_path, make, words, external):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_folder_in_the_place_of_the_weights(tmp_path):
-    (tmp_path / "m.onnx.data").mkdir()
-    save(torch_model(w=torch.zeros(1000)), tmp_path / "m.onnx")
-    there = (tmp_path / "m.onnx").read_bytes()
-    with pytest.raises(SaveError, match=r"a folder stands at .*m\.onnx\.data"):
-        save(torch_model(w=torch.ones(1000)), tmp_path / "m.onnx", external_data=True)
-    assert (tmp_path / "m.onnx").read_bytes() == there
+def test_a_folder_with_the_name_of_the_weights(tmp_path):
+    model = torch_model(w=torch.ones(1000))
+    [path, data] = save(model, tmp_path / "m.onnx", external_data=True)
+    path.unlink()
+    data.unlink()
+    data.mkdir()
+    assert save(model, path, external_data=True)[1] != data
+    assert weights_of(path)["w"].all()
+    assert data.is_dir()
 
 
 def test_a_name_that_leaves_no_room_for_the_weights(tmp_path):
@@ -550,6 +563,48 @@ def test_permissions_are_those_of_a_file_that_is_opened(tmp_path):
     assert len({file.stat().st_mode for file in tmp_path.iterdir()}) == 1
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])
+@pytest.mark.parametrize("external", [False, True])
+def test_permissions_of_the_file_that_is_replaced_are_kept(tmp_path, mode, external):
+    path = tmp_path / "m.onnx"
+    path.write_text("old")
+    path.chmod(mode)
+    files = save(torch_model(w=torch.zeros(1000)), path, external_data=external)
+    assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [mode] * (1 + external)
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to give files away")
+def test_the_owner_and_the_group_are_kept(tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_text("old")
+    path.chmod(0o640)
+    os.chown(path, 65534, 12345)
+    for file in save(torch_model(w=torch.zeros(1000)), path, external_data=True):
+        assert (file.stat().st_uid, file.stat().st_gid, stat.S_IMODE(file.stat().st_mode)) == (65534, 12345, 0o640)
+
+
+def test_another_group_gets_no_more_than_everybody(tmp_path, monkeypatch):
+    path = tmp_path / "m.onnx"
+    path.write_text("old")
+    path.chmod(0o664)
+    real = os.lstat
+
+    def of_another_group(file):
+        found = list(real(file))
+        if Path(file) == path:
+            found[5] += 1  # st_gid
+        return os.stat_result(found)
+
+    def refused(*arguments):
+        raise PermissionError
+
+    monkeypatch.setattr(permissions.os, "lstat", of_another_group)
+    monkeypatch.setattr(permissions.os, "chown", refused)
+    save(torch_model(w=torch.zeros(1000)), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
 # Weights files of earlier saves
 
 
@@ -558,7 +613,7 @@ def test_weights_that_are_no_longer_used_are_removed(tmp_path):
     save(torch_model(w=torch.ones(1000)), path, external_data=True)
     save(torch_model(w=torch.zeros(2000)), tmp_path / "other.onnx", external_data=True)
     assert save(torch_model(w=torch.zeros(1000)), path) == [path]
-    assert sorted(listing(tmp_path)) == ["m.onnx", "other.onnx", "other.onnx.data"]
+    assert sorted(listing(tmp_path)) == ["m.onnx", "other.onnx", data_of(tmp_path / "other.onnx").name]
     # Nothing is left to go beside the file, so the weights file goes too.
     save(torch_model(w=torch.zeros(3)), tmp_path / "other.onnx", external_data=True)
     assert sorted(listing(tmp_path)) == ["m.onnx", "other.onnx"]
@@ -581,13 +636,25 @@ def test_weights_that_another_model_uses_are_neither_removed_nor_replaced(tmp_pa
     path, copy = tmp_path / "m.onnx", tmp_path / "copy.onnx"
     save(torch_model(w=torch.ones(1000)), path, external_data=True)
     copy.write_bytes(path.read_bytes())
-    there = listing(tmp_path)
-    with pytest.raises(SaveError, match=r"m\.onnx\.data, which copy\.onnx beside it uses too.*another name"):
-        save(torch_model(w=torch.zeros(1000)), path, external_data=True)
-    assert listing(tmp_path) == there
+    shared = data_of(copy)
+    save(torch_model(w=torch.zeros(1000)), path, external_data=True)
+    assert not weights_of(path)["w"].any() and weights_of(copy)["w"].all()
     save(torch_model(w=torch.zeros(1000)), path)
     assert not weights_of(path)["w"].any()
     assert weights_of(copy)["w"].all()
+    assert sorted(listing(tmp_path)) == ["copy.onnx", "m.onnx", shared.name]
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_weights_of_the_name_that_they_had_before_each_save_had_its_own(tmp_path, external):
+    path, data = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
+    save(torch_model(w=torch.ones(1000)), path)
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="m.onnx.data")
+    assert weights_of(path)["w"].all() and data.exists()
+    files = save(torch_model(w=torch.zeros(1000)), path, external_data=external)
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+    assert not weights_of(path)["w"].any()
 
 
 # Weights that are not what they say
@@ -645,7 +712,9 @@ def test_models_of_a_set_share_what_is_equal(tmp_path):
         dict(zip(paths, (first, second), strict=True)), tmp_path / "w.data", external_data=True
     ) as files:
         assert files.size() == sum(path.stat().st_size for path in files.path.parent.iterdir())
-        assert files.commit() == [*paths, tmp_path / "w.data"]
+        assert files.commit() == [*paths, data_of(paths[0])]
+    assert data_of(paths[0]) == data_of(paths[1])
+    assert re.fullmatch(r"w\.[0-9a-f]{8}\.data", data_of(paths[0]).name)
     np.testing.assert_array_equal(weights_of(paths[0])["b"], copy)
     found = weights_of(paths[1])
     np.testing.assert_array_equal(found["c"], shared)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -49,6 +49,32 @@ def test_a_run_that_raises_leaves_the_state_too() -> None:
     with pytest.raises(RuntimeError, match="too late"):
         Eager(model).run((torch.randn(4, 2),), {}, 0)
     assert not model.cache.any() and model.cache.shape == (2,)
+
+
+def test_attributes_that_are_no_tensors_are_put_back_with_those_that_are() -> None:
+    class Grid(torch.nn.Module):
+        shapes: ClassVar[list[int]] = []
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen = {"sizes": [0]}
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen["sizes"].append(x.shape[0])
+            if self.shapes != [*x.shape]:
+                self.shapes, self.grid = [*x.shape], torch.arange(x.shape[0])
+            return x + self.grid
+
+    model = Grid()
+    eager = Eager(model)
+    for size in (3, 4, 4, 3):  # a shape without the grid that was made for it would take that of another size
+        (result,) = eager.run((torch.zeros(size),), {}, 0)
+        assert torch.equal(result, torch.arange(size).float())
+    assert model.seen == {"sizes": [0]} and not {"shapes", "grid"} & set(vars(model))
+    model(torch.zeros(3))
+    (result,) = Eager(model).run((torch.zeros(4),), {}, 0)
+    assert torch.equal(result, torch.arange(4).float())
+    assert model.shapes == [3] and model.grid.shape == (3,) and model.seen == {"sizes": [0, 3]}
 
 
 def test_the_seed_decides_and_the_generator_is_put_back() -> None:

@@ -63,6 +63,16 @@ def test_the_error_names_the_dim_that_would_do():
     opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: 2 * Dim("n")}})
 
 
+def test_the_error_names_the_dims_of_one_line_together():
+    def model(x):
+        return x * 2 if all(size % 2 == 0 for size in x.shape) else x * 3
+
+    wanted = r"only where h % 2 == 0 and w % 2 == 0 \(.*Say so in dynamic_shapes \(2 \* Dim\('h'\), 2 \* Dim\('w'\)\)"
+    with pytest.raises(VerificationError, match=wanted):
+        opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: "h", 1: "w"}})
+    opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: 2 * Dim("h"), 1: 2 * Dim("w")}})
+
+
 def test_a_limit_of_the_model_itself_is_a_note():
     program = opbridge.export(Table().eval(), (X,), dynamic_shapes={"x": {0: "n"}})
     assert any("n <= 16" in note for note in program.plan.notes)
@@ -73,6 +83,24 @@ def test_a_branch_that_makes_no_difference_is_a_note():
     program = opbridge.export(lambda x: x * 2 if x.shape[0] < 9 else x + x, (X,), dynamic_shapes={"x": {0: "n"}})
     assert any("n <= 8" in note for note in program.plan.notes)
     assert "n=9" in [run.label for run in program.verification.runs]
+
+
+def test_a_size_far_beyond_a_limit_that_makes_no_difference_is_tried_too():
+    def model(x):
+        x = x * 2 if x.shape[0] <= 7 else x + x
+        return x if x.shape[0] <= 16 else x * 3
+
+    with pytest.raises(VerificationError, match=r"only where n <= 7 \(\S+:\d+\), and the model takes n=128"):
+        opbridge.export(model, (X,), dynamic_shapes={"x": {0: "n"}})
+
+
+def test_sizes_are_tried_that_the_other_conditions_allow():
+    def model(x):
+        patches = x.reshape(x.shape[0] // 4, 4, x.shape[1] // 4, 4)  # no other sizes than multiples
+        return patches * 2 if x.shape[0] >= x.shape[1] else patches * 3
+
+    with pytest.raises(VerificationError, match=r"only where .*rows.*, and the model takes rows=8, columns=12"):
+        opbridge.export(model, (torch.randn(8, 8),), dynamic_shapes={"x": {0: "rows", 1: "columns"}})
 
 
 def test_sizes_that_the_user_left_to_torch_are_not_tried():

@@ -8,6 +8,10 @@ May import: symbolics, and what it stands on; no later stage.
 | --- | --- |
 | capturing | the capture of a model, from its forms to the Capture |
 | attempts | the attempts at a capture, directly and with torch.export |
+| retries | an attempt, repeated where what it raises says what it should have assumed |
+| one_attempt | one attempt: what it assumes, and the graph that it gives |
+| eager_runs | runs of the model itself: what it returns, or why it fails by itself |
+| failed_attempts | what follows where none succeeds: the strict mode, or advice |
 | tracer/ | the direct capture: a run on tensors without values, whose operators are recorded |
 | data | the Capture |
 | exported_programs | what torch.export gives, as a CapturedGraph |

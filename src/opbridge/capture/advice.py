@@ -148,7 +148,7 @@ def model_line(frame: FrameType | None = None) -> str:
     """The innermost line of the model that is running now, as a traceback shows it; empty where none is."""
     frame = frame or sys._getframe(1)
     # Frames outside of the capture are those of its caller, not of the model.
-    while frame is not None and not (frame.f_code.co_name == "_export" and _is_ours(frame.f_code.co_filename)):
+    while frame is not None and not (frame.f_code.co_name == "capture_once" and _is_ours(frame.f_code.co_filename)):
         if _is_model(frame.f_code.co_filename):
             summary = traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
             return "".join(traceback.format_list([summary]))

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from opbridge.capture.attempts import Attempts
+from opbridge.capture.advice import advise_others
+from opbridge.capture.attempts import capture_by_torch_export, first_capture, keeping_functions
 from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.cache_names import check_caches, input_names_of_caches, name_caches
 from opbridge.capture.data import Capture
 from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
-from opbridge.capture.exported_programs import from_exported_program, inputs_of_program, without_writes
+from opbridge.capture.exported_programs import from_exported_program, inputs_of_program, narrow_ranges, without_writes
 from opbridge.capture.functionalize import functionalize
 from opbridge.capture.model_inputs import distinct, example_inputs, fit_signature, frozen_inputs
 from opbridge.capture.model_module import as_module
+from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.size_constraints import dim_names, dynamic_dimensions
 from opbridge.capture.training_mode import training_notes
+from opbridge.errors import CaptureError
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]
+
+_MOST_CONDITIONS = 5
 
 
 def capture(
@@ -84,16 +89,16 @@ def capture(
     fit_signature(module, args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
     named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
-    run = Attempts(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
-    with run.keeping_functions():
-        found = run.by_torch_export() if by_torch_export else run.graph()
+    run = Attempt(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
+    with keeping_functions(run):
+        found = capture_by_torch_export(run) if by_torch_export else first_capture(run)
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
     notes = [*run.notes, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
     demands = run.demands(graph)
-    notes += run.size_notes(demands)
+    notes += _size_notes(demands)
     notes += [*run.functions.notes(), *run.operators.notes()]
-    run.check_others(found)
+    _check_others(run, found)
     functional = functionalize(graph, run.operators.names, found.rewrite)
     of_inputs = input_names_of_caches(module, args, kwargs)
     written = {node.name for number in of_inputs if (node := functional.graph.inputs[number].node) is not None}
@@ -116,3 +121,23 @@ def capture(
         tuple(asked_dimensions(shapes, leaves)),
         tuple((text, str(source or "")) for text, source in demands),
     )
+
+
+def _size_notes(demands: list[Any]) -> Iterator[str]:
+    """The conditions for a person."""
+    if demands:
+        told = [f"{text} ({source})" if source else text for text, source in demands[:_MOST_CONDITIONS]]
+        if len(demands) > len(told):
+            told.append(f"{len(demands) - len(told)} more conditions hold")
+        yield f"the capture is the model only where {', '.join(told)}; other sizes are not covered"
+
+
+def _check_others(attempt: Attempt, found: Captured) -> None:
+    """Refuses a capture that does not take the further inputs that the user gave."""
+    verify = attempt.shapes.verify
+    if verify is not None and found.program is not None:
+        narrow_ranges(found.program, found.graph)
+        try:
+            verify(found.program)
+        except Exception as error:
+            raise CaptureError(advise_others(error, attempt.demands(found.graph))) from error

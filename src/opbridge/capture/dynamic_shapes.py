@@ -18,7 +18,7 @@ import torch
 from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollection
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import torch_dynamic_shapes
 from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted
 from opbridge.capture import shape_forms
@@ -124,8 +124,8 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     """
     if dynamic_shapes is None:
         return Shapes()
-    if torch_sizes.is_shapes_spec(dynamic_shapes):
-        if not torch_sizes.supports_shapes_specs():
+    if torch_dynamic_shapes.is_shapes_spec(dynamic_shapes):
+        if not torch_dynamic_shapes.supports_shapes_specs():
             raise UsageError(f"The torch.export of torch {torch.__version__} takes no {type(dynamic_shapes).__name__}.")
         return Shapes(dynamic_shapes, needs_torch_export=True)
     arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
@@ -158,8 +158,8 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     reader = _Reader(arguments)
     plain = _without_caches(dict(arguments))
     try:
-        given = torch_sizes.map_shapes(reader.read, plain, shapes)
-        relaxed = torch_sizes.map_shapes(reader.relax, plain, given)
+        given = torch_dynamic_shapes.map_shapes(reader.read, plain, shapes)
+        relaxed = torch_dynamic_shapes.map_shapes(reader.relax, plain, given)
     except ValueError as error:
         raise UsageError(f"dynamic_shapes does not fit the inputs: {_first_sentence(error)}.") from error
     reader.relate()
@@ -272,8 +272,8 @@ class _Reader:
             return None
         place = self._parts[id(leaf)][1] if id(leaf) in self._parts else place
         if not isinstance(leaf, torch.Tensor):
-            if type(leaf) is int and torch_sizes.hint_kind(shape) is not None:
-                if torch_sizes.hint_kind(shape) != "STATIC":
+            if type(leaf) is int and torch_dynamic_shapes.hint_kind(shape) is not None:
+                if torch_dynamic_shapes.hint_kind(shape) != "STATIC":
                     self.numbers.add(place)
                 return shape
             raise UsageError(
@@ -301,7 +301,7 @@ class _Reader:
         if not isinstance(shape, Mapping):
             return shape
         return {
-            index: dim if isinstance(dim, int) or torch_sizes.hint_kind(dim) == "STATIC" else Dim.AUTO
+            index: dim if isinstance(dim, int) or torch_dynamic_shapes.hint_kind(dim) == "STATIC" else Dim.AUTO
             for index, dim in shape.items()
         }
 
@@ -331,7 +331,7 @@ class _Reader:
                 derive=None if root is dim else dim.fn,
                 root_range=(int(root.min), _finite(root.max)),
             )
-        elif (kind := torch_sizes.hint_kind(dim)) is not None:
+        elif (kind := torch_dynamic_shapes.hint_kind(dim)) is not None:
             if kind == "STATIC":
                 return index, dim
             ranged = dim.min is not None or dim.max is not None

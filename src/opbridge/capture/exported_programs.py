@@ -11,7 +11,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec,
 from torch.fx import Graph, GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_sizes, torch_tracing
+from opbridge.base.torch_private import torch_shape_env, torch_tracing
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
@@ -42,8 +42,8 @@ def from_exported_program(program: ExportedProgram) -> CapturedGraph:
         weights=copied.weights,
         structure=program.call_spec.out_spec,
         ranges={str(symbol): _bounds(found) for symbol, found in program.range_constraints.items()},
-        conditions=tuple(SizeCondition(*found) for found in torch_sizes.shape_guards(program)),
-        places=torch_sizes.shape_sources(program),
+        conditions=tuple(SizeCondition(*found) for found in torch_shape_env.shape_guards(program)),
+        places=torch_shape_env.shape_sources(program),
         updated=tuple(sorted({*program.graph_signature.buffers_to_mutate.values()})),
     )
 
@@ -56,7 +56,7 @@ def without_writes(program: ExportedProgram) -> CapturedGraph:
 def narrow_ranges(program: ExportedProgram, graph: CapturedGraph) -> None:
     """Narrows the ranges of a program to those of the captured graph that was made from it."""
     for symbol, (low, high) in graph.ranges.items():
-        torch_sizes.narrow_range(program, symbol, low, high)
+        torch_shape_env.narrow_range(program, symbol, low, high)
 
 
 def inputs_of_program(

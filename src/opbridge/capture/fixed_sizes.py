@@ -12,12 +12,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
 from opbridge.capture.size_constraints import Condition, holds_for_all, sized
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["fixes_another_size", "forget_example", "is_by_python", "of_example", "with_larger_example"]
+__all__ = [
+    "fixes_another_size",
+    "forget_example",
+    "is_by_python",
+    "leaves_out_example",
+    "limiting",
+    "with_larger_example",
+]
 
 # In a line of the model, calls that fix a size; in an error, what Python or NumPy say of a symbolic number.
 _CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
@@ -36,20 +43,39 @@ def is_by_python(failure: Exception | None, demands: Sequence[Condition]) -> boo
     return any(source is not None and _CALLS.search(source.code) for _, source in demands)
 
 
-def of_example(demands: Sequence[Condition], axes: Mapping[tuple[int, int], Axis]) -> list[str]:
-    """The demands that a size is that of the example, or no larger one.
+def limiting(demands: Sequence[Condition], axes: Mapping[tuple[int, int], Axis], times: int = 2) -> list[str]:
+    """The demands that inputs several times as large do not meet: that a size is that of the example, or in its range.
 
     Args:
         demands: What a capture needs of the sizes.
         axes: The dimensions that the user made dynamic.
+        times: How many times as large the inputs are.
     """
-    said = {
-        f"{axis.name or axis.place} {sign} {axis.size}"
-        for axis in axes.values()
-        for sign in ("==", "<=")
-        if axis.size > 1
-    }
-    return [text for text, _ in demands if text in said]
+    return _unmet(demands, {axis.name or axis.place: times * axis.size for axis in axes.values() if axis.size > 1})
+
+
+def leaves_out_example(demands: Sequence[Condition], axes: Mapping[tuple[int, int], Axis]) -> bool:
+    """Whether a capture of a larger example is not for the sizes of the example itself.
+
+    One that leaves out single sizes alone, with `!=`, may be the model for these as well: that is the verification's to
+    say, which runs the example.
+
+    Args:
+        demands: What the capture needs of the sizes.
+        axes: The dimensions that the user made dynamic, with their sizes in the example.
+    """
+    unmet = _unmet(demands, {axis.name or axis.place: axis.size for axis in axes.values()})
+    return any(" != " not in text and not text.endswith(" >= 2") for text in unmet)
+
+
+def _unmet(demands: Sequence[Condition], sizes: Mapping[str, int]) -> list[str]:
+    """The conditions that do not hold for some sizes, each of which has a name or place."""
+    if not sizes:
+        return []
+    longest_first = sorted(sizes, key=len, reverse=True)
+    names = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, longest_first))})(?![\w.\[])")
+    with_sizes = {text: names.sub(lambda found: str(sizes[found[0]]), text) for text, _ in demands}
+    return [text for text, expression in with_sizes.items() if not holds_for_all(expression, (), {})]
 
 
 def with_larger_example(shapes: Shapes) -> Shapes | None:
@@ -117,4 +143,4 @@ def forget_example(graph: CapturedGraph, shapes: Shapes) -> None:
     values = (node.meta.get("val") for node in graph.graph.nodes)
     mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
     if mode is not None:
-        torch_sizes.forget_conditions(mode.shape_env, dropped, ())
+        torch_shape_env.forget_conditions(mode.shape_env, dropped, ())

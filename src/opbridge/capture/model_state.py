@@ -1,10 +1,11 @@
-"""What a run of a model may change in it: buffers, tensors in plain attributes, and gradients."""
+"""What a run of a model may change in it: buffers, attributes with the tensors in them, and gradients."""
 
 from __future__ import annotations
 
 import torch
 
 from opbridge.base.torch_private import torch_proxies
+from opbridge.capture.python_attributes import PythonAttributes
 
 __all__ = ["Gradients", "ModelState"]
 
@@ -34,7 +35,7 @@ class Gradients:
 
 
 class ModelState:
-    """The buffers, the tensors in plain attributes and the gradients of the parameters of a module, as they are now.
+    """The buffers, the attributes and the gradients of the parameters of a module, as they are now.
 
     As a context it restores them at its end.
 
@@ -45,12 +46,10 @@ class ModelState:
     def __init__(self, module: torch.nn.Module) -> None:
         self._gradients = Gradients(module)
         self._buffers = [(each, dict(each._buffers)) for each in module.modules()]
-        self._plain = [
-            (each, {name: value for name, value in vars(each).items() if isinstance(value, torch.Tensor)})
-            for each in module.modules()
-        ]
-        tensors = [tensor for _, named in (*self._buffers, *self._plain) for tensor in named.values()]
-        unique = {id(tensor): tensor for tensor in tensors if tensor is not None and _has_values(tensor)}
+        self._attributes = PythonAttributes(module)
+        plain = (value for each in module.modules() for value in vars(each).values())
+        tensors = (*(buffer for _, named in self._buffers for buffer in named.values()), *plain)
+        unique = {id(each): each for each in tensors if isinstance(each, torch.Tensor) and _has_values(each)}
         self._copies = [(tensor, tensor.detach().clone()) for tensor in unique.values()]
 
     def __enter__(self) -> ModelState:
@@ -64,13 +63,12 @@ class ModelState:
         return {tensor.untyped_storage().data_ptr() for tensor, _ in self._copies if tensor.layout == torch.strided}
 
     def restore(self) -> None:
-        """Restores the tensors and their values."""
+        """Restores the attributes, and the values of the tensors."""
         for module, named in self._buffers:
             if not isinstance(module, torch.jit.ScriptModule):  # which keeps its own
                 module._buffers.clear()
                 module._buffers.update(named)
-        for module, named in self._plain:
-            vars(module).update(named)
+        self._attributes.restore()
         self._gradients.restore()
         for tensor, value in self._copies:
             # Values are compared, not version counters, which batch_norm does not increment.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import random
 from collections.abc import Iterator
 from types import TracebackType
@@ -14,6 +13,7 @@ import torch
 
 from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import Gradients
+from opbridge.capture.python_attributes import OWN_ATTRIBUTES, PythonAttributes
 from opbridge.capture.python_caches import PythonCaches
 
 __all__ = ["SideEffects", "keeping_random_state"]
@@ -37,21 +37,9 @@ class SideEffects:
             name: {attribute: (value, _length(value)) for attribute, value in vars(each).items()}
             for name, each in module.named_modules()
         }
-        self._tables = [
-            (table, set(table))
-            for each in module.modules()
-            if not isinstance(each, torch.jit.ScriptModule)  # which Python cannot add attributes to
-            for table in (vars(each), each._parameters, each._buffers, each._modules)
-        ]
+        self._attributes = PythonAttributes(module)
         self._gradients = Gradients(module)
         self._caches = PythonCaches(module)
-        self._elements = [
-            (container, copy.copy(container))
-            for each in module.modules()
-            for attribute, value in vars(each).items()
-            if attribute not in _OWN_ATTRIBUTES
-            for container in _containers(value, set())
-        ]
         self._changed: dict[str, None] = {}
         self._random: Any = None
         self.drew = False
@@ -68,19 +56,9 @@ class SideEffects:
 
     def restore(self) -> None:
         """Gives the attributes the values, and containers the elements, that they had at first."""
-        for table, names in self._tables:
-            for name in set(table) - names:
-                del table[name]
-        for name, each in self._module.named_modules():
-            for attribute, (value, _) in self._before.get(name, {}).items():
-                if attribute not in _OWN_ATTRIBUTES:
-                    vars(each)[attribute] = value
+        self._attributes.restore()
         self._gradients.restore()
         self._caches.restore()
-        for container, elements in self._elements:
-            if not _has_same_elements(container, elements):
-                container.clear()
-                container.extend(elements) if isinstance(container, list) else container.update(elements)
 
     def notes(self) -> Iterator[str]:
         """Notes about state and random numbers that are constants of the graph."""
@@ -101,7 +79,7 @@ class SideEffects:
         for name, each in self._module.named_modules():
             before = self._before.get(name, {})
             for attribute, value in vars(each).items():
-                if attribute in _OWN_ATTRIBUTES or attribute in _FOLLOWING_PARAMETERS:
+                if attribute in OWN_ATTRIBUTES or attribute in _FOLLOWING_PARAMETERS:
                     continue
                 old, length = before.get(attribute, (_ABSENT, None))
                 if not _same(old, value) or length != _length(value):
@@ -120,33 +98,12 @@ def keeping_random_state() -> Iterator[None]:
 
 
 _ABSENT = object()
-_OWN_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
 # Recurrent layers keep their parameters in lists too, which change when torch.export replaces the parameters.
 _FOLLOWING_PARAMETERS = frozenset({"_flat_weights", "_flat_weight_refs"})
 
 
 def _same(before: Any, after: Any) -> bool:
     return before is after or (type(before) is type(after) and isinstance(after, _PLAIN) and before == after)
-
-
-def _containers(value: Any, seen: set[int]) -> Iterator[Any]:
-    """A container and those inside of it, each once."""
-    if isinstance(value, list | dict | set) and id(value) not in seen:
-        seen.add(id(value))
-        yield value
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _containers(each, seen)
-
-
-def _has_same_elements(container: Any, elements: Any) -> bool:
-    """Whether a container holds the very objects that it held before."""
-    if len(container) != len(elements):
-        return False
-    if isinstance(container, dict):
-        return all(key in container and container[key] is value for key, value in elements.items())
-    if isinstance(container, set):
-        return container == elements
-    return all(one is other for one, other in zip(container, elements, strict=True))
 
 
 def _length(value: Any) -> int | None:

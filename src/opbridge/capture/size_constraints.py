@@ -115,13 +115,19 @@ def constrain_sizes(
     }
     lines: dict[tuple[str, str], Source | None] = {}
     conditions: dict[str, Source | None] = {}
+    fixing: set[str] = set()  # the conditions whose line is that of the question that leaves one size alone
     rest: list[tuple[str, tuple[str, ...], Source | None]] = []
     for condition in graph.conditions:
         expression, symbols = condition.expression, condition.symbols
         line = next(iter(innermost(condition.stack)), None)
         symbol = symbols[0]
         if len(symbols) == 1 and shown.get(symbol) in specialized:
-            conditions.setdefault(f"{shown[symbol]} == {specialized[shown[symbol]]}", line)
+            size = specialized[shown[symbol]]
+            text = f"{shown[symbol]} == {size}"
+            if text not in conditions or (text not in fixing and _fixes(expression, symbol, size)):
+                conditions[text] = line
+            if _fixes(expression, symbol, size):
+                fixing.add(text)
             continue
         low, high = ranges.get(symbol, (1, None))
         span = _span(_test(expression, symbol), low, high) if len(symbols) == 1 and symbol in ranges else None
@@ -248,6 +254,12 @@ def _holds(code: Any, sizes: Mapping[str, int]) -> bool:
         return bool(eval(code, dict(_FUNCTIONS), dict(sizes)))
     except (ArithmeticError, NameError, AttributeError, TypeError, ValueError):
         return True
+
+
+def _fixes(expression: str, symbol: str, size: int) -> bool:
+    """Whether a condition holds for no size beside this one."""
+    holds = _test(expression, symbol)
+    return not holds(size + 1) and not holds(max(size - 1, 0) if size else 2)
 
 
 def _span(holds: Callable[[int], bool], low: int, high: int | None) -> Range | None:

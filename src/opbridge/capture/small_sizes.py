@@ -19,7 +19,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opbridge.base.sources import Source, innermost
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.size_constraints import Condition, Range, holds_for_all, sized
 from opbridge.graph.captured_graph import CapturedGraph
@@ -220,7 +220,7 @@ def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, in
     values = (node.meta.get("val") for node in graph.graph.nodes)
     mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
     if mode is not None:
-        torch_sizes.forget_conditions(mode.shape_env, dropped, included)
+        torch_shape_env.forget_conditions(mode.shape_env, dropped, included)
 
 
 def _same(first: CapturedGraph, second: CapturedGraph, values: Mapping[str, int] | None = None) -> bool:

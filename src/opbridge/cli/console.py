@@ -5,13 +5,16 @@ On a terminal results are drawn with rich; anywhere else they are plain aligned 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["ROUTE_STYLES", "aligned", "plain_table", "print_error", "print_plain", "size"]
+from opbridge.errors import printable
+
+__all__ = ["ROUTE_STYLES", "Screen", "aligned", "plain_table", "print_error", "print_plain", "size"]
 
 ROUTE_STYLES = {
     "standard": "green",
@@ -21,6 +24,18 @@ ROUTE_STYLES = {
     "fallthrough": "yellow",
     "missing": "bold red",
 }
+
+
+class Screen(Console):
+    """A console on which no text controls the terminal: names in files that others made may try to."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """What is written: all but rich's own control codes is made printable."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
 
 
 def size(count: int) -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import opbridge
 from opbridge.base import specs
 from opbridge.cli import part_commands
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
+from opbridge.cli.console import Screen
 from opbridge.cli.export_view import print_export, print_verification
 from opbridge.cli.options import (
     AllowOption,
@@ -125,7 +125,7 @@ def export(
         return _raw(spec, opset, dynamic, shaping)
     if output is None:
         raise UsageError("Missing option '--output' / '-o', the file to write; only --raw, which prints, needs none.")
-    screen = Console()
+    screen = Screen()
     drawn = Stages(screen) if screen.is_terminal and not as_json else None
 
     def keywords_of(model: specs.Subject) -> dict[str, Any]:

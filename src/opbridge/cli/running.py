@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from opbridge.cli import kernel_commands, model_commands, operator_commands, sweep_commands
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
-from opbridge.cli.console import print_error
+from opbridge.cli.console import Screen, print_error
 from opbridge.errors import OpbridgeError
 
 __all__ = ["main"]
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if as_json:
             _print_json(answer.document)
         else:
-            answer.show(Console())
+            answer.show(Screen())
         if debug:
             for fault in answer.faults:
                 traceback.print_exception(fault)
@@ -87,14 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _interrupted(message: str, as_json: bool) -> int:
     """Says that the command was interrupted, and what it leaves behind."""
-    Console(stderr=True).out(f"interrupted. {message}".rstrip(), highlight=False)
+    Screen(stderr=True).out(f"interrupted. {message}".rstrip(), highlight=False)
     if as_json:
         _print_json({"ok": False, "error": {"kind": "Interrupted", "message": message}})
     return _INTERRUPTED
 
 
 def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
-    print_error(Console(stderr=True), message)
+    print_error(Screen(stderr=True), message)
     if as_json:
         document: dict[str, Any] = {"ok": False, "error": {"kind": type(error).__name__, "message": message}}
         for name in ("plan", "verification"):

@@ -1,20 +1,79 @@
-"""The command for the sweep over whole models: models."""
+"""The commands for the sweeps: coverage, over operators, and models, over whole models."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
-from opbridge.cli.options import JsonOption, given_options, items
+from opbridge.cli.options import JsonOption, OpsetOption, given_options, items
 from opbridge.errors import UsageError
 
-__all__ = ["models"]
+__all__ = ["coverage", "models"]
+
+
+_JobsOption = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", help="Worker processes.", show_default="one a core")
+]
+
+
+_RayOption = Annotated[str | None, typer.Option("--ray", metavar="ADDRESS", help="A Ray cluster in their place.")]
+
+
+_ResultsOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The results; interrupted, the same command goes on.")
+]
+
+
+@app.command()
+def coverage(
+    ops: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Operators, by shell patterns: 'linalg.*', 'torchvision::*'. Repeat it."),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", help="Samples of each operator and dtype.", show_default="3")
+    ] = None,
+    dtypes: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DTYPE", help="all, or some: float16,int64.", show_default="float32, or the first one"),
+    ] = None,
+    opset: OpsetOption = None,
+    exporter: Annotated[
+        str | None, typer.Option(metavar="NAME", help="opbridge, torch or torchscript.", show_default="opbridge")
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROUTE", help="Permit these routes and no others.", show_default="all but fallthrough"),
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="The time limit of a sample.", show_default="60")
+    ] = None,
+    db: Annotated[
+        str | None, typer.Option(metavar="FILE.py:NAME", help="Samples of your own, a list of Entry.")
+    ] = None,
+    jobs: _JobsOption = None,
+    ray: _RayOption = None,
+    output: _ResultsOption = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Measure, over PyTorch's own test database, which operators cross, by which route, and whether they are right."""
+    from opbridge import coverage
+    from opbridge.cli import coverage_report
+    from opbridge.coverage.tasks import OUTCOMES
+
+    lists = {name: items(value) for name, value in (("dtypes", dtypes), ("allow", allow)) if value}
+    given = given_options(
+        samples=samples, opset=opset, exporter=exporter, timeout=timeout, db=db, jobs=jobs, ray=ray, **lists
+    )
+    given["ops"] = tuple(ops or ("*",))
+    return _answer("coverage", coverage.sweep, given, output, OUTCOMES, coverage_report.print_results)
 
 
 @app.command()
@@ -45,20 +104,16 @@ def models(
         float | None,
         typer.Option(metavar="GB", help="The memory limit of a worker.", show_default="its share of the machine's"),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Worker processes.", show_default="one a core")] = None,
-    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Ray cluster in their place.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The results; interrupted, the same command goes on.")
-    ] = None,
+    jobs: _JobsOption = None,
+    ray: _RayOption = None,
+    output: _ResultsOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Measure which whole models of other packages cross, with dynamic sizes, and whether they are right."""
-    from opbridge.cli import models_report, sweep_bar
+    from opbridge.cli import models_report
     from opbridge.coverage import models
     from opbridge.coverage.models.tasks import OUTCOMES
 
-    if jobs is not None and ray is not None:
-        raise UsageError("--jobs is for processes here and --ray for a cluster. Leave one of them out.")
     given = given_options(
         families=items(family) if family else None,
         names=items(name) if name else None,
@@ -69,12 +124,35 @@ def models(
         jobs=jobs,
         ray=ray,
     )
+    return _answer("models", models.sweep, given, output, OUTCOMES, models_report.print_results)
+
+
+def _answer(
+    name: str,
+    sweep: Callable[..., Any],
+    given: Mapping[str, Any],
+    output: Path | None,
+    outcomes: Sequence[str],
+    print_results: Callable[[Console, Any], None],
+) -> Answer:
+    """Runs a sweep, with a bar on a terminal.
+
+    Args:
+        name: What the sweep is called.
+        sweep: Runs it.
+        given: The options that were given.
+        output: The file of the results.
+        outcomes: The outcomes of what it measures, the worst first.
+        print_results: Prints what it found.
+    """
+    from opbridge.cli import sweep_bar
+
+    if {"jobs", "ray"} <= given.keys():
+        raise UsageError("--jobs is for processes here and --ray for a cluster. Leave one of them out.")
     screen = Console(stderr=True)
     try:
-        with sweep_bar.Bar(screen, "models", OUTCOMES) if screen.is_terminal else contextlib.nullcontext() as bar:
-            found = models.sweep(**given, output=output, progress=bar)
+        with sweep_bar.Bar(screen, name, outcomes) if screen.is_terminal else contextlib.nullcontext() as bar:
+            found = sweep(**given, output=output, progress=bar)
     except KeyboardInterrupt:
         raise Interrupted(sweep_bar.kept_results(output)) from None
-    return Answer(
-        {"ok": found.ok, **found.document}, lambda screen: models_report.print_results(screen, found), found.ok
-    )
+    return Answer({"ok": found.ok, **found.document}, lambda screen: print_results(screen, found), found.ok)

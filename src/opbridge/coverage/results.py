@@ -12,27 +12,22 @@ from typing import Any
 from opbridge.base.routes import ROUTES
 from opbridge.coverage.databases import database, key_of
 from opbridge.coverage.engine import files
+from opbridge.coverage.engine.results import SweepResults, share
 from opbridge.coverage.tasks import KINDS, OUTCOMES, Task, Verdict
 
 __all__ = ["Results", "read", "row"]
 
 
 @dataclass(frozen=True)
-class Results:
-    """The results of a sweep; docs/coverage.md describes `document`, which is what the file holds.
+class Results(SweepResults):
+    """The results of a sweep; docs/coverage.md describes `document`."""
 
-    Attributes:
-        document: Everything, as plain data.
-        path: The file; None where none was written.
-    """
-
-    document: Mapping[str, Any]
-    path: Path | None = None
+    OUTCOMES = OUTCOMES
 
     @property
-    def ok(self) -> bool:
-        """Whether every operator that was tried passes."""
-        return all(operator["outcome"] in ("pass", "left out") for operator in self.operators)
+    def measured(self) -> Sequence[Mapping[str, Any]]:
+        """The operators."""
+        return self.operators
 
     @property
     def operators(self) -> Sequence[Mapping[str, Any]]:
@@ -51,14 +46,13 @@ class Results:
             *outcomes: All but "left out" if none is given.
             kind: Only those whose results are of this kind.
         """
-        wanted = outcomes or tuple(name for name in OUTCOMES if name != "left out")
-        return sum(each["outcome"] in wanted and kind in (None, each["kind"]) for each in self.operators)
+        return self._counted([each for each in self.operators if kind in (None, each["kind"])], outcomes)
 
     def summary(self) -> str:
         """One line: how many operators pass, of how many."""
         tried, passed = self.count(kind="deterministic"), self.count("pass", kind="deterministic")
-        share = f" ({100 * passed / tried:.1f} %)" if tried else ""
-        return f"{passed} of {tried} deterministic operators pass{share}, {self.count('pass')} of {self.count()} of all"
+        of_all = f"{self.count('pass')} of {self.count()} of all"
+        return f"{passed} of {tried} deterministic operators pass{share(passed, tried)}, {of_all}"
 
 
 def row(task: Task, verdict: Verdict) -> dict[str, Any]:

@@ -20,6 +20,9 @@ ADAPTER = tuple(Path(__file__).parent / "adapter" / name for name in ("adapter.c
 
 _SEPARATE = "-DOPBRIDGE_SEPARATE_ADAPTER"
 
+# Names in a rule of make's.
+_NAME_IN_RULE = re.compile(r"(?:\\[ \t#]|[^\s])+")
+
 
 def build(
     *paths: str | os.PathLike[str],
@@ -69,7 +72,11 @@ def build_parts(
         raise UsageError("build() needs a C++ file, such as build('my_add.cpp').")
     compiler = find_compiler()
     name = f"{sources[0].stem}{compiler.suffix}"
-    built = _built(compiler, settings or Settings(), sources, name, parts)
+    cache = Cache()
+    try:
+        built = _built(cache, compiler, settings or Settings(), sources, name, parts)
+    except OSError as error:
+        raise BuildError(f"{sources[0]} cannot be built in {cache.folder}: {error}.") from error
     return built if output is None else _copied(built, Path(output))
 
 
@@ -80,8 +87,9 @@ def _checked(path: str | os.PathLike[str]) -> Path:
     return source
 
 
-def _built(compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str, parts: Sequence[Path]) -> Path:
-    cache = Cache()
+def _built(
+    cache: Cache, compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str, parts: Sequence[Path]
+) -> Path:
     given = compiler.flags(settings)
     # The headers as a whole: every library holds what adapter.cpp reads of them.
     own = sorted(INCLUDE.rglob("*.h"))
@@ -136,16 +144,46 @@ def _part_flags(compiler: Compiler, settings: Settings) -> list[str]:
 def _compiled(compiler: Compiler, flags: Sequence[str], source: Path, into: Path) -> tuple[Path, list[Path]]:
     """A file compiled, and what it has read."""
     dependencies = into.with_suffix(".d")
-    _run(compiler.compile(source, into, flags, dependencies=dependencies), f"{source} does not compile")
-    return into, _dependencies(dependencies) or [source]
+    # A name that begins so would be an option.
+    given = f"./{source}" if str(source).startswith("-") else str(source)
+    _run(compiler.compile(given, into, flags, dependencies=dependencies), f"{source} does not compile")
+    return into, _dependencies(dependencies, given) or [source]
 
 
-def _dependencies(file: Path) -> list[Path]:
-    """The files that make's rule names after the colon."""
+def _dependencies(file: Path, source: str) -> list[Path]:
+    """The files that make's rule names after the colon.
+
+    Args:
+        file: The rule, as the compiler wrote it.
+        source: The source as the compiler was given it. Its path is the only one that may have a line break in it.
+
+    Raises:
+        BuildError: one of them is not there under its name, so that a change of it would not be seen.
+    """
     if not file.exists():
         return []
-    rule = file.read_text().partition(":")[2].replace("\\\n", " ")
-    return [Path(each.replace("\\ ", " ")).absolute() for each in re.split(r"(?<!\\)\s+", rule.strip())]
+    rule = file.read_text(errors="surrogateescape").partition(":")[2]
+    if "\n" in source:  # the compiler leaves it as it is
+        rule = rule.replace(_in_rule(source.removeprefix("./")), " ", 1)
+    names = _NAME_IN_RULE.findall(rule.replace("\\\n", " "))
+    found = [Path(_out_of_rule(each)).absolute() for each in names]
+    if "\n" in source:
+        found.insert(0, Path(source).absolute())
+    missing = next((each for each in found if not each.exists()), None)
+    if missing is not None:
+        raise BuildError(f"{source} includes {missing}, by the compiler's words, which is not there. Rename it.")
+    return found
+
+
+def _in_rule(name: str) -> str:
+    """A file's name as compilers write it in make's rules."""
+    return re.sub(r"(\\*)([ \t])", r"\1\1\\\2", name).replace("#", "\\#").replace("$", "$$")
+
+
+def _out_of_rule(name: str) -> str:
+    """The name of a file that `_in_rule` gives; the backslashes before a space are twice as many and one."""
+    name = re.sub(r"(\\*)\1\\([ \t])", r"\1\2", name)
+    return name.replace("\\#", "#").replace("$$", "$")
 
 
 def _run(command: Sequence[str], what: str) -> None:

@@ -18,6 +18,9 @@ __all__ = ["INCLUDE", "Compiler", "Settings", "find_compiler"]
 
 INCLUDE = Path(__file__).parent / "include"
 
+# A rule for make of what was included, under a short name, and then its file.
+_RULE = ("-MMD", "-MT", "it", "-MF")
+
 _SANITIZERS = ("address", "leak", "thread", "undefined")
 
 _INSTALL = {
@@ -87,7 +90,7 @@ class Compiler:
         """The command that compiles one file and writes what it includes, as make reads it, to `dependencies`."""
         if self.is_msvc:
             return [*self.command, *flags, "/c", str(source), f"/Fo{into}"]
-        return [*self.command, *flags, "-c", str(source), "-o", str(into), "-MMD", "-MF", str(dependencies)]
+        return [*self.command, *flags, "-c", str(source), "-o", str(into), *_RULE, str(dependencies)]
 
     def link(self, objects: Sequence[Path], into: Path, settings: Settings) -> list[str]:
         """The command that makes a library of compiled files."""

@@ -121,10 +121,8 @@ def open_library(path: str | os.PathLike[str]) -> Library:
             "what that writes."
         )
     real = given.resolve()
-    found = _open.get(real)
-    if found is None:
-        found = _open[real] = Library(real)
-    return found
+    # In several threads at once, all get the one that was there first.
+    return _open.get(real) or _open.setdefault(real, Library(real))
 
 
 def remember(library: Library) -> None:

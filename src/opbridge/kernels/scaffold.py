@@ -71,6 +71,20 @@ def build():
 """
 
 
+# The keywords of C++ up to C++23, its alternative tokens, and the names of the function and the namespaces that are
+# there already.
+_WORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class
+    compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype
+    default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int
+    long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template
+    this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t
+    while xor xor_eq main opbridge std
+"""
+_OF_CPP = frozenset(_WORDS.split())
+
+
 def create(name: str, folder: Path) -> list[Path]:
     """Writes the files of a new kernel.
 
@@ -87,6 +101,10 @@ def create(name: str, folder: Path) -> list[Path]:
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise UsageError(f"'{name}' cannot name an operator; take lower-case letters, digits and underscores: my_add.")
+    if name in _OF_CPP or name.startswith("__"):
+        raise UsageError(
+            f"'{name}' has a meaning of its own in C++ and cannot name an operator; take another: my_{name}."
+        )
     contents = {f"{name}.cpp": _KERNEL, f"test_{name}.py": _TEST, f"{name}_model.py": _MODEL}
     files = {folder / file: text.format(name=name) for file, text in contents.items()}
     there = [file for file in files if file.exists()]

@@ -17,6 +17,7 @@ from opbridge.errors import TranslationError
 from opbridge.onnx import downgrade, folding, onnxscript_private, opsets
 from opbridge.onnx.python_values import as_array, as_attribute
 from opbridge.onnx.tensor import FLOATS, Tensor
+from opbridge.onnx.versions import ir_version
 
 __all__ = ["Builder"]
 
@@ -315,3 +316,36 @@ class Builder:
                     output = self._node("", "Identity", [output], {}, [output.dtype])[0]
                 outputs.append(output)
         return ir.Graph(inputs, outputs, nodes=nodes, name=self.unique(name))
+
+    def graph(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        *,
+        name: str = "model",
+        custom_opsets: Mapping[str, int] | None = None,
+    ) -> ir.Graph:
+        """The graph of all that was built.
+
+        Args:
+            inputs: Its inputs.
+            outputs: Its outputs.
+            name: Its name.
+            custom_opsets: Domains beside those that were used, with their versions.
+        """
+        return ir.Graph(
+            inputs,
+            outputs,
+            nodes=self.nodes,
+            initializers=list(self.constants.values()),
+            opset_imports={"": self.opset, **self.domains, **(custom_opsets or {})},
+            name=name,
+        )
+
+    def model(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], custom_opsets: Mapping[str, int] | None = None
+    ) -> ir.Model:
+        """The model of all that was built; the arguments are those of `graph`."""
+        functions = list(self.functions.values())
+        graph = self.graph(inputs, outputs, custom_opsets=custom_opsets)
+        return ir.Model(graph, ir_version=ir_version(self.opset, functions=bool(functions)), functions=functions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import onnx_ir as ir
 from opbridge.errors import SaveError
 from opbridge.onnx.embedding import nested_initializers, with_embedded_tensors
 from opbridge.onnx.sink import Sink, readable_size
-from opbridge.onnx.torch_tensor import TorchTensor
+from opbridge.onnx.torch_tensor import SAMPLED, TorchTensor
 from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, field_header
 
 if TYPE_CHECKING:
@@ -112,6 +113,16 @@ class Content:
         """The number of bytes of the model file."""
         graph = self.graph_size()
         return len(self.model) + len(field_header(GRAPH, graph)) + graph
+
+    def mark(self) -> bytes:
+        """The same bytes for the same content, and almost always others for another: few of each weight are read."""
+        found = hashlib.sha256(self.model)
+        found.update(self.graph)
+        for weight in self.weights:
+            found.update(weight.proto.SerializeToString())
+            if weight.tensor is not None:
+                found.update(_sample(weight.tensor))
+        return found.digest()
 
     def move_weights_out(self, data: ExternalData) -> None:
         """Turns all but the smallest weights into external data.
@@ -299,6 +310,15 @@ def write_external_data(sink: Sink, data: ExternalData) -> None:
 def _content(tensor: ir.TensorProtocol) -> np.ndarray:
     """The raw data of a tensor as bytes; a view of its memory where that is possible."""
     return np.frombuffer(tensor.raw() if isinstance(tensor, TorchTensor) else tensor.tobytes(), np.uint8)
+
+
+def _sample(tensor: ir.TensorProtocol) -> bytes:
+    """Some bytes of a tensor in memory; none where they would have to be computed or read."""
+    if isinstance(tensor, TorchTensor):
+        return tensor.sample()
+    if type(tensor) is ir.Tensor and isinstance(tensor.raw, np.ndarray) and tensor.raw.size:
+        return tensor.raw.flat[:: -(-tensor.raw.size // SAMPLED)].tobytes()
+    return b""
 
 
 def _beginning(tensor: ir.TensorProtocol) -> Hashable:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-__all__ = ["TorchTensor"]
+__all__ = ["SAMPLED", "TorchTensor"]
+
+SAMPLED = 64
+"""How many elements a sample of a tensor has at most."""
 
 # Tensors that are not contiguous or not in host memory are written through a buffer of this size.
 _BUFFER_BYTES = 16 << 20
@@ -153,6 +156,15 @@ class TorchTensor(ir.TensorProtocol):
 
     def __repr__(self) -> str:
         return f"TorchTensor<{self.dtype},{self.shape}>(name={self.name!r})"
+
+    def sample(self) -> bytes:
+        """The raw data of a few elements: some of those that differ in the index of the longest dimension alone."""
+        tensor = self._detached()
+        if not tensor.numel():
+            return b""
+        size, stride = max(zip(tensor.shape, tensor.stride(), strict=True), default=(1, 1))
+        step = -(-size // SAMPLED)
+        return bytes(_view(_on_host(tensor.as_strided((-(-size // step),), (step * stride,)))))
 
     def identity(self) -> Hashable | None:
         """A key that is equal for tensors with the same raw data in the same memory; None if that is not known.

@@ -14,10 +14,12 @@ import onnx_ir as ir
 from opbridge import pipeline
 from opbridge.errors import OpbridgeError, SaveError, UsageError, VerificationError
 from opbridge.fit.shared_weights import store_once
+from opbridge.onnx import reading
 from opbridge.parts.data import ExportedParts, GivenParts, PartsVerification
 from opbridge.parts.folder import made, part_path, refuse_unwritable, weights_path
 from opbridge.save import writer
 from opbridge.save.failed import keep_failed_set, remove_failed_set
+from opbridge.save.staging import clear_abandoned
 
 if TYPE_CHECKING:
     from opbridge.parts.data import Part
@@ -104,6 +106,7 @@ def verify(parts: GivenParts, folder: Path, options: Mapping[str, Any]) -> Parts
     _refuse(options, verify_file, "verify")
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder. Parts are verified as the set that Parts.export wrote to one.")
+    clear_abandoned(folder)  # an export that was killed while it renamed the files is finished
     found = {}
     for name, part in parts.parts.items():
         own = {key: part.keywords[key] for key in ("dynamic_shapes", *_OF_VERIFICATION) if key in part.keywords}
@@ -157,7 +160,7 @@ def _call_of_file(name: str, part: Part, path: Path, options: Mapping[str, Any])
     from opbridge.verification.part_calls import PartCall
 
     session = runtime.session(path, loaded=True, aten=options.get("aten", ()))
-    return PartCall(name, session, part.model, part.args, part.kwargs, None, lambda: ir.load(path))
+    return PartCall(name, session, part.model, part.args, part.kwargs, None, lambda: reading.load(str(path)))
 
 
 def _verified_run(parts: GivenParts, calls: Mapping[str, Any], subject: str, given: Mapping[str, Any]) -> Verification:

@@ -18,7 +18,7 @@ def part_path(folder: Path, name: str) -> Path:
 
 
 def weights_path(folder: Path) -> Path:
-    """The file with the weights of all parts."""
+    """What the name of the file with the weights of all parts is made from: `weights.1a2b3c4d.data`."""
     return folder / "weights.data"
 
 

@@ -40,7 +40,7 @@ class Parts(GivenParts):
             {"encoder": (encoder, (ids,)), "decoder": (decoder, (start, states), {"dynamic_shapes": ...})},
             run=run, args=(ids, start),
         )
-        parts.export("folder")             # folder/encoder.onnx, folder/decoder.onnx, folder/weights.data
+        parts.export("folder")             # folder/encoder.onnx, folder/decoder.onnx, folder/weights.1a2b3c4d.data
 
     The file of weights holds those of all parts; memory that parts share, such as tied embeddings, is stored once.
     `run` is called with PyTorch's models and with the files in their places, and its results are compared: the parts

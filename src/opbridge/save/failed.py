@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from opbridge.save import writer
+from opbridge.save.data_names import data_files, mentions, plain_name
 
 __all__ = ["failed_path", "keep_failed", "keep_failed_set", "remove_failed", "remove_failed_set"]
 
@@ -38,7 +39,7 @@ def keep_failed(model: ir.Model, path: Path, summary: str, *, external_data: boo
         SaveError: It cannot be written.
     """
     failed = failed_path(path)
-    _keep({failed: model}, _weights_of(failed), summary, external_data)
+    _keep({failed: model}, plain_name(failed), summary, external_data)
     return failed
 
 
@@ -49,7 +50,7 @@ def keep_failed_set(
 
     Args:
         models: The models, by the paths that they were meant for.
-        weights: The path that their external data were meant for.
+        weights: What the names of their external data are made from.
         summary: What the verification found; it is stored in the files.
         external_data: As for `opbridge.save.writer.staged_set`.
 
@@ -67,16 +68,12 @@ def keep_failed_set(
 def remove_failed(path: Path) -> None:
     """Removes what `keep_failed` wrote for an earlier export to the same path, and its external data."""
     failed = failed_path(path)
-    _remove([failed], _weights_of(failed))
+    _remove([failed], plain_name(failed))
 
 
 def remove_failed_set(paths: Iterable[Path], weights: Path) -> None:
     """Removes what `keep_failed_set` wrote for an earlier export to the same paths."""
     _remove([failed_path(path) for path in paths], failed_path(weights))
-
-
-def _weights_of(path: Path) -> Path:
-    return path.with_name(path.name + ".data")
 
 
 def _keep(models: Mapping[Path, ir.Model], weights: Path, summary: str, external_data: bool | None) -> None:
@@ -92,11 +89,11 @@ def _keep(models: Mapping[Path, ir.Model], weights: Path, summary: str, external
 
 def _remove(failed: Iterable[Path], weights: Path) -> None:
     marked = [each for each in failed if _is_marked(each)]
-    uses_weights = weights.is_file() and any(writer.mentions(each, weights.name) for each in marked)
-    for file in (*marked, weights) if uses_weights else marked:
+    data = [each for each in (*data_files(weights), weights) if any(mentions(model, each.name) for model in marked)]
+    for file in (*marked, *filter(Path.is_file, data)):
         with contextlib.suppress(OSError):
             file.unlink()
 
 
 def _is_marked(failed: Path) -> bool:
-    return failed.is_file() and os.access(failed, os.R_OK) and writer.mentions(failed, _MARK)
+    return failed.is_file() and os.access(failed, os.R_OK) and mentions(failed, _MARK)

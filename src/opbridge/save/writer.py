@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import onnx_ir as ir
@@ -15,27 +14,31 @@ from opbridge.errors import SaveError, UsageError
 from opbridge.onnx.serialize import (
     MAX_FILE_BYTES,
     TOO_LARGE_WITHOUT_WEIGHTS,
+    Content,
     ExternalData,
     serialize,
     write_external_data,
     write_model,
 )
 from opbridge.onnx.sink import Sink, readable_size, write_failure
-from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, fields
+from opbridge.save import staging
+from opbridge.save.data_names import data_files, data_key, data_name, keys, mentions, plain_name, users
 from opbridge.save.replacing import Replacement
 
-__all__ = ["Staged", "mentions", "save", "staged", "staged_set"]
+__all__ = ["Staged", "save", "staged", "staged_set"]
 
 
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
     """Writes a model as an ONNX file.
 
-    1. The files are written to a temporary folder and then renamed: either all of them are replaced, or none is.
+    1. The files are written to a temporary folder and then renamed. The rename of the model's file is the moment at
+       which the new model is there: whenever the process is killed, the old model or the new one can be loaded.
     2. Weights are written from their own memory. Tensors that are not contiguous are copied through a small buffer.
-    3. External data are stored in `<path>.data` beside the model: all weights but the smallest, and those that share
-       memory (tied parameters) once.
-    4. The file of external data of the replaced model is removed if it is no longer used. If another ONNX file of the
-       folder uses it, it is neither removed nor replaced.
+    3. External data are stored beside the model, in a file with a name of its own for each save,
+       `<path>.1a2b3c4d.data`: all weights but the smallest, and those that share memory (tied parameters) once.
+    4. The file of external data of the replaced model is removed afterwards, and so is what killed saves of this path
+       have left behind; not where another ONNX file of the folder uses it.
+    5. The permissions of a file that is replaced are kept; those of a new one are of the umask.
 
     The model is not changed. Weights that are external data of the replaced file (`ir.load` of the same path) are read
     before it is replaced; such a model has to be loaded again afterwards.
@@ -63,15 +66,15 @@ class Staged:
         paths: For the path of each model, its file in that folder. It can be loaded: its external data are beside it.
     """
 
-    def __init__(self, files: Replacement, models: Sequence[Path], weights: Path | None, obsolete: Path | None) -> None:
+    def __init__(self, files: Replacement, models: Sequence[Path], weights: Path | None, plain: Path) -> None:
         """Args:
         files: The files, closed.
         models: The paths of the models.
         weights: The path of their external data; None where they have none.
-        obsolete: A file of external data that is no longer used afterwards.
+        plain: What the names of their external data are made from.
         """
         self.paths = {target: files.place_of(target) for target in models}
-        self._files, self._obsolete = files, obsolete
+        self._files, self._weights, self._plain = files, weights, plain
         self._targets = [*models, *([weights] if weights else [])]
 
     @property
@@ -84,7 +87,7 @@ class Staged:
         return sum(self._files.place_of(target).stat().st_size for target in self._targets)
 
     def commit(self) -> list[Path]:
-        """Renames the files to their paths, all of them or none.
+        """Renames the files to their paths, all of them or none, and removes external data that nobody uses any more.
 
         Returns:
             The paths, the models first.
@@ -92,13 +95,13 @@ class Staged:
         Raises:
             SaveError: A file cannot be renamed; the paths are as they were before.
         """
+        is_plain_ours = any(mentions(model, self._plain.name) for model in self.paths)
         try:
             self._files.commit()
         except OSError as error:
             raise write_failure(self._targets[0], error) from error
-        if self._obsolete is not None:
-            with contextlib.suppress(OSError):
-                self._obsolete.unlink()
+        with contextlib.suppress(OSError):
+            _remove_unused(self._plain, self.paths, is_plain_ours=is_plain_ours)
         return self._targets
 
 
@@ -109,22 +112,20 @@ def staged(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool
     What was not put there when the context ends is removed. The arguments and errors are those of `save`.
     """
     target = _checked_path(path)
-    weights = target.with_name(target.name + ".data")
-    with staged_set({target: model}, weights, external_data=external_data) as files:
+    with staged_set({target: model}, plain_name(target), external_data=external_data) as files:
         yield files
 
 
 @contextlib.contextmanager
-def staged_set(
-    models: Mapping[Path, ir.Model], weights: Path, *, external_data: bool | None = None
-) -> Iterator[Staged]:
+def staged_set(models: Mapping[Path, ir.Model], plain: Path, *, external_data: bool | None = None) -> Iterator[Staged]:
     """Writes one or more models to one folder, and leaves it to the caller to put the files in their places.
 
     What was not put there when the context ends is removed.
 
     Args:
         models: The models by their paths, all in one folder.
-        weights: The path of their external data in that folder. What models share is stored once.
+        plain: What the name of their external data in that folder is made from; see `data_names.data_name`. What models
+            share is stored once.
         external_data: As for `save`.
 
     Raises:
@@ -143,26 +144,58 @@ def staged_set(
             "2 GB, a limit of protobuf's. Leave external_data out, or set it to True, to have the weights in a file "
             "beside it."
         )
-    data = ExternalData(weights.name, finds_equal=len(models) > 1)
-    for content in contents.values():
-        if external_data:
-            content.move_weights_out(data)
-        if content.size() > MAX_FILE_BYTES:
-            raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS)
-
-    is_obsolete = _is_obsolete(list(models), weights, is_replaced=bool(data.stored))
-    with Replacement(weights.parent) as files:
-        path = next(iter(models))
+    path = next(iter(models))
+    try:
+        staging.clear_abandoned(plain.parent)
+        place = _place(plain, contents.values() if external_data else ())
+    except OSError as error:
+        raise write_failure(path, error) from error
+    with Replacement(place) as files:
+        weights = data_name(plain, place.key)
+        data = ExternalData(weights.name, finds_equal=len(models) > 1)
+        for content in contents.values():
+            if external_data:
+                content.move_weights_out(data)
+            if content.size() > MAX_FILE_BYTES:
+                raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS)
         try:
             if data.stored:
-                _check_is_file(weights)
-                write_external_data(Sink(files.open(weights, data.nbytes), weights), data)
+                write_external_data(Sink(files.open(weights, data.nbytes, like=path), weights), data)
             for path, content in contents.items():
                 write_model(Sink(files.open(path, content.size()), path), content)
             files.close()
         except OSError as error:
             raise write_failure(path, error) from error
-        yield Staged(files, list(models), weights if data.stored else None, weights if is_obsolete else None)
+        yield Staged(files, list(models), weights if data.stored else None, plain)
+
+
+def _place(plain: Path, contents: Collection[Content]) -> staging.Staging:
+    """The temporary folder, whose key is that of the external data too; the same one for the same contents.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    if not contents:
+        return staging.make(plain.parent)
+    marks = b"".join(content.mark() for content in contents)
+    return staging.make(plain.parent, keys(marks), lambda key: not os.path.lexists(data_name(plain, key)))
+
+
+def _remove_unused(plain: Path, models: Collection[Path], *, is_plain_ours: bool) -> None:
+    """Removes external data of earlier saves that no model uses any more, and those of killed saves.
+
+    Args:
+        plain: What the names of the data are made from. It was the whole name before each save had one of its own.
+        models: The models that were saved.
+        is_plain_ours: Whether the models before used data of that name.
+    """
+    for data in [*data_files(plain), *([plain] if is_plain_ours else [])]:
+        # First whether a save is about to put a model there, and then whether it has.
+        if data != plain and staging.is_staged(plain.parent, data_key(plain, data)):
+            continue
+        if not users(data, models):
+            with contextlib.suppress(OSError):
+                data.unlink()
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:
@@ -202,65 +235,3 @@ def _check_is_file(target: Path) -> None:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe, not a file,"
         raise SaveError(f"Nothing was written: {kind} stands at {target}. Name a file to write.")
-
-
-def _is_obsolete(targets: Sequence[Path], weights: Path, *, is_replaced: bool) -> bool:
-    """Whether the file of external data is no longer used once the model files are replaced.
-
-    Args:
-        targets: The model files.
-        weights: The file of their external data.
-        is_replaced: Whether that is written anew.
-
-    Raises:
-        SaveError: It is written anew, and another model in the folder uses it.
-    """
-    if not os.path.isfile(weights):
-        return False
-    others = [file for file in weights.parent.glob("*.onnx") if file not in targets]
-    users = [file for file in others if mentions(file, weights.name)]
-    if is_replaced and users:
-        raise SaveError(
-            f"{targets[0]} was not written: its weights would replace {weights.name}, which {users[0].name} beside it "
-            "uses too. Save under another name, or move or delete the other model first."
-        )
-    return (
-        not is_replaced and not users and any(target.exists() and mentions(target, weights.name) for target in targets)
-    )
-
-
-def mentions(model: Path, name: str) -> bool:
-    """Whether the bytes of an ONNX file, without the raw data of its weights, contain the name of another file.
-
-    True for a file that cannot be opened; false for one that is no ONNX file.
-    """
-    try:
-        with open(model, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if not size:
-                return False
-            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
-                return _finds(content, name.encode(), 0, size, (GRAPH, INITIALIZER))
-    except OSError:
-        return True
-    except ValueError:
-        return False
-
-
-def _finds(content: mmap.mmap, needle: bytes, start: int, end: int, inner: tuple[int, ...]) -> bool:
-    """Whether the message at `content[start:end]` contains some bytes.
-
-    Args:
-        content: The file.
-        needle: The bytes.
-        start: The offset of the message.
-        end: The offset of its end.
-        inner: The fields that lead to a TensorProto, whose raw data are left out: outermost first; empty for itself.
-    """
-    for number, first, last in fields(content, start, end):
-        if inner and number == inner[0]:
-            if _finds(content, needle, first, last, inner[1:]):
-                return True
-        elif (inner or number != RAW_DATA) and content.find(needle, first, last) >= 0:
-            return True
-    return False

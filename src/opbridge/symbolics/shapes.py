@@ -20,7 +20,7 @@ import torch
 
 from opbridge.base.dtypes import onnx_dtype
 from opbridge.base.sources import of_function
-from opbridge.base.torch_private import torch_overrides, torch_sizes
+from opbridge.base.torch_private import torch_overrides, torch_shape_env, torch_sizes
 from opbridge.errors import CaptureError, OpbridgeError
 from opbridge.graph.function_calls import FunctionCall
 from opbridge.onnx.builder import Builder
@@ -154,7 +154,7 @@ class Inference:
         def dim(size: Any) -> int | str:
             if isinstance(size, int):
                 return size
-            name = self._names.get(torch_sizes.place_of_size(size) or "", str(size))
+            name = self._names.get(torch_shape_env.place_of_size(size) or "", str(size))
             first = named.setdefault(name, size)
             if first is not size:
                 torch._check(first == size)
@@ -177,14 +177,8 @@ class Inference:
         given = [result for result in results if result is not None]
         if len(given) < len(results):
             return None
-        graph = ir.Graph(
-            [*inputs, *(number for number in numbers if isinstance(number, ir.Value))],
-            given,
-            nodes=builder.nodes,
-            initializers=list(builder.constants.values()),
-            opset_imports={"": self._opset, **builder.domains},
-            name="function",
-        )
+        read = [*inputs, *(number for number in numbers if isinstance(number, ir.Value))]
+        graph = builder.graph(read, given, name="function")
         for node in graph.all_nodes():
             for output in node.outputs:
                 output.shape = None

@@ -23,7 +23,6 @@ from opbridge.nodes.operator_nodes import ROUTES as NODE_ROUTES
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.onnx.torch_tensor import TorchTensor
-from opbridge.onnx.versions import ir_version
 from opbridge.symbolics.copying import Copy
 from opbridge.trace.recording import Recorder, Recording
 
@@ -147,16 +146,7 @@ def convert(
     _forget_sizes(builder.nodes)
     for output, found in zip(outputs, shapes, strict=True):
         output.shape = found
-    body = ir.Graph(
-        model_inputs,
-        outputs,
-        nodes=builder.nodes,
-        initializers=list(builder.constants.values()),
-        opset_imports={"": opset, **builder.domains, **custom_opsets},
-        name="model",
-    )
-    functions_built = list(builder.functions.values())
-    model = ir.Model(body, ir_version=ir_version(opset, functions=bool(functions_built)), functions=functions_built)
+    model = builder.model(model_inputs, outputs, custom_opsets)
     passes.RemoveUnusedNodesPass()(model)
     return model
 

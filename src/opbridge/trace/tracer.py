@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.locks import process_state
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.sources import raised_at
-from opbridge.base.torch_private import torch_sizes, torchscript_export
+from opbridge.base.torch_private import torch_dynamic_shapes, torchscript_export
 from opbridge.capture import Capture
 from opbridge.capture.advice import advise_eager
 from opbridge.capture.dynamic_shapes import Shapes, resolve
@@ -106,7 +106,7 @@ def trace(
     module = as_module(model, args, kwargs)
     fit_signature(module, args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
-    if torch_sizes.is_shapes_spec(dynamic_shapes):
+    if torch_dynamic_shapes.is_shapes_spec(dynamic_shapes):
         raise UsageError("capture='trace' takes no ShapesSpec. Give dynamic_shapes as a dict by input name, or 'auto'.")
     recorder = Recorder(registry, opset, allow, functools.partial(_pin, routes or {}))
     flat = Flat(module, args, kwargs)

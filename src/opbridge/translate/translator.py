@@ -25,7 +25,6 @@ from opbridge.graph.operators import operator_of
 from opbridge.nodes import operator_nodes
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
-from opbridge.onnx.versions import ir_version
 from opbridge.plan.data import Plan
 from opbridge.plan.faults import Fault
 from opbridge.plan.rows import Step
@@ -89,7 +88,7 @@ def translate(
     with builder.translating(), following(_conventions()), torch.no_grad():
         results = walk.graph(graph.module)
         outputs = boundary.make_outputs(graph, values, results, names)
-    model = _model(builder, inputs.tensors, outputs, custom_opsets or {})
+    model = builder.model(inputs.tensors, outputs, custom_opsets)
     if not walk.failures and not walk.faults:
         passes.RemoveUnusedNodesPass()(model)
     if capture.read_inputs:
@@ -101,24 +100,6 @@ def translate(
 def _conventions() -> Conventions:
     counted = torch.arange(0.5, dtype=torch.int64, device="cpu").numel()
     return Conventions(onnx_dtype(torch.get_default_dtype()), counts_fractions=counted == 1)
-
-
-def _model(
-    builder: Builder, inputs: Sequence[Tensor], outputs: Sequence[Tensor], custom_opsets: Mapping[str, int]
-) -> ir.Model:
-    graph = ir.Graph(
-        inputs,
-        outputs,
-        nodes=builder.nodes,
-        initializers=list(builder.constants.values()),
-        opset_imports={"": builder.opset, **builder.domains, **custom_opsets},
-        name="model",
-    )
-    return ir.Model(
-        graph,
-        ir_version=ir_version(builder.opset, functions=bool(builder.functions)),
-        functions=list(builder.functions.values()),
-    )
 
 
 class _Walk:

@@ -1,9 +1,8 @@
-"""Why an output differs: it is random, or an operator of the model differs."""
+"""Why an output differs: the operator of the model that does, and how it is searched for."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +11,17 @@ import torch
 
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError
-from opbridge.verification.compare import Comparison, compare
 from opbridge.verification.difference import Search
 from opbridge.verification.first_difference import first_difference
 from opbridge.verification.options import Options
-from opbridge.verification.report import Run
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
 
-__all__ = ["Mismatch", "as_random", "find_random", "search_difference"]
+__all__ = ["Mismatch", "search_difference"]
 
 _MAX_FROZEN = 3
 """How many of the values that a trace froze are named."""
-
-_SEEDS = 8
-"""How many seeds are tried on an output that differs: where few values can be drawn, two seeds may give the same."""
 
 
 @dataclass
@@ -45,55 +39,6 @@ class Mismatch:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     expected: list[torch.Tensor]
-
-
-def find_random(
-    run_eager: Callable[[int], tuple[list[torch.Tensor], bool]],
-    wrong: set[int],
-    precisions: Sequence[torch.dtype | None],
-    seed: int,
-) -> dict[int, bool]:
-    """The outputs that differ between runs of the model in PyTorch with different seeds.
-
-    Args:
-        run_eager: Runs the model with a seed; returns its outputs, and whether torch's generator was used.
-        wrong: The positions of the outputs that differ from the file's. The search ends when all are random.
-        precisions: As for `opbridge.verification.compare.compare`, for each output.
-        seed: The first seed.
-
-    Returns:
-        By position, whether the shape of a random output varies too.
-    """
-    first, _ = run_eager(seed)
-    random: dict[int, bool] = {}
-    for other in range(seed + 1, seed + _SEEDS):
-        second, is_drawing = run_eager(other)
-        for position, (left, right) in enumerate(zip(first, second, strict=True)):
-            if not compare("", left, right, precision=precisions[position]).ok:
-                random[position] = random.get(position, False) or left.shape != right.shape
-        if not is_drawing or wrong <= random.keys():
-            break
-    return random
-
-
-def as_random(run: Run, random: Mapping[int, bool]) -> Run:
-    """A run in which the values of random outputs are not compared.
-
-    Args:
-        run: The run.
-        random: By position of an output that is random, whether its shape varies too.
-    """
-    comparisons = [
-        _as_random(comparison, varies_in_shape=random[position]) if position in random else comparison
-        for position, comparison in enumerate(run.comparisons)
-    ]
-    return dataclasses.replace(run, comparisons=tuple(comparisons))
-
-
-def _as_random(comparison: Comparison, *, varies_in_shape: bool) -> Comparison:
-    same_rank = len(comparison.shape) == len(comparison.actual_shape)
-    same_dtype = comparison.actual_dtype == comparison.dtype
-    return comparison.as_random(None if varies_in_shape and same_rank and same_dtype else comparison.reason)
 
 
 def search_difference(

@@ -20,6 +20,7 @@ from opbridge.capture import capture as capture_model
 from opbridge.capture.cache_names import check_caches
 from opbridge.capture.containers import register_containers
 from opbridge.errors import CaptureError, ModelFileError, UsageError
+from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.runtimes.onnxruntime import session
 from opbridge.verification.options import Options
@@ -68,7 +69,7 @@ def verify_file(
         # If the model cannot be captured, the dimensions of the file are used; it may have been exported by a trace.
         with contextlib.suppress(CaptureError):
             capture = capture_model(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-    return Verifier(name, loaded, lambda: ir.load(name), model, args, kwargs, capture, False, options).run(start)
+    return Verifier(name, loaded, lambda: reading.load(name), model, args, kwargs, capture, False, options).run(start)
 
 
 @caches.taking_caches

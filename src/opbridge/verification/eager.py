@@ -27,8 +27,8 @@ class Eager:
 
     1. It runs in its current mode (training or evaluation), and without gradients unless it fails without them.
     2. It is called with copies of its inputs, as it may write to them.
-    3. Buffers, tensors in plain attributes and gradients are restored after each run: an exported model has no state
-       either.
+    3. Buffers, attributes, the tensors and containers among them, and gradients are restored after each run: an
+       exported model has no state either.
     4. torch's generators are seeded, and restored.
 
     Attributes:

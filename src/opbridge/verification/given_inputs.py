@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base import files
 from opbridge.base.wording import counted, listed
 from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
@@ -40,6 +41,9 @@ _FORMS = (
     "Give a list with one tuple, tensor or dict of inputs for each run, a function of the run's number that returns "
     "one, or the paths of .npz or .npy files."
 )
+_LARGEST_BYTES = 1 << 40
+"""What is larger than any computer's memory is no file of inputs."""
+
 _POSITIONAL = re.compile(r"arr_(\d+)")
 
 
@@ -116,6 +120,8 @@ def _read(path: Path) -> tuple[Any, ...] | dict[str, Any]:
     """
     if path.suffix not in (".npz", ".npy"):
         raise UsageError(f"{path} is no file of inputs. Save them with numpy.savez as .npz, or one array as .npy.")
+    if why := files.problem(path, _LARGEST_BYTES):
+        raise UsageError(f"The inputs in {path} are not read: {why}.")
     try:
         content = np.load(path, allow_pickle=False)
         if isinstance(content, np.ndarray):

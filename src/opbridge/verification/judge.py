@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -14,6 +14,7 @@ from opbridge.graph.values import as_tensor
 from opbridge.verification.compare import Comparison, compare
 from opbridge.verification.eager import explain
 from opbridge.verification.float64 import NEARBY_RUNS, Unavailable, judged, perturbed
+from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.replay import Replay
 
 __all__ = ["Judge", "judged_by_steps"]
@@ -22,17 +23,6 @@ __all__ = ["Judge", "judged_by_steps"]
 _MOST_DECISIONS = 2
 _SLACK = 1e-3
 """What the difference of two multiples of a step may be off by, as a share of the step."""
-
-
-class _Run(Protocol):
-    def __call__(
-        self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        in_float64: bool = False,
-        rounding: int | None = None,
-    ) -> list[torch.Tensor]: ...
 
 
 class Judge:
@@ -44,7 +34,7 @@ class Judge:
 
     def __init__(
         self,
-        run: _Run,
+        run: ModelOutputs,
         replay: Callable[[tuple[Any, ...], Mapping[str, Any]], Replay | None],
         seed: int,
     ) -> None:

@@ -305,12 +305,17 @@ def _finite(value: Any) -> Any:
 
 
 def _dim_for(condition: str) -> str:
-    """The Dim for which a condition holds, in parentheses; empty where none is known."""
+    """The Dims for which a condition holds, in parentheses; empty where none are known."""
+    dims = [_dim(part) for part in condition.split(" and ")]
+    return f" ({', '.join(dims)})" if all(dims) else ""
+
+
+def _dim(condition: str) -> str:
     found = re.fullmatch(r"(\w+) % (\d+) == 0", condition)
     if found:
-        return f" ({found[2]} * Dim('{found[1]}'))"
+        return f"{found[2]} * Dim('{found[1]}')"
     found = re.fullmatch(r"(\w+) (<=|>=) (\d+)", condition)
-    return f" (Dim('{found[1]}', {'max' if found[2] == '<=' else 'min'}={found[3]}))" if found else ""
+    return f"Dim('{found[1]}', {'max' if found[2] == '<=' else 'min'}={found[3]})" if found else ""
 
 
 def _inputs_of(run: Run) -> str:

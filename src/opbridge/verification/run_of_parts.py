@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,20 +13,19 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
-from opbridge.base.torch_private.torch_float64 import in_other_order
 from opbridge.base.wording import counted
 from opbridge.errors import UsageError
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
-from opbridge.verification.causes import as_random, find_random
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager, explain
-from opbridge.verification.float64 import run_in_float64
 from opbridge.verification.fresh_inputs import fresh_inputs
 from opbridge.verification.given_inputs import input_sets
 from opbridge.verification.judge import Judge
+from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.options import Options
 from opbridge.verification.part_calls import PartCall, PartCalls, PartFailure
+from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import RuntimeFailure
 from opbridge.verification.verifier import runtime_label
@@ -86,9 +83,10 @@ class RunOfParts:
         self._exported = Eager(lambda *args, **kwargs: run(PartCalls(calls), *args, **kwargs))
         tensors = [*self._pipeline.parameters(), *self._pipeline.buffers(), *pytree.tree_leaves((args, kwargs))]
         self._precision = coarsest(each.dtype for each in tensors if isinstance(each, torch.Tensor))
-        self._judge = Judge(self._run_with, lambda args, kwargs: None, options.seed)
+        outputs = ModelOutputs(self._pipeline, self._eager, _tensors, options.seed)
+        self._judge = Judge(outputs, lambda args, kwargs: None, options.seed)
         self._runs: list[Run] = []
-        self._random: dict[int, bool] = {}
+        self._random = RandomOutputs(outputs, args, kwargs, options.seed)
 
     def verify(self) -> Verification:
         """Makes all runs.
@@ -108,7 +106,7 @@ class RunOfParts:
                 self._runs.append(Run(kind, label, left_out=f"run itself raises {explain(error)}"))
                 continue
             self._compare(kind, label, args, kwargs, expected)
-        runs = tuple(as_random(run, self._random) for run in self._runs) if self._random else tuple(self._runs)
+        runs = tuple(self._random.left_out_of_all(self._runs))
         notes = [*self._judge.notes]
         if not all(run.ok for run in runs):
             notes.append("each part agrees with PyTorch by itself, on its own inputs")
@@ -169,32 +167,11 @@ class RunOfParts:
         actual: Sequence[torch.Tensor],
     ) -> Run:
         """A run that differs, without the differences that say nothing against the files."""
-        wrong = {position for position, each in enumerate(run.comparisons) if not each.ok}
-        precisions = [self._precision] * len(expected)
-        self._random.update(find_random(self._example_with, wrong, precisions, self._options.seed))
-        run = as_random(run, self._random)
+        run = self._random.left_out(run, args, kwargs, [self._precision] * len(expected))
         if run.ok:
             return run
         comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, ())
         return dataclasses.replace(run, comparisons=comparisons)
-
-    def _example_with(self, seed: int) -> tuple[list[torch.Tensor], bool]:
-        return self._run_with(self._args, self._kwargs, seed=seed), self._eager.used_generator
-
-    def _run_with(
-        self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        in_float64: bool = False,
-        rounding: int | None = None,
-        seed: int | None = None,
-    ) -> list[torch.Tensor]:
-        seed = self._options.seed if seed is None else seed
-        if in_float64:
-            return _tensors(run_in_float64(self._pipeline, args, kwargs, seed))
-        within = contextlib.nullcontext if rounding is None else functools.partial(in_other_order, rounding)
-        return _tensors(self._eager.run(args, kwargs, seed, within))
 
     def _leaves(self, runner: Eager, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         return runner.run(args, kwargs, self._options.seed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Uncovered", "is_small", "uncovered_sizes"]
 
-_MOST = 4
+_MULTIPLE = re.compile(r"\w+ % \d+ == 0")
+_MOST = 12
+_FAR = 16
 _SEARCHED = 64
 # Inputs of more elements than this, and than several times those of the example, are not tried.
 _ELEMENTS, _TIMES = 1 << 18, 16
@@ -34,7 +36,8 @@ class Uncovered:
 
     Attributes:
         sizes: The size of each symbol.
-        condition: The condition, by the names of the dimensions.
+        condition: The condition, by the names of the dimensions; joined with those that the same line has for other
+            dimensions where they have to be multiples, as height and width.
         place: The line that causes it, "model.py:12"; empty where that is not known.
     """
 
@@ -49,24 +52,31 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
     1. A condition counts where all of its dimensions were to be dynamic, whatever their sizes: a name alone, or
        Dim.DYNAMIC. The ranges of a Dim are the user's, and Dim.AUTO leaves it to the capture.
     2. That a size is at least 2 has a run of its own.
+    3. Sizes for which only this condition does not hold come before others, which the model may refuse.
+    4. Beyond a largest size two are tried, the next one and one that is much larger: torch keeps the smallest of
+       several limits, which may make no difference where a further one does.
 
     Args:
         capture: The capture.
         sizes: Its dynamic dimensions.
     """
     symbols = dict(_symbols(capture))
-    found = 0
+    conditions = []
     for condition, place in capture.demands:
         if re.fullmatch(r"\S+ >= 2", condition):
             continue
         expression, used = _in_symbols(condition, symbols)
-        if expression is None or not used or not used <= sizes.example.keys():
-            continue
-        chosen = _broken(expression, sorted(used), sizes)
-        if chosen is not None and is_small(chosen, sizes):
-            found += 1
-            yield Uncovered(chosen, condition, place)
-        if found == _MOST:
+        if expression is not None and used and used <= sizes.example.keys():
+            conditions.append((expression, tuple(sorted(used)), condition, place))
+    tried: list[dict[str, int]] = []
+    for number, (expression, used, condition, place) in enumerate(conditions):
+        others = [(other, of) for other, of, *_ in conditions if other != expression]
+        alike = [text for _, _, text, at in conditions[number:] if at == place and _MULTIPLE.fullmatch(text)]
+        for chosen in _broken(expression, used, sizes, others):
+            if chosen not in tried and is_small(chosen, sizes):
+                tried.append(chosen)
+                yield Uncovered(chosen, " and ".join(alike) if condition in alike else condition, place)
+        if len(tried) >= _MOST:
             return
 
 
@@ -108,14 +118,26 @@ def _in_symbols(condition: str, symbols: dict[str, str]) -> tuple[str | None, se
     return (expression, used) if set(code.co_names) <= known | {"sqrt", "_sym_sqrt"} else (None, used)
 
 
-def _broken(expression: str, used: list[str], sizes: DynamicSizes) -> dict[str, int] | None:
-    """The example's sizes but for one, with which the condition does not hold."""
+def _broken(
+    expression: str, used: tuple[str, ...], sizes: DynamicSizes, others: Sequence[tuple[str, tuple[str, ...]]]
+) -> list[dict[str, int]]:
+    """The example's sizes but for one, with which the condition does not hold, and all others do where that is so."""
     bound = re.fullmatch(r"\w+ <= (\d+)", expression)
+    if bound is not None:
+        beyond = int(bound[1]) + 1
+        return [{**sizes.example, used[0]: size} for size in (beyond, _FAR * beyond)]
+    first: list[dict[str, int]] = []
     for symbol in used:
         example = sizes.example[symbol]
-        larger = [int(bound[1]) + 1] if bound else range(example + 1, example + _SEARCHED)
-        for size in (*larger, *range(example - 1, 0, -1)):
+        for size in (*range(example + 1, example + _SEARCHED), *range(example - 1, 0, -1)):
             chosen = {**sizes.example, symbol: size}
-            if not holds_for_all(expression, tuple(used), {each: (chosen[each], chosen[each]) for each in used}):
-                return chosen
-    return None
+            if _holds(expression, used, chosen):
+                continue
+            if all(_holds(other, of, chosen) for other, of in others):
+                return [chosen]
+            first = first or [chosen]
+    return first
+
+
+def _holds(expression: str, used: tuple[str, ...], sizes: Mapping[str, int]) -> bool:
+    return holds_for_all(expression, used, {each: (sizes[each], sizes[each]) for each in used})

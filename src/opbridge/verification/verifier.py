@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,23 +12,23 @@ import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private.torch_float64 import in_other_order
 from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
 from opbridge.verification import exchange
-from opbridge.verification.causes import Mismatch, as_random, find_random, search_difference
+from opbridge.verification.causes import Mismatch, search_difference
 from opbridge.verification.compare import compare, incomparable
 from opbridge.verification.correspondence import Correspondence, OtherOutputs
 from opbridge.verification.difference import FirstDifference
 from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
-from opbridge.verification.float64 import run_in_float64
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
 from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
 from opbridge.verification.judge import Judge
+from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.options import Options
+from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
@@ -44,6 +42,9 @@ __all__ = ["Verifier", "runtime_label"]
 
 _SIZES_SEED = 1000
 """The offset of the seeds for inputs of other sizes; the seeds for samples are below."""
+
+_MOST_UNCOVERED = 6
+"""At how many sizes that the capture leaves out a file is compared, without those that the model refuses."""
 
 
 class Verifier:
@@ -87,10 +88,9 @@ class Verifier:
         self._runs: list[Run] = []
         self._notes: list[str] = []
         self._mismatch: Mismatch | None = None
-        self._judge = Judge(self._run_with, self._replay, options.seed)
-        # The outputs that were found to be random, and whether their shapes vary.
-        self._random: dict[int, bool] = {}
-        self._examined: set[int] = set()
+        outputs = ModelOutputs(model, self._eager, self._matching.expected, options.seed)
+        self._judge = Judge(outputs, self._replay, options.seed)
+        self._random = RandomOutputs(outputs, args, kwargs, options.seed)
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
 
@@ -113,7 +113,7 @@ class Verifier:
             self._run_other_sizes()
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
             self._run_uncovered_sizes()
-        self._mark_random()
+        self._runs = self._random.left_out_of_all(self._runs)
         self._notes.extend(self._judge.notes)
         difference = self._find_difference()
         self._note_constants()
@@ -247,12 +247,14 @@ class Verifier:
         if self._capture is None or not self._options.complete or self._mismatch is not None:
             return
         sizes = self._matching.dynamic_sizes()
+        compared = 0
         for number, beyond in enumerate(uncovered_sizes(self._capture, sizes)):
             seed = self._options.seed + 2 * _SIZES_SEED + number
             self._try("sizes", sizes.label(beyond.sizes), *self._inputs_of(sizes, beyond.sizes, seed))
             run = self._runs[-1]
             self._runs[-1] = dataclasses.replace(run, condition=beyond.condition, place=beyond.place)
-            if not run.ok:
+            compared += run.left_out is None
+            if not run.ok or compared == _MOST_UNCOVERED:
                 return
 
     def _keep_if_ok(self, condition: str) -> bool:
@@ -341,36 +343,11 @@ class Verifier:
         actual: Sequence[torch.Tensor],
     ) -> Run:
         """A run that differs, without the differences that say nothing against the file."""
-        wrong = {position for position, comparison in enumerate(run.comparisons) if not comparison.ok}
-        if not wrong <= self._examined:
-            self._examined |= wrong
-            self._random.update(find_random(self._run_example_with, wrong, self._precisions, self._options.seed))
-        run = as_random(run, self._random)
+        run = self._random.left_out(run, args, kwargs, self._precisions)
         if run.ok:
             return run
-        if self._eager.used_generator:  # what is drawn may be certain on the example, as from one-hot probabilities
-            drawing = functools.partial(self._run_again, args, kwargs)
-            wrong = {position for position, comparison in enumerate(run.comparisons) if not comparison.ok}
-            run = as_random(run, find_random(drawing, wrong, self._precisions, self._options.seed))
-            if run.ok:
-                return run
         comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, self._matching.fixed)
         return dataclasses.replace(run, comparisons=comparisons)
-
-    def _run_with(
-        self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        in_float64: bool = False,
-        rounding: int | None = None,
-    ) -> list[torch.Tensor]:
-        """The outputs of the model on other inputs, in float64, or with sums that are rounded otherwise."""
-        seed = self._options.seed
-        if in_float64:
-            return self._matching.expected(run_in_float64(self._model, args, kwargs, seed))
-        within = contextlib.nullcontext if rounding is None else functools.partial(in_other_order, rounding)
-        return self._matching.expected(self._eager.run(args, kwargs, seed, within))
 
     def _replay(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replay | None:
         """The captured graph with the runtime's decisions; None where there is nothing to decide, or no graph."""
@@ -384,20 +361,6 @@ class Verifier:
             return replay(model, self._capture or capture_model(self._model, args, kwargs), args, kwargs)
         except (CaptureError, Unusable):
             return None
-
-    def _mark_random(self) -> None:
-        """Marks the outputs that differ between runs in PyTorch as random in all runs."""
-        if self._random:
-            self._runs = [as_random(run, self._random) for run in self._runs]
-
-    def _run_example_with(self, seed: int) -> tuple[list[torch.Tensor], bool]:
-        return self._run_again(self._args, self._kwargs, seed)
-
-    def _run_again(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int
-    ) -> tuple[list[torch.Tensor], bool]:
-        outputs = self._matching.expected(self._eager.run(args, kwargs, seed))
-        return outputs, self._eager.used_generator
 
     def _find_difference(self) -> FirstDifference | None:
         if self._mismatch is None or self._runs[self._mismatch.run].ok or self._runs[self._mismatch.run].condition:

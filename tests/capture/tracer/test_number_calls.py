@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import functools
+import sys
+import types
 
 import pytest
 import torch
@@ -32,6 +35,32 @@ def test_a_size_stays_dynamic_and_a_type_a_type():
     for size in (1, 3, 8):
         assert_same(taken, torch.randn(size, 4))
     assert Calling.forward.__code__ is code and not [name for name in globals() if name.startswith("__opbridge")]
+
+
+class Holding(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_functions_that_a_module_holds_are_of_the_model(monkeypatch):
+    elsewhere = types.ModuleType("a_package_of_functions")
+    monkeypatch.setitem(sys.modules, elsewhere.__name__, elsewhere)
+    code = """
+def center(x):
+    return float(x.shape[0] - 1) / 2
+
+def centered(x):
+    return x - center(x)
+"""
+    exec(code, vars(elsewhere))
+    for function in (elsewhere.centered, functools.partial(elsewhere.centered)):
+        taken = capture(Holding(function), X, dynamic_shapes={"x": {0: "n"}})
+        for size in (1, 3, 8):
+            assert_same(taken, torch.randn(size, 4))
 
 
 def test_the_code_is_put_back_after_a_failure():

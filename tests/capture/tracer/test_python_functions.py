@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,20 @@ def test_a_range_of_a_dynamic_size() -> None:
     assert_matches(
         lambda x: torch._dim_arange(x, 1), torch.ones(5, 6), others=[[torch.ones(3, 2)]], dynamic_shapes="auto"
     )
+
+
+def test_windows_of_a_dynamic_size() -> None:
+    """They are views: what is written to them is written to the tensor."""
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        size = math.ceil(x.shape[1] / 4)
+        padded = torch.nn.functional.pad(x, (0, size * 4 - x.shape[1]))
+        windows = padded.unfold(1, size, size)
+        windows[:, 1].mul_(2)
+        return padded, windows.sum(-1)
+
+    others = [[torch.randn(2, width)] for width in (4, 6, 8, 13)]
+    assert_matches(model, torch.randn(2, 7), others=others, dynamic_shapes={"x": {1: torch.export.Dim("width", min=4)}})
 
 
 def test_complex_numbers_are_printed_and_not_computed_with() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers.captures import assert_same
 
+from opbridge.capture import capture
 from opbridge.capture.tracer.shape_functions import shape_function
 
 aten = torch.ops.aten
@@ -71,3 +73,27 @@ def test_they_are_torchs(function, args):
 )
 def test_torch_is_asked_for_the_others(function, args):
     assert shape_function(function, args) is None
+
+
+def test_slices_between_sizes_that_are_in_order_have_no_minimum():
+    def model(x):
+        whole = x.shape[1] // 4 * 4
+        return x[:, :whole].view(x.shape[0], x.shape[1] // 4, 4, -1), x[:, whole:]
+
+    given = (torch.randn(3, 10, 6),)
+    taken = capture(model, given, dynamic_shapes={"x": {0: "batch", 1: "length"}})
+    first, second = (leaf.node.meta["val"] for leaf in taken.graph.outputs)
+    assert first.shape[-1] == 6
+    assert not any("Min" in str(size) for size in (*first.shape, *second.shape))
+    for length in (4, 7, 12):
+        assert_same(taken, torch.randn(2, length, 6))
+
+
+@pytest.mark.parametrize("length", [2, 5, 9])
+def test_slices_that_may_end_beyond_the_size_keep_torchs(length):
+    def model(x, y):
+        return x[:, : y.shape[0]], x[:, y.shape[0] :]
+
+    given = (torch.randn(3, 10), torch.randn(4))
+    taken = capture(model, given, dynamic_shapes=({1: "length"}, {0: "other"}))
+    assert_same(taken, torch.randn(3, length), torch.randn(6))

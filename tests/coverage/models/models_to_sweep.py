@@ -90,6 +90,8 @@ BAD = [
     ModelEntry("not_built", _not_built),
 ]
 
+FIXED = [ModelEntry("fixed", lambda: Case(Calls(torch.tanh).eval(), Inputs((torch.randn(2, 4),))))]
+
 BREAKING = [
     _one("abort", _abort),
     _one("relu", torch.relu),

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from helpers.sweeps import Interrupted
 
 from opbridge import UsageError
 from opbridge.cli import main
@@ -58,19 +59,6 @@ def test_the_file_of_models(tmp_path):
     assert wrong["outcome"] == "wrong" and refused["cause"] == "MissingOperators"
     assert refused["models"] == [f"{FILE}:BAD/unknown"] and "modelstest::unknown" in refused["message"]
     assert found.summary() == "0 of 2 models pass (0.0 %)"
-
-
-class Interrupted:
-    """Is told of models, and interrupts the sweep after some."""
-
-    def __init__(self, after):
-        self.after, self.first = after, None
-
-    def __call__(self, done, total, tally):
-        if self.first is None:
-            self.first = done
-        if done >= self.after:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.slow

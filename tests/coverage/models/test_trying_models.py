@@ -54,9 +54,16 @@ def test_what_is_left_out(name, said):
     assert verdict.outcome == "left out" and said in verdict.message
 
 
-def test_dimensions_that_a_model_does_not_have():
+def test_all_dimensions_of_a_model_that_has_a_batch_only():
     verdict = outcome("relu", "GOOD", dynamic="all")
-    assert verdict.outcome == "left out" and "no dynamic dimensions of the kind 'all'" in verdict.message
+    assert verdict.outcome == "pass", verdict.message
+
+
+@pytest.mark.parametrize("dynamic", ["all", "batch"])
+def test_dimensions_that_a_model_does_not_have(dynamic):
+    verdict = outcome("fixed", "FIXED", dynamic=dynamic)
+    assert verdict.outcome == "left out" and f"no dynamic dimensions of the kind {dynamic!r}" in verdict.message
+    assert outcome("fixed", "FIXED", dynamic="none").outcome == "pass"
 
 
 def test_a_file_with_fixed_dimensions_is_wrong(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import torch
+from torch.export import Dim
 
 from opbridge.coverage.models.entries import Inputs
 from opbridge.coverage.models.varying import Size, runs, vary
@@ -28,6 +29,24 @@ def test_dimensions_follow_from_the_sizes_that_change_them():
     assert [tuple(one.kwargs["x"].shape) for one in case.others["none"]] == [(2, 4, 3)]
     assert [tuple(one.kwargs["x"].shape) for one in case.others["batch"]] == [(1, 4, 3), (3, 4, 3)]
     assert [tuple(one.kwargs["x"].shape) for one in case.others["all"]] == [(1, 5, 3), (3, 5, 3)]
+
+
+def test_multiples_of_a_size_are_asked_for_as_such():
+    def draw(batch: int, height: int) -> Inputs:
+        return Inputs((), {"x": torch.randn(batch, 8 * height), "y": torch.randn(8 * batch, 64 * height, height + 1)})
+
+    case = vary(torch.nn.Identity(), draw, {"batch": Size(2, (1, 3)), "height": Size(3, (5,))}, multiples=True)
+    shapes = {name: {axis: str(dim) for axis, dim in dims.items()} for name, dims in case.dynamic_shapes["all"].items()}
+    assert shapes == {"x": {0: "batch", 1: "8*height"}, "y": {0: "batch_16", 1: "64*height", 2: "height_4"}}
+    assert isinstance(case.dynamic_shapes["all"]["x"][1], Dim)
+
+
+def test_an_int_that_changes_is_dynamic():
+    def draw(sequence: int) -> Inputs:
+        return Inputs((torch.randn(sequence, 3), sequence, 4))
+
+    case = vary(torch.nn.Identity(), draw, {"sequence": Size(4, (5,))}, batch=None)
+    assert case.dynamic_shapes["all"] == ({0: "sequence"}, Dim.DYNAMIC, None)
 
 
 def test_without_names_the_dimensions_are_by_position():

@@ -231,6 +231,19 @@ def test_binary_integer() -> None:
     assert_all_match(table, x, y, others=[(torch.randint(-5, 5, (4, 1)), torch.randint(-5, 5, (4,)))])
 
 
+def test_the_sign_of_a_sum_of_negative_zeros() -> None:
+    """It is 0.0 in PyTorch, and -0.0 in ONNX Runtime."""
+
+    def model(y: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        total = x.sum(1)
+        return torch.atan2(y, total), torch.copysign(y, total), torch.signbit(total), torch.atan2(y.double(), total)
+
+    y, x = torch.tensor([0.0, -0.0, 1.0, 0.0]), torch.full((4, 3), -0.0)
+    x[3, 0] = -1.0
+    for dtype in (torch.float32, torch.float16):
+        assert_matches(model, y.to(dtype), x.to(dtype), others=[(y.neg().to(dtype), x.neg().to(dtype))])
+
+
 def test_frexp() -> None:
     value = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 3.7, -1e-6, 1e30, 1e-38, 2.0**-126, 0.9999999, 4.0, 2.0**127])
     assert_matches(torch.frexp, value, others=[(torch.randn(13) * 100,)])

@@ -56,13 +56,7 @@ def _run(builder, output, feeds):
     """The number that a size has when the model runs."""
     given = {value for node in builder.nodes for value in node.inputs if value.producer() is None}
     inputs = [value for value in given if value.name in feeds]
-    graph = ir.Graph(
-        inputs,
-        [output],
-        nodes=builder.nodes,
-        initializers=list(builder.constants.values()),
-        opset_imports={"": OPSET},
-    )
+    graph = builder.graph(inputs, [output])
     model = ir.serde.serialize_model(ir.Model(graph, ir_version=8))
     session = onnxruntime.InferenceSession(model.SerializeToString())
     return session.run(None, feeds)[0]

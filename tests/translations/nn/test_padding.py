@@ -82,3 +82,21 @@ def test_up_to_a_multiple():
         others=[(torch.randn(2, 13),), (torch.randn(2, 16),)],
         dynamic_shapes={"x": {1: AUTO}},
     )
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_amounts_that_are_known_only_when_the_model_runs(mode):
+    """They may be negative on one side and positive on the other."""
+
+    def model(x, y):
+        more = y.shape[0] - 3
+        return F.pad(x, (more, 1), mode), F.pad(x, (-more, more), mode), F.pad(x, (2, more), mode)
+
+    x = torch.randn(2, 3, 7)
+    assert_matches(
+        model,
+        x,
+        torch.zeros(5),
+        others=[(x + 1, torch.zeros(size)) for size in (1, 2, 3, 4, 6)],
+        dynamic_shapes=({}, {0: AUTO}),
+    )

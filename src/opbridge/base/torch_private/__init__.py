@@ -9,7 +9,10 @@ May import: base.
 | torch_operators | names, schemas, overloads and decompositions of operators |
 | torch_library | operators of third-party libraries and their fake implementations |
 | torch_overrides | behaviour of torch that is replaced for a time |
-| torch_sizes | symbolic sizes, guards, forms of dynamic shapes |
+| torch_shape_env | the environment of a capture: its symbols, their ranges and guards |
+| torch_sizes | single symbolic sizes: what is known of them, what is asked about them |
+| torch_sizes_in_python | symbolic sizes as Python takes them: hashed, formatted, multiplied |
+| torch_dynamic_shapes | the forms of dynamic shapes |
 | torch_tracing | torch.export and torch.fx: tracing, stack traces, log output |
 | torch_proxies | the modes that see every operator, and the tracer that torch's operators expect |
 | torch_transforms | when a transform of torch.func or a backward pass begins and ends |

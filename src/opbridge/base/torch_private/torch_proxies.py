@@ -10,6 +10,7 @@ with an operator.
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import sys
 import types
@@ -145,12 +146,34 @@ class GraphTracer(PythonKeyTracer):
         if not known.keys() >= expression.free_symbols:
             return None
         with active(ProxyTorchDispatchMode(self, "symbolic")):
-            return sympy_interp(PythonReferenceAnalysis, known, expression)
+            return sympy_interp(_Arithmetic, known, expression)
 
     def size_argument(self, size: Any) -> Any:
         """A symbolic size, float or bool as an argument of a node: a node, or a number where it is known."""
         found = proxy_tensor.fetch_sym_proxy(self)(size)
         return found.node if isinstance(found, torch.fx.Proxy) else found
+
+
+class _Arithmetic(PythonReferenceAnalysis):
+    """What the functions of a symbolic expression are in Python.
+
+    torch's own gives expressions for these functions, which no graph can hold, where numbers are symbolic.
+    """
+
+    int_truediv = staticmethod(operator.truediv)
+    pow_by_natural = staticmethod(operator.pow)
+    pow = staticmethod(operator.pow)
+    bitwise_and = staticmethod(operator.and_)
+    bitwise_or = staticmethod(operator.or_)
+    bitwise_xor = staticmethod(operator.xor)
+
+    @staticmethod
+    def trunc_to_int(x: Any, dtype: Any) -> Any:
+        return math.trunc(x)
+
+    @staticmethod
+    def round_to_int(x: Any, dtype: Any) -> Any:
+        return round(x)
 
 
 class _Sizes:

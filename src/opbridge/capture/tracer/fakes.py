@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_tracing
+from opbridge.base.torch_private import torch_proxies, torch_shape_env, torch_tracing
 from opbridge.capture.dynamic_shapes import Axis, root_example
 from opbridge.capture.tracer.sparse_operators import is_sparse
 from opbridge.errors import UsageError
@@ -31,7 +31,7 @@ class Fakes:
 
     def __init__(self, *, general: bool, dynamic: frozenset[str] = frozenset(), axes: Iterable[Axis] = ()) -> None:
         self._named = {axis.name: axis for axis in axes if axis.name is not None}
-        self.sizes = torch_sizes.Sizes(general=general, dynamic=dynamic)
+        self.sizes = torch_shape_env.Sizes(general=general, dynamic=dynamic)
         self.mode = torch_proxies.new_fake_mode(self.sizes.env)
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._memory: Counter[int] = Counter()

@@ -65,12 +65,13 @@ def _functions(module: torch.nn.Module, everywhere: bool) -> Iterator[types.Func
     kinds = {kind for each in module.modules() for kind in type(each).__mro__}
     own = [kind for kind in kinds if kind.__module__.partition(".")[0] not in OTHER_PACKAGES | {"opbridge"}]
     wrapped = [kind for kind in kinds if kind.__module__.startswith("opbridge.")]  # around a model that is a function
-    for kind in (*own, *wrapped):
-        for value in list(vars(kind).values()):
-            yield from _within(value, seen)
+    found = [each for kind in (*own, *wrapped) for value in list(vars(kind).values()) for each in _within(value, seen)]
+    yield from found
     if not everywhere:
         return
-    packages = _packages({kind.__module__ for kind in (*own, *wrapped)})
+    held = [inner for each in module.modules() for value in vars(each).values() for inner in _within(value, seen)]
+    yield from held
+    packages = _packages({each.__module__ for each in (*own, *wrapped, *found, *held) if each.__module__ is not None})
     for path, loaded in list(sys.modules.items()):
         if path.partition(".")[0] not in packages or not isinstance(loaded, types.ModuleType):
             continue

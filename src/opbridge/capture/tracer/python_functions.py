@@ -31,7 +31,8 @@ class PythonFunctions(TorchFunctionMode):
     7. Operators on quantised tensors take scales and zero points that are tensors as numbers.
     8. Lists of a symbolic length become tensors.
     9. What is asked of a tensor may need its rank.
-    10. Complex numbers of a tensor may be printed, and not computed with: torch has no symbolic ones.
+    10. Windows that do not overlap have a symbolic size.
+    11. Complex numbers of a tensor may be printed, and not computed with: torch has no symbolic ones.
 
     Args:
         settle_ranks: Called with the arguments of each function.
@@ -256,9 +257,20 @@ def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
     return (x.unsqueeze(-1) == torch.arange(num_classes, device=x.device)).to(torch.int64)
 
 
+def _unfold(x: torch.Tensor, dimension: int, size: Any, step: Any) -> torch.Tensor | None:
+    """Windows of a symbolic size, which the operator takes as a number, where they do not overlap: a view as well."""
+    if not isinstance(size, torch.SymInt) or not torch_sizes.is_equal(size, step):
+        return None
+    dimension = dimension % x.dim()
+    torch._check(size <= x.shape[dimension])
+    count = x.shape[dimension] // size
+    return x.narrow(dimension, 0, count * size).unflatten(dimension, (count, size)).movedim(dimension + 1, -1)
+
+
 _WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.linspace: _linspace,
     torch.nn.functional.one_hot: _one_hot,
+    torch.Tensor.unfold: _unfold,
 }
 
 

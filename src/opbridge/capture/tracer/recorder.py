@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from opbridge.base.torch_private import torch_proxies, torch_sizes, torch_subclasses, torch_tracing
+from opbridge.base.torch_private import torch_proxies, torch_shape_env, torch_sizes, torch_subclasses, torch_tracing
 from opbridge.capture import packed_sequences
 from opbridge.capture.tracer import (
     autocasting,
@@ -244,7 +244,7 @@ class Recorder:
             # The node keeps the shape that the tensor has before it is changed.
             arguments[0].meta["val"] = torch_proxies.snapshot(fakes[0])
         env = self.fake_mode.shape_env
-        before = torch_sizes.questions(env)
+        before = torch_shape_env.questions(env)
         shape = None if fake_keywords else shape_functions.shape_function(function, fakes)
         lengths = self.known_lengths(arguments[1]) if function is _aten._pack_padded_sequence.default else None
         if lengths is not None:
@@ -254,7 +254,7 @@ class Recorder:
             shape = open_ranks.squeeze_by_example
         result = shape(*fakes) if shape else symbolic_scalars.result_of(function, fakes, fake_keywords)
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
-            torch_sizes.note_questions_of_operator(env, before)
+            torch_shape_env.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:
             function, arguments, keywords = _aten.new_zeros.default, (arguments[0], self.argument(result.shape)), {}
         node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))

@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from opbridge.base.locks import process_state
-from opbridge.base.torch_private import torch_functional, torch_overrides, torch_proxies, torch_sizes
+from opbridge.base.torch_private import torch_functional, torch_overrides, torch_proxies, torch_shape_env, torch_sizes
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.errors import CaptureError
@@ -62,7 +62,7 @@ class _Rewriting:
             returned = torch_functional.functionalized(_Running(self, original.module).run, values)
             outputs = [recorder.output(value) if _is_value(value) else value for value in returned]
         module = recorder.finish(tuple(outputs))
-        sizes = torch_sizes.Sizes.of(self._fake_mode.shape_env)
+        sizes = torch_shape_env.Sizes.of(self._fake_mode.shape_env)
         return dataclasses.replace(
             original,
             module=module,

@@ -6,6 +6,7 @@ consists of: five operators for one `linear`. Only forms that all inputs have ar
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -170,6 +171,31 @@ def _tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Te
     return parts
 
 
+def _is_plain_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> bool:
+    """Between symbolic sizes that are seen to be in order, of which torch would take the minimum with the size."""
+    if (
+        type(step) is not int
+        or step != 1
+        or not x.dim()
+        or not any(type(each) is torch.SymInt for each in (start, end))
+    ):
+        return False
+    size = x.shape[dim]
+    start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
+    return all(map(torch_sizes.is_at_most, (0, start, end), (start, end, size)))
+
+
+def _is_endless(end: Any) -> bool:
+    return type(end) is int and end == sys.maxsize
+
+
+def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> torch.Tensor:
+    size, stride = x.shape[dim], x.stride(dim)
+    start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
+    sizes = [end - start if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
+    return x.as_strided(sizes, x.stride(), x.storage_offset() + start * stride)
+
+
 def _is_plain_affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> bool:
     """Of a symbolic size, which torch would make plain for its `linspace`."""
     return (
@@ -207,6 +233,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.pow.Tensor_Scalar: (_is_plain_power, _power),
     _aten.cross.default: (_is_plain_cross, _cross),
     _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
+    _aten.slice.Tensor: (_is_plain_slice, _slice),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_UNARY, (_is_plain_unary, torch.empty_like)),

@@ -16,7 +16,7 @@ from opbridge.base.torch_private import (
     torch_higher_order,
     torch_overrides,
     torch_proxies,
-    torch_sizes,
+    torch_sizes_in_python,
     torch_subclasses,
     torch_tracing,
     torch_transforms,
@@ -282,7 +282,7 @@ class _Run:
                 stack.enter_context(shapes_of_earlier_runs(self._module))
                 stack.enter_context(following_calls(self._module, self._thorough))
                 stack.enter_context(repeating_lists())
-                stack.enter_context(torch_sizes.taken_by_python(self._thorough))
+                stack.enter_context(torch_sizes_in_python.taken_by_python(self._thorough))
             stack.enter_context(following_sizes(self._module if self._shapes.axes else None))
             stack.enter_context(self._recorder.recording())
             yield

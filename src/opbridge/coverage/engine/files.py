@@ -16,12 +16,15 @@ from typing import Any
 
 import torch
 
+from opbridge.base import files as base_files
 from opbridge.base.version import __version__
 from opbridge.errors import SaveError, UsageError
 
 __all__ = ["counted_by", "plain", "read", "versions", "write"]
 
 FORMAT = 1
+
+_LARGEST_BYTES = 1 << 30
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -91,10 +94,12 @@ def read(path: str | os.PathLike[str], keys: Collection[str], command: str) -> M
     Raises:
         UsageError: There is no such file, or it is something else.
     """
+    if why := base_files.problem(path, _LARGEST_BYTES):
+        raise UsageError(f"{path} holds no results of a sweep: {why}. Name a file that {command} wrote.")
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         known = content["format"] == FORMAT and set(keys) <= content.keys()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path} holds no results of a sweep ({error}). Name a file that {command} wrote.") from error
     if not known:
         raise UsageError(f"{path} holds results of another form than {FORMAT}. Run the sweep again.")

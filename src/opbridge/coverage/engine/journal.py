@@ -9,10 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from opbridge.base import files
 from opbridge.coverage.engine.work import Verdict, Work
 from opbridge.errors import SaveError
 
 __all__ = ["Journal"]
+
+_LARGEST_BYTES = 1 << 32
 
 
 class Journal:
@@ -66,6 +69,8 @@ class Journal:
         """Reads what a sweep with the same head left. Returns how many bytes of the file are whole lines of it."""
         if not self.path.exists():
             return 0
+        if why := files.problem(self.path, _LARGEST_BYTES):
+            raise SaveError(f"{self.path} cannot be gone on from: {why}. Remove it, or name another file with -o.")
         whole = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file):

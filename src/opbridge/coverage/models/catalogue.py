@@ -15,7 +15,7 @@ from opbridge.coverage.models import families
 from opbridge.coverage.models.entries import ModelEntry
 from opbridge.errors import UsageError
 
-__all__ = ["absent", "entries_of", "known_families", "packages_of", "pick"]
+__all__ = ["absent", "entries_of", "known_families", "modules_of", "packages_of", "pick"]
 
 _WHAT = "family of models"
 
@@ -28,6 +28,11 @@ def known_families() -> tuple[str, ...]:
 def packages_of(family: str) -> tuple[str, ...]:
     """The distributions that a family needs; none for one of the user's own."""
     return () if _is_own(family) else tuple(_module(family).PACKAGES)
+
+
+def modules_of(family: str) -> tuple[str, ...]:
+    """Modules that every model of a family needs and its list does not: a sweep imports them once for all workers."""
+    return () if _is_own(family) else tuple(getattr(_module(family), "MODULES", ()))
 
 
 def absent(family: str) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ class Case:
     Attributes:
         model: A module in evaluation mode, with random weights.
         example: The inputs that the export sees.
-        dynamic_shapes: For "batch" and "all", what `opbridge.export` takes as `dynamic_shapes`; a key that is absent
-            says that the model has no such dimensions.
+        dynamic_shapes: For "batch" and "all", what `opbridge.export` takes as `dynamic_shapes`. Without "all" the model
+            has no other dynamic dimension than the batch, without "batch" it has no batch.
         others: For "none", "batch" and "all", inputs to compare on, which the export did not see: other values, and
             other sizes in the dimensions that are dynamic, a batch of one among them.
     """

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opbridge.coverage.engine import files
+from opbridge.coverage.engine.results import SweepResults, share
 from opbridge.coverage.models.catalogue import packages_of
 from opbridge.coverage.models.tasks import OUTCOMES, ModelTask, ModelVerdict
 
@@ -19,21 +20,15 @@ MOST_RATIO = 3.0
 
 
 @dataclass(frozen=True)
-class Results:
-    """The results of a sweep over models; docs/models.md describes `document`, which is what the file holds.
+class Results(SweepResults):
+    """The results of a sweep over models; docs/models.md describes `document`."""
 
-    Attributes:
-        document: Everything, as plain data.
-        path: The file; None where none was written.
-    """
-
-    document: Mapping[str, Any]
-    path: Path | None = None
+    OUTCOMES = OUTCOMES
 
     @property
-    def ok(self) -> bool:
-        """Whether every model that was tried passes."""
-        return all(model["outcome"] in ("pass", "left out") for model in self.models)
+    def measured(self) -> Sequence[Mapping[str, Any]]:
+        """The models."""
+        return self.models
 
     @property
     def models(self) -> Sequence[Mapping[str, Any]]:
@@ -47,14 +42,12 @@ class Results:
 
     def count(self, *outcomes: str) -> int:
         """How many models have one of some outcomes: all but "left out" if none is given."""
-        wanted = outcomes or tuple(name for name in OUTCOMES if name != "left out")
-        return sum(each["outcome"] in wanted for each in self.models)
+        return self._counted(self.models, outcomes)
 
     def summary(self) -> str:
         """One line: how many models pass, of how many."""
         tried, passed = self.count(), self.count("pass")
-        share = f" ({100 * passed / tried:.1f} %)" if tried else ""
-        return f"{passed} of {tried} models pass{share}"
+        return f"{passed} of {tried} models pass{share(passed, tried)}"
 
 
 def row(task: ModelTask, verdict: ModelVerdict) -> dict[str, Any]:

@@ -69,8 +69,8 @@ def _timed(verdict: ModelVerdict, stage: str) -> Iterator[None]:
 def _try(task: ModelTask, settings: ModelSettings, verdict: ModelVerdict) -> None:
     with _timed(verdict, "build"):
         case = _built(task)
-    shapes = _dynamic_shapes(case, settings.dynamic)
-    others = case.others.get(settings.dynamic)
+    kind = _kind(case, settings.dynamic)
+    shapes, others = case.dynamic_shapes.get(kind), case.others.get(kind)
     with _timed(verdict, "eager"):
         _run_eagerly(case, others or ())
     with tempfile.TemporaryDirectory(prefix="opbridge-models-") as folder:
@@ -104,12 +104,12 @@ def _seed() -> None:
     random.seed(_SEED)
 
 
-def _dynamic_shapes(case: Case, dynamic: str) -> Any:
-    if dynamic == "none":
-        return None
-    if dynamic not in case.dynamic_shapes:
+def _kind(case: Case, dynamic: str) -> str:
+    """The dimensions that are dynamic; of a model whose users vary nothing but the batch, "all" are the batch."""
+    kind = "batch" if dynamic == "all" and "all" not in case.dynamic_shapes else dynamic
+    if kind != "none" and kind not in case.dynamic_shapes:
         raise _Stop("left out", f"it has no dynamic dimensions of the kind {dynamic!r}")
-    return case.dynamic_shapes[dynamic]
+    return kind
 
 
 def _run_eagerly(case: Case, others: Any) -> None:

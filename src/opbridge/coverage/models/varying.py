@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.export import Dim
 
 from opbridge.coverage.models.entries import Case, Inputs
 
@@ -29,7 +30,11 @@ class Size:
 
 
 def vary(
-    model: torch.nn.Module, draw: Callable[..., Inputs], sizes: Mapping[str, Size], batch: str | None = "batch"
+    model: torch.nn.Module,
+    draw: Callable[..., Inputs],
+    sizes: Mapping[str, Size],
+    batch: str | None = "batch",
+    multiples: bool = False,
 ) -> Case:
     """The case of a model.
 
@@ -39,6 +44,8 @@ def vary(
         sizes: The sizes, by those names.
         batch: The one of them that "batch" varies; "all" varies all of them, be it the batch alone. None, or one that
             is not in `sizes`: the model has no batch.
+        multiples: Whether a dimension that is always a multiple of a size is asked for as such, as `8 * Dim("height")`
+            is for a network that halves an image three times; else it has a name of its own.
     """
     example = {name: size.example for name, size in sizes.items()}
     varied = [name for name, size in sizes.items() if size.others]
@@ -51,7 +58,7 @@ def vary(
     return Case(
         model.eval(),
         draw(**example),
-        {kind: _shapes(draw, sizes, example, names) for kind, names in kinds.items() if names},
+        {kind: _shapes(draw, sizes, example, names, multiples) for kind, names in kinds.items() if names},
         {kind: inputs for kind, inputs in others.items() if inputs},
     )
 
@@ -73,58 +80,99 @@ def _changes(sizes: Mapping[str, Size], names: Sequence[str]) -> Iterator[dict[s
         yield {name: sizes[name].others[i % len(sizes[name].others)] for name in names}
 
 
-def _shapes(draw: Callable[..., Inputs], sizes: Mapping[str, Size], example: Sizes, names: Sequence[str]) -> Any:
+def _shapes(
+    draw: Callable[..., Inputs], sizes: Mapping[str, Size], example: Sizes, names: Sequence[str], multiples: bool
+) -> Any:
     """`dynamic_shapes` where these sizes are dynamic: by parameter name, or by position where there are no names."""
     base = draw(**example)
-    changed = {name: draw(**{**example, name: sizes[name].others[-1]}) for name in names}
-    if base.kwargs:
-        return {
-            key: _dimensions(value, example, {name: inputs.kwargs[key] for name, inputs in changed.items()})
-            for key, value in base.kwargs.items()
-        }
-    return tuple(
-        _dimensions(value, example, {name: inputs.args[i] for name, inputs in changed.items()})
-        for i, value in enumerate(base.args)
-    )
+    others = {name: sizes[name].others[-1] for name in names}
+    changed = {name: draw(**{**example, name: other}) for name, other in others.items()}
+    namer = _Namer(example, others, multiples)
+    for _ in range(2):  # the first time to learn which sizes are dimensions themselves
+        if base.kwargs:
+            shapes: Any = {
+                key: _dimensions(value, namer, {name: inputs.kwargs[key] for name, inputs in changed.items()})
+                for key, value in base.kwargs.items()
+            }
+        else:
+            shapes = tuple(
+                _dimensions(value, namer, {name: inputs.args[i] for name, inputs in changed.items()})
+                for i, value in enumerate(base.args)
+            )
+    return shapes
 
 
-def _dimensions(value: Any, example: Sizes, changed: Mapping[str, Any]) -> Any:
+class _Namer:
+    """What a dynamic dimension is called.
+
+    Args:
+        example: The sizes in the example.
+        others: Another value of each size that varies.
+        multiples: As for `vary`.
+    """
+
+    def __init__(self, example: Sizes, others: Sizes, multiples: bool) -> None:
+        self._example, self._others, self._multiples = example, others, multiples
+        self._plain: set[str] = set()
+
+    def dimension(self, size: int, changed: Mapping[str, int]) -> Any:
+        """The name of the size that a dimension is; one that only follows from sizes has its own name.
+
+        Of multiples, a multiple of a Dim, where no dimension is that size itself.
+
+        Args:
+            size: The dimension in the example.
+            changed: The dimension for each size that changes it, with the other value of that size.
+        """
+        name, *more = changed
+        if not more and size == self._example[name]:
+            self._plain.add(name)
+            return name
+        factor, rest = divmod(size, self._example[name])
+        is_multiple = not rest and changed[name] == factor * self._others[name]
+        if self._multiples and not more and is_multiple and name not in self._plain:
+            return factor * Dim(name)
+        return f"{'_'.join(changed)}_{size}"
+
+
+def _dimensions(value: Any, namer: _Namer, changed: Mapping[str, Any]) -> Any:
     """The dynamic dimensions of a value, by how it changes with each size: a dict for a tensor.
 
     A dict stands for every tensor of a cache, whose tensors have the same dynamic dimensions.
     """
     if isinstance(value, torch.Tensor):
-        return _tensor_dimensions(value, example, changed) or None
+        return _tensor_dimensions(value, namer, changed) or None
+    if type(value) is int:
+        return Dim.DYNAMIC if any(other != value for other in changed.values()) else None
     if isinstance(value, list | tuple):
         return type(value)(
-            _dimensions(part, example, {name: other[i] for name, other in changed.items()})
+            _dimensions(part, namer, {name: other[i] for name, other in changed.items()})
             for i, part in enumerate(value)
         )
     if isinstance(value, Mapping):
         return {
-            key: _dimensions(part, example, {n: other[key] for n, other in changed.items()})
+            key: _dimensions(part, namer, {n: other[key] for n, other in changed.items()})
             for key, part in value.items()
         }
-    return _cache_dimensions(value, example, changed)
+    return _cache_dimensions(value, namer, changed)
 
 
-def _cache_dimensions(value: Any, example: Sizes, changed: Mapping[str, Any]) -> dict[int, str] | None:
+def _cache_dimensions(value: Any, namer: _Namer, changed: Mapping[str, Any]) -> dict[int, Any] | None:
     """The dynamic dimensions of the keys of a cache's layer of attention that changes with most sizes."""
-    found: list[dict[int, str]] = []
+    found: list[dict[int, Any]] = []
     for i, layer in enumerate(getattr(value, "layers", ())):
         if isinstance(getattr(layer, "keys", None), torch.Tensor):
             found.append(
-                _tensor_dimensions(layer.keys, example, {name: other.layers[i].keys for name, other in changed.items()})
+                _tensor_dimensions(layer.keys, namer, {name: other.layers[i].keys for name, other in changed.items()})
             )
     return max(found, key=len, default=None)
 
 
-def _tensor_dimensions(value: torch.Tensor, example: Sizes, changed: Mapping[str, torch.Tensor]) -> dict[int, str]:
-    """The dimensions that change, by the name of their size; one that only follows from sizes has its own name."""
+def _tensor_dimensions(value: torch.Tensor, namer: _Namer, changed: Mapping[str, torch.Tensor]) -> dict[int, Any]:
+    """The dimensions that change, by what they are called."""
     found = {}
     for dim, size in enumerate(value.shape):
-        names = [name for name, other in changed.items() if other.shape[dim] != size]
-        if names:
-            plain = len(names) == 1 and size == example[names[0]]
-            found[dim] = names[0] if plain else f"{'_'.join(names)}_{size}"
+        others = {name: other.shape[dim] for name, other in changed.items() if other.shape[dim] != size}
+        if others:
+            found[dim] = namer.dimension(size, others)
     return found

@@ -7,6 +7,7 @@ It starts no thread, which a forked process would not have. What fails here fail
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import warnings
 
@@ -14,7 +15,7 @@ import torch
 
 from opbridge.coverage.engine import worker
 from opbridge.coverage.models import trying
-from opbridge.coverage.models.catalogue import entries_of
+from opbridge.coverage.models.catalogue import entries_of, modules_of
 from opbridge.coverage.models.work import FAMILIES
 from opbridge.pipeline import export
 
@@ -30,6 +31,8 @@ def _warm() -> None:
         with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
             entries_of(family)
+            for module in modules_of(family):
+                importlib.import_module(module)
 
 
 _warm()

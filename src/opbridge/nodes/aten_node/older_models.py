@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import onnx
 import onnx_ir as ir
 import torch
 from onnx_ir.passes.common import ShapeInferencePass
@@ -38,9 +37,9 @@ def to_current_bytes(model: str | bytes) -> bytes:
     Raises:
         ModelFileError: A node is malformed, or the types of its results cannot be determined.
     """
-    from opbridge.onnx import serialize
+    from opbridge.onnx import reading, serialize
 
-    loaded = ir.load(model) if isinstance(model, str) else ir.from_proto(onnx.ModelProto.FromString(model))
+    loaded = reading.load(model)
     to_current_form(loaded)
     return serialize.to_bytes(loaded)
 

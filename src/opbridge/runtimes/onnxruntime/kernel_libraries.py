@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import onnxruntime
 
+from opbridge.base.wording import listed
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.kernels import aten as aten_kernel
 from opbridge.kernels import library
@@ -23,6 +25,19 @@ __all__ = ["check_complete", "register", "register_aten", "select"]
 # Entries of a session's options, which record what was registered.
 _REGISTERED = "opbridge.kernels"
 _WITH_ATEN = "opbridge.with_aten"
+
+_registering = threading.Lock()
+"""Held from the moment that a library is told which others it registers until it has done so."""
+
+
+def _renew_lock() -> None:
+    """A process that is forked while another thread holds the lock would wait for ever."""
+    global _registering
+    _registering = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def select(kernels: Any, required: Sequence[str], *, loaded: bool) -> list[Library]:
@@ -41,11 +56,13 @@ def select(kernels: Any, required: Sequence[str], *, loaded: bool) -> list[Libra
         kernels = [kernels]
     found = {each.path: each for each in map(library.open_library, kernels)}
     available = {name for each in found.values() for name in each.names}
+    others: list[Library] | None = None
     for name in required:
         if name in available or name == aten_kernel.NAME or has_schema(*name.split("::", 1)):
             continue
-        sources = (library.loaded, library.builtin) if loaded else (library.builtin,)
-        other = next((each for source in sources for each in source() if name in each.names), None)
+        if others is None:
+            others = [*(library.loaded() if loaded else ()), *library.builtin()]
+        other = next((each for each in others if name in each.names), None)
         if other is not None:
             found[other.path] = other
             available |= other.names
@@ -73,7 +90,7 @@ def check_complete(label: str, required: Sequence[str], libraries: Sequence[Libr
     ]
     if missing and all(each.is_ours for each in libraries):
         raise ModelFileError(
-            f"{label} was exported to run with kernels for {', '.join(missing)}, which neither {RUNTIME} nor a "
+            f"{label} was exported to run with kernels for {listed(missing, 10)}, which neither {RUNTIME} nor a "
             "library that was named has. Name the libraries that do in kernels=[...]."
         )
 
@@ -88,15 +105,16 @@ def register(options: onnxruntime.SessionOptions, libraries: Sequence[Library]) 
     if not names or _entry(options, _REGISTERED) == ":".join(names):
         return
     ours = [each for each in libraries if each.is_ours]
-    if ours:
-        # ONNX Runtime accepts a domain from one library only, so the first library registers the others' operators.
-        ours[0].register_with(ours[1:])
-    for each in [*ours[:1], *(other for other in libraries if not other.is_ours)]:
-        try:
-            options.register_custom_ops_library(str(each.path))
-        except ERRORS as error:
-            reason = plain_message(str(error))
-            raise UsageError(f"{RUNTIME} does not take {each.path} as a library of kernels: {reason}.") from error
+    with _registering:
+        if ours:
+            # ONNX Runtime accepts a domain from one library only, so the first library registers the others' operators.
+            ours[0].register_with(ours[1:])
+        for each in [*ours[:1], *(other for other in libraries if not other.is_ours)]:
+            try:
+                options.register_custom_ops_library(str(each.path))
+            except ERRORS as error:
+                reason = plain_message(str(error))
+                raise UsageError(f"{RUNTIME} does not take {each.path} as a library of kernels: {reason}.") from error
     options.add_session_config_entry(_REGISTERED, ":".join(names))
 
 

@@ -78,7 +78,12 @@ def _opsets(since: int, until: int, versions: list[int], newest: int) -> tuple[i
     return covered[0], later[0] - 1 if later else newest
 
 
-schema_versions = functools.cache(onnxruntime_private.schema_versions)
+_all_schema_versions = functools.cache(onnxruntime_private.schema_versions)
+
+
+def schema_versions(domain: str) -> Mapping[str, list[int]]:
+    """The operators of a domain that ONNX Runtime has schemas for, with the versions of the schemas, ascending."""
+    return _all_schema_versions().get(domain, {})
 
 
 def has_schema(domain: str, op_type: str) -> bool:

@@ -15,6 +15,7 @@ from opbridge.runtimes.onnxruntime import kernel_libraries
 from opbridge.runtimes.onnxruntime.kernel_table import CPU, LOG_NOTHING
 from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
+from opbridge.runtimes.onnxruntime.processes import Session
 from opbridge.runtimes.onnxruntime.refusals import explain_refusal
 
 __all__ = ["session"]
@@ -71,15 +72,16 @@ def session(
         if threads < 0:
             raise UsageError(f"threads={threads} is no number of threads; give 1 or more, or 0 for one a core.")
         options.intra_op_num_threads = threads
+    has_aten = aten_kernel.NAME in required
     try:
-        return onnxruntime.InferenceSession(model, options, providers=providers)
+        return Session(model, options, has_aten=has_aten, providers=providers)
     except ERRORS as error:
         if not _UNTYPED_ATEN_NODES.search(str(error)):
             raise ModelFileError(explain_refusal(model, label, str(error))) from error
     from opbridge.nodes.aten_node.older_models import to_current_bytes  # imports torch, which the model needs anyway
 
     try:
-        return onnxruntime.InferenceSession(to_current_bytes(model), options, providers=providers)
+        return Session(to_current_bytes(model), options, has_aten=has_aten, providers=providers)
     except ERRORS as error:
         raise ModelFileError(explain_refusal(model, label, str(error))) from error
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
+from collections.abc import Iterator
 from typing import Any
 
+from opbridge.base import files
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.kernels import aten as aten_kernel
 from opbridge.onnx.wire import GRAPH, METADATA, OPSET, fields
@@ -13,6 +16,13 @@ from opbridge.onnx.wire import GRAPH, METADATA, OPSET, fields
 __all__ = ["checked_model", "damage", "required_kernels"]
 
 _HEADER_BYTES = 1 << 16
+
+_LARGEST_BYTES = 2**31 - 1
+"""Protobuf reads no larger message."""
+
+# A model has some dozens of fields beside those of its graph, and an entry of the metadata two. What has more is left
+# to ONNX Runtime, so that nobody waits for millions of empty ones to be read by hand.
+_MOST_FIELDS, _MOST_FIELDS_OF_ENTRY = 1 << 16, 16
 
 
 def checked_model(path_or_bytes: Any) -> tuple[str | bytes, str]:
@@ -31,14 +41,16 @@ def checked_model(path_or_bytes: Any) -> tuple[str | bytes, str]:
             f"A model is loaded from a path or from bytes, not from {type(path_or_bytes).__name__}; give an ONNX "
             "file, or its content."
         ) from None
+    if os.path.isdir(path):
+        raise ModelFileError(f"{path} is a folder. Name the ONNX file in it.")
+    if why := files.problem(path, _LARGEST_BYTES):
+        raise ModelFileError(f"{path} cannot be read as an ONNX file: {why}. Name another file.")
     try:
         with open(path, "rb") as file:
             if not file.read(1):
                 raise ModelFileError(f"{path} is empty, so it is no ONNX model. Export or copy it again.")
     except FileNotFoundError:
         raise ModelFileError(f"There is no file {path}. Export the model first, or correct the path.") from None
-    except IsADirectoryError:
-        raise ModelFileError(f"{path} is a folder. Name the ONNX file in it.") from None
     except (OSError, ValueError) as error:
         raise ModelFileError(f"{path} cannot be read ({error}). Look into that, or name another file.") from None
     return path, path
@@ -63,25 +75,26 @@ def required_kernels(model: str | bytes) -> list[str]:
 
 
 def _required_kernels(content: bytes | mmap.mmap) -> list[str]:
-    names = _metadata(content, b"opbridge.kernels").split()
-    if aten_kernel.NAME not in names:
-        domain = aten_kernel.DOMAIN.encode()
-        opset_imports = (
-            fields(content, start, stop) for number, start, stop in fields(content, 0, len(content)) if number == OPSET
-        )
-        if any(content[begin:end] == domain for each in opset_imports for field, begin, end in each if field == 1):
-            names.append(aten_kernel.NAME)
-    return names
+    named: str | None = None
+    calls_torch = False
+    for count, (number, start, stop) in enumerate(fields(content, 0, len(content))):
+        if count == _MOST_FIELDS:
+            raise ValueError("too many fields")
+        if number in (METADATA, OPSET):
+            entry = dict(_entry(content, start, stop))
+            if number == OPSET:
+                calls_torch = calls_torch or entry.get(1) == aten_kernel.DOMAIN.encode()
+            elif named is None and entry.get(1) == b"opbridge.kernels":
+                named = entry.get(2, b"").decode(errors="replace")
+    # Each as "domain::name": anything else in the metadata is none that opbridge wrote.
+    names = [name for name in dict.fromkeys((named or "").split()) if "::" in name]
+    return [*names, aten_kernel.NAME] if calls_torch and aten_kernel.NAME not in names else names
 
 
-def _metadata(content: bytes | mmap.mmap, key: bytes) -> str:
-    """The value of a key in a model's metadata; "" where the key is missing."""
-    for number, start, stop in fields(content, 0, len(content)):
-        if number == METADATA:
-            entry = {field: content[begin:end] for field, begin, end in fields(content, start, stop)}
-            if entry.get(1) == key:
-                return entry.get(2, b"").decode(errors="replace")
-    return ""
+def _entry(content: bytes | mmap.mmap, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
+    """The numbers and the contents of a message's fields."""
+    for number, begin, end in itertools.islice(fields(content, start, stop), _MOST_FIELDS_OF_ENTRY):
+        yield number, content[begin:end]
 
 
 def damage(model: str | bytes, label: str) -> str:

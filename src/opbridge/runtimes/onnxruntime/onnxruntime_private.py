@@ -44,10 +44,11 @@ def kernel_definitions(domain: str, provider: str) -> Iterator[KernelDefinition]
             yield KernelDefinition(definition.op_name, definition.version_range, types)
 
 
-def schema_versions(domain: str) -> dict[str, list[int]]:
-    """The operators of a domain that ONNX Runtime has schemas for, with the versions of the schemas, ascending."""
-    versions: dict[str, list[int]] = {}
+def schema_versions() -> dict[str, dict[str, list[int]]]:
+    """By domain, the operators that ONNX Runtime has schemas for, with the versions of the schemas, ascending."""
+    versions: dict[str, dict[str, list[int]]] = {}
     for schema in _native.get_all_operator_schema():
-        if schema.domain == domain:
-            versions.setdefault(schema.name, []).append(schema.since_version)
-    return {name: sorted(found) for name, found in versions.items()}
+        versions.setdefault(schema.domain, {}).setdefault(schema.name, []).append(schema.since_version)
+    return {
+        domain: {name: sorted(found) for name, found in operators.items()} for domain, operators in versions.items()
+    }

@@ -7,6 +7,7 @@ import re
 
 import onnxruntime
 
+from opbridge.base.wording import listed
 from opbridge.runtimes.onnxruntime.kernel_table import cpu_kernels, schema_versions
 from opbridge.runtimes.onnxruntime.model_file import damage, required_kernels
 
@@ -38,6 +39,9 @@ _SHORT_WEIGHTS = re.compile(r"External initializer: (?P<name>\S*) offset: .* are
 # The status code, and the C++ function that a message starts with, up to the closing parenthesis of its parameters.
 _NOISE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+:\d+ [^\n]*\)(?: \[with [^\]]*\])? ")
 
+# Names in a file, which ONNX Runtime repeats, may have megabytes.
+_LONGEST_READ, _LONGEST_SAID = 20_000, 2_000
+
 _BRING_KERNEL = (
     "Register the shared library that has it (kernels=[...] here, or options.register_custom_ops_library), or export "
     "the model again by another route"
@@ -52,6 +56,7 @@ def explain_refusal(model: str | bytes, label: str, message: str) -> str:
         label: The model's name in messages.
         message: The text of ONNX Runtime's error.
     """
+    message = message[:_LONGEST_READ]
     if "INVALID_PROTOBUF" in message or _NO_GRAPH.search(message):
         return damage(model, label)
     if found := _UNKNOWN_OPERATOR.search(message):
@@ -100,13 +105,14 @@ def explain_refusal(model: str | bytes, label: str, message: str) -> str:
 
 def plain_message(message: str) -> str:
     """A message of ONNX Runtime on one line, without status code and C++ function."""
-    return " ".join(_NOISE.sub("", message).split()).rstrip(".")
+    said = " ".join(_NOISE.sub("", message).split()).rstrip(".")
+    return said if len(said) <= _LONGEST_SAID else f"{said[:_LONGEST_SAID]}..."
 
 
 def _required_sentence(model: str | bytes) -> str:
     """The sentence that names the kernels that a model needs; "" where it is one at most."""
     names = required_kernels(model)
-    return f"It was exported to run with kernels for {', '.join(names)}. " if len(names) > 1 else ""
+    return f"It was exported to run with kernels for {listed(names, 10)}. " if len(names) > 1 else ""
 
 
 def _explain_unknown(name: str, opset: int) -> str:

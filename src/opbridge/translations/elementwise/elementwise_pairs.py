@@ -11,7 +11,7 @@ from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.elementwise import arc_tangent
 from opbridge.translations.lib.dtypes import cast, cast_like, computed_in_float32, is_number, is_tensor
-from opbridge.translations.lib.pointwise import is_negative
+from opbridge.translations.lib.pointwise import is_negative, with_sign_of_zero
 from opbridge.translations.registry import builtin
 
 
@@ -19,7 +19,7 @@ from opbridge.translations.registry import builtin
 @computed_in_float32
 def atan2(self, other):
     """atan2(Tensor self, Tensor other) -> Tensor"""
-    y, x = self, other
+    y, x = with_sign_of_zero(self), with_sign_of_zero(other)
     # y / x has no value where both are 0 or both are infinite: there the ratio is that of the signs.
     is_same = op.Equal(op.Abs(y), op.Abs(x))
     ratio = op.Where(is_same, op.Mul(op.Sign(y), op.Sign(x)), op.Div(y, x))

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.dims import element_count
+from opbridge.translations.lib.dims import Dim, element_count, shape_of
 from opbridge.translations.lib.dtypes import FLOATS, cast_like, const, is_tensor
 from opbridge.translations.lib.scattering import scatter_elements
 from opbridge.translations.registry import builtin
@@ -28,6 +28,14 @@ def bincount(self, weights=None, minlength=0):
         return _tallied(places, op.Expand(const(1), op.Shape(places)), length)
     double = weights if weights.dtype == ir.DataType.FLOAT else op.Cast(weights, to=ir.DataType.DOUBLE)
     return _tallied(places, double, length)
+
+
+@builtin("aten::_convert_indices_from_coo_to_csr")
+def convert_indices_from_coo_to_csr(self, size, out_int32: bool = False):
+    """_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor"""
+    ones = op.Expand(const(1), op.Shape(self))
+    counts = _tallied(op.Cast(self, to=_INT64) + 1, ones, shape_of([Dim(size) + 1]))
+    return op.Cast(op.CumSum(counts, const(0)), to=ir.DataType.INT32 if out_int32 else _INT64)
 
 
 def _tallied(places: Any, amounts: Any, length: Any) -> Any:

@@ -11,7 +11,7 @@ What PyTorch computes and ONNX does not, exactly:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,13 +132,7 @@ def quantize(
     scale, zero_point = _parameters(x, scale, zero_point, target, blocks)
     if zero_point is None:  # without one the result would be uint8
         zero_point = op.Expand(const(0, target), op.Shape(scale)) if blocks.axis is not None else const(0, target)
-    if blocks.axis is None:
-        result = op.QuantizeLinear(x, scale, zero_point)
-    elif not blocks.per_row:
-        result = op.QuantizeLinear(x, scale, zero_point, axis=blocks.axis)
-    else:
-        axis = blocks.axis % len(x.shape)
-        result = opset21.QuantizeLinear(x, scale, zero_point, axis=axis, block_size=blocks.size)
+    result = _in_blocks(op.QuantizeLinear, opset21.QuantizeLinear, x, scale, zero_point, blocks)
     result = described(result, x.shape, target)
     if (low, high) == (least, greatest):
         return result
@@ -173,14 +167,19 @@ def dequantize(x: Any, scale: Any, zero_point: Any, blocks: Blocks | None, out_d
     if is_token or not (_has_operator(x.dtype, blocks, wide) or (is_plain_int32 and not blocks.per_row)):
         return cast(_dequantize_by_steps(x, scale, zero_point, blocks), out)
     scale, zero_point = _parameters(x, scale, None if is_plain_int32 else zero_point, x.dtype, blocks)
-    if blocks.axis is None:
-        result = op.DequantizeLinear(x, scale, zero_point)
-    elif not blocks.per_row:
-        result = op.DequantizeLinear(x, scale, zero_point, axis=blocks.axis)
-    else:
-        axis = blocks.axis % len(x.shape)
-        result = opset21.DequantizeLinear(x, scale, zero_point, axis=axis, block_size=blocks.size)
+    result = _in_blocks(op.DequantizeLinear, opset21.DequantizeLinear, x, scale, zero_point, blocks)
     return cast(described(result, x.shape, _FLOAT), out)
+
+
+def _in_blocks(
+    operator: Callable[..., Any], newer: Callable[..., Any], x: Any, scale: Any, zero_point: Any, blocks: Blocks
+) -> Any:
+    """QuantizeLinear or DequantizeLinear; blocks of several elements in a row are in its form of opset 21 only."""
+    if blocks.axis is None:
+        return operator(x, scale, zero_point)
+    if not blocks.per_row:
+        return operator(x, scale, zero_point, axis=blocks.axis)
+    return newer(x, scale, zero_point, axis=blocks.axis % len(x.shape), block_size=blocks.size)
 
 
 def _known(blocks: Blocks | None) -> Blocks:

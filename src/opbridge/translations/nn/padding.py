@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from onnxscript import opset18 as op
 
-from opbridge.errors import TranslationError
-from opbridge.translations.lib.dims import Dim, all_known
+from opbridge.translations.lib.dims import Dim, dim_of, maximum, minimum
 from opbridge.translations.lib.dtypes import cast_like, is_number
 from opbridge.translations.registry import builtin
 
@@ -50,30 +50,22 @@ def _amounts(self: Any, pad: Any) -> list[Any]:
     return [*untouched, *reversed(pad[0::2]), *untouched, *reversed(pad[1::2])]
 
 
-def _known_amounts(pad: Any, mode: str) -> list[int]:
-    if not all_known(*pad):
-        raise TranslationError(
-            f"Padding of mode {mode} by an amount that is known only when the model runs has no translation, since its "
-            "sign decides what is done. Make the amounts Python ints, or pad by indexing."
-        )
-    return list(pad)
-
-
 def _pad_from_inside(self: Any, pad: Any, mode: str) -> Any:
-    pad = _known_amounts(pad, mode)
-    grown = [max(amount, 0) for amount in pad]
+    grown = [maximum(amount, 0) for amount in pad]
     # What negative amounts cut away may still be mirrored on the other side, so it is cut last.
-    result = op.Pad(self, _amounts(self, grown), mode=mode) if any(grown) else self
-    return _crop(result, len(self.shape), [min(amount, 0) for amount in pad])
+    is_padded = any(amount != 0 for amount in grown)
+    result = op.Pad(self, _amounts(self, [amount.value for amount in grown]), mode=mode) if is_padded else self
+    return _crop(result, pad)
 
 
-def _crop(value: Any, rank: int, pad: list[int]) -> Any:
+def _crop(value: Any, pad: Any) -> Any:
     """Cuts off what negative amounts say."""
-    cuts = [
-        (-before, after or 2**62, rank - 1 - k)
-        for k, (before, after) in enumerate(zip(pad[0::2], pad[1::2], strict=True))
-        if before or after
-    ]
+    rank, cuts = len(value.shape), []
+    for k, (before, after) in enumerate(_pairs([minimum(amount, 0) for amount in pad])):
+        if before != 0 or after != 0:
+            axis = rank - 1 - k
+            end = after if after.is_known else dim_of(value, axis) + after
+            cuts.append(((-before).value, 2**62 if after == 0 else end.value, axis))
     if not cuts:
         return value
     starts, ends, axes = zip(*cuts, strict=True)
@@ -82,15 +74,20 @@ def _crop(value: Any, rank: int, pad: list[int]) -> Any:
 
 def _pad_circular(self: Any, pad: Any) -> Any:
     """Each side continues with what is left of the other one."""
-    pad, rank = _known_amounts(pad, "circular"), len(self.shape)
-    result = _crop(self, rank, [min(amount, 0) for amount in pad])
-    for k, (before, after) in enumerate(zip(pad[0::2], pad[1::2], strict=True)):
-        axis = rank - 1 - k
+    result = _crop(self, pad)
+    for k, (before, after) in enumerate(_pairs([maximum(amount, 0) for amount in pad])):
+        axis = len(self.shape) - 1 - k
         parts = [result]
-        if before > 0:
-            parts.insert(0, op.Slice(result, [-before], [2**62], [axis]))
-        if after > 0:
-            parts.append(op.Slice(result, [0], [after], [axis]))
+        if before != 0:
+            start = -before if before.is_known else dim_of(result, axis) - before
+            parts.insert(0, op.Slice(result, [start.value], [2**62], [axis]))
+        if after != 0:
+            parts.append(op.Slice(result, [0], [after.value], [axis]))
         if len(parts) > 1:
             result = op.Concat(*parts, axis=axis)
     return result
+
+
+def _pairs(pad: list[Dim]) -> Iterator[tuple[Dim, Dim]]:
+    """What torch's amounts say for the last dimension, the one before it and so on: before it and after it."""
+    return zip(pad[0::2], pad[1::2], strict=True)

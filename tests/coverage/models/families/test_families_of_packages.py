@@ -12,22 +12,26 @@ from torch.utils import _pytree as pytree
 from opbridge.coverage.models.entries import Case, Inputs
 
 MODELS = {
-    "diffusers": ["UNet2DConditionModel", "FluxTransformer2DModel", "AutoencoderKL"],
+    "diffusers": ["UNet2DConditionModel, SDXL", "FluxTransformer2DModel, guidance", "AutoencoderKL, SD, decoder"],
     "kornia": ["GaussianBlur2d", "rgb_to_hsv", "sobel"],
     "segmentation_models": ["unet", "fpn"],
     "sentence_transformers": ["Pooling, mean", "Dense"],
     "torch_geometric": ["GCNConv", "GATConv", "GraphSAGE"],
     "ultralytics": ["yolov8", "yolo11-cls"],
     "transformers": ["BertForMaskedLM", "LlamaForCausalLM", "ViTForImageClassification", "T5ForConditionalGeneration"],
+    "vector_quantize_pytorch": ["VectorQuantize", "ResidualVQ", "FSQ", "LFQ, channel_first"],
+    "x_transformers": ["TransformerWrapper, Decoder", "XTransformer", "Decoder, rotary_pos_emb"],
 }
 LEAST = {
-    "diffusers": 60,
+    "diffusers": 130,
     "kornia": 100,
     "segmentation_models": 12,
     "sentence_transformers": 10,
     "torch_geometric": 50,
     "ultralytics": 40,
     "transformers": 1000,
+    "vector_quantize_pytorch": 30,
+    "x_transformers": 60,
 }
 ROWS = [(family, name) for family, names in MODELS.items() for name in names]
 
@@ -56,6 +60,22 @@ def test_names_are_unique(family):
     assert len(names) == len(set(names))
     assert len(names) >= LEAST[family]
     assert set(MODELS[family]) <= set(names)
+
+
+def test_the_classes_of_diffusers_are_found_in_its_source():
+    _family("diffusers")
+    classes = importlib.import_module("opbridge.coverage.models.families.diffusers.classes")
+    found = {cls.name: cls for cls in classes.model_classes()}
+    assert found["UNet2DConditionModel"].folder == "unets"
+    assert found["FluxTransformer2DModel"].module == "diffusers.models.transformers.transformer_flux"
+    assert not {"UNet2DConditionOutput", "MultiControlNetModel", "ModelMixin"} & set(found)
+
+
+@pytest.mark.slow
+def test_a_unet_is_asked_for_multiples():
+    entry = next(entry for entry in _family("diffusers").entries() if entry.name == "UNet2DConditionModel, SDXL")
+    shapes = entry.make().dynamic_shapes["all"]
+    assert {axis: str(dim) for axis, dim in shapes["sample"].items()} == {0: "batch", 2: "4*height", 3: "4*width"}
 
 
 @pytest.mark.slow

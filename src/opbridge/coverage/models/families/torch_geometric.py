@@ -39,10 +39,8 @@ def _make_conv(name: str) -> Case:
     from torch_geometric.nn import conv
 
     cls = getattr(conv, name)
-    arguments = _arguments(name, _required(cls.__init__), _CONSTRUCTOR)
-    if name == "EdgeConv":
-        arguments["nn"] = _network(2 * _CHANNELS)  # of both ends of an edge
-    return _case(cls(**arguments))
+    values = _CONSTRUCTOR | _OWN_CONSTRUCTOR.get(name, {})
+    return _case(cls(**_arguments(name, _required(cls.__init__), values)))
 
 
 def _make_model(name: str) -> Case:
@@ -53,17 +51,20 @@ def _make_model(name: str) -> Case:
 
 def _case(module: torch.nn.Module) -> Case:
     """Of the inputs that a module takes those without which it does not run."""
-    names = _required(module.forward)
-    _check(type(module).__name__, names, _FORWARD)
+    kind = type(module).__name__
+    own = _OWN_FORWARD.get(kind, {})
+    values = _FORWARD | own
+    names = list(dict.fromkeys([*_required(module.forward), *own]))
+    _check(kind, names, values)
     optional = [name for name in _OPTIONAL if name in inspect.signature(module.forward).parameters]
-    draws = [partial(_inputs, [*names, *extra]) for extra in ([], *([name] for name in optional))]
+    draws = [partial(_inputs, values, [*names, *extra]) for extra in ([], *([name] for name in optional))]
     example = {name: size.example for name, size in _SIZES.items()}
     draw = next((one for one in draws if runs(module, one(**example))), draws[0])
     return vary(module, draw, _SIZES, batch=None)
 
 
-def _inputs(names: list[str], nodes: int, edges: int) -> Inputs:
-    return Inputs((), {name: _FORWARD[name](nodes, edges) for name in names})
+def _inputs(values: dict[str, Any], names: list[str], nodes: int, edges: int) -> Inputs:
+    return Inputs((), {name: values[name](nodes, edges) for name in names})
 
 
 def _arguments(what: str, names: list[str], values: dict[str, Any]) -> dict[str, Any]:
@@ -91,6 +92,15 @@ def _convolution() -> Any:
     from torch_geometric.nn import SAGEConv
 
     return SAGEConv(_CHANNELS, _CHANNELS)
+
+
+def _edges(nodes: int, edges: int) -> torch.Tensor:
+    return torch.randint(nodes, (2, edges))
+
+
+def _mesh(nodes: int, edges: int) -> torch.Tensor:
+    """The four neighbours of each edge of a mesh, whose edges are the nodes."""
+    return torch.stack([torch.arange(nodes).repeat_interleave(4), torch.randint(nodes, (4 * nodes,))])
 
 
 _CONSTRUCTOR: dict[str, Any] = {
@@ -134,11 +144,27 @@ _CONSTRUCTOR: dict[str, Any] = {
     "conv": lambda: _convolution(),
 }
 
+_TYPES = ("author", "paper")
+_RELATED = (("author", "writes", "paper"), ("paper", "cites", "paper"), ("paper", "by", "author"))
+_METADATA = (list(_TYPES), list(_RELATED))
+"""The kinds of nodes and of edges of a heterogeneous graph."""
+
+_OWN_CONSTRUCTOR: dict[str, dict[str, Any]] = {
+    "EdgeConv": {"nn": lambda: _network(2 * _CHANNELS)},  # of both ends of an edge
+    "NNConv": {"nn": lambda: torch.nn.Linear(_EDGE_CHANNELS, _CHANNELS * _CHANNELS)},  # gives a matrix for each edge
+    "HGTConv": {"metadata": _METADATA},
+    "HANConv": {"metadata": _METADATA},
+    "HeteroConv": {"convs": lambda: {relation: _convolution() for relation in _RELATED}},
+}
+"""Arguments that mean something else to the class of this name."""
+
 _FORWARD: dict[str, Any] = {
     "x": lambda nodes, edges: torch.randn(nodes, _CHANNELS),
     "x_0": lambda nodes, edges: torch.randn(nodes, _CHANNELS),
-    "edge_index": lambda nodes, edges: torch.randint(nodes, (2, edges)),
-    "hyperedge_index": lambda nodes, edges: torch.randint(nodes, (2, edges)),
+    "edge_index": _edges,
+    "hyperedge_index": _edges,
+    "pos_edge_index": _edges,
+    "neg_edge_index": _edges,
     "edge_attr": lambda nodes, edges: torch.randn(edges, _EDGE_CHANNELS),
     "edge_weight": lambda nodes, edges: torch.rand(edges),
     "edge_type": lambda nodes, edges: torch.randint(_RELATIONS, (edges,)),
@@ -147,3 +173,18 @@ _FORWARD: dict[str, Any] = {
     "pos": lambda nodes, edges: torch.randn(nodes, 3),
     "normal": lambda nodes, edges: torch.nn.functional.normalize(torch.randn(nodes, 3), dim=1),
 }
+
+_HETEROGENEOUS = {
+    "x_dict": lambda nodes, edges: {kind: torch.randn(nodes, _CHANNELS) for kind in _TYPES},
+    "edge_index_dict": lambda nodes, edges: {relation: _edges(nodes, edges) for relation in _RELATED},
+}
+_OWN_FORWARD: dict[str, dict[str, Any]] = {
+    "DNAConv": {"x": lambda nodes, edges: torch.randn(nodes, 3, _CHANNELS)},  # of three layers before it
+    "NNConv": {"edge_attr": _FORWARD["edge_attr"]},
+    "WLConv": {"x": lambda nodes, edges: torch.randint(4, (nodes,))},
+    "MeshCNNConv": {"edge_index": _mesh},
+    "HGTConv": _HETEROGENEOUS,
+    "HANConv": _HETEROGENEOUS,
+    "HeteroConv": _HETEROGENEOUS,
+}
+"""Inputs that mean something else to the class of this name, or that it takes beside those without a default."""

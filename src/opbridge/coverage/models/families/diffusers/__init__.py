@@ -1,70 +1,69 @@
-"""diffusers' UNets, transformers and autoencoders: every class of its models, with small numbers for its defaults."""
+"""diffusers' UNets, transformers, autoencoders and control networks: every class, from its defaults made smaller."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
-from opbridge.coverage.models.entries import Case, Inputs, ModelEntry
-from opbridge.coverage.models.families.diffusers.draws import candidates
+from opbridge.coverage.models.entries import Case, ModelEntry
+from opbridge.coverage.models.families.diffusers.classes import FOLDERS, ModelClass, model_classes
+from opbridge.coverage.models.families.diffusers.draws import Way, candidates
+from opbridge.coverage.models.families.diffusers.own import VARIANTS
+from opbridge.coverage.models.families.diffusers.parts import PARTS
 from opbridge.coverage.models.families.diffusers.shrink import arguments
 from opbridge.coverage.models.varying import Size, runs, vary
 
-__all__ = ["PACKAGES", "entries"]
+__all__ = ["MODULES", "PACKAGES", "entries"]
 
 PACKAGES = ("diffusers",)
-
-_FOLDERS = ("unets", "transformers", "autoencoders", "controlnets")
-_SIZES = {
-    "batch": Size(2, (1, 3)),
-    "height": Size(8, (12, 16)),
-    "width": Size(12, (16, 8)),
-    "frames": Size(5, (9,)),
-    "sequence": Size(7, (5, 9)),
-}
+MODULES = tuple(f"diffusers.models.{folder}" for folder in FOLDERS)
+"""What a worker needs in any case, and takes seconds to import."""
 
 
 def entries() -> Iterator[ModelEntry]:
-    """The classes that say what configures them, and take a sample."""
+    """The classes, those with a configuration that their pipelines use a second time, and parts that run alone."""
     seen = set()
-    for folder in _FOLDERS:
-        package = importlib.import_module(f"diffusers.models.{folder}")
-        for module in pkgutil.iter_modules(package.__path__):
-            found = importlib.import_module(f"{package.__name__}.{module.name}")
-            for name, cls in vars(found).items():
-                if name not in seen and getattr(cls, "__module__", "") == found.__name__ and _is_model(cls):
-                    seen.add(name)
-                    yield ModelEntry(name, partial(_make, cls))
+    for cls in model_classes():
+        if cls.name not in seen:
+            seen.add(cls.name)
+            yield ModelEntry(cls.name, partial(_make, cls, {}))
+            for variant, given in VARIANTS.get(cls.name, {}).items():
+                yield ModelEntry(f"{cls.name}, {variant}", partial(_make, cls, given))
+                for part in PARTS if cls.folder == "autoencoders" else ():
+                    yield ModelEntry(f"{cls.name}, {variant}, {part}", partial(_make, cls, given, part))
 
 
-def _is_model(cls: Any) -> bool:
-    from diffusers import ConfigMixin, ModelMixin
-
-    return isinstance(cls, type) and issubclass(cls, ModelMixin) and issubclass(cls, ConfigMixin)
-
-
-def _make(cls: Any) -> Case:
+def _make(found: ModelClass, given: Mapping[str, Any], part: str | None = None) -> Case:
     """Of the ways to draw inputs the first that the model runs on."""
     torch.manual_seed(0)
-    model = cls(**arguments(cls)).eval()
-    ways = list(candidates(model))
-    chosen = next((way for way in ways if runs(model, way[0](**_examples(way[1])))), ways[0])
-    draw, names = chosen
-    sizes = {name: size for name, size in _SIZES.items() if name in names}
-    return vary(model, draw, {name: _allowed(model, draw, name, sizes) for name in sizes})
+    cls = found.load()
+    model = cls(**arguments(cls) | given).eval()
+    ways = list(candidates(model, found.folder))
+    if part is not None:
+        model, ways = PARTS[part](model)
+    way = next((way for way in ways if runs(model, way.inputs())), ways[0])
+    fixed = ("frames",) if found.folder == "autoencoders" else ()
+    sizes = {name: _allowed(model, way, name, fixed) for name in way.sizes}
+    return vary(model, way.draw, sizes, multiples=_halves_images(model, found.folder))
 
 
-def _examples(names: list[str]) -> dict[str, int]:
-    return {name: _SIZES[name].example for name in names}
+def _halves_images(model: Any, folder: str) -> bool:
+    """Whether it is a UNet: users give it heights and widths that are multiples of what it makes images smaller by."""
+    return folder in ("unets", "controlnets") and "block_out_channels" in getattr(model, "config", {})
 
 
-def _allowed(model: Any, draw: Any, name: str, sizes: dict[str, Size]) -> Size:
-    """A size, with its other values where the model runs on them."""
-    size = sizes[name]
-    other: Inputs = draw(**_examples(list(sizes)) | {name: size.others[0]})
-    return size if name == "batch" or runs(model, other) else Size(size.example, ())
+def _allowed(model: Any, way: Way, name: str, fixed: Sequence[str]) -> Size:
+    """A size, with its other values where the model runs on them.
+
+    The number of frames of an autoencoder is fixed: its Python loop takes some of them at a time.
+    """
+    size = way.sizes[name]
+    if name in fixed:
+        return dataclasses.replace(size, others=())
+    if name == "batch" or runs(model, way.inputs(**{name: size.others[0]})):
+        return size
+    return dataclasses.replace(size, others=())

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from opbridge.coverage.models.families.diffusers.own import ARGUMENTS
+
 __all__ = ["arguments"]
 
 _CHANNELS = re.compile(r"block_out_channels|block_channels|^dim_mult$|hidden_dims")
@@ -20,11 +22,16 @@ _WIDTHS = re.compile(
 _FIXED = re.compile(
     r"^(in|out|latent|z)_(channels|dim)$|head_dim|rope|axes|patch|pos|max|freq|num_|theta|type|latents_"
 )
-_BLOCKS = re.compile(r"block_types?$")
+_CHANNEL_UNIT = 32
+"""What numbers of channels are multiples of: most groups of GroupNorm are 32."""
 
 
 def arguments(cls: Any) -> dict[str, Any]:
-    """What to construct a class with, beside its defaults."""
+    """What to construct a class with, beside its defaults: by rule, and then what the class needs of its own."""
+    return {**_by_rule(cls), **ARGUMENTS.get(cls.__name__, {})}
+
+
+def _by_rule(cls: Any) -> dict[str, Any]:
     parameters = inspect.signature(cls.__init__).parameters.values()
     found = {p.name: _smaller(p.name, p.default) for p in parameters if p.default is not p.empty}
     if "num_attention_heads" not in found:
@@ -70,12 +77,7 @@ def _smaller(name: str, value: Any) -> Any:
 def _smaller_parts(name: str, value: Sequence[Any]) -> Any:
     kind: Any = type(value)
     if _CHANNELS.search(name) and all(isinstance(part, int) and part >= 16 for part in value):
-        return kind(max(part // 16, 1) * 2 if part >= 16 else part for part in _rounded(value))
+        return kind(_CHANNEL_UNIT * -(-part // (10 * _CHANNEL_UNIT)) for part in value)
     if _LAYERS.search(name) and all(isinstance(part, int) for part in value):
         return kind(min(part, 2) for part in value)
     return value
-
-
-def _rounded(value: Sequence[int]) -> list[int]:
-    """Channels of which an eighth is a multiple of 8."""
-    return [-(-part // 64) * 64 for part in value]

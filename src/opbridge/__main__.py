@@ -1,4 +1,4 @@
-"""`python -m opbridge.cli` is the command `opbridge`."""
+"""`python -m opbridge` is the command `opbridge`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,334 @@
+"""Private interfaces of torch about the environment of a capture: its symbols, their ranges and their guards.
+
+Checked on torch 2.13.0 and 2.15.0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import weakref
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import torch
+from torch._guards import Source
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place(Source):
+    """Where a symbol comes from, as a Python expression: `x.shape[0]`."""
+
+    place: str
+
+    @property
+    def _name_template(self) -> str:
+        return self.place
+
+    @property
+    def name(self) -> str:
+        return self.place
+
+
+class Sizes:
+    """The symbolic sizes of one capture.
+
+    Args:
+        general: Whether 0 and 1 are sizes like others; else a size of 0 or 1 in the example is fixed, and others are at
+            least 2.
+        dynamic: Places whose symbols are never fixed, nor is their range narrowed; each question about them becomes a
+            condition.
+
+    Attributes:
+        env: What torch knows of the symbols.
+    """
+
+    def __init__(self, *, general: bool, dynamic: frozenset[str] = frozenset()) -> None:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        self.env = ShapeEnv(tracked_fakes=[], trace_asserts=True)
+        self._general = general
+        self._dynamic = dynamic
+        self._free: set[Any] = set()
+        self._by_name: dict[str, Any] = {}
+        if dynamic:
+            _keep_free(self.env, self._free)
+
+    @classmethod
+    def of(cls, env: Any) -> Sizes:
+        """The sizes of a capture that has been made."""
+        sizes = cls.__new__(cls)
+        sizes.env, sizes._general, sizes._by_name, sizes._dynamic, sizes._free = env, True, {}, frozenset(), set()
+        return sizes
+
+    def new(
+        self,
+        example: int,
+        place: str,
+        name: str | None,
+        low: int | None,
+        high: int | None,
+        *,
+        automatic: bool = False,
+    ) -> Any:
+        """The symbol of a size, or the size itself where that is fixed.
+
+        Args:
+            example: Its value in the example.
+            place: The size as a Python expression.
+            name: Its name; equal names are one symbol.
+            low: Its smallest value.
+            high: Its largest value.
+            automatic: Whether it may be fixed where the model needs it.
+        """
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, StrictMinMaxConstraint
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import ValueRanges
+
+        if name is not None and name in self._by_name:
+            return self._by_name[name]
+        constraint = None
+        if low is not None or high is not None:
+            bounds = ValueRanges(low or 0, int_oo if high is None else high)
+            constraint = StrictMinMaxConstraint(vr=bounds, warn_only=False)
+        source = _Place(place)
+        is_free = place in self._dynamic
+        symbol = self.env.create_symbol(
+            example,
+            source,
+            DimDynamic.DYNAMIC,
+            constraint,
+            positive=None if is_free and example == 0 else True,  # or torch says that no size is 0
+            do_not_specialize_zero_one=self._general or is_free,
+        )
+        if is_free:
+            self._free.add(symbol)
+        if not automatic:
+            _asked_for.setdefault(self.env, set()).add(symbol)
+        size = self.env.create_symintnode(symbol, hint=example, source=source)
+        if name is not None:
+            self._by_name[name] = size
+        return size
+
+    def ranges(self) -> dict[str, tuple[int, int | None]]:
+        """The smallest and largest value of each symbol, by its name; None: no upper bound."""
+        return {
+            str(symbol): (_bound(span.lower) or 0, _bound(span.upper)) for symbol, span in self.env.var_to_range.items()
+        }
+
+    def conditions(self) -> list[tuple[str, tuple[str, ...], str, bool]]:
+        """The conditions on the symbols, as `shape_guards` gives them, and whether an operator asked for them."""
+        asked = _asked_by_operators.get(self.env, set())
+        return [(*found, index in asked) for index, found in enumerate(_guards_in(self.env))]
+
+    def places(self) -> dict[str, str]:
+        """For each symbol, the size of the example that it was made for, as a Python expression."""
+        return _sources_in(self.env)
+
+
+class Learned:
+    """What an environment learns of its symbols from now on, which it can forget.
+
+    Args:
+        env: The environment, or None, which learns nothing.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        if env is not None:
+            self._guards = len(env.guards)
+            self._replacements = dict(env.replacements)
+            self._ranges = dict(env.var_to_range)
+            self._axioms = dict(env.axioms)
+
+    def fixes_a_size(self) -> bool:
+        """Whether a symbol that was free is known as one number now."""
+        if self._env is None:
+            return False
+        new = {symbol: value for symbol, value in self._env.replacements.items() if symbol not in self._replacements}
+        return any(value.is_number for value in new.values())
+
+    def forget(self) -> None:
+        """Restores what was known at first."""
+        env = self._env
+        if env is None:
+            return
+        del env.guards[self._guards :]
+        for kept, current in (
+            (self._replacements, env.replacements),
+            (self._ranges, env.var_to_range),
+            (self._axioms, env.axioms),
+        ):
+            current.clear()
+            current.update(kept)
+        # What torch has found out so far no longer holds.
+        for counter in ("_version_counter", "_replacements_version_counter"):  # torch 2.13 has the first only
+            if hasattr(env, counter):
+                setattr(env, counter, getattr(env, counter) + 1)
+
+
+_asked_by_operators: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+
+_asked_for: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
+
+
+def asked_for(env: Any) -> set[Any]:
+    """The symbols of dimensions that are to be dynamic whatever the model needs."""
+    return _asked_for.get(env, set())
+
+
+def questions(env: Any) -> int:
+    """How many conditions on symbols there are so far."""
+    return len(env.guards)
+
+
+def note_questions_of_operator(env: Any, before: int) -> None:
+    """Notes that the conditions since then were asked for to describe the result of an operator.
+
+    Args:
+        env: What torch knows of the symbols.
+        before: What `questions` gave before the operator.
+    """
+    if len(env.guards) > before:
+        _asked_by_operators.setdefault(env, set()).update(range(before, len(env.guards)))
+
+
+def _keep_free(env: Any, symbols: set[Any]) -> None:
+    """Makes an environment answer questions about these symbols by the example, and learn nothing from the answers."""
+    replace, narrow, implied = env._set_replacement, env._update_var_to_range, env.get_implications
+
+    def set_replacement(symbol: Any, target: Any, message: str) -> None:
+        if symbol not in symbols or target.free_symbols:
+            replace(symbol, target, message)
+
+    def update_range(symbol: Any, *args: Any, **kwargs: Any) -> None:
+        if symbol not in symbols:
+            narrow(symbol, *args, **kwargs)
+
+    def get_implications(expression: Any) -> Any:
+        return () if symbols.intersection(expression.free_symbols) else implied(expression)
+
+    env._set_replacement, env._update_var_to_range = set_replacement, update_range
+    env.get_implications = get_implications
+
+
+def forget_conditions(env: Any, dropped: Collection[str], symbols: Collection[str]) -> None:
+    """Makes an environment forget conditions, and that some symbols are at least 2.
+
+    Args:
+        env: The environment of a capture that has been made.
+        dropped: Conditions, as `Sizes.conditions` gives them.
+        symbols: The names of the symbols.
+    """
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    written = _guards_in(env)
+    env.guards[:] = [
+        guard for guard, (expression, _, _) in zip(env.guards, written, strict=True) if expression not in dropped
+    ]
+    for symbol, span in list(env.var_to_range.items()):
+        if str(symbol) in symbols:
+            env.var_to_range[symbol] = ValueRanges(0, span.upper)
+    env.axioms.clear()
+    for guard in env.guards:
+        env.axioms.update(dict(env.get_implications(env.simplify(guard.expr))))
+    env._version_counter += 1  # what torch has found out so far no longer holds
+
+
+def narrow_range(program: torch.export.ExportedProgram, symbol: str, low: int | None, high: int | None) -> None:
+    """Narrows the range of a symbol; None leaves a bound as it is."""
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    ranges = program.range_constraints
+    for key, found in list(ranges.items()):
+        if str(key) == symbol:
+            ranges[key] = ValueRanges(
+                found.lower if low is None else max(found.lower, low),
+                found.upper if high is None else min(found.upper, high),
+            )
+
+
+@contextlib.contextmanager
+def recording_guard_stacks(stack: Callable[[], str]) -> Iterator[None]:
+    """Within this context, every guard on sizes records the result of `stack()` at the point that causes it."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    original = ShapeEnv._get_sloc
+
+    def located(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return dataclasses.replace(original(self, *args, **kwargs), maybe_user_loc=stack())
+
+    ShapeEnv._get_sloc = located
+    try:
+        yield
+    finally:
+        ShapeEnv._get_sloc = original
+
+
+def shape_sources(program: torch.export.ExportedProgram) -> dict[str, str]:
+    """For each symbol of a capture, the input size that it was created for, as a Python expression: `x.shape[0]`."""
+    return _sources_in(_shape_env(program))
+
+
+def place_of_size(size: object) -> str | None:
+    """The input size of a SymInt that is a single symbol, as in `shape_sources`; None for any other size."""
+    if not isinstance(size, torch.SymInt) or not size.node.expr.is_symbol:
+        return None
+    return _sources_in(size.node.shape_env).get(str(size.node.expr))
+
+
+def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple[str, ...], str]]:
+    """The conditions on sizes under which a capture holds.
+
+    Returns:
+        For each one a Python expression over symbols (`(s77 % 2) == 0`), its symbols, and the stack of the line that
+        caused it (empty outside of `recording_guard_stacks`).
+    """
+    env = _shape_env(program)
+    return [] if env is None else _guards_in(env)
+
+
+def _bound(bound: Any) -> int | None:
+    try:
+        return int(bound)
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
+
+
+def _sources_in(env: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for symbol, sources in env.var_to_sources.items() if env is not None else ():
+        if sources:
+            name = sources[0].name
+            found[str(symbol)] = _readable_source(name if isinstance(name, str) else name())
+    return found
+
+
+def _readable_source(name: str) -> str:
+    """`L['x'].size()[0]` as `x.shape[0]`."""
+    head, _, rest = name.removeprefix("L['").partition("']")
+    return (head + rest).replace(".size()[", ".shape[")
+
+
+def _guards_in(env: Any) -> list[tuple[str, tuple[str, ...], str]]:
+    from torch.utils._sympy.printers import PythonPrinter
+
+    printer = PythonPrinter()
+    found = []
+    for guard in env.guards:
+        # In terms of the remaining symbols. A guard that specialised a symbol is now true, and is kept as it was.
+        expression = env.replace(guard.expr)
+        expression = expression if expression.free_symbols else guard.expr
+        symbols = tuple(sorted(map(str, expression.free_symbols)))
+        found.append((printer.doprint(expression), symbols, guard.sloc.maybe_user_loc or ""))
+    return found
+
+
+def _shape_env(program: torch.export.ExportedProgram) -> Any:
+    for node in program.graph.nodes:
+        if node.op != "placeholder":
+            return None
+        env = getattr(getattr(node.meta.get("val"), "fake_mode", None), "shape_env", None)
+        if env is not None:
+            return env
+    return None

@@ -1,0 +1,236 @@
+"""One attempt at the capture of a model: what it assumes, and the graph that it gives."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from opbridge.base.torch_private import torch_shape_env, torch_sizes, torch_tracing
+from opbridge.capture import fake_implementations, fixed_sizes, model_module
+from opbridge.capture.advice import model_line
+from opbridge.capture.autograd_functions import Functions
+from opbridge.capture.dynamic_shapes import Shapes
+from opbridge.capture.exported_programs import from_exported_program, without_writes
+from opbridge.capture.model_state import ModelState
+from opbridge.capture.opaque_operators import Operators
+from opbridge.capture.side_effects import SideEffects
+from opbridge.capture.size_constraints import constrain_sizes, contradictions
+from opbridge.capture.tracer import rewritten, trace
+from opbridge.graph.captured_graph import CapturedGraph
+
+__all__ = ["Attempt", "Captured", "SizesContradicted"]
+
+
+@dataclass
+class Captured:
+    """The graph of an attempt that succeeded.
+
+    Attributes:
+        graph: The graph.
+        rewrite: Gives the same graph without in-place operators, views of what is written to, and autocast.
+        program: What torch.export gave, where that was used.
+    """
+
+    graph: CapturedGraph
+    rewrite: Callable[[], CapturedGraph]
+    program: ExportedProgram | None = None
+
+
+class SizesContradicted(Exception):
+    """The model does not take all the sizes that it is to take.
+
+    Attributes:
+        conditions: What it needs of them, each with the line that causes it where that is known.
+    """
+
+    def __init__(self, conditions: list[Any]) -> None:
+        super().__init__("Constraints violated: " + "; ".join(text for text, _ in conditions))
+        self.conditions = conditions
+
+
+class Attempt:
+    """One attempt at a capture: what it assumes, which the next attempt changes, and what is known after it.
+
+    Attributes:
+        model: What the user gave.
+        module: The module to capture.
+        args: Its positional example inputs.
+        kwargs: Its keyword example inputs.
+        shapes: Its dynamic shapes.
+        functions: Classes of torch.autograd.Function that stay whole.
+        operators: Operators that stay whole.
+        thorough: Whether the strict mode is tried on a model whose Python asks for values of tensors.
+        dynamic: Whether some dimensions may vary.
+        general: Whether sizes 0 and 1 are treated like other sizes; torch makes them special by default.
+        unchecked: Whether torch's checks of its own fake implementations are off.
+        grad: Whether gradients are on.
+        gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
+        strategy: "direct", or the mode of torch.export: "non-strict" or "strict".
+        with_one: The symbols of the last capture that may be 1, whatever the model asks.
+        following: Whether all Python functions of the model's packages follow symbolic sizes.
+        example: The dynamic shapes of the example, while those of a larger one are used.
+        effects: What the run under way changes besides its results.
+        notes: What a person should know.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        shapes: Shapes,
+        functions: Functions,
+        thorough: bool = True,
+    ) -> None:
+        self.model = model
+        self.module = module
+        self.args = args
+        self.kwargs = kwargs
+        self.shapes = shapes
+        self.functions = functions
+        self.operators = Operators(functions.is_suspended)
+        self.thorough = thorough
+        self.dynamic = shapes.given is not None
+        self.general = self.dynamic
+        self.unchecked = False
+        self.grad = False
+        self.gradients = ""
+        self.strategy = "direct"
+        self.with_one: frozenset[str] = frozenset()
+        self.following = False
+        self.example: Shapes | None = None
+        self.effects: SideEffects | None = None
+        self.notes: list[str] = []
+        self._has_attempted = False
+
+    @property
+    def is_for_example(self) -> bool:
+        """Whether classes or operators stay whole in it, of which the results are known for the example only."""
+        return bool(self.functions.records or self.operators.calls)
+
+    def start_again(self, strategy: str) -> None:
+        """Takes back what earlier attempts have found out to assume, for another strategy."""
+        self.strategy = strategy
+        self.general = self.dynamic
+        self.unchecked = False
+        self.grad = False
+        self.gradients = ""
+
+    def capture_once(
+        self,
+        shapes: Any = None,
+        dynamic: frozenset[str] = frozenset(),
+        expected: CapturedGraph | None = None,
+        *,
+        again: bool = False,
+    ) -> Captured:
+        """The graph under the assumptions of now.
+
+        The name of this function marks where the model's frames begin: see `model_line`.
+
+        Args:
+            shapes: Other dynamic shapes; the sizes that the capture is for are not compared with those asked for.
+            dynamic: Places of sizes that are never fixed; see `trace`.
+            expected: A graph that this one is compared with; see `trace`.
+            again: Whether this repeats a direct capture with these shapes.
+
+        Raises:
+            SizesContradicted: The capture is for fewer sizes than were asked for.
+            Exception: Whatever the model or torch raises.
+        """
+        self.forget_failed_attempt()
+        with (
+            torch.set_grad_enabled(self.grad),
+            torch_sizes.small_sizes_dynamic(self.general),
+            fake_implementations.replacing_fake_implementations(),
+            self.operators.whole() if self.strategy != "strict" else contextlib.nullcontext(),
+            fake_implementations.without_checks(self.unchecked),
+            torch_shape_env.recording_guard_stacks(model_line) if self.dynamic else contextlib.nullcontext(),
+            torch_tracing.in_onnx_export(),
+        ):
+            if self.strategy == "direct":
+                return self._trace(shapes if again else None, dynamic, expected)
+            program = self._program(self.shapes.given if shapes is None else shapes)
+        graph = from_exported_program(program)
+        if shapes is None:
+            self._check_sizes(graph)
+        return Captured(graph, functools.partial(without_writes, program), program)
+
+    def forget_failed_attempt(self) -> None:
+        """Puts back what an attempt before left in the attributes of the model: tensors without values."""
+        if self.effects is not None and self._has_attempted:
+            self.effects.restore()
+        self._has_attempted = True
+
+    def _trace(self, shapes: Shapes | None, dynamic: frozenset[str], expected: CapturedGraph | None) -> Captured:
+        self.with_one = frozenset()
+        graph = trace(
+            self.module,
+            self.args,
+            self.kwargs,
+            shapes or self.shapes,
+            general=self.general,
+            gradients=self.gradients,
+            dynamic=dynamic,
+            expected=expected,
+            thorough=self.following,
+        )
+        if self.example is not None:
+            fixed_sizes.forget_example(graph, self.example)
+        if shapes is None:
+            self._check_sizes(graph)
+        return Captured(graph, functools.partial(_rewritten, graph, self.general))
+
+    def _check_sizes(self, graph: CapturedGraph) -> None:
+        """Compares the sizes that a capture is for with those that were asked for.
+
+        Raises:
+            SizesContradicted: They are fewer.
+        """
+        if not self.shapes.axes:
+            return
+        leaves = pytree.tree_leaves((self.args, self.kwargs))
+        contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
+        if contradicted:
+            raise SizesContradicted(contradicted)
+
+    def _program(self, shapes: Any) -> ExportedProgram:
+        with (
+            ModelState(self.module),  # torch.export runs the model on tensors in plain attributes as they are
+            torch_tracing.keep_model_frames(__file__, model_module.__file__),
+            torch_tracing.mute_export(),
+            warnings.catch_warnings(),
+        ):
+            warnings.filterwarnings("ignore", message="The tensor attribute")  # said by a note of ours
+            warnings.filterwarnings("ignore", module=r"torch\._dynamo")  # about how it traces
+            return torch.export.export(
+                self.module, self.args, self.kwargs, dynamic_shapes=shapes, strict=self.strategy == "strict"
+            )
+
+    def demands(self, graph: CapturedGraph, *, checked: bool = True) -> list[Any]:
+        """The sizes that the capture is for, where these are not all that the dynamic shapes allow, as conditions.
+
+        Args:
+            graph: The capture; its ranges are narrowed.
+            checked: See `constrain_sizes`.
+        """
+        if not self.shapes.axes:
+            return []
+        leaves = pytree.tree_leaves((self.args, self.kwargs))
+        least = 1 if self.general else 2
+        return constrain_sizes(graph, leaves, self.shapes.axes, least, checked=checked, with_one=self.with_one)
+
+
+def _rewritten(graph: CapturedGraph, general: bool) -> CapturedGraph:
+    """The same graph without writes, with no more asked about sizes than the capture did."""
+    with torch_sizes.small_sizes_dynamic(general), fake_implementations.replacing_fake_implementations():
+        return rewritten(graph)

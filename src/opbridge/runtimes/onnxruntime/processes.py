@@ -1,0 +1,81 @@
+"""Sessions and forks: a process that was forked has none of the threads that a session runs in."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import onnxruntime
+
+from opbridge.errors import UsageError
+
+__all__ = ["Session"]
+
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+class Session(onnxruntime.InferenceSession):
+    """An `onnxruntime.InferenceSession` that says so where it cannot run.
+
+    A forked process has a copy of the session without its threads, for which ONNX Runtime would wait for ever. With
+    one thread (`threads=1`) a session has none of its own, and runs in forked processes too, unless PyTorch runs nodes
+    of the model: it has threads as well.
+    """
+
+    def __init__(
+        self, model: str | bytes, options: onnxruntime.SessionOptions, *, has_aten: bool, **given: Any
+    ) -> None:
+        """Args:
+        model: The path of the file, or its content.
+        options: The session's options.
+        has_aten: Whether PyTorch runs nodes of the model.
+        **given: As for `onnxruntime.InferenceSession`.
+        """
+        self._of_fork = _forks
+        self._runs_anywhere = options.intra_op_num_threads == 1 and not has_aten
+        self._has_aten = has_aten
+        super().__init__(model, options, **given)
+
+    def run(self, *args: Any, **keywords: Any) -> Any:
+        self._check_process()
+        return super().run(*args, **keywords)
+
+    def run_async(self, *args: Any, **keywords: Any) -> Any:
+        self._check_process()
+        return super().run_async(*args, **keywords)
+
+    def run_with_iobinding(self, *args: Any, **keywords: Any) -> Any:
+        self._check_process()
+        return super().run_with_iobinding(*args, **keywords)
+
+    def run_with_ort_values(self, *args: Any, **keywords: Any) -> Any:
+        self._check_process()
+        return super().run_with_ort_values(*args, **keywords)
+
+    def run_with_ortvaluevector(self, *args: Any, **keywords: Any) -> Any:
+        self._check_process()
+        return super().run_with_ortvaluevector(*args, **keywords)
+
+    def _check_process(self) -> None:
+        """Checks that this is the process that made the session, or that it needs no thread of that.
+
+        Raises:
+            UsageError: It would wait for a thread that is not there.
+        """
+        if self._of_fork == _forks or self._runs_anywhere:
+            return
+        alone = "" if self._has_aten else ", make it with threads=1, which needs no other thread"
+        raise UsageError(
+            "This session was made before the process was forked (multiprocessing's default on Linux, os.fork, "
+            "gunicorn --preload), and the threads that it runs in stayed behind. Make the session in the new process, "
+            f"or start that with multiprocessing.get_context('spawn'){alone}."
+        )
