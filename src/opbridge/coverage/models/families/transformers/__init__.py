@@ -84,11 +84,11 @@ def _first(name: str, model_type: str, make: Callable[[Any], Case]) -> Case:
             errors.append(error)
             if len(errors) >= _SAME and len({str(each) for each in errors}) == 1:
                 break
-    alone = next((error for error in errors if isinstance(error, TextAloneError)), None)
+    alone = next((each for each in errors if isinstance(each, TextAloneError)), None)
     if alone is not None:
         raise alone
-    for error in errors[1:]:
-        errors[0].add_note(f"with another scale: {type(error).__name__}: {error}")
+    for other in errors[1:]:
+        errors[0].add_note(f"with another scale: {type(other).__name__}: {other}")
     raise errors[0]
 
 

@@ -1,4 +1,4 @@
-"""Fields that transformers' default configurations leave open, or that parts of one give different values."""
+"""Fields that transformers' default configurations leave open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from opbridge.coverage.models.families.transformers.fields import PICTURE_WORDS, VOCABULARY
 
-__all__ = ["join", "missing"]
+__all__ = ["TIMM", "missing"]
 
 Values = dict[str, Any]
 
@@ -43,50 +43,8 @@ def missing(config: Any, values: Values) -> Values:
         found["intermediate_size"] = int(values["hidden_size"] / fields["pixel_shuffle_ratio"] ** 2)
     if "spatial_target_layers" in fields:
         found["spatial_target_layers"] = [0, 1, 0, 1]
-    found |= _TIMM.get(fields.get("architecture", ""), {})
+    found |= TIMM.get(fields.get("architecture", ""), {})
     return found | _heads(config, fields, values, found) | _OF_TYPES.get(config.model_type, {})
-
-
-def join(config: Any, values: Values) -> None:
-    """Lets parts say the same where the default configuration's do, or where a model needs it.
-
-    The vision part gives features of the text part's width: their defaults may differ. What takes features of some of
-    the vision part's layers names layers that it has. Patches that a part takes as images have its images' size.
-    """
-    text, vision = values.get("text_config"), values.get("vision_config")
-    backbone = values.get("backbone_config")
-    if "backbone_channel_list" in values and backbone is not None and backbone.model_type.startswith("timm"):
-        backbone.architecture = "repvit_m1"  # the one that has these channels
-    adapter = values.get("adapter_config")
-    if isinstance(getattr(adapter, "vision_feature_layer", None), list):
-        adapter.vision_feature_layer = [-1 - i for i in range(len(adapter.vision_feature_layer))]
-    if "vision_use_cls_token" in values and vision.model_type.startswith("timm"):
-        vision.architecture = "vit_pe_core_large_patch14_336"  # has the token and says its width
-        vision.model_args = dict(_TIMM[vision.architecture]["model_args"])
-    tiled = vars(config).get("image_grid_pinpoints")
-    if isinstance(tiled, list) and isinstance(getattr(vision, "image_size", None), int):
-        before = config.vision_config.image_size
-        values["image_grid_pinpoints"] = [[side // before * vision.image_size for side in pair] for pair in tiled]
-    for name, part in vars(config).items():
-        if name in values and getattr(part, "image_size", 0) == vars(config).get("patch_size"):
-            values["patch_size"] = values[name].image_size
-    projector, encoder = values.get("projector_config"), values.get("encoder_config")
-    if hasattr(projector, "encoder_hidden_size") and hasattr(encoder, "hidden_dim"):
-        projector.encoder_hidden_size = encoder.hidden_dim
-    width = getattr(text, "hidden_size", None)
-    if width is None:
-        return
-    audio = values.get("audio_config")
-    if hasattr(audio, "output_dim"):
-        audio.output_dim = width
-    if "hidden_size" in values and any("_token_i" in name for name in values):
-        values["hidden_size"] = width
-    if vision is None:
-        return
-    if hasattr(vision, "out_hidden_size"):
-        vision.out_hidden_size = width
-    elif hasattr(vision, "embed_dim") and hasattr(vision, "hidden_size") and hasattr(vision, "spatial_merge_size"):
-        vision.hidden_size = width
 
 
 def _heads(config: Any, fields: Values, values: Values, found: Values) -> Values:
@@ -184,6 +142,7 @@ _OPEN: dict[str, Callable[[Values, int], Any]] = {
     "kernel_list": lambda values, layers: [3, 2, 2],
     "scale_factor_list": lambda values, layers: [1, 2, 4, 8],
     "backbone": lambda values, layers: "resnet18",
+    "decoder_start_token_id": lambda values, layers: 0,
     "prediction_length": lambda values, layers: 8,
     "indexer_n_heads": lambda values, layers: 2,
     "indexer_kv_heads": lambda values, layers: 1,
@@ -193,7 +152,7 @@ _OPEN: dict[str, Callable[[Values, int], Any]] = {
 }
 """Values for fields that checkpoints set and default configurations leave open, from the others and the layers."""
 
-_TIMM: dict[str, Values] = {
+TIMM: dict[str, Values] = {
     "mobilenetv5_300m_enc": {"model_args": {"channel_multiplier": 0.125}, "hidden_size": 2048},
     "vit_pe_core_large_patch14_336": {"model_args": {"depth": 2, "embed_dim": 128, "num_heads": 4, "img_size": 56}},
     "fastvit_mci3": {

@@ -32,7 +32,8 @@ from opbridge.coverage.models.families.transformers.fields import (
 )
 from opbridge.coverage.models.families.transformers.image_sizes import LARGE_RATIO, image_ratio, image_sizes
 from opbridge.coverage.models.families.transformers.layers import indices, layers, ranks
-from opbridge.coverage.models.families.transformers.open_fields import join, missing
+from opbridge.coverage.models.families.transformers.open_fields import missing
+from opbridge.coverage.models.families.transformers.parts import join
 
 __all__ = ["Scale", "shrink"]
 
