@@ -76,9 +76,9 @@ class _Shrinker:
 
     def config(self, config: Any) -> Any:
         values = {}
-        counts = layers(config)
+        counts, made = layers(config), _made(config)
         for name, value in vars(config).items():
-            if SKIPPED.search(name) or value is None or not _is_field(config, name):
+            if SKIPPED.search(name) or value is None or name in made:
                 continue
             if is_config(value):
                 values[name] = self.config(value)
@@ -159,10 +159,14 @@ def _outputs(value: list[int], layers: tuple[int, int]) -> list[int]:
     return ranks(value, before, after) if before > after and min(value) >= 0 else value
 
 
-def _is_field(config: Any, name: str) -> bool:
-    """Whether a value is one that a configuration is given: it makes the others itself, from new numbers too."""
-    fields = getattr(type(config), "__dataclass_fields__", None)
-    return fields is None or name in fields
+def _made(config: Any) -> set[str]:
+    """The values that a configuration makes itself from others, and from new numbers too."""
+    given = getattr(type(config), "__dataclass_fields__", None)
+    if given is None:
+        return set()
+    others = {name: value for name, value in vars(config).items() if name not in given and not SKIPPED.search(name)}
+    default = vars(type(config)()) if others else {}
+    return {name for name, value in others.items() if name in default and default[name] == value}
 
 
 def _has_fixed_widths(config: Any) -> bool:
