@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opbridge.coverage.models.entries import Case, ModelEntry
-from opbridge.coverage.models.families.transformers.cases import case
+from opbridge.coverage.models.families.transformers.cases import TextAloneError, case
 from opbridge.coverage.models.families.transformers.fields import configs
 from opbridge.coverage.models.families.transformers.generation import step
 from opbridge.coverage.models.families.transformers.names import classes, text_generators
@@ -19,7 +19,7 @@ __all__ = ["PACKAGES", "entries"]
 
 PACKAGES = ("transformers",)
 
-_MOST_PARAMETERS = 40_000_000
+_MOST_PARAMETERS = 42_000_000
 """Larger models are made smaller, where they can be."""
 
 _SCALES = (
@@ -52,7 +52,10 @@ def entries() -> list[ModelEntry]:
 
 
 def _make(name: str, model_type: str) -> Case:
-    return _first(name, model_type, case)
+    try:
+        return _first(name, model_type, partial(case, with_parts=True))
+    except TextAloneError:
+        return _first(name, model_type, case)
 
 
 def _make_step(name: str, model_type: str) -> Case:
@@ -81,8 +84,11 @@ def _first(name: str, model_type: str, make: Callable[[Any], Case]) -> Case:
             errors.append(error)
             if len(errors) >= _SAME and len({str(each) for each in errors}) == 1:
                 break
-    for error in errors[1:]:
-        errors[0].add_note(f"with another scale: {type(error).__name__}: {error}")
+    alone = next((each for each in errors if isinstance(each, TextAloneError)), None)
+    if alone is not None:
+        raise alone
+    for other in errors[1:]:
+        errors[0].add_note(f"with another scale: {type(other).__name__}: {other}")
     raise errors[0]
 
 

@@ -15,26 +15,37 @@ from opbridge.coverage.models.families.transformers.draws_of_images import fixed
 from opbridge.coverage.models.families.transformers.facts import Facts
 from opbridge.coverage.models.varying import Size, runs, vary
 
-__all__ = ["case"]
+__all__ = ["TextAloneError", "case"]
 
 _CHOICES = 2
 """How many texts models that choose one get for each question."""
 
-_MOST_WAYS = 12
+_MOST_WAYS = 30
 """How many combinations of draws are tried for one set of parameters."""
 _LAST = {"inputs_embeds", "hidden_states", "query_embeds", "latents", "inputs"}
 """Parameters that stand for others, which a model is given where it asks for them only."""
 
 
-def case(model: Any) -> Case:
+class TextAloneError(ValueError):
+    """A model that reads pictures or sounds in a text runs on none that there are rules for."""
+
+
+def case(model: Any, *, with_parts: bool = False) -> Case:
     """Of the ways to draw inputs the first that the model runs on, with the sizes that it can run on others of.
 
+    Args:
+        model: The model.
+        with_parts: Whether a text alone is not enough for a model that reads pictures or sounds in it.
+
     Raises:
+        TextAloneError: `with_parts`, and no way to give a picture or a sound fits.
         Exception: What the model raises on the first way, where it runs on none.
     """
     facts = Facts(model)
     first: Exception | None = None
-    for draw, sizes in chain(pictures.ways(facts), recordings.ways(facts), _ways(facts)):
+    alone = with_parts and (pictures.reads(facts) or recordings.reads(facts))
+    others = () if alone else _ways(facts)
+    for draw, sizes in chain(pictures.ways(facts), recordings.ways(facts), others):
         try:
             with torch.no_grad():
                 for batch in _batches(sizes):
@@ -47,23 +58,24 @@ def case(model: Any) -> Case:
                 first.add_note(f"another way: {type(error).__name__}: {error}")
             continue
         return vary(model, draw, _taken(model, draw, sizes))
+    if alone:
+        raise TextAloneError("no picture or sound fits the model") from first
     raise first or NotImplementedError("there is no way to draw inputs")
 
 
 def _ways(facts: Facts) -> Iterator[tuple[Callable[..., Inputs], dict[str, Size]]]:
     for names in _sets(facts):
         ways = [DRAWS[name] for name in names]
-        chosen = sorted(product(*(range(len(way)) for way in ways)), key=lambda each: _distance(each, ways))
+        chosen = sorted(product(*(range(len(way)) for way in ways)), key=_distance)
         for each in chosen[:_MOST_WAYS]:
             draws = {name: way[i] for name, way, i in zip(names, ways, each, strict=True)}
             wanted = {size for draw in draws.values() for size in sizes_of(draw)}
             yield _draw(facts, draws), {name: size for name, size in _sizes(facts).items() if name in wanted}
 
 
-def _distance(chosen: Sequence[int], ways: Sequence[Sequence[Any]]) -> tuple[int, int]:
-    """Ways of the same rank come first, then those of low ranks."""
-    several = [i for i, way in zip(chosen, ways, strict=True) if len(way) > 1]
-    return (len({*several}) > 1, sum(several))
+def _distance(chosen: Sequence[int]) -> tuple[int, int]:
+    """Ways in which few parameters are drawn by other than their first come first."""
+    return sum(i > 0 for i in chosen), sum(chosen)
 
 
 def _sizes(facts: Facts) -> dict[str, Size]:

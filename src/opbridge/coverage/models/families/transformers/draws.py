@@ -49,6 +49,7 @@ DRAWS: dict[str, tuple[Draw, ...]] = {
         images.pictures,
         images.patch_rows,
         images.patch_images,
+        images.merged_patches,
         images.strip,
         images.tiles,
     ),

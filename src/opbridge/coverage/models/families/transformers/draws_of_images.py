@@ -17,6 +17,7 @@ __all__ = [
     "image",
     "image_mask",
     "merge_sizes",
+    "merged_patches",
     "patch_images",
     "patch_mask",
     "patch_places",
@@ -72,6 +73,12 @@ def patch_images(facts: Facts, batch: int) -> torch.Tensor:
     """The patches of all images one after the other, each an image."""
     patch = facts.value("patch_size", default=14, part="vision")
     return torch.randn(batch * GRID[0] * GRID[1], channels(facts), patch, patch)
+
+
+def merged_patches(facts: Facts, batch: int) -> torch.Tensor:
+    """Squares of patches that are merged, of all images one after the other, with the channels last."""
+    side = facts.value("patch_size", part="vision") * facts.value("spatial_merge_size", part="vision")
+    return torch.randn(batch * GRID[0] * GRID[1], side, side, channels(facts))
 
 
 def strip(facts: Facts, batch: int) -> torch.Tensor:
@@ -163,6 +170,9 @@ def channels(facts: Facts) -> int:
 
 def fixed_image(facts: Facts) -> tuple[int, int] | None:
     """The height and width that a configuration says, if it says them."""
+    arguments = facts.value("model_args")
+    if isinstance(arguments, dict) and "img_size" in arguments:
+        return arguments["img_size"], arguments["img_size"]
     ratios = facts.value("scaled_images_ratios")
     if ratios:  # the smallest of the scaled images is one patch
         side = int(facts.config.patch_size / min(ratios))
@@ -173,5 +183,6 @@ def fixed_image(facts: Facts) -> tuple[int, int] | None:
     if isinstance(found, int):
         return (found, found) if found >= 16 else None
     if isinstance(found, list | tuple) and len(found) >= 2:
-        return int(found[-2]), int(found[-1])
+        parts = 2 if "prompt_pixel_values" in facts.parameters else 1  # with the prompt's image above it
+        return int(found[-2]) // parts, int(found[-1])
     return None

@@ -89,7 +89,7 @@ def spectrogram(facts: Facts, batch: int, decoder_sequence: int) -> torch.Tensor
 def _bins(facts: Facts) -> int:
     """How many features each frame of a sound has."""
     subsampled = facts.value("subsampling_conv_channels")
-    if subsampled:  # the code takes as many bins as the first of them has channels
+    if isinstance(subsampled, list | tuple):  # the code takes as many bins as the first of them has channels
         return int(subsampled[0])
     names = (
         "num_mel_bins",

@@ -47,11 +47,11 @@ DEPTHS = re.compile(r"^depths$|^depth$|num_block_repeats|^layers$|stage_num_bloc
 _WIDTH = re.compile(
     r"hidden_sizes?|hidden_dim|(^|_)dims?($|_)|d_model|(^|_)d_(ff|kv|inner|head|embed)$|^dff$|n_embd|n_inner|channels?($|_size|_list)"
     r"|intermediate_size|embedding_size|embed_dims?|proj(ection|ector)?_size|_rank$|ffn|num_filters|units$"
-    r"|output_size|adapter_(in|input|out|output)_(size|dim)|coordinate_size|shape_size|width$|upsample_groups|num_pos_feats|inner_size|feedforward"
-    r"|head_(size|dim)|^mamba_headdim$|mixer_size|key_dim|word_embed|descriptor|^conv_out|out_features$|merged_hidden|encoder_sizes"
+    r"|output_size|bottleneck_features|adapter_(in|input|out|output)_(size|dim)|coordinate_size|shape_size|width$|upsample_groups|num_pos_feats|inner_size|feedforward"
+    r"|head_(size|dim)|mixer_size|key_dim|word_embed|descriptor|^conv_out|out_features$|merged_hidden|encoder_sizes"
 )
 _NOT_WIDTH = re.compile(
-    r"^num_channels|audio_channels|in_chans$|kernel|^num_hidden|mult$|ratio|vocab|expan|act$|_fn$|patch_dim$|act_dim|state_dim|visual_pos_dim|activation|multiplier|groups?_dim|freq_dim$|model_in_dim|input_dim$|keypoint_decoder_dim|pos_emb_width|subsampling_conv_channels"
+    r"^num_channels|audio_channels|in_chans$|kernel|^num_hidden|mult$|ratio|vocab|expan|act$|_fn$|patch_dim$|act_dim|state_dim|visual_pos_dim|activation|multiplier|groups?_dim|freq_dim$|model_in_dim|(?<!projector_)input_dim$|keypoint_decoder_dim|pos_emb_width|subsampling_conv_channels"
 )
 _INDEX = re.compile(r"ind(ex|ices|exes)$|idxs?$|layers?$|layer_ids$|blocks$|hook_ids$")
 SECTIONS = re.compile(r"mrope_section|rope_section")
@@ -76,6 +76,7 @@ LIMITS = (
     ),
     (re.compile(r"experts_per_tok|moe_(top_?)?k$|^top_k|experts_top_k|moe_topk|n_shared_experts"), 2),
     (re.compile(r"^merge_index$"), 0),
+    (re.compile(r"^num_frames$"), 8),
     (re.compile(r"^n_group$|^topk_group$|num_expert_group"), 1),
     (re.compile(r"num_.*experts$|n_routed_experts|num_experts|zero_expert_num"), 4),
     (re.compile(r"^latent_query_num$"), 4),
@@ -108,7 +109,8 @@ def is_derived(config: Any, name: str, value: Any) -> bool:
     default = getattr(type(config), name, 0)
     return (
         default is None
+        and name not in LISTED
         and isinstance(value, list | tuple)
-        and not name.endswith(("layer_types", "feature_sizes", "out_indices"))
+        and not name.endswith(("layer_types", "feature_sizes", "out_indices", "layers_indices"))
         and not is_width(name)
     )

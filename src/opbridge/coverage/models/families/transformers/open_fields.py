@@ -1,4 +1,4 @@
-"""Fields that transformers' default configurations leave open, or that parts of one give different values."""
+"""Fields that transformers' default configurations leave open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from opbridge.coverage.models.families.transformers.fields import PICTURE_WORDS, VOCABULARY
 
-__all__ = ["join", "missing"]
+__all__ = ["TIMM", "missing"]
 
 Values = dict[str, Any]
 
@@ -33,61 +33,57 @@ def missing(config: Any, values: Values) -> Values:
         found |= {"rope_theta": 10000.0, "clip_qkv": 8.0}
     if fields.get("projector_scale_factors", 0) in ((), []):
         found["projector_scale_factors"] = [1.0]
+    if isinstance(fields.get("attention_types"), list) and "num_layers" in values:
+        kinds = fields["attention_types"][0][0]
+        found["attention_types"] = [[kinds, values["num_layers"] // len(kinds)]]
+    heads, width = values.get("num_heads"), values.get("embed_dim")
+    if isinstance(heads, list) and isinstance(width, int) and width % heads[0]:
+        found["embed_dim"] = (width // heads[0] + 1) * heads[0]
+    if "pixel_shuffle_ratio" in fields:
+        found["intermediate_size"] = int(values["hidden_size"] / fields["pixel_shuffle_ratio"] ** 2)
     if "spatial_target_layers" in fields:
         found["spatial_target_layers"] = [0, 1, 0, 1]
-    found |= _TIMM.get(fields.get("architecture", ""), {})
+    found |= TIMM.get(fields.get("architecture", ""), {})
     return found | _heads(config, fields, values, found) | _OF_TYPES.get(config.model_type, {})
 
 
-def join(config: Any, values: Values) -> None:
-    """Lets parts say the same where the default configuration's do, or where a model needs it.
-
-    The vision part gives features of the text part's width: their defaults may differ. What takes features of some of
-    the vision part's layers names layers that it has. Patches that a part takes as images have its images' size.
-    """
-    text, vision = values.get("text_config"), values.get("vision_config")
-    backbone = values.get("backbone_config")
-    if "backbone_channel_list" in values and backbone is not None and backbone.model_type.startswith("timm"):
-        backbone.architecture = "repvit_m1"  # the one that has these channels
-    adapter = values.get("adapter_config")
-    if isinstance(getattr(adapter, "vision_feature_layer", None), list):
-        adapter.vision_feature_layer = [-1 - i for i in range(len(adapter.vision_feature_layer))]
-    for name, part in vars(config).items():
-        if name in values and getattr(part, "image_size", 0) == vars(config).get("patch_size"):
-            values["patch_size"] = values[name].image_size
-    width = getattr(text, "hidden_size", None)
-    if width is None or vision is None:
-        return
-    if hasattr(vision, "out_hidden_size"):
-        vision.out_hidden_size = width
-    elif hasattr(vision, "embed_dim") and hasattr(vision, "hidden_size") and hasattr(vision, "spatial_merge_size"):
-        vision.hidden_size = width
-
-
 def _heads(config: Any, fields: Values, values: Values, found: Values) -> Values:
-    """The size of a head and the number of them for keys, which follow from the width."""
+    """The size of a head and the number of them, which follow from the width."""
     more: Values = {}
-    heads, width = values.get("num_attention_heads"), values.get("hidden_size")
+    width = values.get("hidden_size")
+    for name in ("num_attention_heads", "num_heads"):
+        by = "embed_dim" if name == "num_heads" and "embed_dim" in values else "hidden_size"
+        if all(isinstance(values.get(each), int) for each in (by, name)) and not _SAID & set(fields):
+            more[name] = _count(values[by], values[name], fields[by])
+    heads = more.get("num_attention_heads", values.get("num_attention_heads"))
     if not isinstance(heads, int):
         return more
-    if isinstance(width, int) and width % heads and fields["hidden_size"] % heads and not _SAID & set(fields):
-        heads = more["num_attention_heads"] = max(count for count in range(1, heads + 1) if width % count == 0)
     if fields.get("head_dim", 0) is None and isinstance(width, int):
         more["head_dim"] = width // heads if width % heads == 0 else _HEAD
     if fields.get("num_key_value_heads", 0) is None:
         more["num_key_value_heads"] = heads
     rope = values.get("rope_parameters")
-    if (
-        isinstance(rope, dict)
-        and _PICTURES.search(config.model_type)
-        and not any("mrope" in str(key) for key in rope)
-        and "rope_parameters" not in found
-    ):
+    if isinstance(rope, dict) and "rope_parameters" not in found and _PICTURES.search(config.model_type):
         head = more.get("head_dim") or values.get("head_dim") or values["hidden_size"] // heads
-        half = int(head * rope.get("partial_rotary_factor", 1)) // 2
-        sections = [half - 2 * (half // 3), half // 3, half // 3]
-        more["rope_parameters"] = rope | {"mrope_section": sections[:: -1 if "ernie" in config.model_type else 1]}
+        more |= _sections(config.model_type, rope, head)
     return more
+
+
+def _count(width: int, heads: int, default: int) -> int:
+    """As many heads as divide the width, of sizes that are multiples of 4 where the default's is one."""
+    size = 4 if default % heads == 0 and default // heads % 4 == 0 else 1
+    if width % heads == 0 and width // heads % size == 0:
+        return heads
+    return max((count for count in range(1, heads + 1) if width % (size * count) == 0), default=heads)
+
+
+def _sections(model_type: str, rope: Values, head: int) -> Values:
+    """The parts of a head for positions in time, height and width, where nothing says them."""
+    if any("mrope" in str(key) for key in rope):
+        return {}
+    half = int(head * rope.get("partial_rotary_factor", 1)) // 2
+    sections = [half - 2 * (half // 3), half // 3, half // 3]
+    return {"rope_parameters": rope | {"mrope_section": sections[:: -1 if "ernie" in model_type else 1]}}
 
 
 _SAID = {"head_dim", "num_key_value_heads", "attention_head_size", "d_kv"}
@@ -125,6 +121,7 @@ _OPEN: dict[str, Callable[[Values, int], Any]] = {
     "vocabulary_map": lambda values, layers: _words(),
     "image_token_index": lambda values, layers: VOCABULARY - 1,
     "video_token_index": lambda values, layers: VOCABULARY - 2,
+    "audio_token_id": lambda values, layers: VOCABULARY - 3,
     "num_experts": lambda values, layers: 4,
     "n_routed_experts": lambda values, layers: 4,
     "n_shared_experts": lambda values, layers: 1,
@@ -145,6 +142,7 @@ _OPEN: dict[str, Callable[[Values, int], Any]] = {
     "kernel_list": lambda values, layers: [3, 2, 2],
     "scale_factor_list": lambda values, layers: [1, 2, 4, 8],
     "backbone": lambda values, layers: "resnet18",
+    "decoder_start_token_id": lambda values, layers: 0,
     "prediction_length": lambda values, layers: 8,
     "indexer_n_heads": lambda values, layers: 2,
     "indexer_kv_heads": lambda values, layers: 1,
@@ -154,7 +152,7 @@ _OPEN: dict[str, Callable[[Values, int], Any]] = {
 }
 """Values for fields that checkpoints set and default configurations leave open, from the others and the layers."""
 
-_TIMM: dict[str, Values] = {
+TIMM: dict[str, Values] = {
     "mobilenetv5_300m_enc": {"model_args": {"channel_multiplier": 0.125}, "hidden_size": 2048},
     "vit_pe_core_large_patch14_336": {"model_args": {"depth": 2, "embed_dim": 128, "num_heads": 4, "img_size": 56}},
     "fastvit_mci3": {
@@ -172,6 +170,10 @@ _OF_TYPES: dict[str, Values] = {
     "beit": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
     "data2vec-vision": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
     "depth_pro": {"intermediate_hook_ids": [1, 0]},
+    "pp_lcnet_v4": {"out_indices": [1, 2, 3, 4]},
+    "omdet-turbo": {"image_size": 224},
+    "idefics3_vision": {"image_size": 128},
+    "smolvlm_vision": {"image_size": 128},
     "zamba": {"num_hidden_layers": 6, "layers_block_type": _SHARED},
     "zamba2": {"num_hidden_layers": 6, "layers_block_type": _SHARED},
     "perceiver": {"num_cross_attention_heads": 1, "num_self_attends_per_block": 2},

@@ -10,26 +10,39 @@ import torch
 from opbridge.coverage.models.entries import Inputs
 from opbridge.coverage.models.families.transformers.draws import SIZES
 from opbridge.coverage.models.families.transformers.draws_of_images import (
-    GRID,
     channels,
     fixed_image,
+    grid,
+    grid_shapes,
+    patch_images,
+    patch_mask,
     patch_rows,
     patches,
+    tile_shape,
 )
 from opbridge.coverage.models.families.transformers.facts import Facts
 from opbridge.coverage.models.varying import Size
 
-__all__ = ["ways"]
+__all__ = ["reads", "ways"]
 
 Pictures = Callable[[int], dict[str, torch.Tensor]]
 """What stands for one picture a text, for a batch of texts."""
 
 
+_WORDS = ("image_token_id", "image_token_index", "media_placeholder_token_id", "img_context_token_id")
+"""Fields that say the token that stands for a picture."""
+
+
+def reads(facts: Facts) -> bool:
+    """Whether a model reads pictures in a text."""
+    return {"input_ids", "pixel_values"} <= set(facts.parameters) and isinstance(facts.value(*_WORDS), int)
+
+
 def ways(facts: Facts) -> Iterator[tuple[Callable[..., Inputs], dict[str, Size]]]:
     """The ways to give a picture with each text, where the model has a token that stands for one."""
-    token = facts.value("image_token_id", "image_token_index", "media_placeholder_token_id", "img_context_token_id")
-    if token is None or "pixel_values" not in facts.parameters:
+    if not reads(facts):
         return
+    token = facts.value(*_WORDS)
     sizes = {name: SIZES[name] for name in ("batch", "sequence")}
     for pictures in _pictures(facts):
         count = _count(facts, pictures)
@@ -43,9 +56,21 @@ def _pictures(facts: Facts) -> Iterator[Pictures]:
     if "image_grid_thw" in facts.parameters:
         yield lambda batch: {
             "pixel_values": patches(facts, batch),
-            "image_grid_thw": torch.tensor([[1, *GRID]] * batch),
+            "image_grid_thw": grid(facts, batch),
         }
+        yield lambda batch: {"pixel_values": patch_images(facts, batch), "image_grid_thw": grid(facts, batch)}
         return
+    if "spatial_shapes" in facts.parameters:
+        yield lambda batch: {
+            "pixel_values": patch_rows(facts, batch),
+            "spatial_shapes": grid_shapes(facts, batch),
+            "pixel_attention_mask": patch_mask(facts, batch),
+        }
+    if "pixel_attention_mask" in facts.parameters:
+        yield lambda batch: {
+            "pixel_values": torch.randn(batch, 1, *shape),
+            "pixel_attention_mask": tile_shape(facts, batch),
+        }
     if "image_sizes" in facts.parameters:
         yield lambda batch: {
             "pixel_values": torch.randn(batch, 3, *shape),
@@ -53,6 +78,10 @@ def _pictures(facts: Facts) -> Iterator[Pictures]:
         }
         yield lambda batch: {
             "pixel_values": torch.randn(batch, *shape),
+            "image_sizes": torch.tensor([[height, width]] * batch),
+        }
+        yield lambda batch: {
+            "pixel_values": torch.randn(batch, 10, *shape),  # a whole, and three by three parts
             "image_sizes": torch.tensor([[height, width]] * batch),
         }
     yield lambda batch: {"pixel_values": torch.randn(batch, *shape)}

@@ -13,7 +13,7 @@ from opbridge.coverage.models.families.transformers.draws import SIZES
 from opbridge.coverage.models.families.transformers.facts import Facts
 from opbridge.coverage.models.varying import Size
 
-__all__ = ["ways"]
+__all__ = ["reads", "ways"]
 
 Recordings = Callable[[int], dict[str, torch.Tensor]]
 """What stands for one sound a text, for a batch of texts."""
@@ -21,11 +21,20 @@ Recordings = Callable[[int], dict[str, torch.Tensor]]
 _FRAMES = 96
 
 
+_WORDS = ("audio_token_id", "audio_token_index")
+"""Fields that say the token that stands for a sound."""
+
+
+def reads(facts: Facts) -> bool:
+    """Whether a model reads sounds in a text."""
+    return {"input_ids", "input_features"} <= set(facts.parameters) and isinstance(facts.value(*_WORDS), int)
+
+
 def ways(facts: Facts) -> Iterator[tuple[Callable[..., Inputs], dict[str, Size]]]:
     """The ways to give a sound with each text, where the model has a token that stands for one."""
-    token = facts.value("audio_token_id", "audio_token_index")
-    if not isinstance(token, int) or "input_features" not in facts.parameters:
+    if not reads(facts):
         return
+    token = facts.value(*_WORDS)
     for recordings in _recordings(facts):
         count = _count(facts, recordings)
         if count:
@@ -65,9 +74,9 @@ def _count(facts: Facts, recordings: Recordings) -> int:
     features = getattr(facts.model, "get_audio_features", None) or getattr(
         facts.model.base_model, "get_audio_features", None
     )
-    if features is None:
-        return 0
     given = recordings(1)
+    if features is None:
+        return _length(facts, given["input_features"])
     for kept in (given, {"input_features": given["input_features"]}):
         try:
             with torch.no_grad():
@@ -78,6 +87,13 @@ def _count(facts: Facts, recordings: Recordings) -> int:
         parts = found if isinstance(found, list | tuple) else [found]
         return sum(part.numel() // part.shape[-1] for part in parts if isinstance(part, torch.Tensor))
     return 0
+
+
+def _length(facts: Facts, features: torch.Tensor) -> int:
+    """The number of features as the model's part for sounds says it."""
+    parts = (getattr(model, "audio_tower", None) for model in (facts.model, facts.model.base_model))
+    lengths = next((part._get_feat_extract_output_lengths for part in parts if part is not None), None)
+    return int(lengths(torch.tensor([features.shape[-1]]))[-1]) if lengths else 0
 
 
 def _draw(facts: Facts, recordings: Recordings, token: int, count: int) -> Callable[..., Inputs]:

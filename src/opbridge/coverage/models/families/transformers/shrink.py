@@ -32,10 +32,12 @@ from opbridge.coverage.models.families.transformers.fields import (
 )
 from opbridge.coverage.models.families.transformers.image_sizes import LARGE_RATIO, image_ratio, image_sizes
 from opbridge.coverage.models.families.transformers.layers import indices, layers, ranks
-from opbridge.coverage.models.families.transformers.open_fields import join, missing
+from opbridge.coverage.models.families.transformers.open_fields import missing
+from opbridge.coverage.models.families.transformers.parts import join
 
 __all__ = ["Scale", "shrink"]
 
+_BACKBONE_WIDTHS = {"backbone_channel_list", "encoder_in_channels"}
 _PERIOD = re.compile(r"layer_(period|offset)$")
 
 
@@ -74,21 +76,21 @@ class _Shrinker:
 
     def config(self, config: Any) -> Any:
         values = {}
-        counts = layers(config)
+        counts, made = layers(config), _made(config)
         for name, value in vars(config).items():
-            if SKIPPED.search(name) or value is None:
+            if SKIPPED.search(name) or value is None or name in made:
                 continue
             if is_config(value):
                 values[name] = self.config(value)
-            elif name == "backbone_channel_list" and _has_fixed_widths(config):
+            elif name in _BACKBONE_WIDTHS and _has_fixed_widths(config):
                 values[name] = value
             elif not is_derived(config, name, value):
                 values[name] = self.value(name, value, counts)
         if vars(config).get("_out_indices"):
             values["out_indices"] = _outputs(list(config.out_indices), counts)
-        values |= missing(config, values)
         if self.pictures:
             values |= image_sizes(config)
+        values |= missing(config, values)
         join(config, values)
         return type(config)(**values)
 
@@ -155,6 +157,16 @@ def _outputs(value: list[int], layers: tuple[int, int]) -> list[int]:
     """The layers whose outputs a backbone gives, among fewer."""
     before, after = layers
     return ranks(value, before, after) if before > after and min(value) >= 0 else value
+
+
+def _made(config: Any) -> set[str]:
+    """The values that a configuration makes itself from others, and from new numbers too."""
+    given = getattr(type(config), "__dataclass_fields__", None)
+    if given is None:
+        return set()
+    others = {name: value for name, value in vars(config).items() if name not in given and not SKIPPED.search(name)}
+    default = vars(type(config)()) if others else {}
+    return {name for name, value in others.items() if name in default and default[name] == value}
 
 
 def _has_fixed_widths(config: Any) -> bool:
