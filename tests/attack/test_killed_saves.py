@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from attack.campaigns import killed_saves
 
+from attack.campaigns import killed_saves
 from opbridge.save import replacing
 
 

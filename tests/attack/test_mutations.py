@@ -6,6 +6,7 @@ import random
 
 import onnx
 import pytest
+
 from attack.mutations import mutated
 
 MODEL = onnx.parser.parse_model(

@@ -206,3 +206,15 @@ def test_a_write_to_memory_that_two_buffers_share_is_refused():
 
     with pytest.raises(CaptureError, match="memory that table, row share"):
         capture(Shared(), torch.ones(3, 2))
+
+
+def test_a_truth_value_from_data_is_known_again_where_the_graph_is_rewritten():
+    def model(x):
+        y = torch.zeros_like(x)
+        torch._check_tensor_all(x.abs() >= 0)
+        view = y[:, 0]
+        view.add_(x[:, 1])
+        return y
+
+    x = torch.randn(3, 4)
+    assert_matches(model, x, others=[(torch.randn(5, 4),)], dynamic_shapes=({0: "n"},))

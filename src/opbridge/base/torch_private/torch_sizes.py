@@ -88,7 +88,9 @@ def keep_unknown_symbols(node: torch.fx.Node, result: Any) -> None:
     if "unbacked_bindings" in node.meta:
         values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
         envs = (getattr(getattr(value, "fake_mode", None), "shape_env", None) for value in values)
-        numbers = (value.node.shape_env for value in values if isinstance(value, torch.SymInt | torch.SymFloat))
+        numbers = (
+            value.node.shape_env for value in values if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+        )
         env = next((env for env in (*envs, *numbers) if env is not None), None)
         rebind_unbacked(env, node, result)
 

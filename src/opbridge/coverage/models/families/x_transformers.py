@@ -21,6 +21,9 @@ _LAYERS = {"dim": _WIDTH, "depth": 2, "heads": 2, "attn_dim_head": 16}
 _SIZES = {"batch": Size(2, (1, 3)), "sequence": Size(10, (7, 13))}
 _TWO = {**_SIZES, "context": Size(8, (6, 11))}
 
+_SIDE: Mapping[str, Any] = {"num_tokens": _TOKENS, "depth": 2, "heads": 2, "max_seq_len": 32, "attn_dim_head": 16}
+"""The arguments of either side of an encoder and decoder."""
+
 _LEFT_OUT = ("causal", "cross_attend", "only_cross")
 """What the kind of layers says."""
 _OPTIONS: Mapping[str, Any] = {
@@ -205,6 +208,3 @@ _MODELS: Mapping[str, Callable[[], Case]] = {
         {"batch": _SIZES["batch"]},
     ),
 }
-
-_SIDE = {"num_tokens": _TOKENS, "depth": 2, "heads": 2, "max_seq_len": 32, "attn_dim_head": 16}
-"""The arguments of either side of an encoder and decoder."""

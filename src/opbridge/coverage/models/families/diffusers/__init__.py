@@ -41,7 +41,7 @@ def _make(found: ModelClass, given: Mapping[str, Any], part: str | None = None) 
     """Of the ways to draw inputs the first that the model runs on."""
     torch.manual_seed(0)
     cls = found.load()
-    model = cls(**arguments(cls) | given).eval()
+    model = cls(**{**arguments(cls), **given}).eval()
     ways = list(candidates(model, found.folder))
     if part is not None:
         model, ways = PARTS[part](model)

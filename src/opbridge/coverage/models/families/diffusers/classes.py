@@ -36,12 +36,15 @@ class ModelClass:
 
 
 def model_classes() -> Iterator[ModelClass]:
-    """Those that a configuration makes, by folder, module and place."""
+    """Those that a configuration makes, and those that inherit from one of them, by folder, module and place."""
+    known: set[str] = set()
     package = importlib.util.find_spec("diffusers")
     assert package is not None and package.submodule_search_locations
     root = Path(package.submodule_search_locations[0]) / "models"
     for folder in FOLDERS:
         for path in sorted((root / folder).glob("*.py")):
             for name, bases in _CLASS.findall(path.read_text(encoding="utf-8")):
-                if "ModelMixin" in bases and "ConfigMixin" in bases:
+                parents = {base.strip() for base in bases.split(",")}
+                if ("ModelMixin" in bases and "ConfigMixin" in bases) or parents & known:
+                    known.add(name)
                     yield ModelClass(f"diffusers.models.{folder}.{path.stem}", name, folder)

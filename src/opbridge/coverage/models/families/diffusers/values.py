@@ -200,7 +200,7 @@ def _conditions(given: Given) -> dict[str, torch.Tensor]:
 
 def _image_shapes(given: Given) -> list[Any]:
     shape = (1, *given.grid)
-    return [shape] * given.batch
+    return [shape]
 
 
 def _sizes(given: Given) -> torch.Tensor:
