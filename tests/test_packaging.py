@@ -24,7 +24,7 @@ THE_MODELS_OWN = {"transformers"}
 USERS_EXTRAS = ("torch", "coverage", "ray", "models")
 
 # Imported on behalf of opbridge by torch.testing's sample database; imported by name, module by module.
-INDIRECT = {"expecttest", "kornia"}
+INDIRECT = {"expecttest", "diffusers", "kornia"}
 
 
 def imports(tree: ast.Module) -> set[str]:

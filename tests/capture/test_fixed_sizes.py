@@ -146,3 +146,12 @@ def test_a_larger_example_is_a_multiple_within_the_ranges():
         "y.shape[0]": 10,
         "y.shape[1]": 1,
     }
+
+
+def test_a_capture_of_a_larger_example_is_the_model_on_the_example_too():
+    def model(x):
+        return x + 1 if x.shape[0] * x.shape[1] == 12 else x * 2
+
+    taken = capture(model, torch.ones(4, 3), dynamic_shapes=({0: "n", 1: "m"},))
+    assert [text for text, _ in taken.demands] == ["m*n == 12"]
+    assert_same(taken)

@@ -34,6 +34,7 @@ SIZES: dict[str, Model] = {
     ),
     "adaptive_avg_pool2d": lambda y, n: F.adaptive_avg_pool2d(y[None], (n, 2)),
     "padded convolution": lambda y, n: F.conv1d(y[None], torch.ones(2, 9, 3), padding=n),
+    "reflection": lambda y, n: F.pad(y[None], (n - 1, 1), mode="reflect"),
     "kthvalue": lambda y, n: y.kthvalue(n, 0)[0],
     "layer_norm": lambda y, n: F.layer_norm(y[:, :n], (n,)),
     "scatter": lambda y, n: (
@@ -55,7 +56,6 @@ REFUSED: dict[str, tuple[Model, str]] = {
     "order of cdist": (lambda y, n: torch.cdist(y, y, p=n / 1.5), "needs n == 5"),
     "scale": (lambda y, n: F.scaled_dot_product_attention(y[None], y[None], y[None], scale=1 / n), "needs n == 5"),
     "trapezoid": (lambda y, n: torch.trapezoid(y, dx=n), "trapezoid"),
-    "reflection": (lambda y, n: F.pad(y[None], (n - 1, 1), mode="reflect"), "known only when the model runs"),
     "stride": (lambda y, n: F.conv1d(y[None], torch.ones(2, 9, 3), stride=n - 2), "stride and a dilation"),
     "dilation": (lambda y, n: F.conv1d(y[None], torch.ones(2, 9, 2), dilation=n - 2), "stride and a dilation"),
 }

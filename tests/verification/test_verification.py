@@ -206,11 +206,20 @@ def test_sizes_that_the_capture_excludes_are_left_out_unless_they_agree(tmp_path
     assert ["here the two differ" in str(run.left_out) for run in found.left_out] == [True, False, True, True, False]
 
     def agreeing(x: torch.Tensor) -> torch.Tensor:
-        return x + 1 if x.shape[0] * x.shape[1] == 12 else x.add(1)
+        return x + 1 if x.shape[0] * x.shape[1] == 12 else x + x.shape[0]
 
     found = opbridge.verify(path, agreeing, (rows(4, 3),), dynamic_shapes=shapes)
     assert found.ok and labels(found)[3:] == ["n=1, m=1", "n=8, m=6"]
     assert [run.label for run in found.left_out] == ["n=8, m=6"]
+
+
+def test_both_sides_of_a_question_about_sizes_are_covered_where_they_give_the_same(tmp_path: Path) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] * x.shape[1] == 12 else x.add(1)
+
+    path = saved(tmp_path, "(float[n, m] x) => (float[n, m] y) <float one = {1}> { y = Add(x, one) }")
+    found = opbridge.verify(path, model, (rows(4, 3),), dynamic_shapes={"x": {0: "n", 1: "m"}})
+    assert found.ok and labels(found)[3:] == ["n=1, m=1", "n=5, m=5"] and not found.left_out
 
 
 def test_a_size_that_the_capture_excludes_does_not_hide_a_mismatch_at_another(tmp_path: Path) -> None:

@@ -108,12 +108,16 @@ def _following_sizes(attempt: Attempt) -> Captured:
     if fixed_sizes.limiting(demands, attempt.shapes.axes):
         larger = fixed_sizes.with_larger_example(attempt.shapes)
         if larger is not None:
-            example = attempt.shapes
+            example, kept = attempt.shapes, dict(vars(attempt))
             attempt.example, attempt.shapes = example, larger
             try:
-                found, failure = _better(attempt, found, failure)
+                of_larger, failure_of_larger = _better(attempt, found, failure)
             finally:
                 attempt.example, attempt.shapes = None, example
+            if of_larger is not found and of_larger is not None and _differs_on_example(attempt, of_larger.graph):
+                vars(attempt).update(kept)
+            else:
+                found, failure = of_larger, failure_of_larger
     return _one_of(found, failure) if found is None else _with_other_sides(attempt, found)
 
 
@@ -136,27 +140,44 @@ def _with_other_sides(attempt: Attempt, found: Captured) -> Captured:
     return found
 
 
+def _differs_on_example(attempt: Attempt, graph: CapturedGraph) -> bool:
+    """Whether a capture of a larger example does not give what the model gives for the sizes of the example itself."""
+    leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
+    return any(
+        _gives_same(attempt, graph, values, structure) is False
+        for values in (leaves, other_sides.of_other_values(leaves))
+    )
+
+
 def _is_model(attempt: Attempt, graph: CapturedGraph) -> bool:
     """Whether a capture of other sizes gives what the model gives on the example, and on one of twice its sizes."""
     leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
     if fixed_sizes.fixes_another_size(graph, leaves, attempt.shapes.axes):
         return False
-    larger = other_sides.twice(leaves, attempt.shapes)
-    return _gives_same(attempt, graph, leaves, structure) is True and (
-        _gives_same(attempt, graph, larger, structure) is not False
+    further = [other_sides.of_other_values(leaves), other_sides.twice(leaves, attempt.shapes)]
+    return _gives_same(attempt, graph, leaves, structure) is True and not any(
+        _gives_same(attempt, graph, values, structure) is False for values in further
     )
 
 
 def _gives_same(attempt: Attempt, graph: CapturedGraph, leaves: list[Any], structure: Any) -> bool | None:
-    """Whether a capture and the model give the same on some inputs; None where the model refuses them."""
+    """Whether a capture and the model give the same on some inputs.
+
+    None where that cannot be said: the model refuses them, draws random numbers, or gives nothing but zeros.
+    """
     copies = [[each.clone() if isinstance(each, torch.Tensor) else each for each in leaves] for _ in range(2)]
     module = attempt.module
     with keeping_random_state(), torch.set_grad_enabled(attempt.grad):
         try:
-            with SideEffects(module), ModelState(module), torch_tracing.in_onnx_export():
+            drawn = torch.get_rng_state()
+            with SideEffects(module) as effects, ModelState(module), torch_tracing.in_onnx_export():
                 args, kwargs = pytree.tree_unflatten(copies[0], structure)
                 expected = pytree.tree_leaves(module(*args, **kwargs))
         except Exception:  # a model raises anything for sizes that it does not take
+            return None
+        if effects.drew or not torch.equal(drawn, torch.get_rng_state()):
+            return None
+        if not any(isinstance(each, torch.Tensor) and bool(each.any()) for each in expected):
             return None
         try:
             return other_sides.agree(expected, other_sides.results(graph, copies[1]))

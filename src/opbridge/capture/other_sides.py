@@ -21,7 +21,7 @@ from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.size_constraints import holds_for_all, largest_of
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
-__all__ = ["agree", "merged", "of_other_sides", "results", "twice", "with_sizes"]
+__all__ = ["agree", "merged", "of_other_sides", "of_other_values", "results", "twice", "with_sizes"]
 
 _MOST = 2
 _SEARCHED = 16
@@ -145,6 +145,19 @@ def results(graph: CapturedGraph, leaves: Sequence[Any]) -> list[Any]:
     return list(graph.module(*(values[node] for node in placeholders)))
 
 
+def of_other_values(leaves: Sequence[Any]) -> list[Any]:
+    """Inputs of the same sizes with other floating-point values: an example of ones says little of a product."""
+    generator = torch.Generator().manual_seed(0)
+
+    def changed(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point() or leaf.layout != torch.strided:
+            return leaf
+        factors = torch.rand(leaf.shape, generator=generator, dtype=torch.float64) + 0.5
+        return (leaf + leaf.abs().mean() * (factors - 1)).to(leaf.dtype) if leaf.numel() else leaf
+
+    return [changed(leaf) for leaf in leaves]
+
+
 def twice(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:
     """Inputs of twice the sizes in the dynamic dimensions, which hold each value twice."""
 
@@ -159,12 +172,8 @@ def twice(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:
 
 
 def agree(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    """Whether two lists of results are equal up to rounding: the root of the dtype's epsilon, scaled by the RMS.
-
-    Results that are zero throughout prove nothing, and do not agree.
-    """
-    is_anything = any(isinstance(each, torch.Tensor) and bool(each.any()) for each in first)
-    return is_anything and len(first) == len(second) and all(map(_same, first, second))
+    """Whether two lists of results are equal up to rounding: the root of the dtype's epsilon, scaled by the RMS."""
+    return len(first) == len(second) and all(map(_same, first, second))
 
 
 def _same(first: Any, second: Any) -> bool:
