@@ -75,7 +75,15 @@ def _unmet(demands: Sequence[Condition], sizes: Mapping[str, int]) -> list[str]:
     longest_first = sorted(sizes, key=len, reverse=True)
     names = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, longest_first))})(?![\w.\[])")
     with_sizes = {text: names.sub(lambda found: str(sizes[found[0]]), text) for text, _ in demands}
-    return [text for text, expression in with_sizes.items() if not holds_for_all(expression, (), {})]
+    return [text for text, expression in with_sizes.items() if _is_false(expression)]
+
+
+def _is_false(condition: str) -> bool:
+    """Whether a condition on numbers does not hold; one on a size of no input, as a jagged tensor has, may hold."""
+    try:
+        return not holds_for_all(condition, (), {})
+    except SyntaxError:  # torch has no expression for such a size
+        return False
 
 
 def with_larger_example(shapes: Shapes) -> Shapes | None:
