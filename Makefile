@@ -1,4 +1,4 @@
-# make demo | test | quick | attack | lint | types | layers | docs | package | bench
+# make demo | test | quick | attack | sanitize | lint | types | layers | docs | package | bench
 #
 # Each sets up its virtual environment first, once: .venv with the newest torch and torchvision, or, with TORCH=2.13.0,
 # .venv-2.13.0 with that torch and no torchvision (there is no CPU build of it to go with a given torch).
@@ -27,7 +27,7 @@ MODEL := build/deform.onnx
 CPP_FILES := git ls-files '*.cpp' '*.h'
 CXX_WARNINGS := -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -Isrc/opbridge/kernels/include
 
-.PHONY: demo test quick attack lint format types layers docs package bench clean
+.PHONY: demo test quick attack sanitize lint format types layers docs package bench clean
 
 demo: $(READY)
 	@mkdir -p $(dir $(MODEL))
@@ -51,6 +51,12 @@ EACH ?=
 RESULTS ?= bench/RESULTS.md
 attack: $(READY)
 	PYTHONPATH=src:tests $(BIN)/python -m attack --seconds $(SECONDS) $(if $(EACH),--each $(EACH)) $(if $(RESULTS),--results $(RESULTS))
+
+# The tests of kernels with every library built with sanitizers: address,undefined, or thread. SANITIZE_ARGS="FILE -k NAME" chooses some.
+SANITIZERS ?= address,undefined
+SANITIZE_ARGS ?=
+sanitize: $(READY)
+	PYTHONPATH=src:tests $(BIN)/python tests/kernels/under_sanitizers.py $(SANITIZERS) $(SANITIZE_ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

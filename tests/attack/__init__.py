@@ -11,4 +11,5 @@ guarded_calls   one call, made twice in guarded memory, and compared
 operator_server processes that make the calls of one operator, which may crash
 journal         what has been found so far, to go on from
 evidence        the list of operators that a file may run by default, made of a journal
+op_db_list      which operators of PyTorch's own test database that need the route aten are on the list
 """

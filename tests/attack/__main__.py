@@ -19,6 +19,8 @@ from attack.results import write_results
 
 __all__ = ["main"]
 
+_HOUR = 3600.0
+
 
 def names() -> list[str]:
     """The campaigns there are."""
@@ -43,7 +45,7 @@ def run_all(chosen: list[str], seconds: float, seed: int) -> dict[str, dict[str,
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=3600, help="for all of them")
+    parser.add_argument("--seconds", type=float, default=_HOUR, help="for all of them")
     parser.add_argument("--each", type=float, help="seconds for each of them, in the place of --seconds")
     parser.add_argument("--seed", type=int, default=None, help="what is drawn, drawn from; by default another each day")
     parser.add_argument("--only", action="append", choices=names(), help="a campaign; may be given several times")
@@ -53,7 +55,10 @@ def main() -> int:
     seed = int(time.time() // 86400) if given.seed is None else given.seed
     done = run_all(chosen, given.each or given.seconds / len(chosen), seed)
     if given.results is not None:
-        write_results(done, seed, given.results)
+        length = (
+            f" EACH={given.each:g}" if given.each else "" if given.seconds == _HOUR else f" SECONDS={given.seconds:g}"
+        )
+        write_results(done, seed, given.results, f"make attack{length}")
     return 1 if any(each["findings"] for each in done.values()) else 0
 
 

@@ -76,6 +76,12 @@ def _scores() -> torch.Tensor:
     return torch.randn(6, 2, 4).log_softmax(-1)
 
 
+def _scaled(*rest: Any) -> list[Any]:
+    factors = [torch.randn(16, 32), torch.randn(32, 16)]
+    return [*(each.to(torch.float8_e4m3fn) for each in factors), *rest]
+
+
+_ONE = torch.ones(())
 _PIVOTS = torch.tensor([2, 2, 3], dtype=torch.int32)
 _OTHERS: dict[str, Callable[[], list[Any]]] = {
     "aten::embedding_bag": lambda: [torch.randn(10, 4), torch.tensor([1, 2, 3, 4]), torch.tensor([0, 2])],
@@ -135,6 +141,10 @@ _OTHERS: dict[str, Callable[[], list[Any]]] = {
     "aten::_convolution_mode": lambda: [
         *[torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3), torch.randn(3), [1, 1], "same", [1, 1], 1]
     ],
+    "aten::_scaled_mm": lambda: _scaled(_ONE, _ONE, None, None, torch.float32),
+    "aten::_scaled_mm_v2": lambda: _scaled([_ONE], [0], [0], [_ONE], [0], [0], None, torch.float32),
+    "aten::special_legendre_polynomial_p": lambda: [torch.rand(3), torch.tensor([0.0, 3.0, 4.5])],
+    "aten::special_laguerre_polynomial_l.n_scalar": lambda: [torch.rand(3), 5],
     "aten::affine_grid_generator": lambda: [torch.randn(1, 2, 3), [1, 1, 4, 4], False],
     "aten::_native_batch_norm_legit_functional": lambda: [
         *[torch.randn(2, 3, 4), torch.randn(3), torch.randn(3), torch.randn(3), torch.rand(3), True, 0.1, 1e-5]

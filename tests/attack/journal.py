@@ -71,6 +71,7 @@ class Journal:
         """Takes the operators whose names fit one of several patterns, separated by commas, out of the file."""
         each_pattern = patterns.split(",")
         kept = [each for each in self.all if not any(fnmatch.fnmatch(each.operator, one) for one in each_pattern)]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text("".join(json.dumps(dataclasses.asdict(each)) + "\n" for each in kept))
         self.all = kept
         self.records = {each.operator: each for each in kept}

@@ -2,7 +2,8 @@
 
     PYTHONPATH=src:tests python -m attack.renew [--only 'aten::conv*,aten::cov']
 
-Goes on where it was interrupted. With --only, the calls of those operators are made again.
+Goes on where it was interrupted. With --only, the calls of those operators are made, again where they were made before,
+and all other operators keep their lines of the list.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ def main() -> None:
     given = parser.parse_args()
     release = ".".join(torch.__version__.split(".")[:2])
     journal = _ROOT / "build" / "attack" / f"operators-{release}.jsonl"
+    command = [sys.executable, "-m", "attack.operator_server", str(journal)]
     if given.only:
         Journal(journal).forget(given.only)
-    command = [sys.executable, "-m", "attack.operator_server", str(journal)]
+        command += ["--only", given.only]
     subprocess.run(command, check=True, env=guard.environment(), cwd=_ROOT)
     evidence.main(journal, _EVIDENCE / f"torch_{release.replace('.', '_')}.def")
 

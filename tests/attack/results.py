@@ -12,8 +12,8 @@ __all__ = ["write_results"]
 _BENCH = Path(__file__).parents[2] / "bench"
 
 
-def write_results(done: Mapping[str, Mapping[str, Any]], seed: int, file: Path) -> None:
-    """Writes the section "Attacks", or replaces it."""
+def write_results(done: Mapping[str, Mapping[str, Any]], seed: int, file: Path, command: str) -> None:
+    """Writes the section "Attacks", which `command` made, or replaces it."""
     sys.path.insert(0, str(_BENCH))
     try:
         from results import table, write_section
@@ -26,7 +26,7 @@ def write_results(done: Mapping[str, Mapping[str, Any]], seed: int, file: Path) 
             [name.replace("_", " "), ", ".join(counts), f"{result['seconds']:,} s", str(len(result["findings"]))]
         )
     body = table(["campaign", "what was tried", "time", "findings"], rows)
-    write_section("attack", "Attacks", f"Drawn from the seed {seed}.\n\n{body}", file, command="make attack")
+    write_section("attack", "Attacks", f"Drawn from the seed {seed}.\n\n{body}", file, command=command)
 
 
 def _flat(result: Mapping[str, Any]) -> dict[str, int]:

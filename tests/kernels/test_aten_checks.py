@@ -67,6 +67,12 @@ REFUSED = {
     "a pivot out of range": (A.lu_unpack.default, [r(2, 2), torch.tensor([1, 9], dtype=torch.int32)], "the number 9"),
     "numbers that are not finite": (A.linalg_eigvals.default, [torch.full((2, 2), torch.inf)], "not finite"),
     "the least integer": (A.div.Tensor_mode, [torch.tensor([-(2**63)]), torch.tensor([-1])], "divided by -1"),
+    "a degree without an end": (
+        *(A.special_legendre_polynomial_p.default, [X, torch.full((3, 4), 1e18)]),
+        "'n' has to be of numbers up to 10000",
+    ),
+    "a degree that is no number": (A.special_laguerre_polynomial_l.default, [X, torch.full((3, 4), torch.nan)], "'n'"),
+    "a large degree": (A.special_laguerre_polynomial_l.n_scalar, [X, 2**40], "'n' has to be 10000 at most"),
     "a dimension twice": (A._fft_c2c.default, [r(2, 2, dtype=torch.complex64), [1, 1], 0, True], "twice"),
 }  # fmt: skip
 

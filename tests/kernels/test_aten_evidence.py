@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from attack import guard
+from attack import guard, op_db_list
 from attack.evidence import text_of
 from attack.journal import Journal, Record
 
@@ -17,6 +18,30 @@ from opbridge.kernels import aten as aten_kernel
 
 EVIDENCE = Path(aten_kernel.__file__).parent / "evidence"
 LINE = re.compile(r'OPERATOR\("([\w.]+)", (\d+), (\d+), "([^"]*)"\)')
+OF_OP_DB = {
+    *("aten::_scaled_mm", "aten::_scaled_mm_v2", "aten::geqrf", "aten::hash_tensor", "aten::histogramdd"),
+    *("aten::histogramdd.TensorList_bins", "aten::linalg_cond", "aten::linalg_eig", "aten::linalg_eigh"),
+    *("aten::linalg_eigvals", "aten::linalg_eigvalsh", "aten::linalg_ldl_factor", "aten::linalg_ldl_factor_ex"),
+    *("aten::linalg_ldl_solve", "aten::linalg_lstsq", "aten::linalg_matrix_norm.str_ord"),
+    *("aten::linalg_matrix_rank.atol_rtol_tensor", "aten::linalg_matrix_sqrth", "aten::linalg_pinv.atol_rtol_float"),
+    *("aten::linalg_pinv.atol_rtol_tensor", "aten::linalg_polar", "aten::linalg_svd", "aten::linalg_svdvals"),
+    *("aten::matrix_exp", "aten::ormqr", "aten::pinverse", "aten::resize_", "aten::resize_as_"),
+    *("aten::scaled_dot_product_attention", "aten::segment_reduce", "aten::special_hermite_polynomial_h"),
+    *("aten::special_hermite_polynomial_he", "aten::special_laguerre_polynomial_l"),
+    *("aten::special_legendre_polynomial_p", "aten::svd", "torch_nn::_linear_cross_entropy_batch_chunked"),
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
+}
+"""What models of PyTorch's test database take by the route aten, with torch 2.15."""
+
+NAMED = {
+    "aten::resize_": "it writes to its arguments",
+    "aten::resize_as_": "it writes to its arguments",
+    "torch_nn::_linear_cross_entropy_batch_chunked": "it is of another library than aten",
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": "it is of another library than aten",
+}
+NEW = {"aten::linalg_matrix_sqrth", "aten::linalg_polar"}
+"""Those that older releases do not have."""
+
 TABLES = sorted(EVIDENCE.glob("torch_*.def"))
 
 
@@ -64,6 +89,25 @@ def test_a_table_is_written_from_a_journal(tmp_path):
         file.write('{"operator": "aten::c", "cal')  # of a process that was ended
     text = text_of(Journal(tmp_path / "journal.jsonl"), "2.15")
     assert text.splitlines()[2:] == ['OPERATOR("a.out", 3, 1, "reads out of bounds")', 'OPERATOR("b", 2000, 100, "")']
+    other = Journal(tmp_path / "other.jsonl")
+    other.add(Record("aten::b", calls=2100, ran=5))
+    lines = text_of(other, "2.15", before=text).splitlines()[2:]
+    assert lines == ['OPERATOR("a.out", 3, 1, "reads out of bounds")', 'OPERATOR("b", 2100, 5, "")']
+
+
+def test_operators_of_the_test_database_that_need_the_route_are_on_the_list():
+    found = op_db_list.sorted_out(OF_OP_DB)
+    assert NEW.issuperset(found.elsewhere)
+    assert found.listed == sorted(OF_OP_DB - NAMED.keys() - set(found.elsewhere))
+    assert found.refused == NAMED
+
+
+def test_the_operators_of_a_sweep_are_sorted_out(tmp_path, capsys):
+    samples = [{"routes": {"aten::geqrf": "aten", "aten::add.Tensor": "standard"}}, {"routes": None}, {}]
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"samples": samples}))
+    op_db_list.main(file)
+    assert capsys.readouterr().out == "1 operators by the route aten: 1 may run by default, 0 of them with a check\n"
 
 
 @pytest.mark.slow

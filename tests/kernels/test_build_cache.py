@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import opbridge
-from opbridge.kernels import build, cache
+from opbridge.base.file_locks import ABANDONED_SECONDS
+from opbridge.kernels import build
 from opbridge.kernels.build import build_parts
 from opbridge.kernels.cache import Cache
 
@@ -165,7 +166,7 @@ def test_folders_of_builds_that_were_killed_are_removed(folder):
     for each in (killed, old, new):
         each.mkdir()
         (each / "half.o").write_text("")
-    os.utime(old, (0, time.time() - 2 * cache._ABANDONED_SECONDS))
+    os.utime(old, (0, time.time() - 2 * ABANDONED_SECONDS))
     with Cache().building("4567") as running:
         with Cache().building("89ab"):
             assert running.exists()

@@ -7,6 +7,7 @@ import time
 
 import onnx
 import pytest
+import torch
 
 import opbridge
 from opbridge.base import files
@@ -159,3 +160,16 @@ def test_names_in_a_file_control_no_terminal(tmp_path, capsys):
 def test_names_that_are_no_text():
     content = MODEL.replace(b"Relu", b"R\xfclu")
     assert "R\ufffdlu" in refusal(content)
+
+
+def test_metadata_that_are_no_text():
+    for name in ("opbridge.other", "opbridge.read_inputs"):
+        content = MODEL + metadata(name, "an entry").replace(b"entry", b"\xffntry")
+        assert "is damaged: 'an \ufffdntry' in it is a name or an entry of the metadata" in refusal(content)
+
+
+@pytest.mark.parametrize("text", ["{", "3", '{"x": 1}', "[3, [], null]", "[" * 100_000])
+def test_metadata_of_the_verification_that_opbridge_did_not_write(tmp_path, text):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(MODEL + metadata("opbridge.read_inputs", text))
+    assert opbridge.verify(path, torch.relu, (torch.randn(2),)).ok

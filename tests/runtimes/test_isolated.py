@@ -93,3 +93,127 @@ def test_what_cannot_go_to_another_process_is_refused(exported, tmp_path):
         opbridge.Limits(seconds=0)
     with pytest.raises(opbridge.ModelFileError, match="missing"):
         opbridge.session(tmp_path / "missing.onnx", isolated=True)
+
+
+def test_it_says_what_the_file_says_of_itself(exported):
+    inside = opbridge.session(exported).get_modelmeta()
+    with opbridge.session(exported, isolated=True, threads=1) as session:
+        own = session.get_modelmeta()
+        for name in ("producer_name", "graph_name", "domain", "description", "version", "custom_metadata_map"):
+            assert getattr(own, name) == getattr(inside, name)
+
+
+def test_a_program_is_taken_to_another_process_too():
+    program = opbridge.export(Model(), (X,), routes={"aten::triu": "aten"}, verify=False)
+    with program.session(isolated=True, threads=1) as session:
+        np.testing.assert_array_equal(session.run(None, feeds(session))[0], (X.triu() * 2).numpy())
+
+
+def test_loading_has_the_limits_too(tmp_path):
+    """ONNX Runtime computes constants when it loads a file: here 20 GB of them."""
+    import onnx_ir as ir
+
+    from opbridge.onnx import serialize
+
+    size = ir.val("size", const_value=ir.tensor(np.array([5 * 10**9])))
+    filled = ir.node("ConstantOfShape", [size])
+    total = ir.node("ReduceSum", [filled.outputs[0]], {"keepdims": 0})
+    x = ir.val("x", ir.DataType.FLOAT, [1])
+    added = ir.node("Add", [x, total.outputs[0]])
+    added.outputs[0].name, added.outputs[0].type = "y", ir.TensorType(ir.DataType.FLOAT)
+    graph = ir.Graph([x], added.outputs, nodes=[filled, total, added], initializers=[size], opset_imports={"": 18})
+    content = serialize.to_bytes(ir.Model(graph, ir_version=10))
+    limits = opbridge.Limits(gigabytes=0.5)
+    with (
+        pytest.raises(opbridge.OpbridgeError),
+        opbridge.session(content, isolated=limits, threads=1) as session,
+    ):
+        session.run(None, {"x": np.zeros(1, np.float32)})
+
+
+# -- opbridge.verify --------------------------------------------------------------------------------------------------
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        return torch.cat([x, x])
+
+
+HOSTILE = "aten::_reshape_alias"
+"""It reads where it is told to, so that no file may name it by itself."""
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    from kernels.aten_calls import node_model
+
+    from opbridge.onnx import serialize
+
+    one = torch.zeros(1)
+    model, _ = node_model(torch.ops.aten._reshape_alias.default, [one, [2], [2**40]], {}, torch.zeros(2))
+    path = tmp_path / "hostile.onnx"
+    path.write_bytes(serialize.to_bytes(model))
+    return path
+
+
+def test_a_verification_runs_the_file_in_a_process_of_its_own(exported, hostile):
+    assert opbridge.verify(exported, Model(), (X,), isolated=True).ok
+    found = opbridge.verify(hostile, Twice(), (torch.zeros(1),), isolated=opbridge.Limits(seconds=60), aten=HOSTILE)
+    assert not found.ok and "ended the process of the model (SIGSEGV)" in str(found.runs[0].failure)
+    with pytest.raises(opbridge.UsageError, match="isolated='yes' is neither True nor"):
+        opbridge.verify(exported, Model(), (X,), isolated="yes")
+
+
+class Scaled(torch.nn.Module):
+    """Bags of words and a triangle, times a number."""
+
+    def __init__(self, factor):
+        super().__init__()
+        torch.manual_seed(0)
+        self.bag, self.factor = torch.nn.EmbeddingBag(10, 4), factor
+
+    def forward(self, words, begins, x):
+        return torch.triu(x) * self.factor, self.bag(words, begins * 1) * self.factor
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", [0, 1])
+def test_the_operator_that_differs_is_looked_for_among_those_that_bear_any_values(tmp_path, output):
+    class One(torch.nn.Module):
+        def __init__(self, factor):
+            super().__init__()
+            self.both = Scaled(factor)
+
+        def forward(self, words, begins, x):
+            return self.both(words, begins, x)[output]
+
+    path = tmp_path / "model.onnx"
+    args = (torch.tensor([1, 2, 3]), torch.tensor([0, 2]), X)
+    opbridge.export(One(2), args, path, routes={"aten::triu": "aten"}, verify=False)
+    found = opbridge.verify(path, One(3), args, isolated=True)
+    assert not found.ok
+    if output == 0:
+        assert found.difference.operator.startswith("aten::mul")
+    else:
+        assert found.difference is None and "in this process on values of the file" in " ".join(found.notes)
+
+
+def test_the_command_line_takes_it_too(exported, hostile, tmp_path, capsys):
+    from opbridge.cli import main
+
+    spec = tmp_path / "isolated_model.py"
+    spec.write_text(
+        "import torch\n"
+        "class Twice(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.cat([x, x])\n"
+        "def build():\n"
+        "    return Twice(), (torch.zeros(1),)\n"
+    )
+    command = ["verify", str(hostile), f"{spec}:build", "--aten", HOSTILE]
+    assert main([*command, "--isolated", "--limit-seconds", "60", "--limit-gigabytes", "2"]) == 1
+    assert "ended the process of the model (SIGSEGV)" in " ".join(capsys.readouterr().out.split())
+    assert main([*command, "--limit-seconds", "60"]) == 2
+    assert "--limit-seconds is a limit of the process of --isolated" in capsys.readouterr().err
+    assert main([*command, "--isolated", "--limit-gigabytes", "0"]) == 2
+    assert "allows nothing" in capsys.readouterr().err

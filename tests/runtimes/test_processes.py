@@ -12,6 +12,7 @@ from helpers.threads import at_once
 
 from opbridge.errors import UsageError
 from opbridge.runtimes import onnxruntime as runtime
+from opbridge.runtimes.onnxruntime.isolated import isolated_session
 
 MODEL = onnx.parser.parse_model(
     '<ir_version: 10, opset_import: ["" : 20]> g (float[n, 256] x) => (float[n, 256] y)'
@@ -72,6 +73,20 @@ def test_a_session_with_nodes_that_torch_runs_does_not():
     with pytest.raises(UsageError, match=r"get_context\('spawn'\)\.$"):
         session._of_fork -= 1
         session.run(None, FEED)
+
+
+def test_an_isolated_session_runs_after_a_fork_and_in_many_threads():
+    session = isolated_session(MODEL, True, threads=1)
+    here = total(session)
+    process = session._process.pid
+    assert in_fork(lambda: total(session)) == str(here)
+    assert in_fork(session.close) == "None"
+    assert total(session) == here, "a fork took its answer"
+    assert session._process.pid == process, "a fork ended its process"
+    scaled = [{"x": np.full((256, 256), each, np.float32)} for each in range(1, 9)]
+    found = at_once(*(lambda feed=feed: float(session.run(None, feed)[0].sum()) for feed in scaled))
+    assert found == [here * each**3 for each in range(1, 9)]
+    session.close()
 
 
 def test_sessions_in_many_threads_at_once():

@@ -9,6 +9,7 @@ import pytest
 import torch
 from test_save import data_of, save, torch_model, weights_of
 
+from opbridge.base import file_locks
 from opbridge.save import staging
 from opbridge.save.data_names import data_files, data_key, data_name, keys, plain_name
 
@@ -98,13 +99,13 @@ def test_a_folder_of_another_user_is_not_taken_for_an_abandoned_one(tmp_path):
 @pytest.mark.parametrize("lock", ["none", "fails"])
 def test_where_folders_cannot_be_locked_the_age_decides(tmp_path, monkeypatch, lock):
     if lock == "none":
-        monkeypatch.setattr(staging, "fcntl", None)
+        monkeypatch.setattr(file_locks, "fcntl", None)
     else:
 
         def fails(*arguments):
             raise OSError(37, "No locks available")
 
-        monkeypatch.setattr(staging.fcntl, "flock", fails)
+        monkeypatch.setattr(file_locks.fcntl, "flock", fails)
     path = tmp_path / ".opbridge-12345678.tmp"
     path.mkdir()
     (path / "m.onnx").write_text("half")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from opbridge.errors import BuildError, SaveError, UsageError
+from opbridge.errors import BuildError, UsageError
 from opbridge.kernels.cache import Cache, fingerprint
 from opbridge.kernels.compiler import INCLUDE, Compiler, Settings, find_compiler
+from opbridge.kernels.copying import copied
 
 __all__ = ["ADAPTER", "build", "build_parts"]
 
@@ -77,7 +77,7 @@ def build_parts(
         built = _built(cache, compiler, settings or Settings(), sources, name, parts)
     except OSError as error:
         raise BuildError(f"{sources[0]} cannot be built in {cache.folder}: {error}.") from error
-    return built if output is None else _copied(built, Path(output))
+    return built if output is None else copied(built, Path(output))
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
@@ -191,14 +191,3 @@ def _run(command: Sequence[str], what: str) -> None:
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()
         raise BuildError(f"{what}:\n{said}\nThe command was: {' '.join(command)}")
-
-
-def _copied(built: Path, target: Path) -> Path:
-    """A copy at a path, put there whole: a process that has the older one loaded keeps that."""
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        shutil.copy2(built, beside)
-        os.replace(beside, target)
-    except OSError as error:
-        raise SaveError(f"{target} cannot be written ({error.strerror}). Give another path.") from None
-    return target

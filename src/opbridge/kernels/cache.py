@@ -25,17 +25,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from opbridge.base.file_locks import ABANDONED_SECONDS, lock
 from opbridge.errors import BuildError
-
-try:
-    import fcntl
-except ImportError:  # Windows, where everyone builds for themselves
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Cache", "cache_folder", "fingerprint"]
 
 _BUILDING = "build-"
-_ABANDONED_SECONDS = 24 * 3600
 _LONGEST_NAME = 100
 
 
@@ -122,27 +117,16 @@ class Cache:
         """Removes the folders of builds that were killed, as far as that is possible."""
         for folder in self.folder.glob(f"{_BUILDING}*"):
             first, _, own = folder.name.removeprefix(_BUILDING).partition("-")
-            with contextlib.suppress(OSError):
-                if fcntl is None or not own:  # by the form that the name had before
-                    if time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS:
-                        shutil.rmtree(folder, ignore_errors=True)
-                    continue
-                with self._locked(first, wait=False):
+            with contextlib.suppress(OSError), self._locked(first, wait=False) as locked:
+                by_age = locked is None or not own  # a name without a part of its own is of the form before
+                if time.time() - folder.stat().st_mtime > ABANDONED_SECONDS if by_age else locked:
                     shutil.rmtree(folder, ignore_errors=True)
 
     @contextlib.contextmanager
-    def _locked(self, first: str, *, wait: bool = True) -> Iterator[None]:
-        """Within this context nobody else builds the same.
-
-        Raises:
-            BlockingIOError: somebody does, and `wait` is false.
-        """
-        if fcntl is None:
-            yield
-            return
+    def _locked(self, first: str, *, wait: bool = True) -> Iterator[bool | None]:
+        """Within this context nobody else builds the same, if it gives true; see `opbridge.base.file_locks.lock`."""
         with (self.folder / "index" / f"{first}.lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            yield
+            yield lock(file.fileno(), wait=wait)
 
 
 def _check_private(folder: Path) -> None:

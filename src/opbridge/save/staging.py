@@ -11,19 +11,13 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from opbridge.base import file_locks
 
 __all__ = ["REPLACED", "Staging", "clear_abandoned", "is_staged", "make"]
 
 REPLACED = "replaced"
 """The folder in a staging folder to which the files that a set replaces are moved. It is made when all new files are
 complete, so that a save that was killed after that is finished by whoever comes next."""
-
-_UNLOCKABLE_SECONDS = 24 * 3600
-"""Where folders cannot be locked (Windows, some network file systems), one of this age is taken for abandoned."""
 
 
 class Staging:
@@ -124,7 +118,7 @@ def _is_own_folder(path: Path) -> bool:
 
 
 def _is_old(path: Path) -> bool:
-    return time.time() - path.lstat().st_mtime > _UNLOCKABLE_SECONDS
+    return time.time() - path.lstat().st_mtime > file_locks.ABANDONED_SECONDS
 
 
 def _locked(path: Path) -> tuple[int | None, bool]:
@@ -133,25 +127,22 @@ def _locked(path: Path) -> tuple[int | None, bool]:
     Returns:
         Its descriptor, None where folders cannot be locked; and whether nobody else holds the lock.
     """
-    if fcntl is None:
+    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
         return None, True
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None, path.exists()
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return descriptor, False
-    except OSError:
+    is_held = file_locks.lock(descriptor)
+    if is_held is None:
         os.close(descriptor)
         return None, True
-    return descriptor, True
+    return descriptor, is_held
 
 
 def _release(lock: int | None) -> None:
     if lock is None:
         return
     with contextlib.suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has the descriptor too
+        file_locks.unlock(lock)
     os.close(lock)

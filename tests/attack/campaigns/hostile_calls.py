@@ -12,8 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from attack import guard
+from attack import guard, overloads
 from attack.journal import Journal
+from opbridge.kernels.aten import bears_anything
 
 __all__ = ["run"]
 
@@ -25,7 +26,8 @@ def run(seconds: float, seed: int, most: int | None = None) -> dict[str, Any]:
     """Makes calls until the time is over, or calls of `most` operators were made.
 
     Returns:
-        The number of operators, of calls, of those that ran and of those that took too long, and the findings.
+        The number of operators on the list, of those of them with a check, and of those that were called; of calls, of
+        those that ran and of those that took too long, and the findings.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "journal.jsonl"
@@ -35,7 +37,11 @@ def run(seconds: float, seed: int, most: int | None = None) -> dict[str, Any]:
             command += ["--most", str(most)]
         subprocess.run(command, check=True, env=guard.environment(), capture_output=True)
         rounds = Journal(file).all
+    listed = overloads.candidates(by_default=True)
+    checked = [each for each in listed if not bears_anything(str(overloads.overload(each)._schema))]
     return {
+        "on the list": len(listed),
+        "with a check": len(checked),
         "operators": len({each.operator for each in rounds}),
         "calls": sum(each.calls for each in rounds),
         "ran": sum(each.ran for each in rounds),

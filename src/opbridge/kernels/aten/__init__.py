@@ -20,6 +20,7 @@ __all__ = [
     "NAME",
     "OLDER_FORM",
     "PATTERNS",
+    "bears_anything",
     "define_check",
     "is_refused",
     "load_torch",
@@ -47,6 +48,11 @@ LIBRARY = "_aten"
 def refusal(schema: str) -> str:
     """Why an operator with this schema, of the torch here, runs only where a session names it; "" where it need not."""
     return _answer("opbridge_aten_refusal", schema)
+
+
+def bears_anything(schema: str) -> bool:
+    """Whether an operator with this schema reads and writes nothing but its arguments, without a check of them."""
+    return refusal(schema) == "" and _answer("opbridge_aten_has_check", schema) == ""
 
 
 def rule(schema: str) -> str:

@@ -86,6 +86,8 @@ constexpr Rule rules[] = {
     {"_reshape_alias*", ""},
     {"_reshape_copy", ""},
     {"_safe_softmax", ""},
+    {"_scaled_mm", ""},
+    {"_scaled_mm_v2", ""},
     {"_scaled_dot_product_attention_math", ""},
     {"_scaled_dot_product_flash_attention_for_cpu", ""},
     {"_shape_as_tensor", ""},

@@ -130,6 +130,12 @@ extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_rule
     return opbridge::aten::answer(opbridge::aten::rule, schema);
 }
 
+// Whether an operator with this schema has a check of its arguments: "yes", or "". Valid until the thread's next call.
+extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_has_check(const char* schema) {
+    return opbridge::aten::answer(
+        [](const opbridge::aten::FunctionSchema& parsed) { return std::string(opbridge::aten::check_of(parsed) ? "yes" : ""); }, schema);
+}
+
 // Why there is not enough evidence for an operator ("add.Tensor") in a release of torch ("2.15"); "" where there is. Valid until the
 // thread's next call.
 extern "C" __attribute__((visibility("default"))) const char* opbridge_aten_missing_evidence(const char* name, const char* torch_version) {

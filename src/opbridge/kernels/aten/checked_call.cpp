@@ -41,6 +41,15 @@ bool all_finite<double>(const void* data, int64_t count) {
     return true;
 }
 
+template <class Number>
+bool all_at_most(const void* data, int64_t count, double most) {
+    const Number* numbers = static_cast<const Number*>(data);
+    for (int64_t i = 0; i < count; ++i) {
+        if (!(static_cast<double>(static_cast<float>(numbers[i])) <= most)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 CheckedTensor::CheckedTensor(TensorObject* tensor, const std::string& name) : tensor_(tensor), name_(name) {
@@ -114,6 +123,25 @@ bool CheckedTensor::is_finite() const {
         case 16: return all_finite<BFloat16>(data(), numbers);
         default: return true;
     }
+}
+
+void CheckedTensor::require_at_most(double most) const {
+    const auto is_within = [&] {
+        if (is_integer()) {
+            for (int64_t number : integers()) {
+                if (static_cast<double>(number) > most) return false;
+            }
+            return true;
+        }
+        if (count() == 0 || !is_floating()) return true;
+        switch (type_) {
+            case 1: return all_at_most<float>(data(), count(), most);
+            case 10: return all_at_most<Half>(data(), count(), most);
+            case 11: return all_at_most<double>(data(), count(), most);
+            default: return all_at_most<BFloat16>(data(), count(), most);
+        }
+    };
+    require(is_within(), "'" + name_ + "' has to be of numbers up to " + std::to_string(static_cast<int64_t>(most)));
 }
 
 void CheckedTensor::require_rank(int64_t wanted) const {
@@ -214,6 +242,13 @@ std::string CheckedCall::text(const char* name) const {
     check(libtorch().torch_string_length(text, &size));
     check(libtorch().torch_string_c_str(text, &letters));
     return std::string(letters, size);
+}
+
+void CheckedCall::require_at_most(const char* name, double most) const {
+    const CheckedValue& found = get(name);
+    if (found.type == "Tensor") return tensor(name).require_at_most(most);
+    const double given = is_integer(name) ? static_cast<double>(integer(name)) : found.type == "float" ? number(name) : 0;
+    require(given <= most, std::string("'") + name + "' has to be " + std::to_string(static_cast<int64_t>(most)) + " at most");
 }
 
 void CheckedCall::require_between(const char* name, int64_t first, int64_t last) const {

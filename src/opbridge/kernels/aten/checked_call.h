@@ -34,6 +34,8 @@ class CheckedTensor {
     bool is_integer() const { return !is_complex_ && type_ >= 2 && type_ <= 13 && type_ != 8 && !is_floating() && type_ != 9; }
     // Its numbers; throws where they are no integers.
     std::vector<int64_t> integers() const;
+    // Throws where a number is above `most`, or none at all. Those of dtypes that are no number's have no such limit.
+    void require_at_most(double most) const;
     // Whether every number is finite; true for integers.
     bool is_finite() const;
     // Throws where it has another rank, other sizes (-1 stands for any) or another dtype.
@@ -79,6 +81,8 @@ class CheckedCall {
     std::vector<int64_t> integers(const char* name) const;  // of a list, of a tensor, or a single one
     std::string text(const char* name) const;
 
+    // Throws where a number, or one of a tensor, is above `most`.
+    void require_at_most(const char* name, double most) const;
     // Throws where a number is not from `first` to `last`.
     void require_between(const char* name, int64_t first, int64_t last) const;
 

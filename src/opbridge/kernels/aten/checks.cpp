@@ -82,6 +82,10 @@ constexpr Row table[] = {
     {"floor_divide", integer_division},
     {"lcm", common_multiple},
 
+    // Degrees, which take as many steps for every number.
+    {"special_laguerre_polynomial_l", polynomial},
+    {"special_legendre_polynomial_p", polynomial},
+
     {"_fft_*", transformed_dimensions},
     {"_stack", stacked},
     {"pdist", distances_within},

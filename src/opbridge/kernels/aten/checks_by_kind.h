@@ -56,6 +56,8 @@ void least_squares(const CheckedCall& call);
 void integer_division(const CheckedCall& call);
 // Not the least integer, which has no absolute value.
 void common_multiple(const CheckedCall& call);
+// A degree that ends.
+void polynomial(const CheckedCall& call);
 // Dimensions that the tensor has, each once.
 void transformed_dimensions(const CheckedCall& call);
 // At least one tensor, all of one shape and dtype.

@@ -224,6 +224,8 @@ void common_multiple(const CheckedCall& call) {
     }
 }
 
+void polynomial(const CheckedCall& call) { call.require_at_most("n", 10000); }
+
 void distances_within(const CheckedCall& call) {
     const CheckedTensor rows = call.tensor("self");
     rows.require_rank(2);

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include <opbridge/adapter/handover.h>
+
 #include "libtorch.h"
 
 namespace opbridge {
@@ -44,12 +46,14 @@ struct ExclusiveCall {
     // One piece of a parallel loop. The caller's is the work; every other thread that takes one sleeps in it. It does not do so for long
     // where the caller takes none.
     static void piece(void* data, size_t) {
+        detail::take_over(data);
         ExclusiveCall& self = *static_cast<ExclusiveCall*>(data);
         if (std::this_thread::get_id() == self.caller) return self.run();
         std::unique_lock<std::mutex> lock(self.mutex);
         self.asleep.fetch_add(1);
         self.changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return self.has_begun; });
         if (self.has_begun) self.changed.wait(lock, [&] { return self.is_over; });
+        detail::hand_over(data);
     }
 
     // OpenMP keeps threads for each thread that calls it, so the work is always the caller's.
@@ -86,8 +90,10 @@ void CoreScheduler::run(const OrtApi* api, OrtKernelContext* context, const std:
     const Clock::time_point began = Clock::now();
     if (was_long) {
         ExclusiveCall exclusive(work, std::chrono::microseconds(threads_slept_.load(std::memory_order_relaxed) ? 20 : 0));
+        detail::hand_over(&exclusive);
         call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &ExclusiveCall::piece, pieces, size_t{0},
              static_cast<void*>(&exclusive));
+        detail::take_over(&exclusive);
         exclusive.run();  // where it has not been yet
         threads_slept_.store(exclusive.asleep.load() > 0, std::memory_order_relaxed);
         if (exclusive.thrown) std::rethrow_exception(exclusive.thrown);
@@ -111,14 +117,18 @@ void copy(const OrtApi* api, OrtKernelContext* context, void* to, const void* fr
         size_t bytes;
 
         static void piece(void* data, size_t index) {
+            detail::take_over(data);
             const Copy& copy = *static_cast<Copy*>(data);
             const size_t start = index * block, rest = copy.bytes - start;
             std::memcpy(copy.to + start, copy.from + start, rest < block ? rest : block);
+            detail::hand_over(data);
         }
     } all{static_cast<char*>(to), static_cast<const char*>(from), bytes};
     const size_t blocks = (bytes + block - 1) / block;
+    detail::hand_over(&all);
     call(api, KernelContext_ParallelFor, static_cast<const OrtKernelContext*>(context), &Copy::piece, blocks, size_t{0},
          static_cast<void*>(&all));
+    detail::take_over(&all);
 }
 
 }  // namespace aten

@@ -8,6 +8,7 @@ refusals                why ONNX Runtime refused a model, and what to do
 loading                 a model -> a session
 isolated                a session in a process of its own, with limits
 isolated_worker         that process
+opening                 a session of either kind
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from opbridge.runtimes.onnxruntime.isolated import IsolatedSession, Limits, isolated_session
 from opbridge.runtimes.onnxruntime.kernel_table import Kernel, cpu_kernels, has_schema, newest_opset
 from opbridge.runtimes.onnxruntime.loading import session
+from opbridge.runtimes.onnxruntime.opening import open_session
 
 __all__ = [
     "IsolatedSession",
@@ -24,5 +26,6 @@ __all__ = [
     "has_schema",
     "isolated_session",
     "newest_opset",
+    "open_session",
     "session",
 ]

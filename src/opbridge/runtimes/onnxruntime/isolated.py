@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,10 +24,13 @@ import onnxruntime
 
 from opbridge import errors
 from opbridge.errors import ModelFileError, OpbridgeError, RunError, UsageError
+from opbridge.runtimes.onnxruntime import kernel_libraries
+from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
 
 __all__ = [
     "IsolatedSession",
     "Limits",
+    "ModelMetadata",
     "NodeArgument",
     "isolated_session",
     "receive",
@@ -35,7 +39,7 @@ __all__ = [
     "tensor_to",
 ]
 
-_START_SECONDS = 300.0
+_START_SECONDS = 120.0
 _MOST_HEADER = 64 << 20
 _LENGTHS = 16
 
@@ -45,8 +49,10 @@ class Limits:
     """What a session in a process of its own may use.
 
     Attributes:
-        seconds: The longest that a run may take.
-        gigabytes: The memory that runs may take, beside what the loaded model has.
+        seconds: The longest that a run may take; and loading the model, beside two minutes in which the process
+            starts.
+        gigabytes: The memory that runs may take, beside what the loaded model has; and loading it, beside three times
+            the size of the model and of what is in its folder, other models left out.
     """
 
     seconds: float = 600.0
@@ -72,26 +78,56 @@ class NodeArgument:
     shape: list[Any]
 
 
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a file says of itself, as onnxruntime.ModelMetadata does.
+
+    Attributes:
+        producer_name: The exporter's name.
+        graph_name: The graph's name.
+        domain: The model's domain.
+        description: Of the model.
+        graph_description: Of the graph.
+        version: The model's version.
+        custom_metadata_map: Its metadata.
+    """
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+
 class IsolatedSession:
     """A model loaded in a process of its own, with the methods of an onnxruntime.InferenceSession that run it.
 
-    A run that ends the process raises a RunError; the next one starts another process.
+    A run that ends the process raises a RunError; the next one starts another process. Threads may share a session:
+    their runs take turns. In a process that was forked after the session was made, the first run starts another one.
 
     Args:
         model: The file, or its content.
         arguments: What the session there is loaded with: JSON's values.
         limits: What it may use.
+        libraries: Those that PyTorch loads there.
 
     Raises:
         OpbridgeError: What loading the model raised there.
     """
 
-    def __init__(self, model: str | bytes, arguments: Mapping[str, Any], limits: Limits) -> None:
+    def __init__(
+        self, model: str | bytes, arguments: Mapping[str, Any], limits: Limits, libraries: Sequence[str] = ()
+    ) -> None:
         self._model = model
+        self._libraries = list(libraries)
         self._arguments = dict(arguments)
         self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._started_by = 0
+        self._one_run = threading.Lock()
         self._start()
 
     def get_inputs(self) -> list[NodeArgument]:
@@ -101,6 +137,10 @@ class IsolatedSession:
     def get_outputs(self) -> list[NodeArgument]:
         """The model's outputs."""
         return list(self._outputs)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the file says of itself."""
+        return self._metadata
 
     def get_providers(self) -> list[str]:
         """The execution providers of the session."""
@@ -125,25 +165,38 @@ class IsolatedSession:
         """
         if run_options is not None:
             raise UsageError("A session with isolated= takes no run options. Leave them out.")
-        if self._socket is None:
-            self._start()
+        if self._started_by != os.getpid():
+            # A forked process and the one that it came from would read each other's answers. A thread that was not
+            # forked may hold the lock.
+            self._one_run = threading.Lock()
+            self.close()
         header: dict[str, Any] = {"outputs": None if output_names is None else list(output_names), "feeds": []}
         blocks = []
         for name, value in feeds.items():
             described, block = tensor_to(value)
             header["feeds"].append({"name": name, **described})
             blocks.append(block)
-        answer, read = self._asked(header, blocks, self._limits.seconds)
-        return [tensor_from(each, read) for each in answer["outputs"]]
+        with self._one_run:
+            if self._socket is None:
+                self._start()
+            answer, read = self._asked(header, blocks, self._limits.seconds)
+            return [tensor_from(each, read) for each in answer["outputs"]]
 
     def close(self) -> None:
-        """Ends the process. A later run starts another one."""
+        """Ends the process. A later run starts another one.
+
+        In a process that was forked after the session was made, it only leaves that of the session.
+        """
         if self._socket is not None:
             self._socket.close()
             self._socket = None
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            if self._started_by == os.getpid():
+                self._process.kill()
+                self._process.wait()
+            else:
+                # It is no child of this process. To wait for it could wait for a lock of a thread that was not forked.
+                self._process.returncode = 0
             self._process = None
 
     def __enter__(self) -> IsolatedSession:
@@ -167,6 +220,7 @@ class IsolatedSession:
                 env=environment,
                 stdin=subprocess.DEVNULL,
             )
+        self._started_by = os.getpid()
         self._socket = ours
         blocks = [self._model] if isinstance(self._model, bytes) else []
         header = {
@@ -174,18 +228,29 @@ class IsolatedSession:
             "size": len(self._model) if isinstance(self._model, bytes) else 0,
             "arguments": self._arguments,
             "limits": asdict(self._limits),
+            "libraries": self._libraries,
         }
-        answer, _ = self._asked(header, blocks, _START_SECONDS)
+        answer, _ = self._asked(header, blocks, self._limits.seconds, start=_START_SECONDS)
         self._inputs = [NodeArgument(*each) for each in answer["inputs"]]
         self._outputs = [NodeArgument(*each) for each in answer["outputs"]]
         self._providers = [str(each) for each in answer["providers"]]
+        self._metadata = ModelMetadata(**answer["metadata"])
 
-    def _asked(self, header: Mapping[str, Any], blocks: Sequence[Any], seconds: float) -> tuple[dict[str, Any], Any]:
-        """Sends a request, and returns the answer with a function that reads what follows it."""
+    def _asked(
+        self, header: Mapping[str, Any], blocks: Sequence[Any], seconds: float, *, start: float = 0.0
+    ) -> tuple[dict[str, Any], Any]:
+        """Sends a request, and returns the answer with a function that reads what follows it.
+
+        Args:
+            header: The request.
+            blocks: The bytes that it tells of.
+            seconds: What the model may take to answer.
+            start: What the process may take before that.
+        """
         assert self._socket is not None
         connection = self._socket
-        connection.settimeout(seconds)
-        deadline = time.monotonic() + seconds
+        connection.settimeout(start + seconds)
+        deadline = time.monotonic() + start + seconds
 
         def read(size: int) -> bytearray:
             return _received(connection, size, deadline)
@@ -200,12 +265,12 @@ class IsolatedSession:
                 "Give it more (isolated=opbridge.Limits(seconds=...)), or other inputs."
             ) from None
         except (OSError, ValueError):
-            raise RunError(self._end()) from None
+            raise RunError(self._end("Loading the model" if start else "The run")) from None
         if "error" in answer:
             raise _error_of(answer)
         return answer, read
 
-    def _end(self) -> str:
+    def _end(self, doing: str) -> str:
         """Why the process is not there any more."""
         process = self._process
         self._process = None
@@ -219,7 +284,7 @@ class IsolatedSession:
             status = process.wait()
         name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return (
-            f"The run ended the process of the model ({name}): an operator read or wrote where it may not, or there "
+            f"{doing} ended the process of the model ({name}): an operator read or wrote where it may not, or there "
             "was no memory left. The next run starts another one."
         )
 
@@ -233,6 +298,8 @@ def isolated_session(
     threads: int | None = None,
     providers: Sequence[str] | None = None,
     options: None = None,
+    loaded: bool = False,
+    optimised: bool = True,
 ) -> IsolatedSession:
     """Loads a model in a process of its own.
 
@@ -244,6 +311,11 @@ def isolated_session(
         threads: As for a session in this process.
         providers: The names of execution providers.
         options: None: session options belong to this process.
+        loaded: As for a session in this process.
+        optimised: As for a session in this process.
+
+    Operators that `aten` names are those of the libraries that this process has loaded into PyTorch; what Python code
+    has defined here is not there.
 
     Raises:
         ModelFileError: The file is missing or damaged, or ONNX Runtime refuses it.
@@ -255,16 +327,26 @@ def isolated_session(
         raise UsageError(f"isolated={isolated!r} is neither True nor opbridge.Limits(...).")
     if providers is not None and not all(isinstance(each, str) for each in providers):
         raise UsageError("With isolated=, providers= takes names only.")
+    model, _ = checked_model(model)
+    if loaded:
+        kernels = [each.path for each in kernel_libraries.select(kernels, required_kernels(model), loaded=True)]
     arguments = {
         "kernels": [
             os.path.abspath(each) for each in ([kernels] if isinstance(kernels, (str, os.PathLike)) else kernels)
         ],
         "aten": [aten] if isinstance(aten, str) else list(aten),
+        "optimised": optimised,
         "threads": threads,
         "providers": None if providers is None else list(providers),
     }
     limits = isolated if isinstance(isolated, Limits) else Limits()
-    return IsolatedSession(model if isinstance(model, bytes) else os.fsdecode(model), arguments, limits)
+    return IsolatedSession(model, arguments, limits, _torch_libraries() if arguments["aten"] else [])
+
+
+def _torch_libraries() -> list[str]:
+    """The libraries with operators that this process has loaded into PyTorch."""
+    torch = sys.modules.get("torch")
+    return sorted(torch.ops.loaded_libraries) if torch is not None else []
 
 
 def send(connection: socket.socket, header: Mapping[str, Any], blocks: Sequence[Any] = ()) -> None:

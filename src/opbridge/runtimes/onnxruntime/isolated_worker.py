@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import dataclasses
 import resource
 import signal
 import socket
@@ -11,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from opbridge.errors import OpbridgeError
-from opbridge.runtimes.onnxruntime.isolated import receive, send, tensor_from, tensor_to
+from opbridge.kernels import aten
+from opbridge.runtimes.onnxruntime.isolated import ModelMetadata, receive, send, tensor_from, tensor_to
 from opbridge.runtimes.onnxruntime.loading import session
+from opbridge.runtimes.onnxruntime.model_file import required_kernels
 
 __all__ = ["main"]
 
+_TIMES_FILES = 3
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG."""
 
@@ -43,13 +48,21 @@ def main() -> None:
 def _load(connection: socket.socket, read: Any) -> Any:
     asked = receive(read)
     model = asked["model"] if asked["model"] is not None else bytes(read(asked["size"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    gigabytes = asked["limits"]["gigabytes"]
     try:
+        if aten.NAME in required_kernels(model):
+            aten.load_torch("The model", "")
+            _load_libraries(asked["libraries"])
+        _limit(gigabytes, beside=_TIMES_FILES * _bytes_of(model))
         loaded = session(model, **asked["arguments"])
     except OpbridgeError as error:
         send(connection, {"error": type(error).__name__, "message": str(error)})
         raise SystemExit(0) from None
-    _limit(asked["limits"]["gigabytes"])
+    _limit(gigabytes)
+    metadata = loaded.get_modelmeta()
     described = {
+        "metadata": {each.name: getattr(metadata, each.name) for each in dataclasses.fields(ModelMetadata)},
         "inputs": [[each.name, each.type, each.shape] for each in loaded.get_inputs()],
         "outputs": [[each.name, each.type, each.shape] for each in loaded.get_outputs()],
         "providers": loaded.get_providers(),
@@ -70,11 +83,36 @@ def _answer(connection: socket.socket, read: Any, loaded: Any) -> None:
     send(connection, {"outputs": [described for described, _ in results]}, [block for _, block in results])
 
 
-def _limit(gigabytes: float) -> None:
+def _load_libraries(paths: list[str]) -> None:
+    """Loads libraries with operators into PyTorch; what cannot be loaded is missed where it is called."""
+    import torch
+
+    for path in paths:
+        with contextlib.suppress(OSError):
+            torch.ops.load_library(path)
+
+
+def _bytes_of(model: str | bytes) -> int:
+    """The size of a model, with the files of its folder that may hold its weights."""
+    if isinstance(model, bytes):
+        return len(model)
+    sizes = [each.stat().st_size for each in Path(model).parent.iterdir() if each.suffix != ".onnx" and each.is_file()]
+    return Path(model).stat().st_size + sum(sizes)
+
+
+def _limit(gigabytes: float, *, beside: int | None = None) -> None:
+    """Limits the memory of this process to what it has and so many gigabytes.
+
+    Args:
+        gigabytes: How many.
+        beside: Bytes that it may have beside them until the limit is set again; None: it stays.
+    """
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    most = used + int(gigabytes * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    wanted = used + int(gigabytes * 2**30) + (beside or 0)
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted if beside is None else most))
 
 
 def _die_with_parent() -> None:

@@ -36,6 +36,7 @@ def session(
     threads: int | None = None,
     aten: Sequence[str] = (),
     loaded: bool = False,
+    optimised: bool = True,
 ) -> onnxruntime.InferenceSession:
     """Loads a model into ONNX Runtime.
 
@@ -51,6 +52,7 @@ def session(
         aten: Operators that PyTorch may run for the model in addition to the default list, by name or pattern:
             "torchvision::*".
         loaded: Whether kernels are also looked for in the libraries that this process has loaded into PyTorch.
+        optimised: Whether ONNX Runtime's graph optimisations are on; without `options` only.
 
     Raises:
         ModelFileError: The file is missing, damaged or no ONNX file, or ONNX Runtime refuses it.
@@ -65,6 +67,8 @@ def session(
         options = onnxruntime.SessionOptions()
         options.log_severity_level = LOG_NOTHING
         options.add_session_config_entry(*_FLOAT_PRODUCTS)
+        if not optimised:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     kernel_libraries.register(options, libraries)
     if aten_kernel.NAME in required:
         kernel_libraries.register_aten(options, label, aten)
@@ -74,7 +78,9 @@ def session(
         options.intra_op_num_threads = threads
     has_aten = aten_kernel.NAME in required
     try:
-        return Session(model, options, has_aten=has_aten, providers=providers)
+        loaded = Session(model, options, has_aten=has_aten, providers=providers)
+        _check_text(loaded, label)
+        return loaded
     except UnicodeDecodeError as error:  # the message has a name from the file, which is no text
         said = error.object.decode(errors="replace")
         raise ModelFileError(explain_refusal(model, label, said)) from error
@@ -87,6 +93,26 @@ def session(
         return Session(to_current_bytes(model), options, has_aten=has_aten, providers=providers)
     except ERRORS as error:
         raise ModelFileError(explain_refusal(model, label, str(error))) from error
+
+
+def _check_text(loaded: onnxruntime.InferenceSession, label: str) -> None:
+    """Reads what a file says of itself, which fails where it is read first.
+
+    Raises:
+        ModelFileError: A name or an entry of the metadata is no text.
+    """
+    metadata = loaded.get_modelmeta()
+    try:
+        for name in ("producer_name", "graph_name", "domain", "description", "graph_description"):
+            getattr(metadata, name)
+        _ = metadata.custom_metadata_map
+        for each in (*loaded.get_inputs(), *loaded.get_outputs()):
+            _ = each.name, each.shape
+    except UnicodeDecodeError as error:
+        raise ModelFileError(
+            f"{label} is damaged: {error.object.decode(errors='replace')!r} in it is a name or an entry of the "
+            "metadata, and not UTF-8. Export the model again."
+        ) from None
 
 
 def _checked_providers(providers: Any) -> list[Any]:

@@ -65,7 +65,8 @@ class SchemaCursor {
     size_t at() const { return at_; }
     char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
     const char* rest() const { return text_.c_str() + at_; }
-    void advance(size_t count = 1) { at_ += count; }
+    // Not beyond the end of the text.
+    void advance(size_t count = 1) { at_ += count < text_.size() - at_ ? count : text_.size() - at_; }
 
     void skip_spaces() {
         while (std::isspace(static_cast<unsigned char>(peek()))) ++at_;
@@ -174,7 +175,10 @@ class SchemaParser {
             item.written = parenthesized().find('!') != std::string::npos || item.written;
         } else if (next_.accept("[")) {
             next_.skip_spaces();
-            while (std::isdigit(static_cast<unsigned char>(next_.peek()))) item.length = item.length * 10 + (advanced() - '0');
+            while (std::isdigit(static_cast<unsigned char>(next_.peek()))) {
+                item.length = item.length * 10 + (advanced() - '0');
+                if (item.length > INT32_MAX) next_.fail("a length that a list can have");
+            }
             next_.expect("]");
             item.type += "[]";
         } else if (next_.accept("?")) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "handover.h"
 #include "operator.h"
 #include "ort_attributes.h"
 #include "ort_nodes.h"
@@ -52,10 +53,14 @@ class OrtRuntime final : public Runtime {
             void* data;
         } work{piece, data};
         const auto one = [](void* given, size_t index) {
+            detail::take_over(given);
             const Work& work = *static_cast<Work*>(given);
             work.piece(work.data, static_cast<int64_t>(index));
+            detail::hand_over(given);
         };
+        detail::hand_over(&work);
         call(api_, KernelContext_ParallelFor, context_, one, static_cast<size_t>(pieces), size_t{0}, static_cast<void*>(&work));
+        detail::take_over(&work);
     }
 
     // ONNX Runtime does not tell how many threads its pool has; no more than this work at once.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "guarded.h"
+#include "handover.h"
 #include "libtorch.h"
 #include "operator.h"
 
@@ -68,10 +69,14 @@ class TorchRuntime final : public Runtime {
             void* data;
         } work{piece, data};
         const auto some = [](int64_t begin, int64_t end, void* given) {
+            detail::take_over(given);
             const Work& work = *static_cast<Work*>(given);
             for (int64_t i = begin; i < end; ++i) work.piece(work.data, i);
+            detail::hand_over(given);
         };
+        detail::hand_over(&work);
         check(libtorch().torch_parallel_for(0, pieces, 1, some, &work));
+        detail::take_over(&work);
     }
 
     int64_t threads() override {
