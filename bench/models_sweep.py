@@ -5,9 +5,9 @@
     python bench/models_sweep.py FOLDER/*.json
     python bench/models_sweep.py --print FOLDER/*.json      # nothing is written to RESULTS.md
 
-Files with the same exporter and dynamic dimensions count as one; where two have the same model, the last one counts. A
-model counts where each of the exporters was tried on it. The processor seconds are those of the exports of the models
-that each of the exporters exports, so that they are for the same models.
+Files with the same exporter and dynamic dimensions count as one, such as those of several shards; where two have the
+same model, the last one counts. The exporters stand side by side on the models that both were tried on. The processor
+seconds are those of the exports of the models that each of the exporters exports, so that they are for the same models.
 """
 
 from __future__ import annotations
@@ -59,23 +59,35 @@ def by_exporter(paths: Sequence[Path]) -> dict[str, dict[str, dict[tuple[str, st
 
 
 def section(dynamic: str, found: Mapping[str, Models]) -> str:
-    """The table of one set of dynamic dimensions, and the models that only the stock exporter carries."""
-    exporters = [name for name in _NAMES if name in found]
-    tried = [
-        key
-        for key in found[exporters[0]]
-        if all(key in found[name] and found[name][key]["outcome"] != "left out" for name in exporters)
-    ]
-    rows = []
-    for family in dict.fromkeys(family for family, _ in tried):
-        of_family = [key for key in tried if key[0] == family]
-        rows += _rows(family, of_family, {name: found[name] for name in exporters})
-    if len(rows) > len(exporters):
-        rows += _rows("all", tried, {name: found[name] for name in exporters})
-    parts = [f"**Dynamic dimensions: {dynamic}.** {len(tried)} models.", table(_header(len(exporters)), rows)]
+    """The tables of one set of dynamic dimensions, and the models that only the stock exporter carries."""
+    exporters = {name: found[name] for name in _NAMES if name in found}
+    parts = [f"**Dynamic dimensions: {dynamic}.**"]
+    tried = {
+        name: [key for key, each in models.items() if each["outcome"] != "left out"]
+        for name, models in exporters.items()
+    }
+    both = [key for key in next(iter(tried.values())) if all(key in keys for keys in tried.values())]
     if len(exporters) == 2:
-        parts.append(_only_stock(tried, found["opbridge"], found["torch"]))
+        parts += [f"Both exporters on the same {len(both)} models:", _table(both, exporters)]
+        parts.append(_only_stock(both, found["opbridge"], found["torch"]))
+    for name, keys in tried.items():
+        if len(exporters) == 1 or len(keys) > len(both):
+            parts += [
+                f"{_NAMES[name]} on all that it was tried on, {len(keys)} models:",
+                _table(keys, {name: exporters[name]}),
+            ]
     return "\n\n".join(parts)
+
+
+def _table(tried: Sequence[tuple[str, str]], exporters: Mapping[str, Models]) -> str:
+    """A line for each family and exporter."""
+    families = dict.fromkeys(family for family, _ in tried)
+    rows = []
+    for family in families:
+        rows += _rows(family, [key for key in tried if key[0] == family], exporters)
+    if len(families) > 1:
+        rows += _rows("all", tried, exporters)
+    return table(_header(len(exporters)), rows)
 
 
 def _header(exporters: int) -> list[str]:

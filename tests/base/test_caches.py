@@ -65,11 +65,31 @@ def test_what_numbers_hide():
         cache = model(torch.randint(2, 99, (1, 5)), use_cache=True).past_key_values
         assert caches.hides_length(cache) == "" and caches.sliding_layers(cache) == 2
         cache = model(torch.randint(2, 99, (1, 12)), use_cache=True).past_key_values
-    assert "has seen 12 tokens and holds the last 7" in caches.hides_length(cache)
+    assert caches.hides_length(cache) == "" and caches.layers_without_tokens(cache) == 2
+    other = type("Other", (type(cache.layers[0]),), {})
+    cache.layers[0].__class__ = other
+    assert "(Other) has seen 12 tokens and holds the last 7" in caches.hides_length(cache)
     static = StaticCache(config=model.config, max_cache_len=32)
     with torch.no_grad():
         model(torch.randint(2, 99, (1, 5)), past_key_values=static)
     assert "counts its tokens in a Python number" in caches.hides_length(static)
+
+
+def test_zeros_for_tokens_that_were_dropped():
+    model = causal_models.make("mistral")
+    with torch.no_grad():
+        cache = model(torch.randint(2, 99, (1, 12)), use_cache=True).past_key_values
+    register_containers(cache)
+    given = {"x": [cache], "y": torch.ones(2)}
+    whole = caches.of_all_tokens(given)
+    assert whole["y"] is given["y"] and cache.layers[0].keys.shape[2] == 7
+    for before, after in zip(cache.layers, whole["x"][0].layers, strict=True):
+        assert after.get_seq_length() == 12
+        for kind in ("keys", "values"):
+            padded = getattr(after, kind)
+            assert not padded[:, :, :5].any()
+            torch.testing.assert_close(padded[:, :, 5:], getattr(before, kind))
+    assert caches.of_all_tokens(whole) is whole
 
 
 class _Registered(DynamicCache):

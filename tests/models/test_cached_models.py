@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,6 @@ from helpers import causal_models
 from transformers import DynamicCache, StaticCache
 
 import opbridge
-from opbridge.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -70,11 +71,22 @@ def test_layers_with_a_sliding_window_hold_all_tokens():
     np.testing.assert_allclose(logits, expected.numpy(), rtol=1e-3, atol=1e-3)
 
 
-def test_a_cache_that_has_dropped_tokens_is_refused():
+def test_a_cache_that_has_dropped_tokens():
     model = causal_models.make("mistral")
     given = {"input_ids": _tokens(), "past_key_values": _filled(model, 12)}
-    with pytest.raises(UsageError, match=r"has seen 12 tokens and holds the last 7.*DynamicCache\(\) without a config"):
-        opbridge.export(model, kwargs=given)
+    with torch.no_grad():
+        expected = model(**copy.deepcopy(given)).logits
+    shapes = {"input_ids": {0: "batch"}, "past_key_values": RULE}
+    program = opbridge.export(model, kwargs=given, dynamic_shapes=shapes)
+    assert any("2 layers of the DynamicCache have dropped tokens" in note for note in program.plan.notes)
+    feeds = {"input_ids": given["input_ids"].numpy()}
+    for number, layer in enumerate(given["past_key_values"].layers):
+        assert layer.keys.shape[2] == 7  # what is given stays as it is
+        for name, held in (("key", layer.keys), ("value", layer.values)):
+            feeds[f"past_key_values.{number}.{name}"] = torch.nn.functional.pad(held, (0, 0, 5, 0)).numpy()
+    np.testing.assert_allclose(program.session().run(["logits"], feeds)[0], expected.numpy(), rtol=1e-3, atol=1e-3)
+    longer = {"input_ids": _tokens(), "past_key_values": _filled(model, 15)}
+    assert opbridge.verify(program, model, kwargs=given, inputs=[((), longer)]).ok
 
 
 def test_a_static_cache():

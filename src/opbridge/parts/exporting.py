@@ -159,7 +159,7 @@ def _call_of_file(name: str, part: Part, path: Path, options: Mapping[str, Any])
     from opbridge.runtimes import onnxruntime as runtime
     from opbridge.verification.part_calls import PartCall
 
-    session = runtime.session(path, loaded=True, aten=options.get("aten", ()))
+    session = runtime.open_session(path, options.get("isolated", False), loaded=True, aten=options.get("aten", ()))
     return PartCall(name, session, part.model, part.args, part.kwargs, None, lambda: reading.load(str(path)))
 
 

@@ -120,7 +120,7 @@ class Parts(GivenParts):
 
         Args:
             f: The folder.
-            **options: `samples`, `seed`, `rtol`, `atol` and `aten` of `opbridge.verify`.
+            **options: `samples`, `seed`, `rtol`, `atol`, `aten` and `isolated` of `opbridge.verify`.
 
         Raises:
             ModelFileError: A file is missing or damaged.

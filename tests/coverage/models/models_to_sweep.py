@@ -42,6 +42,10 @@ def _raise(x):
     raise ValueError("not with these")
 
 
+def _return_nothing(x):
+    return None
+
+
 def _pause(x):
     time.sleep(float(os.environ.get("SWEEP_PAUSE", 0)))
     return x.relu()
@@ -87,6 +91,7 @@ BAD = [
     _one("large", tripled_if_large, largest=1e4),
     _one("unknown", unknown),
     _one("raises", _raise),
+    _one("nothing", _return_nothing),
     ModelEntry("not_built", _not_built),
 ]
 

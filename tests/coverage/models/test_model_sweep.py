@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 from pathlib import Path
@@ -53,8 +54,9 @@ def test_the_file_of_models(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
     assert content["format"] == 1 and {"torch", "onnx", "opbridge"} <= content["versions"].keys()
     assert content["settings"]["dynamic"] == "batch" and content["settings"]["memory"] == 3
-    assert outcomes(found) == {"large": "wrong", "unknown": "refused", "raises": "left out", "not_built": "left out"}
-    assert content["summary"]["models"] == {"wrong": 1, "refused": 1, "left out": 2}
+    left_out = dict.fromkeys(("raises", "nothing", "not_built"), "left out")
+    assert outcomes(found) == {"large": "wrong", "unknown": "refused", **left_out}
+    assert content["summary"]["models"] == {"wrong": 1, "refused": 1, "left out": 3}
     (family,) = content["families"]
     assert family["models"] == content["summary"]["models"] and family["packages"] == []
     wrong, refused = content["summary"]["causes"]
@@ -100,6 +102,9 @@ def test_the_command_for_models(tmp_path, capsys):
         (["--exporter", "other"], "no exporter 'other'"),
         (["--timeout", "0"], "no time limit"),
         (["--memory", "0"], "memory=0.0 is no limit"),
+        (["--shard", "0/4"], "is no shard"),
+        (["--shard", "5/4"], "is no shard"),
+        (["--shard", "half"], "is no shard"),
         (["--jobs", "0"], "no number of processes"),
         (["--jobs", "2", "--ray", "auto"], "Leave one of them out"),
     ],
@@ -116,6 +121,21 @@ def test_what_the_command_for_models_refuses(options, said, capsys):
 def test_a_family_that_is_none(name, said):
     with pytest.raises(UsageError, match=said):
         catalogue.entries_of(f"{FILE}:{name}")
+
+
+def test_each_model_is_in_one_shard():
+    names = [f"model{number}" for number in range(400)]
+    shards = [[name for name in names if catalogue.in_shard(name, number, 4)] for number in (1, 2, 3, 4)]
+    assert sorted(itertools.chain(*shards)) == sorted(names)
+    assert all(60 < len(shard) < 140 for shard in shards)
+
+
+@pytest.mark.slow
+def test_a_sweep_of_a_shard():
+    names = list(catalogue.entries_of(f"{FILE}:MANY"))
+    found = swept("MANY", shard="2/3", jobs=1)
+    assert [each["model"] for each in found.models] == [name for name in names if catalogue.in_shard(name, 2, 3)]
+    assert found.document["settings"]["shard"] == "2/3" and 0 < len(found.models) < len(names)
 
 
 def test_a_family_that_a_function_makes():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import torch
 from torch.export import Dim
+from transformers import DynamicCache, EncoderDecoderCache, MistralConfig
 
 from opbridge.coverage.models.entries import Inputs
 from opbridge.coverage.models.varying import Size, runs, vary
@@ -68,6 +69,24 @@ def test_a_model_of_fixed_sizes_has_nothing_dynamic():
     assert set(case.others) == {"none"}
 
 
+def test_caches_have_the_sizes_that_an_exported_model_takes():
+    def halves(batch, past):
+        decoder, encoder = DynamicCache(), DynamicCache()
+        decoder.update(torch.randn(batch, 2, past, 3), torch.randn(batch, 2, past, 3), 0)
+        encoder.update(torch.randn(batch, 2, 7, 3), torch.randn(batch, 2, 7, 3), 0)
+        return Inputs((), {"cache": EncoderDecoderCache(decoder, encoder)})
+
+    def full(batch, past):
+        cache = DynamicCache(config=MistralConfig(num_hidden_layers=1, sliding_window=4))
+        cache.update(torch.randn(batch, 2, past, 3), torch.randn(batch, 2, past, 3), 0)
+        assert cache.layers[0].keys.shape[2] == 3
+        return Inputs((), {"cache": cache})
+
+    for draw in (halves, full):
+        case = vary(torch.nn.Identity(), draw, {"batch": Size(2, (1, 3)), "past": Size(6, (5, 9))})
+        assert case.dynamic_shapes["all"] == {"cache": {0: "batch", 2: "past"}}
+
+
 def test_a_cache_has_one_dict_for_all_its_tensors():
     def draw(batch: int, past: int) -> Inputs:
         layer = SimpleNamespace(keys=torch.randn(batch, 2, past, 4))
@@ -81,3 +100,12 @@ def test_runs_says_whether_a_model_takes_inputs():
     model = torch.nn.Linear(3, 2)
     assert runs(model, Inputs((torch.randn(5, 3),)))
     assert not runs(model, Inputs((torch.randn(5, 4),)))
+
+
+def test_a_dimension_that_is_longer_than_another_one_by_a_number():
+    def draw(batch, past):
+        return Inputs((), {"cache": torch.randn(batch, past), "mask": torch.ones(batch, past + 1)})
+
+    sizes = {"batch": Size(2, (1,)), "past": Size(8, (5,))}
+    shapes = vary(torch.nn.Identity(), draw, sizes).dynamic_shapes["all"]
+    assert shapes == {"cache": {0: "batch", 1: "past"}, "mask": {0: "batch", 1: "past + 1"}}

@@ -66,14 +66,31 @@ def test_batches():
     assert_matches(lambda x, w: grouped_mm(x, w), torch.randn(3, 4, 8), torch.randn(3, 8, 16), **DIGITS)
 
 
-def test_groups_of_a_number_that_is_not_known():
-    shapes = (None, None, {0: Dim("groups")})
-    with pytest.raises(opbridge.MissingOperators, match="number of groups"):
-        opbridge.export(
-            lambda x, w, o: grouped_mm(x, w, o),
-            (torch.randn(4, 16), torch.randn(16, 8), ends(4, 8, 16)),
-            dynamic_shapes=shapes,
-        )
+def test_any_number_of_groups():
+    rows = torch.randn(16, 8)
+    assert_matches(
+        lambda x, w, o: grouped_mm(x, w, o),
+        rows,
+        torch.randn(3, 8, 16),
+        ends(4, 9, 16),
+        dynamic_shapes=(None, {0: Dim("groups")}, {0: Dim("groups")}),
+        others=[(rows, torch.randn(5, 8, 16), ends(0, 4, 4, 8, 16)), (rows, torch.randn(1, 8, 16), ends(16))],
+        **DIGITS,
+    )
+
+
+def test_many_groups_are_few_nodes():
+    program = opbridge.export(
+        grouped_mm, (torch.randn(16, 8), torch.randn(384, 8, 16), torch.arange(384, dtype=torch.int32) // 24)
+    )
+    assert len(program.model.graph) < 10 and len(program.model.functions) == 1
+
+
+def test_a_matrix_without_rows_is_not_read():
+    fallback = pytest.importorskip("transformers.integrations.moe") and torch.ops.transformers.grouped_mm_fallback
+    rows, weights = torch.randn(4, 8), torch.randn(3, 8, 5)
+    weights[1] = torch.inf
+    assert_matches(lambda x, w, o: fallback(x, w, o), rows, weights, ends(2, 2, 4))
 
 
 def test_fallback_of_transformers():

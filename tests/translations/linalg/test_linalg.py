@@ -147,6 +147,14 @@ def test_einsum_of_dynamic_sizes() -> None:
     )
 
 
+def test_einsum_of_several_dtypes() -> None:
+    positions, frequencies = torch.arange(5), torch.randn(3)
+    assert_matches(lambda i, j: torch.einsum("i,j->ij", i, j), positions, frequencies)
+    assert_matches(lambda i, j: torch.einsum("i,i->i", i, j), positions, torch.randn(5, dtype=torch.float64))
+    program = assert_matches(lambda i, j: torch.einsum("i,j->ij", i, j), positions.int(), torch.tensor([True, False]))
+    assert program.plan.rows[0].route == "standard"
+
+
 def test_einsum_of_too_few_tensors_says_so() -> None:
     from opbridge.errors import TranslationError
     from opbridge.translations.linalg.einsum import einsum

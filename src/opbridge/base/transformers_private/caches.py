@@ -4,7 +4,8 @@
    length of a static layer. Those of an encoder-decoder cache are its decoder's and its encoder's of the first layer,
    then of the second.
 2. A layer with a sliding window becomes one that holds all tokens: how many it has seen is a Python number, which an
-   exported graph cannot count on. The model's mask applies the window.
+   exported graph cannot count on. The model's mask applies the window. In the place of tokens that it has dropped there
+   are zeros, which the mask hides.
 3. A layer without tensors, which the first call fills, has no parts.
 
 Checked on transformers 5.23.
@@ -30,6 +31,8 @@ __all__ = [
     "hides_length",
     "is_cache",
     "is_cache_class",
+    "layers_without_tokens",
+    "of_all_tokens",
     "output_names",
     "part_of",
     "parts",
@@ -81,9 +84,11 @@ class Part:
         return f"{cache}.layers[{self.layer}].{self.attribute}{number}"
 
     @property
-    def has_batch(self) -> bool:
-        """Whether its first dimension is the batch."""
-        return self.role not in ("length", "indexer_length", "indexer_position")
+    def batch(self) -> int | None:
+        """The dimension that is the batch; None where there is none."""
+        if self.role == "indexer_position":
+            return 1
+        return None if self.role in ("length", "indexer_length") else 0
 
     def name(self, prefix: str, state_prefix: str) -> str:
         """Its name as an input or output of an ONNX model, as optimum and transformers.js name them.
@@ -185,14 +190,49 @@ def hides_length(cache: Any) -> str:
                 f"layer {number} ({kind}) counts its tokens in a Python number. Give a DynamicCache, which takes the "
                 "count from the size of its tensors"
             )
-        seen = getattr(layer, "cumulative_length", None)
-        if isinstance(seen, int) and layer.is_initialized and seen != layer.keys.shape[-2]:
+        if _dropped(layer) and type(layer) not in _kinds_of_any_length():
             return (
-                f"layer {number} ({kind}) has seen {seen} tokens and holds the last {layer.keys.shape[-2]}, and how "
+                f"layer {number} ({kind}) has seen {layer.cumulative_length} tokens and holds the last "
+                f"{layer.keys.shape[-2]}, and how "
                 "many were dropped is a Python number. Give a cache that holds all tokens, DynamicCache() without a "
                 "config: the model's mask applies the sliding window"
             )
     return ""
+
+
+def _dropped(layer: Any) -> int:
+    """How many tokens a layer has seen and does not hold."""
+    seen = getattr(layer, "cumulative_length", None)
+    if not isinstance(seen, int) or not layer.is_initialized:
+        return 0
+    return seen - cast(int, layer.keys.shape[-2])
+
+
+def layers_without_tokens(cache: Any) -> int:
+    """How many layers of a cache have dropped tokens of a sliding window."""
+    return sum(bool(_dropped(layer)) for layer in _layers(cache))
+
+
+def of_all_tokens(tree: Any) -> Any:
+    """Inputs whose caches hold as many tokens as they have seen, with zeros for those that were dropped.
+
+    Args:
+        tree: The inputs. They stay as they are; what has no such cache is given back.
+    """
+    held = pytree.tree_leaves(tree, is_leaf=is_cache)
+    if not any(is_cache(each) and layers_without_tokens(each) for each in held):
+        return tree
+    return pytree.tree_map(lambda each: _of_all_tokens(each) if is_cache(each) else each, tree, is_leaf=is_cache)
+
+
+def _of_all_tokens(cache: Any) -> Any:
+    made = _copied_cache(cache)
+    for layer, changed in zip(_layers(cache), _layers(made), strict=True):
+        dropped = _dropped(layer)
+        if dropped and type(layer) in _kinds_of_any_length():
+            changed.keys = torch.nn.functional.pad(layer.keys, (0, 0, dropped, 0))
+            changed.values = torch.nn.functional.pad(layer.values, (0, 0, dropped, 0))
+    return made
 
 
 def sliding_layers(cache: Any) -> int:
@@ -335,20 +375,24 @@ def _copied_layer(layer: Any) -> Any:
     made = _copied(layer)
     if not getattr(layer, "is_initialized", False):
         return made
-    module = sys.modules[_MODULE]
-    of_kind = {
-        module.DynamicLayer: module.DynamicLayer,
-        module.DynamicSlidingWindowLayer: module.DynamicLayer,
-        module.LinearAttentionAndFullAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
-        module.LinearAttentionAndSlidingWindowAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
-    }
-    kind = of_kind.get(type(layer))
+    kind = _kinds_of_any_length().get(type(layer))
     if kind is None:
         return made
     made.__class__ = _of_any_length(kind)
     for attribute in ("sliding_window", "cumulative_length", "_sliding_window_tensor"):
         vars(made).pop(attribute, None)
     return made
+
+
+def _kinds_of_any_length() -> dict[type, type]:
+    """The classes of layers that can hold all tokens, with the class that does."""
+    module = sys.modules[_MODULE]
+    return {
+        module.DynamicLayer: module.DynamicLayer,
+        module.DynamicSlidingWindowLayer: module.DynamicLayer,
+        module.LinearAttentionAndFullAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
+        module.LinearAttentionAndSlidingWindowAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
+    }
 
 
 _made: dict[type, type] = {}

@@ -8,6 +8,7 @@ import functools
 import importlib
 import importlib.metadata
 import pkgutil
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from opbridge.coverage.models import families
 from opbridge.coverage.models.entries import ModelEntry
 from opbridge.errors import UsageError
 
-__all__ = ["absent", "entries_of", "known_families", "modules_of", "packages_of", "pick"]
+__all__ = ["absent", "entries_of", "in_shard", "known_families", "modules_of", "packages_of", "pick"]
 
 _WHAT = "family of models"
 
@@ -71,6 +72,11 @@ def entries_of(family: str) -> Mapping[str, ModelEntry]:
 def pick(family: str, patterns: Sequence[str]) -> list[str]:
     """The names of the models of a family that fit any of some shell patterns."""
     return [name for name in entries_of(family) if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
+
+
+def in_shard(name: str, number: int, count: int) -> bool:
+    """Whether a model is in a shard, 1 to `count`, by a hash of its name, which is the same in every release."""
+    return zlib.crc32(name.encode()) % count == number - 1
 
 
 def _is_own(family: str) -> bool:

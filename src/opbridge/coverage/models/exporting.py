@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 import torch
+from torch.utils import _pytree as pytree
 
 from opbridge import pipeline
 from opbridge.program import session
@@ -78,6 +79,7 @@ def _opbridge(model: Any, example: Inputs, dynamic_shapes: Any, path: Path, stag
 
 def _dynamo(model: Any, example: Inputs, dynamic_shapes: Any, path: Path, stages: Stages) -> Exported:
     """torch.onnx.export as it is called by default."""
+    dynamic_shapes = pytree.tree_map(_without_sum, dynamic_shapes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
@@ -90,6 +92,11 @@ def _dynamo(model: Any, example: Inputs, dynamic_shapes: Any, path: Path, stages
             verbose=False,
         )
     return Exported(lambda: session(path, threads=1), lambda: ir.load(path))
+
+
+def _without_sum(dimension: Any) -> Any:
+    """A dimension as torch.onnx takes it, which has no sums of names."""
+    return dimension.replace(" + ", "_plus_") if isinstance(dimension, str) else dimension
 
 
 EXPORTERS: Mapping[str, Callable[[Any, Inputs, Any, Path, Stages], Exported]] = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from opbridge.base.wording import listed
 from opbridge.coverage.engine import files, running
 from opbridge.coverage.models import results
-from opbridge.coverage.models.catalogue import absent, known_families, packages_of, pick
+from opbridge.coverage.models.catalogue import absent, in_shard, known_families, packages_of, pick
 from opbridge.coverage.models.entries import DYNAMIC
 from opbridge.coverage.models.results import Results
 from opbridge.coverage.models.tasks import ModelSettings, ModelTask
@@ -31,6 +32,7 @@ def sweep(
     exporter: str = "opbridge",
     timeout: float = 300.0,
     memory: float | None = None,
+    shard: str | None = None,
     jobs: int | None = None,
     ray: str | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -56,6 +58,8 @@ def sweep(
         timeout: The seconds that a model may take.
         memory: The GB that a worker process may hold; None: its share of four fifths of the machine's memory, on a
             cluster any number.
+        shard: "K/N": only the models of shard K of N, K from 1 to N. Each model is in one of them by a hash of its
+            name, so that a shard is a random sample, and N machines may share a sweep.
         jobs: How many worker processes; None: one for each core.
         ray: The address of a Ray cluster to use instead.
         output: The file to write; None keeps the results in memory.
@@ -67,7 +71,7 @@ def sweep(
         KeyboardInterrupt: It was interrupted; what is done is kept where there is an `output`.
     """
     workers = running.processes(jobs)
-    settings = _checked(families, names, dynamic, exporter, timeout, memory)
+    settings = _checked(families, names, dynamic, exporter, timeout, memory, shard)
     path = None if output is None else Path(output)
     tasks, missing = _to_try(settings, families is not None)
     packages = [package for name in settings.families for package in packages_of(name)]
@@ -95,6 +99,7 @@ def _checked(
     exporter: str,
     timeout: float,
     memory: float | None,
+    shard: str | None,
 ) -> ModelSettings:
     if dynamic not in DYNAMIC:
         raise UsageError(f"There is no set of dynamic dimensions {dynamic!r}. Choose one of {', '.join(DYNAMIC)}.")
@@ -104,9 +109,25 @@ def _checked(
         raise UsageError(f"timeout={timeout} is no time limit. Give a number of seconds above 0.")
     if memory is not None and not memory > 0:
         raise UsageError(f"memory={memory} is no limit. Give a number of GB above 0.")
+    if shard is not None:
+        _numbers(shard)
     wanted = known_families() if families is None else (families,) if isinstance(families, str) else tuple(families)
     patterns = (names,) if isinstance(names, str) else tuple(names)
-    return ModelSettings(tuple(dict.fromkeys(wanted)), patterns, dynamic, exporter, float(timeout), memory)
+    return ModelSettings(tuple(dict.fromkeys(wanted)), patterns, dynamic, exporter, float(timeout), memory, shard)
+
+
+def _numbers(shard: str) -> tuple[int, int]:
+    """K and N of "K/N".
+
+    Raises:
+        UsageError: It is something else.
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", shard)
+    if found is not None:
+        number, count = map(int, found.groups())
+        if 1 <= number <= count:
+            return number, count
+    raise UsageError(f"shard={shard!r} is no shard. Give K/N with K from 1 to N, as in --shard 1/4.")
 
 
 def _limit(memory: float | None, workers: int | None) -> int | None:
@@ -136,6 +157,8 @@ def _to_try(settings: ModelSettings, is_named: bool) -> tuple[list[ModelTask], d
             continue
         try:
             fitting = pick(family, settings.names)
+            if settings.shard is not None:
+                fitting = [name for name in fitting if in_shard(name, *_numbers(settings.shard))]
         except Exception as error:  # a package raises anything when it is imported
             if is_named:
                 raise
@@ -143,9 +166,10 @@ def _to_try(settings: ModelSettings, is_named: bool) -> tuple[list[ModelTask], d
             continue
         tasks.extend(ModelTask(family, name) for name in fitting)
     if not tasks:
+        in_it = f" in shard {settings.shard}" if settings.shard else ""
         said = "".join(f" {family}: {reason}." for family, reason in missing.items())
         raise UsageError(
-            f"No model of {', '.join(settings.families)} fits {' or '.join(settings.names)}. Patterns are those of a "
-            f"shell, as in --name 'resnet*'.{said}"
+            f"No model of {', '.join(settings.families)} fits {' or '.join(settings.names)}{in_it}. "
+            f"Patterns are those of a shell, as in --name 'resnet*'.{said}"
         )
     return tasks, missing

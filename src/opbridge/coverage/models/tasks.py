@@ -44,6 +44,7 @@ class ModelSettings:
     exporter: str = "opbridge"
     timeout: float = 300.0
     memory: float | None = None
+    shard: str | None = None
 
 
 @dataclass

@@ -117,15 +117,17 @@ def _kind(case: Case, dynamic: str) -> str:
 
 
 def _run_eagerly(case: Case, others: Any) -> None:
-    """Leaves the model out where PyTorch itself does not run it."""
+    """Leaves the model out where PyTorch itself does not run it, or it computes nothing."""
     eager = Eager(case.model)
     for number, inputs in enumerate((case.example, *others)):
         try:
-            eager.run(inputs.args, inputs.kwargs, _SEED)
+            found = eager.run(inputs.args, inputs.kwargs, _SEED)
         except Exception as error:  # a model raises anything
             which = f"other inputs {number}" if number else "the example"
             message = f"PyTorch itself raises on {which}: {explain(error)}"
             raise _Stop("left out", message, type(error).__name__) from None
+        if not any(isinstance(leaf, torch.Tensor | int | float) for leaf in found):
+            raise _Stop("left out", "it returns no tensor and no number", "nothing returned")
 
 
 def _exported(settings: ModelSettings, case: Case, shapes: Any, path: Path, verdict: ModelVerdict) -> Exported:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.export import Dim
 
+from opbridge.base.transformers_private import caches
 from opbridge.coverage.models.entries import Case, Inputs
 
 __all__ = ["Size", "runs", "vary"]
@@ -118,7 +119,8 @@ class _Namer:
     def dimension(self, size: int, changed: Mapping[str, int]) -> Any:
         """The name of the size that a dimension is; one that only follows from sizes has its own name.
 
-        Of multiples, a multiple of a Dim, where no dimension is that size itself.
+        Of multiples, a multiple of a Dim, where no dimension is that size itself. Where one is, a sum: the mask of a
+        token after a cache has "past + 1" elements.
 
         Args:
             size: The dimension in the example.
@@ -132,6 +134,9 @@ class _Namer:
         is_multiple = not rest and changed[name] == factor * self._others[name]
         if self._multiples and not more and is_multiple and name not in self._plain:
             return factor * Dim(name)
+        more_by = size - self._example[name]
+        if not more and name in self._plain and more_by > 0 and changed[name] == self._others[name] + more_by:
+            return f"{name} + {more_by}"
         return f"{'_'.join(changed)}_{size}"
 
 
@@ -159,13 +164,22 @@ def _dimensions(value: Any, namer: _Namer, changed: Mapping[str, Any]) -> Any:
 
 def _cache_dimensions(value: Any, namer: _Namer, changed: Mapping[str, Any]) -> dict[int, Any] | None:
     """The dynamic dimensions of the keys of a cache's layer of attention that changes with most sizes."""
-    found: list[dict[int, Any]] = []
-    for i, layer in enumerate(getattr(value, "layers", ())):
-        if isinstance(getattr(layer, "keys", None), torch.Tensor):
-            found.append(
-                _tensor_dimensions(layer.keys, namer, {name: other.layers[i].keys for name, other in changed.items()})
-            )
+    keys = _keys(value)
+    others = {name: _keys(other) for name, other in changed.items()}
+    found = [
+        _tensor_dimensions(each, namer, {name: of_other[i] for name, of_other in others.items()})
+        for i, each in enumerate(keys)
+    ]
     return max(found, key=len, default=None)
+
+
+def _keys(cache: Any) -> list[torch.Tensor]:
+    """The keys of a cache's layers of attention, as an exported model takes them."""
+    if caches.is_cache(cache):
+        return [tensor for part, tensor in caches.parts(caches.of_all_tokens(cache)) if part.role == "key"]
+    return [
+        layer.keys for layer in getattr(cache, "layers", ()) if isinstance(getattr(layer, "keys", None), torch.Tensor)
+    ]
 
 
 def _tensor_dimensions(value: torch.Tensor, namer: _Namer, changed: Mapping[str, torch.Tensor]) -> dict[int, Any]:

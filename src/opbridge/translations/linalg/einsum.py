@@ -14,6 +14,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, dims_of, product, shape_of
+from opbridge.translations.lib.promotion import promote
 
 __all__ = ["einsum"]
 
@@ -58,6 +59,8 @@ def einsum(equation: str, tensors: Sequence[Any]) -> Any:
         TranslationError: an equation that does not fit the tensors.
     """
     terms, output = _parse(equation, [len(tensor.shape) for tensor in tensors])
+    if len({tensor.dtype for tensor in tensors}) > 1:  # torch multiplies those, and sums what is of one type
+        tensors = promote(*tensors)
     operands = [_without_repeats(tensor, letters) for tensor, letters in zip(tensors, terms, strict=True)]
     result = operands.pop(0)
     while operands:

@@ -12,7 +12,16 @@ from torch.utils import _pytree as pytree
 from opbridge.coverage.models.entries import Case, Inputs
 
 MODELS = {
-    "diffusers": ["UNet2DConditionModel, SDXL", "FluxTransformer2DModel, guidance", "AutoencoderKL, SD, decoder"],
+    "diffusers": [
+        "UNet2DConditionModel, SDXL",
+        "FluxTransformer2DModel, guidance",
+        "AutoencoderKL, SD, decoder",
+        "AceStepTransformer1DModel",
+        "Kandinsky5Transformer3DModel",
+        "LTX2VideoTransformer3DModel",
+        "UNet1DModel",
+        "ZImageTransformer2DModel",
+    ],
     "kornia": ["GaussianBlur2d", "rgb_to_hsv", "sobel", "filter3d", "HardNet"],
     "segmentation_models": ["unet", "fpn"],
     "sentence_transformers": ["Pooling, mean", "Dense"],
@@ -68,7 +77,21 @@ def test_the_classes_of_diffusers_are_found_in_its_source():
     found = {cls.name: cls for cls in classes.model_classes()}
     assert found["UNet2DConditionModel"].folder == "unets"
     assert found["FluxTransformer2DModel"].module == "diffusers.models.transformers.transformer_flux"
-    assert not {"UNet2DConditionOutput", "MultiControlNetModel", "ModelMixin"} & set(found)
+    assert not {"UNet2DConditionOutput", "MultiControlNetModel", "ModelMixin", "MotionAdapter"} & set(found)
+
+
+@pytest.mark.slow
+def test_a_video_model_is_given_frames():
+    entry = next(entry for entry in _family("diffusers").entries() if entry.name == "LTX2VideoTransformer3DModel")
+    assert entry.make().example.kwargs["num_frames"] == 5
+
+
+@pytest.mark.slow
+def test_a_model_that_takes_a_list_of_images_has_no_batch():
+    entry = next(entry for entry in _family("diffusers").entries() if entry.name == "ZImageTransformer2DModel")
+    case = entry.make()
+    assert set(case.dynamic_shapes) == {"all"}
+    assert len(case.example.kwargs["x"]) == 1
 
 
 @pytest.mark.slow

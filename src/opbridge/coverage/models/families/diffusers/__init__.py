@@ -45,10 +45,19 @@ def _make(found: ModelClass, given: Mapping[str, Any], part: str | None = None) 
     ways = list(candidates(model, found.folder))
     if part is not None:
         model, ways = PARTS[part](model)
-    way = next((way for way in ways if runs(model, way.inputs())), ways[0])
+    way = next((way for way in ways if _runs(model, way)), ways[0])
     fixed = ("frames",) if found.folder == "autoencoders" else ()
     sizes = {name: _allowed(model, way, name, fixed) for name in way.sizes}
     return vary(model, way.draw, sizes, multiples=_halves_images(model, found.folder))
+
+
+def _runs(model: Any, way: Way, **others: int) -> bool:
+    """Whether a way has inputs of these sizes, and the model runs on them."""
+    try:
+        inputs = way.inputs(**others)
+    except Exception:  # a sample of another kind than the other parameters are drawn for
+        return False
+    return runs(model, inputs)
 
 
 def _halves_images(model: Any, folder: str) -> bool:
@@ -57,13 +66,13 @@ def _halves_images(model: Any, folder: str) -> bool:
 
 
 def _allowed(model: Any, way: Way, name: str, fixed: Sequence[str]) -> Size:
-    """A size, with its other values where the model runs on them.
+    """A size, with its other values where the model runs on the largest of them.
 
     The number of frames of an autoencoder is fixed: its Python loop takes some of them at a time.
     """
     size = way.sizes[name]
     if name in fixed:
         return dataclasses.replace(size, others=())
-    if name == "batch" or runs(model, way.inputs(**{name: size.others[0]})):
+    if name == "batch" or not size.others or _runs(model, way, **{name: max(size.others)}):
         return size
     return dataclasses.replace(size, others=())

@@ -13,6 +13,9 @@ from typing import Any
 __all__ = ["FOLDERS", "ModelClass", "model_classes"]
 
 FOLDERS = ("unets", "transformers", "autoencoders", "controlnets")
+_HOLDERS = ("MotionAdapter", "ControlNetXSAdapter")
+"""Classes that hold weights for another model, and compute nothing themselves."""
+
 _CLASS = re.compile(r"^class (\w+)\(([^)]*)\)", re.MULTILINE)
 
 
@@ -36,7 +39,10 @@ class ModelClass:
 
 
 def model_classes() -> Iterator[ModelClass]:
-    """Those that a configuration makes, and those that inherit from one of them, by folder, module and place."""
+    """Those that a configuration makes, and those that inherit from one of them, by folder, module and place.
+
+    Without those that only hold weights for another.
+    """
     known: set[str] = set()
     package = importlib.util.find_spec("diffusers")
     assert package is not None and package.submodule_search_locations
@@ -47,4 +53,5 @@ def model_classes() -> Iterator[ModelClass]:
                 parents = {base.strip() for base in bases.split(",")}
                 if ("ModelMixin" in bases and "ConfigMixin" in bases) or parents & known:
                     known.add(name)
-                    yield ModelClass(f"diffusers.models.{folder}.{path.stem}", name, folder)
+                    if name not in _HOLDERS:
+                        yield ModelClass(f"diffusers.models.{folder}.{path.stem}", name, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,16 +50,40 @@ def candidates(model: Any, folder: str) -> Iterator[Way]:
     """The ways to give a sample: an image, a video, a sequence of patches, a sound; in several units of its sizes."""
     config = dict(model.config)
     parameters = inspect.signature(model.forward).parameters
-    channels = first(config, _CHANNELS, 4)
+    channels = _channels(config)
     units = dict.fromkeys((_unit(config, folder), 32))
-    for unit in units:
-        for names, shape in _shapes(channels, unit).items():
-            yield _way(parameters, config, [name for name in names if name], shape, unit)
+    ways = [
+        _way(parameters, config, [name for name in names if name], shape, unit)
+        for unit in units
+        for names, shape in _shapes(channels, unit).items()
+        if "num_frames" not in parameters or names != _PATCHES
+    ]
+    yield from ways
+    for sizes in _RARE_SIZES:
+        for way in ways:
+            if sizes.keys() <= way.sizes.keys():
+                yield dataclasses.replace(way, sizes={**way.sizes, **sizes})
 
+
+def _channels(config: Mapping[str, Any]) -> int:
+    """Of a sample: those of the configuration, unless a model computes them from fewer, or takes a sound."""
+    if "spatial_expansions" in config:
+        return int(config["out_channels"])
+    if "encoder_rates" in config:
+        return 1
+    return 2 if config.get("stereo") else first(config, _CHANNELS, 4)
+
+
+_RARE_SIZES = ({"frames": Size(9, (17,))}, {"frames": Size(17, (33,))}, {"frames": Size(1, ())}, {"batch": Size(1, ())})
+"""What some models need: more frames, as they make eight or sixteen one; a single frame; or no batch."""
+
+_PATCHES = ("batch", "height", "width", "")
+"""The sizes of a sequence of the patches of an image."""
 
 _CHANNELS = (
-    "in_channels", "in_dim", "in_visual_dim", "input_channels", "image_channels", "audio_channels", "io_channels",
-    "embedding_dim", "num_channels", "latent_dim", "num_mels", "mel_bins", "latent_channels",
+    "audio_acoustic_hidden_dim", "in_channels", "in_dim", "in_visual_dim", "input_channels", "image_channels",
+    "audio_channels", "io_channels", "embedding_dim", "num_channels", "latent_dim", "num_mels", "mel_bins",
+    "encoder_in_channels", "latent_channels",
 )  # fmt: skip
 
 
@@ -84,7 +109,7 @@ def _shapes(channels: int, unit: int) -> dict[tuple[str, ...], Shape]:
         ("batch", "height", "", ""): lambda s: (s["batch"], channels, unit * s["height"], unit * s["height"]),
         ("batch", "frames", "height", "width"): lambda s: (s["batch"], channels, s["frames"], *image(s)),
         ("batch", "frames", "height", "width", ""): lambda s: (s["batch"], s["frames"], channels, *image(s)),
-        ("batch", "height", "width", ""): lambda s: (s["batch"], s["height"] * s["width"], channels),
+        _PATCHES: lambda s: (s["batch"], s["height"] * s["width"], channels),
         ("batch", "frames", "height", "width", "", ""): lambda s: (
             s["batch"],
             s["frames"] * s["height"] * s["width"],
@@ -112,4 +137,6 @@ def _way(parameters: Mapping[str, Any], config: Mapping[str, Any], names: list[s
     has_text = any(is_text(name) for name in parameters)
     # Where patches come as a sequence, there are few of them.
     is_sequence = len(shape(dict.fromkeys(("batch", "frames", "height", "width"), 1))) == 3
-    return Way(draw, sizes_for([*names, "sequence"] if has_text else names, 4 if is_sequence else unit))
+    sizes = sizes_for([*names, "sequence"] if has_text else names, 4 if is_sequence else unit)
+    # A list has a part for each of a batch, and a list's length is never dynamic.
+    return Way(draw, {**sizes, "batch": Size(1, ())} if "all_patch_size" in config else sizes)

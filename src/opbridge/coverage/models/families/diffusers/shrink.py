@@ -78,6 +78,6 @@ def _smaller_parts(name: str, value: Sequence[Any]) -> Any:
     kind: Any = type(value)
     if _CHANNELS.search(name) and all(isinstance(part, int) and part >= 16 for part in value):
         return kind(_CHANNEL_UNIT * -(-part // (10 * _CHANNEL_UNIT)) for part in value)
-    if _LAYERS.search(name) and all(isinstance(part, int) for part in value):
+    if (_LAYERS.search(name) or _HEADS.search(name)) and all(isinstance(part, int) for part in value):
         return kind(min(part, 2) for part in value)
     return value

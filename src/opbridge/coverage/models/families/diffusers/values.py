@@ -61,9 +61,15 @@ def first(config: Mapping[str, Any], names: tuple[str, ...], default: int, last:
     return default
 
 
+_TEXTS = (
+    "encoder_hidden_states", "encoder_hidden_states_llama3", "text_bth", "input_ids", "encodings_and_masks",
+    "cap_feats",
+)  # fmt: skip
+
+
 def is_text(name: str) -> bool:
     """Whether a parameter is a text, or a mask of one."""
-    return name in ("encoder_hidden_states", "text_bth", "input_ids", "encodings_and_masks")
+    return name in _TEXTS
 
 
 def optional_parameters(config: Mapping[str, Any]) -> set[str]:
@@ -75,7 +81,15 @@ def optional_parameters(config: Mapping[str, Any]) -> set[str]:
         *("rotary_embedding", "text_embedding_mask", "text_embedding_mask_t5", "image_meta_size", "style"),
         *("image_embeddings", "control_hidden_states", "padding_mask", "fps", "motion_pixels"),
         *("encoder_hidden_states_2", "encoder_attention_mask_2", "image_embeds", "inpaint_latents"),
-        *("pose_hidden_states", "face_pixel_values", "encoder_hidden_states_image", "encoder_hidden_states_mask"),
+        *("latents_clean", "indices_latents_clean", "latents_history_2x", "indices_latents_history_2x"),
+        *("latents_history_4x", "indices_latents_history_4x", "cross_attention_kwargs"),
+        *(
+            "conditioning_mask",
+            "pose_hidden_states",
+            "face_pixel_values",
+            "encoder_hidden_states_image",
+            "encoder_hidden_states_mask",
+        ),
     }
     names |= {"encoder_attention_mask"} if "groups" in config or "gist_step" in config else set()
     names |= {"class_labels"} if config.get("num_embeds_ada_norm") and "caption_channels" not in config else set()
@@ -95,7 +109,9 @@ def _has_size_conditions(config: Mapping[str, Any]) -> bool:
 
 
 def _times(given: Given) -> torch.Tensor:
-    return torch.randint(1, 900, (given.batch,)).float()
+    """One time for a batch's element; for each of its frames where the model takes them so."""
+    shape = (given.batch, given.frames) if "deltatime_type" in given.config else (given.batch,)
+    return torch.randint(1, 900, shape).float()
 
 
 _TEXT_WIDTHS = (
@@ -112,8 +128,14 @@ def _text(given: Given) -> torch.Tensor:
         return torch.randn(given.batch, given.length, given.config["num_text_layers"], width)
     if "rotary_dim" in given.config:
         return torch.randn(given.batch, given.shape[-1], width)
+    if "llm_features_dim" in given.config:  # of all tokens, those of the image as well
+        return torch.randn(given.batch, given.shape[1], width)
+    if "injection_layer_ids" in given.config:
+        return torch.randn(given.batch, 1 + len(given.config["injection_layer_ids"]), given.length, width)
+    # AnimateDiff's pipelines repeat the text for each frame.
+    batch = given.batch * given.frames if "motion_max_seq_length" in given.config else given.batch
     length = given.config.get("num_embeddings") or given.config.get("text_len") or given.length
-    return torch.randn(given.batch, length, width)
+    return torch.randn(batch, length, width)
 
 
 def _ones(given: Given) -> torch.Tensor:
@@ -122,7 +144,7 @@ def _ones(given: Given) -> torch.Tensor:
 
 def _mask(given: Given) -> torch.Tensor:
     mask = _ones(given)
-    return mask.bool() if "dit_dim" in given.config or "num_vae_channels" in given.config else mask
+    return mask.bool() if given.config.keys() & {"dit_dim", "num_vae_channels", "gist_step"} else mask
 
 
 def _pooled(given: Given) -> torch.Tensor:
@@ -144,6 +166,8 @@ def _positions(given: Given) -> torch.Tensor:
     """Of a text and the patches after it."""
     if "time_step_dim" in given.config:
         return torch.arange(_length_of_all(given)).expand(given.batch, -1)
+    if "llm_features_dim" in given.config:
+        return torch.arange(given.shape[1]).reshape(1, -1, 1).repeat(given.batch, 1, 3)
     text = torch.arange(given.length).float().unsqueeze(1).expand(-1, 3)
     return torch.cat([text, _places(given, 3)])
 
@@ -216,9 +240,9 @@ def _grid_part(part: int) -> Callable[[Given], int]:
     return lambda given: given.grid[part]
 
 
-def _visual_places(given: Given) -> Any:
-    frames, height, width = given.shape[1:4]
-    return [torch.arange(size) for size in (frames, height // 2, width // 2)]
+def _visual_places(given: Given) -> list[torch.Tensor]:
+    patches = given.config["patch_size"]
+    return [torch.arange(size // patch) for size, patch in zip(given.shape[2:], patches, strict=False)]
 
 
 def _visual_sample(given: Given) -> torch.Tensor:
@@ -228,6 +252,34 @@ def _visual_sample(given: Given) -> torch.Tensor:
     return sample.movedim(1, -1).contiguous() if is_last else sample
 
 
+def _image_embeds(given: Given) -> torch.Tensor | None:
+    width = first(given.config, ("image_embed_dim", "image_proj_dim"), 0)
+    return torch.randn(given.batch, 5, width) if width else None
+
+
+def _t5_text(given: Given) -> torch.Tensor | None:
+    if "text_embed_dim_t5" in given.config and given.config["text_embed_dim_t5"] is None:
+        return None
+    width = given.width("cross_attention_dim_t5", "caption_channels", "text_embed_dim_t5")
+    return torch.randn(given.batch, given.config.get("text_len_t5") or given.length, width)
+
+
+def _sound_length(given: Given) -> int:
+    """The frames of the sound of a video."""
+    return 2 * given.frames + 1
+
+
+def _history(frames: int) -> Callable[[Given], torch.Tensor | None]:
+    """So many frames that were made before."""
+    return lambda given: (
+        torch.randn(*given.shape[:2], frames, *given.shape[3:]) if given.config.get("has_clean_x_embedder") else None
+    )
+
+
+def _history_places(start: int, frames: int) -> Callable[[Given], torch.Tensor | None]:
+    return lambda given: torch.arange(start, start + frames) if given.config.get("has_clean_x_embedder") else None
+
+
 _STYLE = "use_style_cond_and_image_meta_size"
 
 VALUES: Mapping[str, Callable[[Given], Any]] = {
@@ -235,11 +287,7 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
     **dict.fromkeys(("timestep_ratio", "timestep_r", "r_timestep", "t", "timesteps", "guidance"), _times),
     "timestep": lambda given: _times(given) if _wants_float(given.config) else _times(given).long(),
     **dict.fromkeys(("encoder_hidden_states", "text_bth"), _text),
-    "encoder_hidden_states_t5": lambda given: torch.randn(
-        given.batch,
-        given.config.get("text_len_t5") or given.length,
-        given.width("cross_attention_dim_t5", "caption_channels", "text_embed_dim_t5"),
-    ),
+    "encoder_hidden_states_t5": _t5_text,
     "encoder_hidden_states_llama3": lambda given: torch.randn(
         len(given.config["llama_layers"]), given.batch, given.length, given.width("caption_channels")
     ),
@@ -249,7 +297,7 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
     "encoder_attention_mask_2": lambda given: (
         torch.ones(given.batch, 6, dtype=torch.int64) if given.config.get("text_embed_2_dim") else None
     ),
-    "image_embeds": lambda given: torch.randn(given.batch, 5, given.width("image_embed_dim")),
+    "image_embeds": _image_embeds,
     "image_embeddings": lambda given: torch.randn(given.batch, given.width("cross_attention_dim")),
     "image_latents": lambda given: torch.randn(given.shape),
     "fps": lambda given: torch.full((given.batch,), 8) if "down_block_types" in given.config else None,
@@ -260,7 +308,8 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
         torch.randn(given.batch, given.length, given.config["text_encoder_dim"])
         for _ in range(given.config["num_layers"] + given.config["num_single_layers"])
     ],
-    "img_ids": lambda given: _places(given, _axes(given)),
+    # HiDream's finds the places itself.
+    "img_ids": lambda given: None if "llama_layers" in given.config else _places(given, _axes(given)),
     "txt_ids": lambda given: torch.zeros(given.length, _axes(given)),
     "position_ids": _positions,
     "attention_mask": lambda given: torch.ones(given.batch, _length_of_all(given), _length_of_all(given)),
@@ -316,7 +365,12 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
     "prior_token_drop": lambda given: torch.zeros(given.batch, given.shape[-1] * given.shape[-2] // 4).bool(),
     "visual_rope_pos": _visual_places,
     "text_rope_pos": lambda given: torch.arange(given.length),
-    "latents": lambda given: torch.randn(given.shape),
+    # Two masks come to the latents of a control network.
+    "latents": lambda given: (
+        torch.randn(given.batch, given.config["latent_channels"] - 2, *given.shape[2:])
+        if "n_controlnet_blocks" in given.config
+        else torch.randn(given.shape)
+    ),
     "mel": lambda given: torch.randn(given.shape),
     "control_hidden_states": lambda given: (
         torch.randn(given.batch, given.config["vace_in_channels"], *given.shape[2:])
@@ -324,9 +378,41 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
         else None
     ),
     "padding_mask": lambda given: (
-        torch.zeros(1, 1, *given.shape[-2:]) if given.config.get("concat_padding_mask") else None
+        torch.zeros(1, 1, *given.shape[-2:])
+        if given.config.get("concat_padding_mask") or "n_controlnet_blocks" in given.config
+        else None
     ),
+    "audio_hidden_states": lambda given: torch.randn(
+        given.batch, _sound_length(given), given.config["audio_in_channels"]
+    ),
+    "audio_encoder_hidden_states": _text,
+    "audio_num_frames": lambda given: _sound_length(given) if "audio_in_channels" in given.config else None,
+    "indices_latents": lambda given: torch.arange(given.frames) + 22,
+    "latents_clean": _history(2),
+    "indices_latents_clean": _history_places(20, 2),
+    "latents_history_2x": _history(2),
+    "indices_latents_history_2x": _history_places(18, 2),
+    "latents_history_4x": _history(16),
+    "indices_latents_history_4x": _history_places(2, 16),
+    "pose_hidden_states": lambda given: (
+        torch.randn(given.batch, given.config["latent_channels"], given.frames - 1, *given.shape[3:])
+        if "motion_encoder_size" in given.config
+        else None
+    ),
+    "face_pixel_values": lambda given: (
+        torch.randn(given.batch, 3, 4 * (given.frames - 2) + 1, *[given.config["motion_encoder_size"]] * 2)
+        if "motion_encoder_size" in given.config
+        else None
+    ),
+    "x": lambda given: [torch.randn(given.shape[1], 1, *given.shape[2:]) for _ in range(given.batch)],
+    "cap_feats": lambda given: [torch.randn(given.length, given.width(*_TEXT_WIDTHS)) for _ in range(given.batch)],
+    "cross_attention_kwargs": lambda given: {} if "ffn_dim_multiplier" in given.config else None,
+    "segment_ids": lambda given: torch.ones(given.batch, given.shape[1], dtype=torch.int64),
+    "indicator": lambda given: torch.randint(2, 4, (given.batch, given.shape[1])),
     "controls_latents": lambda given: torch.randn(given.batch, 4, *given.shape[2:]),
+    "conditioning_mask": lambda given: (
+        torch.ones(given.batch, 1, *given.shape[2:]) if given.config.get("concat_conditioning_mask") else None
+    ),
     "condition_mask": lambda given: (
         torch.zeros(given.batch, 1, *given.shape[2:])
         if "controls_latents" in given.config or "n_controlnet_blocks" in given.config
@@ -338,7 +424,7 @@ VALUES: Mapping[str, Callable[[Given], Any]] = {
 
 _TIMED = (
     "rotary_dim", "dit_dim", "rope_axes_dim", "axes_dims", "io_channels", "in_visual_dim", "text_len_t5",
-    "audio_acoustic_hidden_dim",
+    "audio_acoustic_hidden_dim", "llm_features_dim",
 )  # fmt: skip
 
 
