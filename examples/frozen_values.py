@@ -1,7 +1,8 @@
 """Scenario 17: Python control flow, and values that a trace freezes silently.
 
-By default the model is refused, with its line and what to write in its place. capture="trace" takes it as it runs on
-the example, and names every value that it froze; verification finds out where these decide.
+An `if` on data is no problem by default: both of its sides are in the file. An index that data decide into a Python
+tuple is refused, with its line and what to write in its place. capture="trace" takes that as it runs on the example,
+and names every value that it froze; verification finds out where these decide.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ class Gate(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if x.sum() > 0:
             x = self.linear(x)
-        steps = int(x.abs().max() * 0) + 2
-        for _ in range(steps):
-            x = torch.tanh(x)
-        return x
+        scale = (1.0, 2.0, 3.0)[int(x.abs().max() * 0) + 1]
+        return torch.tanh(x) * scale
+
+
+class Branch(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) if x.sum() > 0 else x * 2
 
 
 def build():
@@ -33,6 +37,8 @@ def build():
 
 def main() -> None:
     model, args = build()
+    print(opbridge.export(Branch(), args).verification, "\n")
+
     try:
         opbridge.export(model, args)
     except opbridge.CaptureError as error:
@@ -44,7 +50,7 @@ def main() -> None:
     # What was frozen holds as long as the inputs are like the example; inputs for the other branch show it.
     print(opbridge.verify(program, model, (-args[0],)))
 
-    # capture="auto" takes torch.export where it can, and says why where it cannot.
+    # capture="auto" takes the capture of the operators where it can, and says why where it cannot.
     print("\n".join(opbridge.export(model, args, capture="auto").plan.notes))
 
 

@@ -32,3 +32,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = set(chosen.values())
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
+
+
+@pytest.fixture
+def one_side(monkeypatch):
+    """A capture is for the sizes of the example's side alone, as where that of another side fails."""
+    from opbridge.capture import attempts
+
+    monkeypatch.setattr(attempts, "capture_sides", lambda *args: None)

@@ -15,12 +15,15 @@ import opbridge
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-RUN = [DOCS / f"{name}.md" for name in ("architecture", "kernels", "migration", "parts", "translations")]
+RUN = [DOCS / f"{name}.md" for name in ("architecture", "decisions", "kernels", "migration", "parts", "translations")]
 if importlib.util.find_spec("torchao"):  # which the page quantises its models with
     RUN.append(DOCS / "quantised.md")
 if importlib.util.find_spec("transformers"):
     RUN.append(DOCS / "generation.md")
-PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(DOCS.glob("*.md"))]
+PAGES = [
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")),
+    *sorted(DOCS.glob("*.md")),
+]
 
 
 def _load(file: pathlib.Path) -> types.ModuleType:

@@ -39,9 +39,10 @@ SEEN = {
     "symbolic_by_opset": ["opset 13: ", "opset 14: ", "['HardSwish'], 1 output agrees"],
     "missing_operators": ["MISSING", "2 of 3 operators have no route", "in the schema's order", "verified"],
     "frozen_values": [
+        "all 2 sides taken",
         "refused: The model cannot be captured: at ",
         "in forward (`if x.sum() > 0:`): the truth of a tensor",
-        "in forward (`steps = int(x.abs().max() * 0) + 2`): a tensor becomes a Python int",
+        "in forward (`scale = (1.0, 2.0, 3.0)[int(x.abs().max() * 0) + 1]`): a tensor becomes a Python int",
         "verified: ",
         "MISMATCH: ",
         "captured by a trace, as the operators of the model cannot be captured",

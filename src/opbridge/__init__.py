@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         UsageError,
         VerificationError,
     )
+    from opbridge.graph.decisions import Decision
     from opbridge.kernels.build import build
     from opbridge.kernels.load import load
     from opbridge.parts.data import ExportedParts
@@ -58,6 +59,7 @@ _HOMES = {
     "BuildError": "errors",
     "CallGroup": "recording.groups",
     "CaptureError": "errors",
+    "Decision": "graph.decisions",
     "ExportedParts": "parts.data",
     "KernelError": "errors",
     "Limits": "runtimes.onnxruntime.isolated",
@@ -96,6 +98,7 @@ __all__ = [
     "BuildError",
     "CallGroup",
     "CaptureError",
+    "Decision",
     "ExportedParts",
     "KernelError",
     "Limits",

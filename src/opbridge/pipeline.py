@@ -25,6 +25,7 @@ from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.transformers_private import caches
 from opbridge.base.version import __version__
 from opbridge.base.wording import counted
+from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.model_inputs import example_inputs
 from opbridge.capture.model_module import as_module
 from opbridge.capture.shape_forms import by_own_names
@@ -90,6 +91,8 @@ def check(
     input_names: Sequence[str] | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
     task: str | None = None,
+    max_captures: int | None = None,
+    max_capture_seconds: float | None = None,
 ) -> Plan:
     """Plans a model without exporting it: every operator, its route, what is missing and where.
 
@@ -119,6 +122,7 @@ def check(
         permitted,
         pinned,
         custom_opsets=dict(custom_opsets or {}),
+        limits=_limits(max_captures, max_capture_seconds),
     )
     captured = capture_model(capture, request)
     built, plan = captured.build(captured.plan())
@@ -151,6 +155,8 @@ def export(
     atol: float | None = None,
     inputs: Any = None,
     task: str | None = None,
+    max_captures: int | None = None,
+    max_capture_seconds: float | None = None,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and proves that it runs.
@@ -188,6 +194,9 @@ def export(
         inputs: Your own inputs for the verification, in place of fresh ones, as `opbridge.verify` takes them.
         task: What the model is for, in the place of its inputs and dynamic shapes: "text-generation", for a causal
             model of transformers; see `opbridge.tasks.text_generation`.
+        max_captures: How often a model that decides by data may be captured, once for each of its ways; 64 where it is
+            not given.
+        max_capture_seconds: After how many seconds no further way is captured; by default there is no such limit.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
     Returns:
@@ -232,11 +241,13 @@ def export(
         input_names,
         output_names,
         dict(custom_opsets or {}),
+        _limits(max_captures, max_capture_seconds),
     )
     reporter: Progress = progress or _Silent()
     timings: dict[str, float] = {}
 
     with _timed("capture", reporter, timings) as stage:
+        request.limits.report = lambda count: stage.detail(f"{counted(count, 'way')} captured")
         captured = capture_model(capture, request)
         stage.detail(captured.describe())
     with _timed("plan", reporter, timings) as stage:
@@ -324,6 +335,10 @@ def _shapes(
         raise UsageError("dynamic_axes and dynamic_shapes are both given, and say the same. Leave one of them out.")
     args, kwargs = example_inputs(args, kwargs)
     return keywords.dynamic_shapes_of(dynamic_axes, as_module(model, args, kwargs), args, kwargs, input_names)
+
+
+def _limits(captures: int | None, seconds: float | None) -> CaptureLimits:
+    return CaptureLimits(seconds=seconds) if captures is None else CaptureLimits(captures, seconds)
 
 
 def _refuse_without_verification(**options: Any) -> None:

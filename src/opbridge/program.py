@@ -74,12 +74,12 @@ class Program:
 
         return serialize.to_bytes(self.model)
 
-    def session(self, **options: Any) -> onnxruntime.InferenceSession:
+    def session(self, **options: Any) -> onnxruntime.InferenceSession | IsolatedSession:
         """An ONNX Runtime session with this model, and with the kernels that this process has loaded.
 
         Args:
-            **options: `kernels`, `aten`, `providers`, `options` and `threads`, as `opbridge.session` takes them. What
-                this program itself hands to PyTorch need not be named in `aten`.
+            **options: `kernels`, `aten`, `isolated`, `providers`, `options` and `threads`, as `opbridge.session` takes
+                them. What this program itself hands to PyTorch need not be named in `aten`.
 
         Raises:
             ModelFileError: ONNX Runtime refuses the model.
@@ -88,7 +88,7 @@ class Program:
 
         given = options.pop("aten", ())
         aten = (*([given] if isinstance(given, str) else given), *self.aten_operators())
-        return runtime.session(
+        return runtime.open_session(
             self.path if self.path is not None else self.to_bytes(), loaded=True, aten=aten, **options
         )
 
@@ -131,6 +131,4 @@ def session(
     """
     from opbridge.runtimes import onnxruntime as runtime
 
-    if isolated is not False:
-        return runtime.isolated_session(model, isolated, kernels=kernels, aten=aten, **options)
-    return runtime.session(model, kernels=kernels, aten=aten, **options)
+    return runtime.open_session(model, isolated, kernels=kernels, aten=aten, **options)

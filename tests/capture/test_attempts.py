@@ -62,6 +62,12 @@ class DecidedByData(Cached):
         return y if y.sum() > 0 else -y
 
 
+class RefusedByData(Cached):
+    def forward(self, x):
+        y = super().forward(x)
+        return y if y.sum() > 0 else y.sum()
+
+
 class WithGradient(Cached):
     def forward(self, x):
         x = x.detach().requires_grad_()
@@ -69,11 +75,20 @@ class WithGradient(Cached):
 
 
 def test_a_failed_capture_leaves_nothing_in_containers():
-    model = DecidedByData()
-    with pytest.raises(CaptureError, match="depends on the values of a tensor"):
+    model = RefusedByData()
+    with pytest.raises(CaptureError, match="do not end alike"):
         capture(model, torch.ones(2, 3))
     assert model.runs == 0 and len(model.scales) == 1
     assert type(model.scales[0]) is torch.Tensor
+
+
+def test_the_captures_of_several_ways_leave_nothing_in_containers():
+    model = DecidedByData()
+    taken = capture(model, torch.ones(2, 3))
+    assert model.runs == 0 and len(model.scales) == 1
+    assert type(model.scales[0]) is torch.Tensor
+    for x in (torch.ones(2, 3), -torch.ones(2, 3)):
+        assert_same(taken, x, model=DecidedByData())
 
 
 def test_a_failed_attempt_leaves_nothing_for_the_next():

@@ -41,6 +41,16 @@ def test_forms(form, layers):
     assert shapes_of_cache("x", _cache(layers), form(layers)) == [RULE] * 2 * layers
 
 
+def test_a_rule_is_for_other_tensors_by_what_their_dimensions_are():
+    cache = _cache(1)
+    cache.layers[0].indexer_keys = torch.randn(2, 4, 8)
+    cache.layers[0].indexer_position_ids = torch.zeros(3, 2, 4)
+    cache.layers[0].recurrent_states = {0: torch.randn(2, 6)}
+    state = {0: "batch"}
+    assert shapes_of_cache("x", cache, RULE) == [RULE, RULE, {0: "batch", 1: "past"}, {1: "batch", 2: "past"}, state]
+    assert shapes_of_cache("x", cache, {-2: "past"}) == [{-2: "past"}] * 2 + [{1: "past"}, {2: "past"}, None]
+
+
 def test_keys_and_values_are_told_apart():
     key, value = {0: "a"}, {0: "b"}
     for shape in ({"key": key, "value": value}, [(key, value)] * 2, [[key, key], [value, value]]):

@@ -218,3 +218,12 @@ def test_a_truth_value_from_data_is_known_again_where_the_graph_is_rewritten():
 
     x = torch.randn(3, 4)
     assert_matches(model, x, others=[(torch.randn(5, 4),)], dynamic_shapes=({0: "n"},))
+
+
+def test_a_write_to_what_dropout_returns_in_evaluation():
+    def model(x):
+        z = torch.nn.functional.dropout(x + 1, 0.1, training=False)
+        z[x[:, 0] > 0] = 3
+        return z * 2, torch.dropout(x, 0.5, False)
+
+    assert_matches(model, torch.randn(3, 4))

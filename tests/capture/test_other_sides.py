@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 import torch
 from helpers.captures import assert_same
 from torch import nn
 from torch.export import Dim
+from torch.utils import _pytree as pytree
 
 import opbridge
-from opbridge.capture import capture
+from opbridge.capture import capture, dynamic_shapes, other_sides
 from opbridge.errors import VerificationError
+from opbridge.graph.captured_graph import SizeCondition
 
 X = torch.randn(2, 3, 10)
 
@@ -24,6 +27,26 @@ class Padded(nn.Module):
         if x.shape[-1] < 4:
             x = nn.functional.pad(x, (4 - x.shape[-1], 0))
         return x[..., -4:] * 3
+
+
+class Convolved(nn.Module):
+    """A causal convolution, with its state: what is padded is used whole."""
+
+    def forward(self, x):
+        length = x.shape[-1]
+        if length < 4:
+            x = nn.functional.pad(x, (4 - length, 0), value=0)
+        return nn.functional.conv1d(nn.functional.pad(x, (1, 0)), torch.ones(3, 3, 2))[..., -length:], x[..., -4:]
+
+
+class InFours(nn.Module):
+    """The means of four elements each; a signal of another length is filled up."""
+
+    def forward(self, x):
+        length = x.shape[-1]
+        if length % 4 != 0:
+            x = nn.functional.pad(x, (0, 4 - length % 4), "constant", 1.0)
+        return x.unflatten(-1, (-1, 4)).mean(-1) * 2
 
 
 class Growing(nn.Module):
@@ -41,6 +64,13 @@ class Growing(nn.Module):
         if x.shape[1] > self.table.size(0):
             self._make(x.shape[1])
         return x + self.table[: x.shape[1]]
+
+
+class Dropping(Growing):
+    """A layer that may be dropped in training asks for a random number that changes nothing otherwise."""
+
+    def forward(self, x):
+        return x if random.random() < 0.1 and self.training else super().forward(x)
 
 
 class Interpolated(nn.Module):
@@ -62,8 +92,15 @@ class Interpolated(nn.Module):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "axis", "sizes"),
-    [(Padded(), 2, (1, 3, 4, 30)), (Growing(), 1, (1, 15, 17, 40)), (Interpolated(), 2, (5, 6, 7, 8, 31))],
-    ids=["pad", "table", "interpolate"],
+    [
+        (Padded(), 2, (1, 3, 4, 30)),
+        (Convolved(), 2, (1, 2, 3, 4, 30)),
+        (InFours(), 2, (1, 3, 4, 7, 8, 30)),
+        (Growing(), 1, (1, 15, 17, 40)),
+        (Dropping(), 1, (1, 15, 17, 40)),
+        (Interpolated(), 2, (5, 6, 7, 8, 31)),
+    ],
+    ids=["pad", "convolution", "multiples", "table", "random", "interpolate"],
 )
 def test_a_capture_of_the_other_side_covers_both(model, axis, sizes):
     shapes = ({0: "batch", axis: "length"},)
@@ -74,14 +111,17 @@ def test_a_capture_of_the_other_side_covers_both(model, axis, sizes):
         shape = list(X.shape)
         shape[axis] = size
         x = torch.randn(3, *shape[1:])
-        (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
-        torch.testing.assert_close(torch.from_numpy(got), type(model).forward(model, x), atol=1e-5, rtol=1e-4)
+        got = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        expected = pytree.tree_leaves(type(model).forward(model, x))
+        for one, other in zip(got, expected, strict=True):
+            torch.testing.assert_close(torch.from_numpy(one), other, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.usefixtures("one_side")
 def test_a_side_that_does_something_else_is_not_taken():
     def model(x):
         if x.shape[-1] % 4 != 0:
-            x = nn.functional.pad(x, (0, 4 - x.shape[-1] % 4))
+            x = nn.functional.pad(x, (0, 4 - x.shape[-1] % 4)) + 1
         return x.unflatten(-1, (-1, 4))
 
     given = (torch.randn(2, 3, 8),)
@@ -90,6 +130,16 @@ def test_a_side_that_does_something_else_is_not_taken():
     assert_same(capture(model, given, dynamic_shapes=({2: "length"},)), torch.randn(2, 3, 12))
 
 
+@pytest.mark.parametrize("length", [7, 8])
+def test_padding_to_a_multiple(length):
+    program = opbridge.export(InFours(), (torch.randn(2, 3, length),), dynamic_shapes=({2: "length"},))
+    for other in (1, 4, 5, 16, 18):
+        x = torch.randn(2, 3, other)
+        (got,) = program.session().run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(got), InFours()(x))
+
+
+@pytest.mark.usefixtures("one_side")
 def test_a_side_for_which_nothing_is_proved_is_not_taken():
     def model(x):
         return x * 0 if x.shape[-1] < 4 else (x - x) * x.shape[-1]
@@ -102,3 +152,15 @@ def test_a_question_about_a_range_that_the_user_gave_is_answered_by_the_example(
     taken = capture(Padded(), (X,), dynamic_shapes=({2: Dim("length", min=4)},))
     assert not [node for node in taken.graph.graph.nodes if "pad" in str(node.target)]
     assert_same(taken, torch.randn(2, 3, 5))
+
+
+def test_a_capture_in_which_sizes_are_equal_that_are_not_so_in_the_example_is_not_taken():
+    module, shape = nn.Conv2d(3, 3, 4, 4), {2: "height", 3: "width"}
+    shapes = dynamic_shapes.resolve(module, (torch.randn(2, 3, 12, 16),), {}, (shape,))
+    x = torch.randn(2, 3, 12, 16)
+    found, other = (capture(module, (x,), dynamic_shapes=(shape,)).graph for _ in range(2))
+    (width,) = (symbol for symbol, place in other.places.items() if place.endswith("[3]"))
+    condition = SizeCondition(f"(1 + (((-4) + {width}) // 4)) == 1", (width,))
+    assert other_sides.merged(found, other, shapes)
+    other.conditions = (condition,)
+    assert not other_sides.merged(found, other, shapes)

@@ -10,6 +10,7 @@ import transformers
 from helpers.captures import SMALL, X, line_of
 from torch import nn
 
+import opbridge
 from opbridge.capture import capture
 from opbridge.errors import CaptureError, UsageError
 
@@ -22,6 +23,13 @@ def branch(x):
 
 def nested_branch(x):
     return branch(x) * 2
+
+
+def of_a_size(x):
+    found = x[x > 0]
+    if found.shape[0] > 3:
+        return found.sum().reshape(1)
+    return found
 
 
 def loop(x):
@@ -78,10 +86,6 @@ def operators_of_our_own():
 @pytest.mark.parametrize(
     "model, what, instead",
     [
-        (branch, "a Python `if` depends on the values of a tensor", "torch.where(condition, a, b), or torch.cond("),
-        (loop, "the number of passes of a Python loop depends on", "Loop to a fixed maximum"),
-        (repeat, "a Python while loop runs as long as", "torch.while_loop("),
-        (size, "depends on a size that only the data decides", "torch._check"),
         (index, "Python needs a number here", "Keep it a tensor"),
         (equal, "turned into a Python bool", "(a == b).all()"),
         (as_scales, "an operator wants a plain Python number here", "Give it a constant"),
@@ -90,14 +94,57 @@ def operators_of_our_own():
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_what_stops_a_capture_is_told_with_its_line(model, what, instead, capfd):
+    _assert_told(model, what, instead)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "model, what, instead",
+    [
+        (branch, "a Python `if` depends on the values of a tensor", "torch.where(condition, a, b), or torch.cond("),
+        (loop, "the number of passes of a Python loop depends on", "Loop to a fixed maximum"),
+        (repeat, "a Python while loop runs as long as", "torch.while_loop("),
+        (size, "depends on a size that only the data decides", "torch._check"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_stops_torch_export_is_told_with_its_line(model, what, instead, capfd):
+    _assert_told(model, what, instead, by_torch_export=True)
+    assert capfd.readouterr() == ("", "")
+
+
+def _assert_told(model, what, instead, **options):
     with pytest.raises(CaptureError) as caught:
-        capture(model, X)
+        capture(model, X, **options)
     paragraph, code = str(caught.value).split("\n")
     assert f"test_what_stops_a_capture.py:{line_of(__file__, model.__name__)}, in {model.__name__}" in paragraph
     assert what in paragraph and instead in paragraph
     assert code.strip().endswith(f"# fails: {model.__name__}")
     assert caught.value.__cause__ is not None and caught.value.exit_status == 1
-    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "model, inputs",
+    [
+        (branch, (X, -X)),
+        (nested_branch, (X, -X)),
+        (of_a_size, (X, -X, X - X.mean())),
+        (repeat, (X, X * 3, X * 100)),
+        (loop, (X, X * 3, -X)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_stops_torch_export_and_not_the_direct_capture(model, inputs):
+    program = opbridge.export(model, (X,))
+    for x in inputs:
+        (found,) = program.session().run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), model(x))
+
+
+def test_sides_of_different_dtypes_are_refused_with_the_line():
+    with pytest.raises(CaptureError, match=rf"test_what_stops_a_capture\.py:{line_of(__file__, 'size')}") as caught:
+        capture(size, X)
+    assert "same dtypes and ranks" in str(caught.value)
 
 
 def test_an_operator_of_torch_without_a_fake_implementation_is_told():
@@ -110,7 +157,7 @@ def test_the_innermost_line_of_the_model_is_named():
     with pytest.raises(
         CaptureError, match=rf"test_what_stops_a_capture\.py:{line_of(__file__, 'branch')}, in branch, "
     ):
-        capture(nested_branch, X)
+        capture(nested_branch, X, by_torch_export=True)
 
 
 @pytest.mark.slow
@@ -135,7 +182,7 @@ def test_the_line_of_the_user_stands_beside_that_of_a_library():
             return self.encoder(x)  # fails: library
 
     with pytest.raises(CaptureError) as caught:
-        capture(Model(), torch.ones(1, 400))
+        capture(Model(), torch.ones(1, 400), by_torch_export=True)
     said = str(caught.value)
     assert re.search(r"at transformers/models/wav2vec2/modeling_wav2vec2\.py:\d+, in forward, called at ", said)
     assert f"test_what_stops_a_capture.py:{line_of(__file__, 'library')}, " in said
@@ -175,7 +222,7 @@ def test_a_failed_capture_leaves_the_model_as_it_was():
         def forward(self, x):
             self.calls += 1
             self.last = self.norm(x)
-            return branch(self.last)
+            return pointer(branch(self.last))
 
     model = Model()
     with pytest.raises(CaptureError):

@@ -27,6 +27,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 @dataclass
 class FakePlan:
     faults = ()
+    decisions = ()
     ok: bool = True
     notes: tuple[str, ...] = ()
 
@@ -52,6 +53,7 @@ class FakeVerification:
     worst: float = 1e-6
     outputs: tuple[Any, ...] = ()
     notes: tuple[str, ...] = ()
+    untaken: tuple[Any, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {"ok": self.ok, "worst": self.worst}
@@ -142,6 +144,13 @@ def test_check(calls, capsys):
     name, args, keywords = calls.made[0]
     assert (name, args) == ("check", (abs, (1,)))
     assert keywords == {"kwargs": {"k": 2}, "opset_version": 19, "dynamic_shapes": [3], "input_names": ["x"]}
+
+
+@pytest.mark.parametrize("command", [["check", "net.py:plain"], ["export", "net.py:plain", "-o", "m.onnx"]])
+def test_limits_of_the_captures(command, calls):
+    assert main([*command, "--max-captures", "8", "--max-capture-seconds", "2.5"]) == 0
+    keywords = {name: value for name, value in calls.keywords.items() if name != "progress"}
+    assert keywords == {"max_captures": 8, "max_capture_seconds": 2.5}
 
 
 def test_check_with_something_missing_ends_with_one(calls, capsys):

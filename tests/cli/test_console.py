@@ -10,11 +10,13 @@ from rich.console import Console
 from opbridge.base.sources import Source
 from opbridge.cli import console, export_view, operator_view, plan_view
 from opbridge.cli.stages import Stages
+from opbridge.graph.decisions import Decision, Side
 from opbridge.plan.data import Plan
 from opbridge.plan.rows import PlanRow
 from opbridge.translations.registry import Translation
 from opbridge.verification import Run, Verification
 from opbridge.verification.compare import Comparison, Tolerance
+from opbridge.verification.report import SideReport
 
 NOTE = "the model is in training mode, so that dropout and batch norm behave as they do in training; call model.eval()"
 
@@ -165,6 +167,37 @@ def test_an_export_outside_a_terminal(program):
         "time       4.21 s: capture 1.02, plan 0.02, translate 0.40, save 0.03, verify 2.74",
         "next       opbridge.session('net.onnx') runs it with its kernels loaded",
     ]
+
+
+DECISION = Decision(
+    0,
+    (Source("net.py", 7, "forward", "if x.sum() > 0:"),),
+    (Side(True, ("aten::mul.Tensor", "aten::mul.Tensor", "aten::exp")), Side(False)),
+)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_decisions_of_a_plan(plan, terminal):
+    plan.decisions = (DECISION,)
+    target = screen(terminal=terminal, width=120)
+    plan_view.print_plan(target, plan)
+    said = words_of(target)
+    assert "decision net.py:7: x.sum() > 0 True: aten::mul.Tensor (2x), aten::exp False: nothing" in said
+    assert "1 decision that depends on data, all sides in the file" in said
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_decisions_of_an_export(program, terminal):
+    program.plan.decisions = (DECISION,)
+    sides = [
+        SideReport("net.py:7", "x.sum() > 0", answer, (), runs) for answer, runs in ((True, ("example",)), (False, ()))
+    ]
+    program.verification = verification(comparison(), sides=tuple(sides))
+    target = screen(terminal=terminal, width=120)
+    export_view.print_export(target, program, "net.py:build")
+    said = words_of(target)
+    assert "decisions 1 decision that depends on data, all sides in the file" in said
+    assert "1 of 2 sides taken by no run: net.py:7 `x.sum() > 0` is False" in said
 
 
 def test_the_worst_output_is_the_one_nearest_to_what_is_allowed(program):

@@ -38,6 +38,10 @@ def test_a_factory(factory, capsys):
     assert json.loads(capsys.readouterr().out)["verification"]["ok"] is True
     assert "present.0.key" in [each.name for each in opbridge.session("model.onnx").get_outputs()]
     assert main(["check", f"net.py:{factory}", "--task", "text-generation"]) == 0
+    capsys.readouterr()
+    assert main(["verify", "model.onnx", f"net.py:{factory}", "--task", "text-generation", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["ok"] is True and len(again["runs"]) > 3
 
 
 @pytest.mark.slow

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
+import opbridge
 from opbridge.cli import main
 
 SPEC = """
@@ -16,7 +18,20 @@ class Gate(torch.nn.Module):
     def forward(self, x):
         if x.sum() > 0:
             x = x * 2
+        else:
+            x = x.sum()  # of another rank, so that no other capture takes it
         return torch.special.erfcx(x)
+
+
+class Deciding(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            x = x * 2
+        return torch.special.erfcx(x)
+
+
+def deciding():
+    return Deciding(), (torch.rand(3, 4) + 0.1,)
 
 
 def build():
@@ -78,6 +93,15 @@ def test_without_it_the_model_is_refused(spec, capsys):
     status, found = answer(capsys, "export", spec, "-o", "gate.onnx")
     assert status == 1 and found["error"]["kind"] == "CaptureError"
     assert "gate.py:7" in found["error"]["message"]
+
+
+def test_without_it_both_sides_of_a_branch_are_carried(spec, capsys):
+    status, found = answer(capsys, "export", "gate.py:deciding", "-o", "gate.onnx")
+    assert status == 0 and found["verification"]["ok"]
+    session = opbridge.session("gate.onnx")
+    for x in (torch.rand(3, 4) + 0.1, -torch.rand(3, 4)):
+        expected = torch.special.erfcx(x * 2 if x.sum() > 0 else x)
+        torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": x.numpy()})[0]), expected)
 
 
 def test_unknown_captures_are_wrong_use(spec, capsys):

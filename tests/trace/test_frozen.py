@@ -57,6 +57,10 @@ def index(x):
     return x[:, int(x.argmax()) % 4]
 
 
+def entry(x):
+    return x * (1.0, 2.0, 3.0, 4.0)[int(x.argmax()) % 4]
+
+
 def new_tensor(x):
     return x + torch.tensor([float(x[0, 0]), 1.0, 2.0, 3.0])
 
@@ -71,9 +75,10 @@ FROZEN = {
     array: ("return x + float(x.detach().numpy().sum())", "a tensor becomes a NumPy array"),
     rows: ("for row in x:", "a Python loop over a tensor"),
     index: ("return x[:, int(x.argmax()) % 4]", "a tensor becomes a Python int"),
+    entry: ("return x * (1.0, 2.0, 3.0, 4.0)[int(x.argmax()) % 4]", "a tensor becomes a Python int"),
     new_tensor: ("return x + torch.tensor([float(x[0, 0]), 1.0, 2.0, 3.0])", "a tensor becomes a Python float"),
 }
-REFUSED = (branch, loop, index)
+REFUSED = (entry,)
 
 
 @pytest.mark.parametrize("function", REFUSED, ids=lambda each: each.__name__)
@@ -88,8 +93,21 @@ def test_refused_by_default_with_the_line(function):
 def test_what_is_not_refused_is_not_frozen_either(function):
     program = opbridge.export(function, (X,))
     assert program.capture.strategy != "trace"
-    assert [run.label for run in program.verification.runs] == ["example", "fresh 1", "fresh 2"]
+    runs = program.verification.runs
+    assert [run.label for run in runs[:3]] == ["example", "fresh 1", "fresh 2"]
+    assert {run.kind for run in runs[3:]} == ({"sides"} if function in (branch, loop) else set())
     assert program.verification.ok
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [(branch, (X, -X)), (loop, (X, X * 4, X * 30))],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_a_decision_that_is_not_frozen_takes_both_sides(function, inputs):
+    session = opbridge.export(function, (X,), verify=False).session()
+    for x in inputs:
+        np.testing.assert_array_equal(session.run(None, {"x": x.numpy()})[0], function(x).numpy())
 
 
 @pytest.mark.parametrize("function", FROZEN, ids=lambda each: each.__name__)

@@ -20,7 +20,7 @@ from opbridge.base.torch_private import torchscript_registry
 
 
 class Deciding(torch.nn.Module):
-    """Python decides by a value; torch.export refuses that."""
+    """Python decides by a value; torch.export refuses that, and a trace freezes it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,6 +31,13 @@ class Deciding(torch.nn.Module):
         if x.sum() > 0:
             x = self.linear(x)
         return torch.special.erfcx(x) + self.offset
+
+
+class Indexing(torch.nn.Module):
+    """A Python list is indexed by a value; no other capture takes that."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * [1.0, 2.0][(x.sum() > 0).long()]
 
 
 X = torch.rand(3, 4, generator=torch.Generator().manual_seed(0))
@@ -398,10 +405,18 @@ def test_auto_takes_torch_export_where_it_can():
 
 
 def test_auto_traces_where_it_cannot_and_says_why():
-    program = opbridge.export(Deciding(), (X,), capture="auto")
+    program = opbridge.export(Indexing(), (X,), capture="auto")
     assert program.capture.strategy == "trace"
     assert "captured by a trace, as the operators of the model cannot be captured: at" in program.plan.notes[0]
-    assert "a Python `if` depends on the values of a tensor" in program.plan.notes[0]
+    assert "Python needs a number here" in program.plan.notes[0]
+
+
+def test_auto_does_not_trace_what_decides_by_data():
+    program = opbridge.export(Deciding(), (X,), capture="auto")
+    assert program.capture.strategy == "direct"
+    for x in (X, -X):
+        (found,) = program.session().run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), program.capture.model(x))
 
 
 def test_auto_that_fails_both_ways_says_both():
@@ -409,10 +424,10 @@ def test_auto_that_fails_both_ways_says_both():
         def forward(self, x):
             if torch.jit.is_tracing():
                 raise RuntimeError("not while tracing")
-            return x * 2 if x.sum() > 0 else x
+            return x * [1.0, 2.0][(x.sum() > 0).long()]
 
     with pytest.raises(
-        opbridge.CaptureError, match="(?s)a Python `if` depends.*fails too:.*not while tracing"
+        opbridge.CaptureError, match="(?s)Python needs a number here.*fails too:.*not while tracing"
     ) as caught:
         opbridge.export(Neither(), (X,), capture="auto")
     assert isinstance(caught.value.__cause__, opbridge.CaptureError)

@@ -71,6 +71,7 @@ def test_an_exported_program_keeps_its_dimensions():
     assert not isinstance(opbridge.export(exported).model.graph.inputs[0].shape[0], int)
 
 
+@pytest.mark.usefixtures("one_side")
 def test_torch_export_fixes_a_named_dimension():
     def model(x):
         return x if x.shape[0] == 1 else x * 2  # torch.export leaves the dimension symbolic, for one size
@@ -89,6 +90,7 @@ def test_torch_export_fixes_a_named_dimension():
     ],
     ids=["range", "multiple"],
 )
+@pytest.mark.usefixtures("one_side")
 def test_a_range_without_a_name(model, needs, way):
     shapes = {"x": {0: Dim.DYNAMIC(min=1, max=64)}}
     with pytest.raises(opbridge.CaptureError, match=needs):

@@ -298,13 +298,14 @@ def test_the_optimiser_is_blamed_where_the_outputs_agree_without_it(net: Capture
 
 def test_values_are_fetched_with_the_optimiser_off(net: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     levels: list[Any] = []
-    session = intermediate.session
+    open_session = intermediate.open_session
 
-    def spied(model: Any, options: Any, **more: Any) -> Any:
-        levels.append(options.graph_optimization_level)
-        return session(model, options=options, **more)
+    def spied(model: Any, isolated: Any, **more: Any) -> Any:
+        session = open_session(model, isolated, **more)
+        levels.append(session.get_session_options().graph_optimization_level)
+        return session
 
-    monkeypatch.setattr(intermediate, "session", spied)
+    monkeypatch.setattr(intermediate, "open_session", spied)
     search(NET_GRAPH.format("Gelu", "Mul", "ReduceSum"), net, NET)
     assert levels == [onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL]
 
@@ -316,6 +317,12 @@ def test_files_without_metadata_or_of_another_graph_name_nothing(net: Capture) -
     model = onnx_model("(float[4, 6] x) => (float[4, 6] y) { y = Relu(x) }", other, {"y": "relu"})
     found = first_difference(model, net, net.args, net.kwargs)
     assert found.difference is None and "another capture" in found.reason
+
+
+def test_a_file_with_fewer_inputs_than_the_model_names_nothing() -> None:
+    taken = capture(torch.add, (rows(2), rows(2)))
+    found = search("(float[2] x) => (float[2] y) { y = Add(x, x) }", taken, {"y": "add"})
+    assert found.difference is None and "has 1 input, and the model's capture has 2" in found.reason
 
 
 def test_a_runtime_that_raises_is_told(net: Capture) -> None:

@@ -127,6 +127,15 @@ def test_elements_that_change_places_by_the_rounding_of_sums() -> None:
     assert len(outcomes) == 2
 
 
+def test_a_file_that_is_right_where_pytorch_is_not() -> None:
+    truth = normal(100).double()
+    found = judgement((truth + normal(100, seed=1)).float(), truth.float(), truth)
+    assert found.ok and "equal to float64 within the tolerance; PyTorch itself is off by" in found.remark
+    one = truth.clone()
+    one[7] += 1
+    assert not judgement((truth + normal(100, seed=1)).float(), one.float(), truth).ok
+
+
 def test_noise_proves_nothing() -> None:
     truth = normal(100).double()
     found = judgement((truth + normal(100, seed=1)).float(), (truth + normal(100, seed=2)).float(), truth)

@@ -182,6 +182,7 @@ def test_sizes_that_the_model_refuses_are_left_out_and_others_tried(tmp_path: Pa
     assert "test_verification.py" in str(found.left_out[0].left_out) and "left out: n=1" in str(found)
 
 
+@pytest.mark.usefixtures("one_side")
 def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] % 2 == 0 else x
@@ -191,6 +192,17 @@ def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
     assert found.ok and labels(found)[3:] == ["n=2", "n=6"] and not found.left_out
 
 
+def test_a_file_that_is_the_model_for_sizes_of_one_side_alone_is_wrong(tmp_path: Path) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] % 2 == 0 else x
+
+    path = saved(tmp_path, "(float[n, 3] x) => (float[n, 3] y) <float one = {1}> { y = Add(x, one) }")
+    found = opbridge.verify(path, model, (rows(4, 3),), dynamic_shapes={"x": {0: "n"}})
+    wrong = [run.label for run in found.runs if not run.ok]
+    assert not found.ok and {"n=1", "n=5"} <= {*wrong} and not {"example", "fresh 1", "fresh 2"} & {*wrong}
+
+
+@pytest.mark.usefixtures("one_side")
 def test_sizes_that_the_capture_excludes_are_left_out_unless_they_agree(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] * x.shape[1] == 12 else x * one
@@ -222,6 +234,7 @@ def test_both_sides_of_a_question_about_sizes_are_covered_where_they_give_the_sa
     assert found.ok and labels(found)[3:] == ["n=1, m=1", "n=5, m=5"] and not found.left_out
 
 
+@pytest.mark.usefixtures("one_side")
 def test_a_size_that_the_capture_excludes_does_not_hide_a_mismatch_at_another(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + x.shape[0] / 4 if x.shape[0] * x.shape[1] % 12 == 0 else x * 2

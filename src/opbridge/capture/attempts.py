@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +13,17 @@ from torch.utils import _pytree as pytree
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture import fixed_sizes, other_sides
 from opbridge.capture.advice import is_data_dependent, reason
+from opbridge.capture.decisions import WaysRefused, capture_decisions
+from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.failed_attempts import explained
+from opbridge.capture.functionalize import functionalize
 from opbridge.capture.model_state import ModelState
 from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
+from opbridge.capture.size_constraints import contradictions
+from opbridge.capture.size_decisions import asked_zeros, capture_sides, is_same
+from opbridge.capture.size_decisions.regions import holds, is_trivial
 from opbridge.errors import CaptureError, UsageError
 from opbridge.graph.captured_graph import CapturedGraph
 
@@ -36,12 +43,31 @@ def first_capture(attempt: Attempt) -> Captured:
     if attempt.shapes.needs_torch_export:
         return capture_by_torch_export(attempt)
     try:
-        return _following_sizes(attempt)
+        return _with_all_sizes(attempt, _following_sizes(attempt))
     except UsageError:
         raise
     except Exception as error:
         first = error
     notes, attempt.notes = attempt.notes, []
+    why = ""
+    of_sizes = _is_by_loop(first)
+    if (is_data_dependent(first) or of_sizes) and not attempt.is_for_example:
+        kept = dict(vars(attempt))
+        attempt.start_again("direct")
+        attempt.looping = of_sizes
+        try:
+            return _with_all_sizes(attempt, capture_decisions(attempt))
+        except WaysRefused as error:
+            if not of_sizes:
+                raise CaptureError(str(error)) from error
+            vars(attempt).update(kept)
+            why = f"It does not become a loop of the file: {error}"
+        except Exception as error:
+            vars(attempt).update(kept)
+            if not of_sizes and (is_data_dependent(error) or isinstance(error, SizesContradicted)):
+                first = error  # a question that has more than two answers; that of before has two
+    if isinstance(first, SizesContradicted) and (decided := _of_all_sizes(attempt)) is not None:
+        return decided
     if not isinstance(first, CaptureError | SizesContradicted) and not is_data_dependent(first):
         attempt.start_again("non-strict")
         with contextlib.suppress(Exception):
@@ -50,7 +76,12 @@ def first_capture(attempt: Attempt) -> Captured:
             return found
     attempt.start_again("non-strict")
     attempt.notes = notes
-    return explained(attempt, first)
+    try:
+        return explained(attempt, first)
+    except CaptureError as error:
+        if not why:
+            raise
+        raise CaptureError(f"{error}\n{why}") from error.__cause__
 
 
 def capture_by_torch_export(attempt: Attempt) -> Captured:
@@ -122,22 +153,157 @@ def _following_sizes(attempt: Attempt) -> Captured:
 
 
 def _with_other_sides(attempt: Attempt, found: Captured) -> Captured:
-    """A capture of the other sides of the model's questions about sizes, where it is the model on both sides."""
+    """A capture of the other sides of the model's questions about sizes, where it is the model on both sides.
+
+    1. The model is captured for sizes on the other side; what it pads there is nothing for the example.
+    2. It is captured for the example again; what it pads there is nothing for the sizes on the other side.
+    """
     example = shapes = attempt.shapes
-    for _, sizes in list(other_sides.of_other_sides(found.graph, example)):
+    for condition, sizes in list(other_sides.of_other_sides(found.graph, example)):
         tried = other_sides.with_sizes(shapes, sizes)
-        kept = dict(vars(attempt))
-        attempt.start_again("direct")
-        attempt.notes, attempt.shapes, attempt.example = [], tried, example
-        try:
-            new, _ = _outcome(attempt)
-        finally:
-            attempt.shapes, attempt.example = example, None
-        if new is not None and _is_model(attempt, new.graph) and other_sides.merged(found.graph, new.graph, example):
-            found, shapes = new, tried
-        else:
+        attempts = [] if " != " in condition.expression else [(tried, example)]
+        if other_sides.pads(found.graph):
+            attempts.append((shapes, tried))
+        for captured, other in attempts:
+            kept = dict(vars(attempt))
+            padding = other_sides.PaddingNothing(other_sides.sizes_of_symbols(found.graph, other))
+            new = _for_sizes(attempt, captured, frozenset(sizes), padding)
+            if (
+                new is not None
+                and (captured is tried or padding.changed)
+                and _is_model(attempt, new.graph, tried)
+                and other_sides.merged(found.graph, new.graph, example)
+            ):
+                if is_same(found.graph, new.graph):
+                    vars(attempt).update(kept)  # which `_with_all_sizes` proves
+                    attempt.is_same_elsewhere = True
+                else:
+                    elsewhere = other_sides.sizes_of_symbols(found.graph, tried)
+                    answered = {each.expression for each in found.graph.conditions if not holds([each], elsewhere)}
+                    attempt.joined |= answered | {condition.expression}
+                    found, shapes = new, captured
+                break
             vars(attempt).update(kept)
     return found
+
+
+def _with_all_sizes(attempt: Attempt, found: Captured) -> Captured:
+    """A capture; where the model asks for sizes, one for the sizes on the other sides as well, if there is one."""
+    if not attempt.shapes.axes or (attempt.effects is not None and attempt.effects.drew):
+        return found
+    axes = other_sides.plain_axes(found.graph, attempt.shapes)
+    ranges = {symbol: (max(axis.low or 0, 1), axis.high) for symbol, axis in axes.items()}
+    is_open = bool(asked_zeros(found.graph, axes)) or any(
+        each.expression not in attempt.joined and axes.keys() & set(each.symbols) and not is_trivial(each, ranges)
+        for each in found.graph.conditions
+    )
+    if not is_open:
+        return found
+    return _of_all_sizes(attempt, None if attempt.is_same_elsewhere else found.graph) or found
+
+
+def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Captured | None:
+    """A capture that decides by sizes as the model does; None where there is none, and the attempt is as before.
+
+    Args:
+        attempt: The attempt.
+        example: The capture of the example, where there is one.
+    """
+    leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
+    if attempt.is_for_example or attempt.shapes.verify is not None:
+        return None
+    kept, raising, notes = dict(vars(attempt)), list(attempt.raising or ()), list(attempt.notes)
+
+    def capture(shapes: Shapes) -> CapturedGraph | None:
+        found = _for_other_sizes(attempt, shapes)
+        raising.extend(each for each in attempt.raising or () if each not in raising)
+        notes.extend(each for each in attempt.notes if each not in notes)
+        return found
+
+    def agrees(graph: CapturedGraph | None, values: list[Any]) -> bool | None:
+        return _agrees(attempt, graph, values, structure)
+
+    try:
+        graph = capture_sides(leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, example)
+    finally:
+        vars(attempt).update(kept)
+    if graph is None or contradictions(graph, leaves, attempt.shapes.axes, 1):
+        return None
+    attempt.notes, attempt.raising, attempt.general = notes, tuple(raising), True
+    return Captured(graph, lambda: graph)
+
+
+def _is_by_loop(failure: Exception | None) -> bool:
+    """Whether a loop of the model's fixes a size."""
+    return isinstance(failure, SizesContradicted) and fixed_sizes.is_by_loop(failure.conditions)
+
+
+def _for_other_sizes(attempt: Attempt, shapes: Shapes) -> CapturedGraph | None:
+    """A capture for the sizes of other shapes, without in-place operators; None where it fails."""
+    example = attempt.shapes
+    kept = dict(vars(attempt))
+    attempt.start_again("direct")
+    attempt.notes, attempt.raising, attempt.shapes, attempt.by_size = [], None, shapes, True
+    attempt.other_side = frozenset(axis.place for axis in example.axes.values() if other_sides.is_plain(axis))
+    try:
+        with keeping_random_state():
+            found, failure = (None, None) if attempt.looping else _outcome(attempt)
+            attempt.looping = attempt.looping or _is_by_loop(failure)
+            if attempt.looping or (failure is not None and is_data_dependent(failure)):
+                attempt.start_again("direct")
+                found = capture_decisions(attempt)
+        if found is None:
+            return None
+        functional = functionalize(found.graph, frozenset(), found.rewrite)
+        rewritten = found.rewrite() if functional.rebinds else functional.graph
+        known = {each.expression for each in found.graph.conditions}
+        further = (each for each in rewritten.conditions if each.expression not in known)
+        return dataclasses.replace(rewritten, conditions=(*found.graph.conditions, *further))
+    except Exception:  # whatever the model or torch raises for these sizes
+        return None
+    finally:
+        notes, raising = attempt.notes, attempt.raising
+        vars(attempt).update(kept)
+        attempt.notes, attempt.raising = notes, raising
+
+
+def _agrees(attempt: Attempt, graph: CapturedGraph | None, leaves: list[Any], structure: Any) -> bool | None:
+    """Whether a capture gives what the model gives on some inputs; None where the model raises an error."""
+    with keeping_random_state(), torch.set_grad_enabled(attempt.grad):
+        try:
+            expected, drew = _eager_results(attempt.module, leaves, structure)
+        except Exception:  # a model raises anything for sizes that it does not take
+            return None
+        if graph is None:
+            return True
+        try:
+            found = other_sides.results(graph, _copied(leaves))
+        except Exception:  # an operator raises for these sizes
+            return False
+        return drew or other_sides.agree(expected, found)
+
+
+def _for_sizes(
+    attempt: Attempt, shapes: Shapes, free: frozenset[str], padding: other_sides.PaddingNothing
+) -> Captured | None:
+    """A capture for other sizes than the example's; None where it fails.
+
+    Args:
+        attempt: The attempt, with the shapes of the example, which it has again afterwards.
+        shapes: The dynamic shapes with these sizes.
+        free: The places of the sizes that stay symbolic.
+        padding: What is padded meanwhile.
+    """
+    example = attempt.shapes
+    attempt.start_again("direct")
+    attempt.notes, attempt.shapes, attempt.example, attempt.other_side = [], shapes, example, free
+    try:
+        with padding:
+            return _outcome(attempt)[0]
+    except UsageError:  # the model does not run within the mode, as where it compiles a function
+        return None
+    finally:
+        attempt.shapes, attempt.example, attempt.other_side = example, None, frozenset()
 
 
 def _differs_on_example(attempt: Attempt, graph: CapturedGraph) -> bool:
@@ -149,12 +315,22 @@ def _differs_on_example(attempt: Attempt, graph: CapturedGraph) -> bool:
     )
 
 
-def _is_model(attempt: Attempt, graph: CapturedGraph) -> bool:
-    """Whether a capture of other sizes gives what the model gives on the example, and on one of twice its sizes."""
+def _is_model(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> bool:
+    """Whether a capture gives what the model gives on the example, on one of twice its sizes, and on one of others.
+
+    Args:
+        attempt: The attempt, with the shapes of the example.
+        graph: The capture.
+        shapes: The dynamic shapes of the other sizes.
+    """
     leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
     if fixed_sizes.fixes_another_size(graph, leaves, attempt.shapes.axes):
         return False
-    further = [other_sides.of_other_values(leaves), other_sides.twice(leaves, attempt.shapes)]
+    further = [
+        other_sides.of_other_values(leaves),
+        other_sides.twice(leaves, attempt.shapes),
+        other_sides.of_sizes(leaves, shapes),
+    ]
     return _gives_same(attempt, graph, leaves, structure) is True and not any(
         _gives_same(attempt, graph, values, structure) is False for values in further
     )
@@ -163,26 +339,34 @@ def _is_model(attempt: Attempt, graph: CapturedGraph) -> bool:
 def _gives_same(attempt: Attempt, graph: CapturedGraph, leaves: list[Any], structure: Any) -> bool | None:
     """Whether a capture and the model give the same on some inputs.
 
-    None where that cannot be said: the model refuses them, draws random numbers, or gives nothing but zeros.
+    None where that cannot be said: the model refuses them, its results are random, or it gives nothing but zeros.
     """
-    copies = [[each.clone() if isinstance(each, torch.Tensor) else each for each in leaves] for _ in range(2)]
-    module = attempt.module
     with keeping_random_state(), torch.set_grad_enabled(attempt.grad):
         try:
-            drawn = torch.get_rng_state()
-            with SideEffects(module) as effects, ModelState(module), torch_tracing.in_onnx_export():
-                args, kwargs = pytree.tree_unflatten(copies[0], structure)
-                expected = pytree.tree_leaves(module(*args, **kwargs))
+            expected, drew = _eager_results(attempt.module, leaves, structure)
+            if drew and not other_sides.agree(expected, _eager_results(attempt.module, leaves, structure)[0]):
+                return None
         except Exception:  # a model raises anything for sizes that it does not take
-            return None
-        if effects.drew or not torch.equal(drawn, torch.get_rng_state()):
             return None
         if not any(isinstance(each, torch.Tensor) and bool(each.any()) for each in expected):
             return None
         try:
-            return other_sides.agree(expected, other_sides.results(graph, copies[1]))
+            return other_sides.agree(expected, other_sides.results(graph, _copied(leaves)))
         except Exception:  # an operator raises for these sizes
             return False
+
+
+def _eager_results(module: torch.nn.Module, leaves: list[Any], structure: Any) -> tuple[list[Any], bool]:
+    """What the model gives on some inputs, leaf by leaf, and whether it drew random numbers."""
+    drawn = torch.get_rng_state()
+    with SideEffects(module) as effects, ModelState(module), torch_tracing.in_onnx_export():
+        args, kwargs = pytree.tree_unflatten(_copied(leaves), structure)
+        found = pytree.tree_leaves(module(*args, **kwargs))
+    return found, effects.drew or not torch.equal(drawn, torch.get_rng_state())
+
+
+def _copied(leaves: list[Any]) -> list[Any]:
+    return [each.clone() if isinstance(each, torch.Tensor) else each for each in leaves]
 
 
 def _outcome(attempt: Attempt) -> _Outcome:

@@ -72,4 +72,10 @@ def check_caches(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str,
                 f"{sliding} layers of the {type(cache).__name__} have a sliding window; in the file they hold all "
                 "tokens, and the model's mask applies the window"
             )
+        dropped = caches.layers_without_tokens(cache)
+        if dropped:
+            notes.append(
+                f"{dropped} layers of the {type(cache).__name__} have dropped tokens; the example has zeros in their "
+                "place, which the model's mask hides"
+            )
     return tuple(notes)

@@ -1,8 +1,8 @@
 """Dynamic shapes of transformers' caches: the forms in which people write them, as one entry for each tensor.
 
-1. One rule for all layers, `{0: "batch", 2: "past_sequence"}`. It is for keys and values; of a convolution or recurrent
-   state, which has no length, only dimension 0 is taken. In an encoder-decoder cache, the names of the encoder's
-   lengths get "encoder_" before them.
+1. One rule for all layers, `{0: "batch", 2: "past_sequence"}`. It is for keys and values; another tensor of a layer has
+   its batch and its length where it has them, and a convolution or recurrent state has no length. In an
+   encoder-decoder cache, the names of the encoder's lengths get "encoder_" before them.
 2. A rule by what a tensor is, `{"key": ..., "value": ...}`, or by the half of an encoder-decoder cache,
    `{"decoder": ..., "encoder": ...}`.
 3. An entry for each layer, in a list or in a dict by number: a rule, a rule by what a tensor is, or the shapes of the
@@ -167,13 +167,23 @@ def _by_rule(part: Part, tensor: torch.Tensor, rule: Mapping[int, Any]) -> dict[
     """What a rule for a whole cache says of one of its tensors."""
     found: dict[int, Any] = {}
     for key, dimension in rule.items():
-        # A state has no length, and a static layer has one length for all calls.
-        if part.grows is None and (key % max(tensor.dim(), 1) != 0 or not part.has_batch):
+        at = _dimension(part, tensor, key)
+        if at is None:
             continue
         if part.group == "encoder" and key != 0 and isinstance(dimension, str) and not isinstance(rule, _Exact):
             dimension = f"encoder_{dimension}"
-        found[key] = dimension
+        found[at] = dimension
     return found or None
+
+
+def _dimension(part: Part, tensor: torch.Tensor, key: int) -> int | None:
+    """The dimension of a tensor that a dimension of keys is; None where it has none.
+
+    Keys are of shape [batch, heads, length, size]. A state has no length, and a static layer has one for all calls.
+    """
+    if part.role in ("key", "value"):
+        return key if part.grows is not None or key % tensor.dim() == 0 else None
+    return {0: part.batch, 2: part.grows}.get(key % 4)
 
 
 def _explained(place: str, cache: Any, parts: _Parts, shape: Any) -> str:

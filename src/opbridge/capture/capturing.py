@@ -11,6 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.transformers_private import caches
 from opbridge.capture.advice import advise_others
 from opbridge.capture.attempts import capture_by_torch_export, first_capture, keeping_functions
 from opbridge.capture.autograd_functions import Functions
@@ -19,12 +20,14 @@ from opbridge.capture.data import Capture
 from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
 from opbridge.capture.exported_programs import from_exported_program, inputs_of_program, narrow_ranges, without_writes
 from opbridge.capture.functionalize import functionalize
+from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.model_inputs import distinct, example_inputs, fit_signature, frozen_inputs
 from opbridge.capture.model_module import as_module
 from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.size_constraints import dim_names, dynamic_dimensions
 from opbridge.capture.training_mode import training_notes
 from opbridge.errors import CaptureError
+from opbridge.graph.decisions import decisions_of
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]
@@ -42,6 +45,7 @@ def capture(
     handler: Callable[..., Any] | None = None,
     thorough: bool = True,
     by_torch_export: bool = False,
+    limits: CaptureLimits | None = None,
 ) -> Capture:
     """Captures a model: runs it once on tensors without values, and records the operators that run.
 
@@ -65,6 +69,7 @@ def capture(
         thorough: Whether torch.export's strict mode is tried on a model whose Python asks for values of tensors. It
             takes long, and rarely helps.
         by_torch_export: Whether torch.export is used from the start.
+        limits: How many captures a model that decides by data may take.
 
     Raises:
         CaptureError: The model cannot be captured, or not as a functional graph; the message names its line and what
@@ -83,13 +88,15 @@ def capture(
         asked = tuple(dynamic_dimensions(graph))
         return Capture(graph, functional, model, args, kwargs, "given", names, said, seconds, asked=asked)
     of_caches = check_caches(args, kwargs)
+    whole: tuple[tuple[Any, ...], dict[str, Any]] = caches.of_all_tokens((args, kwargs))
+    args, kwargs = whole
     if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
         args, kwargs = distinct(args, kwargs)
     module = as_module(model, args, kwargs)
     fit_signature(module, args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
     named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
-    run = Attempt(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough)
+    run = Attempt(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough, limits)
     with keeping_functions(run):
         found = capture_by_torch_export(run) if by_torch_export else first_capture(run)
     leaves = pytree.tree_leaves((args, kwargs))
@@ -120,6 +127,7 @@ def capture(
         run.operators.names,
         tuple(asked_dimensions(shapes, leaves)),
         tuple((text, str(source or "")) for text, source in demands),
+        () if run.raising is None else (*decisions_of(functional.graph.module), *run.raising),
     )
 
 

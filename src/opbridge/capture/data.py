@@ -7,6 +7,7 @@ from typing import Any
 
 from opbridge.capture.functionalize import FunctionalGraph
 from opbridge.graph.captured_graph import AskedDimension, CapturedGraph
+from opbridge.graph.decisions import Decision
 from opbridge.graph.function_calls import FunctionCall
 
 __all__ = ["Capture"]
@@ -35,6 +36,7 @@ class Capture:
         asked: The dimensions of the inputs that are to be dynamic.
         demands: The conditions on sizes under which the graph is the model, by the names of the dimensions ("n <= 9"),
             each with the line that causes it ("model.py:12"), or "".
+        decisions: The truth values that only data decides, with what the model does for each.
         whole: The operators of other libraries that were kept whole as they tell no shapes (see
             `opbridge.capture.opaque_operators`).
     """
@@ -53,3 +55,4 @@ class Capture:
     whole: frozenset[str] = frozenset()
     asked: tuple[AskedDimension, ...] = ()
     demands: tuple[tuple[str, str], ...] = ()
+    decisions: tuple[Decision, ...] = ()

@@ -20,6 +20,7 @@ from opbridge.graph.captured_graph import CapturedGraph
 __all__ = [
     "fixes_another_size",
     "forget_example",
+    "is_by_loop",
     "is_by_python",
     "leaves_out_example",
     "limiting",
@@ -28,6 +29,7 @@ __all__ = [
 
 # In a line of the model, calls that fix a size; in an error, what Python or NumPy say of a symbolic number.
 _CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
+_LOOPS = re.compile(r"\bfor\b.*\bin\b")
 _SYMBOLIC = re.compile(r"\bSym(Int|Float|Bool)\b|numpy\.object_|\b[su]\d+\b")
 
 
@@ -41,6 +43,15 @@ def is_by_python(failure: Exception | None, demands: Sequence[Condition]) -> boo
     if failure is not None:
         return bool(demands) or _SYMBOLIC.search(str(failure)) is not None
     return any(source is not None and _CALLS.search(source.code) for _, source in demands)
+
+
+def is_by_loop(demands: Sequence[Condition]) -> bool:
+    """Whether a loop may have fixed a size, so that it is worth to capture its turns as decisions.
+
+    Args:
+        demands: What a capture needs of the sizes.
+    """
+    return any(source is not None and _LOOPS.search(source.code) for _, source in demands)
 
 
 def limiting(demands: Sequence[Condition], axes: Mapping[tuple[int, int], Axis], times: int = 2) -> list[str]:

@@ -19,12 +19,14 @@ from opbridge.capture.advice import model_line
 from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.exported_programs import from_exported_program, without_writes
+from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.model_state import ModelState
 from opbridge.capture.opaque_operators import Operators
 from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
-from opbridge.capture.tracer import rewritten, trace
+from opbridge.capture.tracer import FollowingCalls, rewritten, trace
 from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.decisions import Decision
 
 __all__ = ["Attempt", "Captured", "SizesContradicted"]
 
@@ -75,10 +77,21 @@ class Attempt:
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
         strategy: "direct", or the mode of torch.export: "non-strict" or "strict".
         with_one: The symbols of the last capture that may be 1, whatever the model asks.
-        following: Whether all Python functions of the model's packages follow symbolic sizes.
+        following: Whether all Python functions of the model's packages follow symbolic sizes, and numbers that data
+            decides.
         example: The dynamic shapes of the example, while those of a larger one are used.
+        other_side: The places of the sizes that are those on the other side of a question; see `other_sides`. They stay
+            symbolic, however few sizes there are on that side.
+        by_size: Whether this is one of several captures, each for sizes of its own; see `size_decisions`.
+        joined: The conditions whose other side the graph is the model for as well.
+        is_same_elsewhere: Whether a capture for the other side of a question is the same graph.
         effects: What the run under way changes besides its results.
         notes: What a person should know.
+        answers: The answers that the run under way gets to its questions about data.
+        merged: What runs in the place of the model: all of its ways.
+        looping: Whether a loop over a dynamic size is a decision, and not unrolled for the example.
+        limits: How many captures a model that decides by data may take.
+        raising: The decisions after which the model raises an error for one answer; None where it decides nothing.
     """
 
     def __init__(
@@ -90,6 +103,7 @@ class Attempt:
         shapes: Shapes,
         functions: Functions,
         thorough: bool = True,
+        limits: CaptureLimits | None = None,
     ) -> None:
         self.model = model
         self.module = module
@@ -108,9 +122,19 @@ class Attempt:
         self.with_one: frozenset[str] = frozenset()
         self.following = False
         self.example: Shapes | None = None
+        self.other_side: frozenset[str] = frozenset()
+        self.by_size = False
+        self.joined: frozenset[str] = frozenset()
+        self.is_same_elsewhere = False
         self.effects: SideEffects | None = None
         self.notes: list[str] = []
+        self.answers: Any = None
+        self.merged: Any = None
+        self.looping = False
+        self.limits = limits or CaptureLimits()
+        self.raising: tuple[Decision, ...] | None = None
         self._has_attempted = False
+        self._calls: FollowingCalls | None = None
 
     @property
     def is_for_example(self) -> bool:
@@ -180,9 +204,11 @@ class Attempt:
             shapes or self.shapes,
             general=self.general,
             gradients=self.gradients,
-            dynamic=dynamic,
+            dynamic=dynamic | self.other_side,
             expected=expected,
-            thorough=self.following,
+            calls=self._following_calls(),
+            answers=self.answers,
+            merged=self.merged,
         )
         if self.example is not None:
             fixed_sizes.forget_example(graph, self.example)
@@ -190,13 +216,21 @@ class Attempt:
             self._check_sizes(graph)
         return Captured(graph, functools.partial(_rewritten, graph, self.general))
 
+    def _following_calls(self) -> FollowingCalls | None:
+        """The functions of the model's packages, where they follow symbolic sizes; they are looked for once."""
+        if not self.following:
+            return None
+        if self._calls is None:
+            self._calls = FollowingCalls(self.module, everywhere=True)
+        return self._calls
+
     def _check_sizes(self, graph: CapturedGraph) -> None:
         """Compares the sizes that a capture is for with those that were asked for.
 
         Raises:
             SizesContradicted: They are fewer.
         """
-        if not self.shapes.axes:
+        if not self.shapes.axes or self.other_side:
             return
         leaves = pytree.tree_leaves((self.args, self.kwargs))
         contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)

@@ -1,6 +1,6 @@
 """Questions about sizes whose other side is the model for both.
 
-1. `if n < 4: x = pad(x, 4 - n)` before the last four elements are taken: for a longer sequence the padding is a crop.
+1. `if n < 4: x = pad(x, 4 - n)`: a longer sequence is padded by nothing, see `PaddingNothing`.
 2. `if new != old: x = interpolate(x, new)`: to the size that it has, this changes nothing.
 3. `if n > len(table): table = make(n)`: what is made for any length is what the table holds.
 
@@ -12,16 +12,35 @@ the capture of the example needs of the sizes is still said, and so the verifica
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
+from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.size_constraints import holds_for_all, largest_of
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
-__all__ = ["agree", "merged", "of_other_sides", "of_other_values", "results", "twice", "with_sizes"]
+__all__ = [
+    "PaddingNothing",
+    "agree",
+    "elements",
+    "is_plain",
+    "merged",
+    "of_other_sides",
+    "of_other_values",
+    "of_sizes",
+    "pads",
+    "plain_axes",
+    "results",
+    "sizes_of_symbols",
+    "twice",
+    "with_sizes",
+]
 
 _MOST = 2
 _SEARCHED = 16
@@ -35,13 +54,13 @@ def of_other_sides(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeC
         graph: The capture of the example.
         shapes: The dynamic shapes. A question counts where the user named no range for the dimensions that it is about.
     """
-    axes = _plain_axes(graph, shapes)
+    axes = plain_axes(graph, shapes)
     example = {symbol: axis.size for symbol, axis in axes.items()}
     asked = {each.expression: each for each in graph.conditions if axes.keys() >= set(each.symbols)}
     found = 0
     for condition in asked.values():
-        if condition.by_operator:
-            continue
+        if condition.by_operator or (" != " in condition.expression and "%" not in condition.expression):
+            continue  # what holds for one size alone is no model for others
         others = [each for each in asked.values() if each.expression != condition.expression]
         sizes = _breaking(condition, example, others)
         if sizes is not None:
@@ -51,15 +70,16 @@ def of_other_sides(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeC
             return
 
 
-def _plain_axes(graph: CapturedGraph, shapes: Shapes) -> dict[str, Axis]:
+def plain_axes(graph: CapturedGraph, shapes: Shapes) -> dict[str, Axis]:
     """The dimensions that may have any size, by their symbols."""
     by_place = {axis.place: axis for axis in shapes.axes.values()}
     found = {symbol: by_place.get(place) for symbol, place in graph.places.items()}
-    return {
-        symbol: axis
-        for symbol, axis in found.items()
-        if axis is not None and axis.derive is None and not axis.terms and not axis.checked and not axis.automatic
-    }
+    return {symbol: axis for symbol, axis in found.items() if axis is not None and is_plain(axis)}
+
+
+def is_plain(axis: Axis) -> bool:
+    """Whether a dimension may have any size: a name alone, or Dim.DYNAMIC."""
+    return axis.derive is None and not axis.terms and not axis.checked and not axis.automatic
 
 
 def _breaking(
@@ -113,8 +133,12 @@ def merged(found: CapturedGraph, other: CapturedGraph, shapes: Shapes) -> bool:
     """
     if dict(found.places) != dict(other.places):
         return False
-    sizes = {axis.place: axis.size for axis in shapes.axes.values()}
-    example = {symbol: sizes[place] for symbol, place in found.places.items() if place in sizes}
+    example = sizes_of_symbols(found, shapes)
+    if any(
+        " == " in each.expression and example.keys() >= set(each.symbols) and not _holds(each, example)
+        for each in other.conditions
+    ):
+        return False  # torch has replaced sizes by others that they are equal to on the other side alone
     known = {each.expression for each in found.conditions}
     further = [
         each
@@ -125,6 +149,12 @@ def merged(found: CapturedGraph, other: CapturedGraph, shapes: Shapes) -> bool:
     other.ranges.clear()
     other.ranges.update(found.ranges)
     return True
+
+
+def sizes_of_symbols(graph: CapturedGraph, shapes: Shapes) -> dict[str, int]:
+    """The sizes of the example, by the symbols of a capture."""
+    sizes = {axis.place: axis.size for axis in shapes.axes.values()}
+    return {symbol: sizes[place] for symbol, place in graph.places.items() if place in sizes}
 
 
 def results(graph: CapturedGraph, leaves: Sequence[Any]) -> list[Any]:
@@ -169,6 +199,77 @@ def twice(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:
         return found
 
     return [doubled(leaf) for leaf in leaves]
+
+
+class PaddingNothing(TorchFunctionMode):
+    """Within this context, what sizes add to a tensor by padding would add nothing for some other sizes.
+
+    1. `if n < 4: x = pad(x, (4 - n, 0))` would take elements away from a longer sequence: `max(4 - n, 0)` are added.
+    2. `if n % 4 != 0: x = pad(x, (0, 4 - n % 4))` would add four elements to a multiple of four: `(4 - n % 4) % 4` are.
+
+    Whether that is the model is for the comparison to say.
+
+    Args:
+        sizes: The other sizes, by their symbols.
+
+    Attributes:
+        changed: Whether there was such padding.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self._sizes = sizes
+        self.changed = False
+
+    def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is not torch.nn.functional.pad:
+            return function(*args, **(kwargs or {}))
+        given = inspect.signature(function).bind(*args, **(kwargs or {}))
+        given.arguments["pad"] = [self._amount(each) for each in given.arguments["pad"]]
+        return function(*given.args, **given.kwargs)
+
+    def _amount(self, amount: Any) -> Any:
+        if not isinstance(amount, torch.SymInt) or (torch_sizes.example_with(amount, {}) or 0) <= 0:
+            return amount
+        elsewhere = torch_sizes.example_with(amount, self._sizes)
+        if not elsewhere:
+            return amount
+        self.changed = True
+        return torch.sym_max(amount, 0) if elsewhere < 0 else amount % elsewhere
+
+
+def pads(graph: CapturedGraph) -> bool:
+    """Whether a model pads anything."""
+    return any(node.op == "call_function" and "pad" in str(node.target) for node in graph.graph.nodes)
+
+
+def of_sizes(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:
+    """Inputs of other sizes, which hold the values of the example again and again.
+
+    Args:
+        leaves: The leaves of `(args, kwargs)`.
+        shapes: The dynamic shapes with these sizes.
+    """
+
+    def resized(leaf: Any) -> Any:
+        found = leaf
+        for (tensor, index), axis in shapes.axes.items():
+            if tensor == id(leaf) and found.shape[index]:
+                times = -(-axis.size // found.shape[index])
+                found = torch.cat([found] * max(times, 1), index).narrow(index, 0, axis.size)
+        return found
+
+    return [resized(leaf) for leaf in leaves]
+
+
+def elements(leaves: Sequence[Any], shapes: Shapes) -> int:
+    """How many elements inputs of other sizes have."""
+    sizes = {key: axis.size for key, axis in shapes.axes.items()}
+    return sum(
+        math.prod(sizes.get((id(leaf), index), size) for index, size in enumerate(leaf.shape))
+        for leaf in leaves
+        if isinstance(leaf, torch.Tensor)
+    )
 
 
 def agree(first: Sequence[Any], second: Sequence[Any]) -> bool:

@@ -53,7 +53,7 @@ def _include_small_sizes(attempt: Attempt, graph: CapturedGraph) -> None:
     Raises:
         SizesContradicted: A size is 0 in the example, and the model does something else for other sizes.
     """
-    if attempt.is_for_example:
+    if attempt.is_for_example or attempt.by_size:
         return
 
     def recapture(shapes: Shapes, dynamic: frozenset[str], expected: CapturedGraph | None) -> CapturedGraph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import types
@@ -22,7 +23,10 @@ __all__ = [
     "contradictions",
     "dim_names",
     "dynamic_dimensions",
+    "holds_at",
+    "holds_between",
     "holds_for_all",
+    "is_evaluated",
     "largest_of",
     "sized",
 ]
@@ -131,7 +135,7 @@ def constrain_sizes(
                 fixing.add(text)
             continue
         low, high = ranges.get(symbol, (1, None))
-        span = _span(_test(expression, symbol), low, high) if len(symbols) == 1 and symbol in ranges else None
+        span = _span_of(expression, symbol, low, high) if len(symbols) == 1 and symbol in ranges else None
         if span is None:
             rest.append((expression, symbols, line))
             continue
@@ -283,10 +287,39 @@ def _span(holds: Callable[[int], bool], low: int, high: int | None) -> Range | N
     return sizes[0], good
 
 
+@functools.lru_cache(maxsize=4096)
+def _span_of(expression: str, symbol: str, low: int, high: int | None) -> Range | None:
+    return _span(_test(expression, symbol), low, high)
+
+
 def largest_of(expression: str, symbol: str) -> int | None:
     """The largest size for which a condition on one size holds, where it holds for all below; None where none is."""
-    span = _span(_test(expression, symbol), 1, None)
+    span = _span_of(expression, symbol, 1, None)
     return span[1] if span is not None else None
+
+
+def holds_at(expression: str, sizes: Mapping[str, int]) -> bool:
+    """Whether a condition holds for sizes; one that has no value does."""
+    return _holds(_compiled(expression), sizes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(expression: str) -> Any:
+    return compile(expression, "<condition>", "eval")
+
+
+def holds_between(expression: str, symbol: str, low: int, high: int | None) -> bool:
+    """Whether a condition on one size holds for all sizes between two, as far as they are tested; None: to any size."""
+    return _span_of(expression, symbol, low, high) == (low, high)
+
+
+def is_evaluated(expression: str, sizes: Mapping[str, int]) -> bool:
+    """Whether a condition has a value for sizes."""
+    try:
+        eval(compile(expression, "<condition>", "eval"), dict(_FUNCTIONS), dict(sizes))
+    except (ArithmeticError, NameError, AttributeError, TypeError, ValueError):
+        return False
+    return True
 
 
 def holds_for_all(expression: str, symbols: tuple[str, ...], ranges: Mapping[str, Range]) -> bool:

@@ -51,6 +51,8 @@ def print_verification(console: Console, verification: Verification) -> None:
         console.print(Text(f"\n{verification.describe_mismatch()}\n", "red"))
     for run in verification.left_out:
         console.print(Text(f"left out: {run.label}: {run.left_out}", "yellow"))
+    for side in verification.sides:
+        console.print(Text(f"side: {side}: {listed(list(side.runs), 5) or 'no run'}", "" if side.runs else "yellow"))
     if verification.kept:
         console.print(Text(f"as in the example throughout: {', '.join(verification.kept)}", "dim"))
     for note in verification.notes if verification.ok else ():
@@ -99,6 +101,10 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     for path in program.files:
         yield "file", f"{path} ({size(path.stat().st_size)})", "bold"
     yield "operators", program.plan.summary(), ""
+    from opbridge.graph.decisions import summary_of  # imports torch
+
+    if said := summary_of(program.plan.decisions):
+        yield "decisions", said, ""
     if program.unverified:
         yield "verified", f"not verified: {program.unverified}", "yellow"
     elif program.verification is None:
@@ -107,6 +113,8 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
         said = _shortened(program.verification.summary(), _LONGEST_NOTE)
         yield "verified", said, "green" if program.verification.ok else "red"
         yield from _worst_rows(program.verification)
+        if program.verification.untaken:  # which the line above may be too short for
+            yield "", program.verification.describe_sides(), "yellow"
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in program.timings.items())
     yield "time", f"{sum(program.timings.values()):.2f} s: {stages}", ""
     tried = program.verification.notes if program.verification is not None else ()

@@ -21,17 +21,23 @@ from opbridge.cli.options import (
     AtolOption,
     CaptureOption,
     DynamicOption,
+    GigabytesOption,
     InputsOption,
+    IsolatedOption,
     JsonOption,
+    MaxCaptureSecondsOption,
+    MaxCapturesOption,
     ModeOption,
     OnlyOption,
     OpsetOption,
     RtolOption,
+    SecondsOption,
     SpecArgument,
     TargetOption,
     TaskOption,
     accepted,
     given_options,
+    isolation,
     keywords_for,
     load_subject,
     with_dynamic,
@@ -54,6 +60,8 @@ def check(
     target: TargetOption = None,
     dynamic: DynamicOption = None,
     capture: CaptureOption = None,
+    max_captures: MaxCapturesOption = None,
+    max_capture_seconds: MaxCaptureSecondsOption = None,
     task: TaskOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -62,7 +70,8 @@ def check(
 
     def keywords_of(model: specs.Subject) -> dict[str, Any]:
         found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
-        return {**found, **given_options(capture=capture)}
+        limits = given_options(max_captures=max_captures, max_capture_seconds=max_capture_seconds)
+        return {**found, **given_options(capture=capture), **limits}
 
     if not isinstance(subject, specs.Subject):
         return part_commands.check_parts(subject, keywords_of)
@@ -86,6 +95,8 @@ def export(
     target: TargetOption = None,
     dynamic: DynamicOption = None,
     capture: CaptureOption = None,
+    max_captures: MaxCapturesOption = None,
+    max_capture_seconds: MaxCaptureSecondsOption = None,
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Compare the file with PyTorch.", show_default="verify")
     ] = None,
@@ -117,6 +128,8 @@ def export(
             verify=verify,
             external_data=external_data,
             capture=capture,
+            max_captures=max_captures,
+            max_capture_seconds=max_capture_seconds,
             inputs=inputs,
             rtol=rtol,
             atol=atol,
@@ -134,7 +147,15 @@ def export(
     with drawn or contextlib.nullcontext(), _explaining_interrupt(output):
         with drawn.stage("load") if drawn else contextlib.nullcontext():
             subject = load_subject(spec, task)
-        options = given_options(verify=verify, external_data=external_data, capture=capture, rtol=rtol, atol=atol)
+        options = given_options(
+            verify=verify,
+            external_data=external_data,
+            capture=capture,
+            max_captures=max_captures,
+            max_capture_seconds=max_capture_seconds,
+            rtol=rtol,
+            atol=atol,
+        )
         if not isinstance(subject, specs.Subject):
             part_commands.refuse_inputs(inputs)
             return part_commands.export_parts(subject, output, keywords_of, {**options, "progress": drawn}, spec)
@@ -174,11 +195,16 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    isolated: IsolatedOption = False,
+    limit_seconds: SecondsOption = None,
+    limit_gigabytes: GigabytesOption = None,
+    task: TaskOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Compare an exported file with the PyTorch model that it was made from."""
-    subject = load_subject(spec)
-    options = given_options(rtol=rtol, atol=atol, aten=aten)
+    subject = load_subject(spec, task)
+    own_process = isolation(isolated, limit_seconds, limit_gigabytes)
+    options = given_options(rtol=rtol, atol=atol, aten=aten, isolated=own_process)
     if not isinstance(subject, specs.Subject):
         part_commands.refuse_inputs(inputs)
         return part_commands.verify_parts(subject, model, lambda part: with_dynamic(part, dynamic), options)

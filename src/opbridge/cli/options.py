@@ -13,26 +13,34 @@ import typer
 import opbridge
 from opbridge.base import specs
 from opbridge.cli import dynamic_dimensions
+from opbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from opbridge.parts.data import GivenParts
+    from opbridge.runtimes.onnxruntime import Limits
 
 __all__ = [
     "AllowOption",
     "AtolOption",
     "CaptureOption",
     "DynamicOption",
+    "GigabytesOption",
     "InputsOption",
+    "IsolatedOption",
     "JsonOption",
+    "MaxCaptureSecondsOption",
+    "MaxCapturesOption",
     "ModeOption",
     "OnlyOption",
     "OpsetOption",
     "RtolOption",
+    "SecondsOption",
     "SpecArgument",
     "TargetOption",
     "TaskOption",
     "accepted",
     "given_options",
+    "isolation",
     "items",
     "keywords_for",
     "load_subject",
@@ -114,6 +122,28 @@ CaptureOption = Annotated[
 ]
 
 
+MaxCapturesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-captures",
+        metavar="N",
+        help="How often a model that decides by data may be captured, once for each of its ways.",
+        show_default="64",
+    ),
+]
+
+
+MaxCaptureSecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-capture-seconds",
+        metavar="S",
+        help="After how many seconds no further way of a model that decides by data is captured.",
+        show_default="no limit",
+    ),
+]
+
+
 InputsOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -133,6 +163,37 @@ RtolOption = Annotated[
 
 AtolOption = Annotated[
     float | None, typer.Option("--atol", help="The absolute difference allowed.", show_default="by dtype")
+]
+
+
+IsolatedOption = Annotated[
+    bool,
+    typer.Option(
+        "--isolated",
+        help="Run the file in a process of its own, with limits: what ends that process is a difference.",
+    ),
+]
+
+
+SecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--limit-seconds",
+        metavar="N",
+        help="With --isolated: the longest that a run, or loading the file, may take.",
+        show_default="600",
+    ),
+]
+
+
+GigabytesOption = Annotated[
+    float | None,
+    typer.Option(
+        "--limit-gigabytes",
+        metavar="N",
+        help="With --isolated: the memory that a run, or loading the file, may take.",
+        show_default="8",
+    ),
 ]
 
 
@@ -210,6 +271,20 @@ def with_dynamic(subject: specs.Subject, dynamic: list[str] | None) -> dict[str,
 def items(given: list[str]) -> tuple[str, ...]:
     """The items of an option that may be repeated and may list several: `--allow kernel,aten`."""
     return tuple(item for text in given for item in text.replace(",", " ").split())
+
+
+def isolation(isolated: bool, seconds: float | None, gigabytes: float | None) -> bool | Limits | None:
+    """The keyword `isolated` of opbridge's functions; None where it is not asked for.
+
+    Raises:
+        UsageError: Limits without a process that has them, or that allow nothing.
+    """
+    limits = given_options(seconds=seconds, gigabytes=gigabytes)
+    if not isolated:
+        if limits:
+            raise UsageError(f"--limit-{next(iter(limits))} is a limit of the process of --isolated. Give that too.")
+        return None
+    return opbridge.Limits(**limits)
 
 
 def given_options(**options: Any) -> dict[str, Any]:

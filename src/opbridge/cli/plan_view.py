@@ -30,6 +30,8 @@ def print_plan(console: Console, plan: Plan) -> None:
     for row in plan.rows:
         if row.route and row.remedy:
             console.print(Text.assemble((row.operator, "bold"), f": {row.how} For a better route: {row.remedy}"))
+    for line in plan.decision_lines():
+        console.print(Text(line))
     console.print(Text(plan.summary(), "bold" if plan.ok else "bold red"))
     if plan.ok and plan.unverified:
         console.print(Text(f"not verified: {plan.unverified}", "yellow"))

@@ -104,6 +104,10 @@ def models(
         float | None,
         typer.Option(metavar="GB", help="The memory limit of a worker.", show_default="its share of the machine's"),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="One of N parts of the models, drawn by their names.", show_default="all"),
+    ] = None,
     jobs: _JobsOption = None,
     ray: _RayOption = None,
     output: _ResultsOption = None,
@@ -121,6 +125,7 @@ def models(
         exporter=exporter,
         timeout=timeout,
         memory=memory,
+        shard=shard,
         jobs=jobs,
         ray=ray,
     )

@@ -121,6 +121,9 @@ class CapturedGraph:
         places: The input size that each symbol was made for, as a Python expression: `x.shape[0]`.
         updated: The names of the buffers that the model writes to.
         without_one: The symbols that may be 1 as far as the user said, and whose range leaves 1 out.
+        zeros: The symbols that the model's own code tells 0 from others, each with the stack trace of the line that
+            does. No other condition says that they are not 0.
+        side_sizes: For a graph that decides by sizes, sizes that take each of its sides, by symbol.
     """
 
     module: GraphModule
@@ -133,6 +136,8 @@ class CapturedGraph:
     places: Mapping[str, str] = field(default_factory=dict)
     updated: tuple[str, ...] = ()
     without_one: frozenset[str] = frozenset()
+    zeros: Mapping[str, str] = field(default_factory=dict)
+    side_sizes: tuple[Mapping[str, int], ...] = ()
 
     @property
     def graph(self) -> Graph:

@@ -8,6 +8,7 @@ from typing import Any
 from torch.fx import Node
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
+from opbridge.graph.decisions import Decision
 from opbridge.plan.faults import Fault
 from opbridge.plan.report import PlanReport
 from opbridge.plan.rows import PlanRow, Step
@@ -31,6 +32,7 @@ class Plan(PlanReport):
         allow: The routes permitted.
         steps: What becomes of each node of the captured graph, and of the graphs inside it.
         occurrences: The nodes that call each operator.
+        decisions: The truth values that only data decides, with what the model does for each.
     """
 
     rows: list[PlanRow]
@@ -43,6 +45,7 @@ class Plan(PlanReport):
     allow: tuple[str, ...] = ALLOWED_BY_DEFAULT
     steps: dict[Node, Step] = field(default_factory=dict, repr=False)
     occurrences: dict[str, list[Node]] = field(default_factory=dict, repr=False)
+    decisions: tuple[Decision, ...] = ()
 
     def is_pinned(self, operator: str) -> bool:
         """Whether the user chose the operator's route."""
@@ -63,5 +66,6 @@ class Plan(PlanReport):
             "kernels": list(self.kernels),
             "unverified": self.unverified,
             "faults": [fault.to_json() for fault in self.faults],
+            "decisions": [each.to_json() for each in self.decisions],
             "notes": list(self.notes),
         }

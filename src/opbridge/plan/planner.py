@@ -69,6 +69,7 @@ def make_plan(
         allow=tuple(allow),
         steps=planner.steps,
         occurrences=planner.occurrences,
+        decisions=capture.decisions,
     )
 
 

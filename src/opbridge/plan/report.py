@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from opbridge.base.routes import ROUTES
 from opbridge.base.wording import counted, listed
+from opbridge.graph.decisions import Decision, summary_of
 from opbridge.nodes import operator_nodes
 from opbridge.plan.faults import Fault
 from opbridge.plan.rows import PlanRow
@@ -29,6 +30,7 @@ class PlanReport:
     notes: tuple[str, ...]
     unverified: str
     faults: tuple[Fault, ...]
+    decisions: tuple[Decision, ...]
 
     @property
     def missing(self) -> list[PlanRow]:
@@ -79,6 +81,15 @@ class PlanReport:
             names = listed(operators, _MOST_NAMED)
             yield f"allowing {' or '.join(routes)} would carry {names} across ({share})"
 
+    def decision_lines(self) -> Iterator[str]:
+        """The decisions that depend on data: each with its line and its condition, then what each of its sides does."""
+        for each in self.decisions:
+            yield f"decision {each.place}: {each.condition}"
+            for side in each.sides:
+                yield f"  {side.answer}: {side if side.raises or each.is_in_file else 'what is in the file'}"
+        if said := summary_of(self.decisions):
+            yield said
+
     def describe_faults(self) -> str:
         """The translations that failed unexpectedly, each with its operator and place, and what else is missing."""
         count = len(self.faults)
@@ -117,5 +128,6 @@ class PlanReport:
                 lines.append(f"{'':<{width}}         {row.reason} {row.remedy}".rstrip())
             elif row.remedy:
                 lines.append(f"{'':<{width}}         {row.how} For a better route: {row.remedy}")
+        lines.extend(self.decision_lines())
         unverified = [f"not verified: {self.unverified}"] if self.unverified and self.ok else []
         return "\n".join([*lines, self.summary(), *unverified, *(f"note: {note}" for note in self.notes)])

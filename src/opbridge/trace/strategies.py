@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from opbridge.base.wording import counted
 from opbridge.capture import Capture, capture
+from opbridge.capture.limits import CaptureLimits
 from opbridge.errors import CaptureError, UsageError
 from opbridge.fit.fitting import fit
 from opbridge.fit.targets import Target
@@ -53,6 +54,7 @@ class ExportRequest:
         input_names: Names for the inputs.
         output_names: Names for the outputs.
         custom_opsets: The versions of domains other than ONNX's own.
+        limits: How many captures a model that decides by data may take.
     """
 
     model: Any
@@ -67,6 +69,7 @@ class ExportRequest:
     input_names: Sequence[str] | None = None
     output_names: Sequence[str] | None = None
     custom_opsets: Mapping[str, int] = field(default_factory=dict)
+    limits: CaptureLimits = field(default_factory=CaptureLimits)
 
 
 class CapturedModel(Protocol):
@@ -125,7 +128,9 @@ class _ExportedModel:
     target: Target
 
     def describe(self) -> str:
-        return f"{self.capture.strategy}, {counted(len(self.capture.graph.graph.nodes), 'node')}"
+        count = sum(each.is_in_file for each in self.capture.decisions)
+        decisions = f", {counted(count, 'decision')}" if count else ""
+        return f"{self.capture.strategy}, {counted(len(self.capture.graph.graph.nodes), 'node')}{decisions}"
 
     def plan(self) -> Plan:
         request = self.request
@@ -185,6 +190,7 @@ def _capture_by_export(request: ExportRequest, strategy: str) -> CapturedModel:
         handler=found.function if found is not None else None,
         thorough=strategy != "auto",
         by_torch_export=strategy == "torch.export",
+        limits=request.limits,
     )
     return _ExportedModel(request, captured, request.target)
 

@@ -79,6 +79,7 @@ def search_difference(
             check_weights=check_weights,
             rtol=options.rtol,
             atol=options.atol,
+            isolated=options.isolated,
         )
     except CaptureError as error:
         return Search(None, 0, f"the model cannot be captured again ({error})")

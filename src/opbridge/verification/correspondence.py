@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,6 +36,15 @@ class OtherOutputs(UsageError):
     def __init__(self, message: str, given: int) -> None:
         super().__init__(message)
         self.given = given
+
+
+def _read_inputs(metadata: Mapping[str, str]) -> frozenset[str]:
+    """The inputs whose values the file holds as constants, by its metadata; none where these are not of opbridge."""
+    try:
+        found = json.loads(metadata.get("opbridge.read_inputs", "[]"))
+    except (ValueError, RecursionError):
+        return frozenset()
+    return frozenset(name for name in found if isinstance(name, str)) if isinstance(found, list) else frozenset()
 
 
 class Correspondence:
@@ -81,7 +90,7 @@ class Correspondence:
         self.names = [each.name for each in self._inputs]
         self.output_names = [output.name for output in session.get_outputs()]
         self.positions = self._matched_inputs()
-        fixed = json.loads(session.get_modelmeta().custom_metadata_map.get("opbridge.read_inputs", "[]"))
+        fixed = _read_inputs(session.get_modelmeta().custom_metadata_map)
         self.fixed = {position for name, position in zip(self.names, self.positions, strict=True) if name in fixed}
         self._check_outputs(session)
         self._output_dtypes = [exchange.dtype_of(output.type) for output in session.get_outputs()]

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -19,10 +19,10 @@ from opbridge.capture import Capture
 from opbridge.capture import capture as capture_model
 from opbridge.capture.cache_names import check_caches
 from opbridge.capture.containers import register_containers
-from opbridge.errors import CaptureError, ModelFileError, UsageError
+from opbridge.errors import CaptureError, ModelFileError, OpbridgeError, UsageError
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
-from opbridge.runtimes.onnxruntime import session
+from opbridge.runtimes.onnxruntime import open_session
 from opbridge.verification.options import Options
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
@@ -30,6 +30,8 @@ from opbridge.verification.verifier import Verifier, runtime_label
 
 if TYPE_CHECKING:
     import onnxruntime
+
+    from opbridge.runtimes.onnxruntime import IsolatedSession
 
 __all__ = ["Exported", "verify_file", "verify_program"]
 
@@ -43,7 +45,7 @@ class Exported(Protocol):
     capture: Capture
     path: Path | None
 
-    def session(self, **options: Any) -> onnxruntime.InferenceSession:
+    def session(self, **options: Any) -> onnxruntime.InferenceSession | IsolatedSession:
         """A session of ONNX Runtime with the model."""
 
     def aten_operators(self) -> tuple[str, ...]:
@@ -63,13 +65,18 @@ def verify_file(
     start = time.perf_counter()
     args, kwargs = _checked(model, args, kwargs)
     name = os.fsdecode(path)
-    loaded = session(name, aten=options.aten, loaded=True)
+    loaded = open_session(name, options.isolated, aten=options.aten, loaded=True)
     capture = None
     if dynamic_shapes is not None:
         # If the model cannot be captured, the dimensions of the file are used; it may have been exported by a trace.
         with contextlib.suppress(CaptureError):
             capture = capture_model(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-    return Verifier(name, loaded, lambda: reading.load(name), model, args, kwargs, capture, False, options).run(start)
+
+    def load() -> ir.Model:
+        return reading.load(name)
+
+    deciding = None if capture is not None else _capture_of_decisions(load, model, args, kwargs)
+    return Verifier(name, loaded, load, model, args, kwargs, capture, False, options, deciding).run(start)
 
 
 @caches.taking_caches
@@ -100,11 +107,26 @@ def verify_program(
     name = subject or (str(program.path) if program.path is not None else "the exported model")
     try:
         options = dataclasses.replace(options, aten=(*options.aten, *program.aten_operators()))
-        loaded = program.session(aten=options.aten)
+        loaded = program.session(aten=options.aten, isolated=options.isolated)
     except ModelFileError as error:
         run = Run("example", "loading", failure=locate_failure(str(error), program.model))
         return Verification(name, runtime_label(), (run,), seconds=time.perf_counter() - start)
     return Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
+
+
+def _capture_of_decisions(
+    load: Callable[[], ir.Model], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Capture | None:
+    """A capture of a model that decides by data, for a file that decides; else None."""
+    if isinstance(model, ExportedProgram):
+        return None
+    try:
+        if not any(node.op_type in ("If", "Loop") for node in load().graph):
+            return None
+        found = capture_model(model, args, kwargs)
+    except OpbridgeError:  # the verification says what is wrong with the model, or the file
+        return None
+    return found if found.decisions else None
 
 
 def _checked(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opbridge.errors import UsageError
 from opbridge.verification.report import Verification
 
 if TYPE_CHECKING:
+    from opbridge.runtimes.onnxruntime import Limits
     from opbridge.verification.dispatch import Exported
 
 __all__ = ["verify", "verify_program"]
@@ -27,6 +29,8 @@ def verify(
     atol: float | None = None,
     aten: Sequence[str] = (),
     inputs: Any = None,
+    isolated: bool | Limits = False,
+    task: str | None = None,
 ) -> Verification:
     """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
 
@@ -56,6 +60,8 @@ def verify(
         inputs: Your own inputs, which take the place of fresh values and of other sizes: a list of tuples, tensors or
             dicts by name, a function of the run's number (from 1 to `samples`) that returns one, or paths of `.npz` or
             `.npy` files (see `opbridge.verification.given_inputs`).
+        task: What the file was exported for, as in `opbridge.export`: it makes the example, the dynamic shapes and,
+            where there are none, `inputs`.
 
     Returns:
         The comparison; `ok` is false where the two do not agree.
@@ -68,7 +74,16 @@ def verify(
     from opbridge.verification import dispatch
     from opbridge.verification.options import Options
 
-    options = Options(samples, seed, rtol, atol, (aten,) if isinstance(aten, str) else tuple(aten), inputs)
+    if task is not None:
+        from opbridge.tasks import prepare
+
+        if not isinstance(path_or_program, (str, os.PathLike)):
+            raise UsageError("A program has its own inputs. Leave task= out, or verify the file that was saved.")
+        prepared = prepare(task, model, () if args is None else args, kwargs, dynamic_shapes)
+        args, kwargs, dynamic_shapes = (), prepared.kwargs, prepared.dynamic_shapes
+        inputs = prepared.inputs if inputs is None else inputs
+    allowed = (aten,) if isinstance(aten, str) else tuple(aten)
+    options = Options(samples, seed, rtol, atol, allowed, inputs, isolated=isolated)
     if isinstance(path_or_program, (str, os.PathLike)):
         return dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
     return dispatch.verify_program(path_or_program, model, args, kwargs, options)

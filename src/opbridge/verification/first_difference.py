@@ -26,6 +26,7 @@ from opbridge.verification.walk import Walk
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
+    from opbridge.runtimes.onnxruntime import Limits
 
 __all__ = ["first_difference"]
 
@@ -40,6 +41,7 @@ def first_difference(
     check_weights: bool = True,
     rtol: float | None = None,
     atol: float | None = None,
+    isolated: bool | Limits = False,
 ) -> Search:
     """Finds the first operator that differs.
 
@@ -60,6 +62,8 @@ def first_difference(
         check_weights: Whether the weights of the file are compared with the capture's.
         rtol: As for `opbridge.verification.compare.compare`.
         atol: As for `opbridge.verification.compare.compare`.
+        isolated: Whether the file runs in a process of its own, or with which limits. The search then ends before an
+            operator that might end this process on values of the file.
 
     Returns:
         The operator, or why there is none to name.
@@ -72,7 +76,7 @@ def first_difference(
         feeds = feeds_of(model, captured, leaves)
         if check_weights and (differing := _differing_weights(model, captured)):
             return Search(None, 0, f"weights of the file are not the model's: {listed(differing, 5)}")
-        runtime = RuntimeValues(model, feeds, order_of(captured, values, capture, leaves))
+        runtime = RuntimeValues(model, feeds, order_of(captured, values, capture, leaves), isolated)
         if outputs and _agree_unoptimised(runtime, model, outputs, rtol, atol):
             reason = "with ONNX Runtime's graph optimisations off the outputs agree, so one of these changes the result"
             return Search(None, 0, f"{reason} (SessionOptions.graph_optimization_level)")

@@ -26,6 +26,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base import files
+from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted, listed
 from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
@@ -166,7 +167,7 @@ def fitted(
     """
     if isinstance(given, Call):
         given = (given.args, {name: given.kwargs.get(name) for name in kwargs})
-        leaves, structure = pytree.tree_flatten(given)
+        leaves, structure = pytree.tree_flatten(caches.of_all_tokens(given))
         if structure != pytree.tree_structure((args, dict(kwargs))):
             raise UsageError(f"{label} has other inputs than the example. {_expected(matching)}")
         given = tuple(leaves[position] for position in matching.positions)
@@ -218,7 +219,7 @@ def _in_order(
         whole = (tuple(given), {})
     else:
         whole = ((given,), {})
-    leaves, structure = pytree.tree_flatten(whole)
+    leaves, structure = pytree.tree_flatten(caches.of_all_tokens(whole))
     if structure == pytree.tree_structure((args, dict(kwargs))):
         return [leaves[position] for position in matching.positions]
     tensors = [leaf for leaf in leaves if leaf is not None and not isinstance(leaf, (str, bool))]

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
-import onnxruntime
 import torch
 
+from opbridge.base.wording import counted
 from opbridge.errors import SaveError
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.operators import operator_of
 from opbridge.graph.values import as_tensor
 from opbridge.nodes.aten_node import called_operators
 from opbridge.onnx import serialize
-from opbridge.runtimes.onnxruntime import session
+from opbridge.runtimes.onnxruntime import Limits, open_session
 from opbridge.save import writer
 from opbridge.verification import dynamic_sizes, exchange
 from opbridge.verification.size_expressions import evaluate
@@ -68,9 +68,18 @@ def counterparts(graph: ir.Graph, captured: CapturedGraph) -> dict[str, ir.Value
 
 
 def feeds_of(model: ir.Model, captured: CapturedGraph, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
-    """The tensors of the graph's inputs, by name, from the leaves of `(args, kwargs)`."""
+    """The tensors of the graph's inputs, by name, from the leaves of `(args, kwargs)`.
+
+    Raises:
+        Unusable: The file has another number of inputs than the captured graph.
+    """
     pairs = zip(captured.inputs, leaves, strict=True)
     given = [as_tensor(value) for leaf, value in pairs if not leaf.is_frozen]
+    if len(given) != len(model.graph.inputs):
+        raise Unusable(
+            f"the file says that it has {counted(len(model.graph.inputs), 'input')}, and the model's capture has "
+            f"{len(given)}"
+        )
     return {str(value.name): tensor for value, tensor in zip(model.graph.inputs, given, strict=True)}
 
 
@@ -116,10 +125,18 @@ class RuntimeValues:
         model: The ONNX model. It is not changed.
         feeds: The tensors for its inputs, by name.
         order: The names of the values, in the order in which `value` will be called, with their sizes in bytes.
+        isolated: Whether the model runs in a process of its own, or with which limits it does.
     """
 
-    def __init__(self, model: ir.Model, feeds: dict[str, torch.Tensor], order: list[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        feeds: dict[str, torch.Tensor],
+        order: list[tuple[str, int]],
+        isolated: bool | Limits = False,
+    ) -> None:
         self._model, self._feeds = model, feeds
+        self.isolated = isolated
         self._batches: list[list[str]] = []
         remaining = 0
         for name, size in order:
@@ -155,24 +172,20 @@ class RuntimeValues:
         missing = set(names) - {value.name for value in copy.graph.outputs}
         for node in copy.graph:
             copy.graph.outputs.extend(value for value in node.outputs if value.name in missing)
-        options = onnxruntime.SessionOptions()
-        if not optimised:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
         try:
-            return self._run(copy, options, names)
+            return self._run(copy, names, optimised)
         except Exception as error:  # the runtime's errors have no other common base class
             how = "with further outputs" if optimised else "without its optimiser"
             raise Unusable(f"ONNX Runtime does not run the model {how}: {error}") from error
 
-    def _run(self, model: ir.Model, options: Any, names: Sequence[str]) -> list[torch.Tensor]:
+    def _run(self, model: ir.Model, names: Sequence[str], optimised: bool) -> list[torch.Tensor]:
         # The user allowed the model's operators when it was loaded for the comparison.
-        arguments = {"options": options, "loaded": True, "aten": called_operators(model)}
+        arguments = {"optimised": optimised, "loaded": True, "aten": called_operators(model)}
         try:
             content = serialize.to_bytes(model)
         except SaveError:  # it is larger than 2 GB
             with tempfile.TemporaryDirectory(prefix="opbridge") as folder:
                 path = Path(folder) / "model.onnx"
                 writer.save(model, path, external_data=True)
-                return exchange.run(session(path, **arguments), self._feeds, names)
-        return exchange.run(session(content, **arguments), self._feeds, names)
+                return exchange.run(open_session(path, self.isolated, **arguments), self._feeds, names)
+        return exchange.run(open_session(content, self.isolated, **arguments), self._feeds, names)

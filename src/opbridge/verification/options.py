@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opbridge.errors import UsageError
+from opbridge.runtimes.onnxruntime import Limits
 
 __all__ = ["Options"]
 
@@ -24,9 +25,11 @@ class Options:
         complete: Whether a size that the capture leaves out, and the model takes, is a difference where the file is
             wrong for it.
         aten: Operators that PyTorch may run for the model, in addition to the default list.
+        isolated: Whether the file runs in a process of its own, or with which limits it does.
 
     Raises:
-        UsageError: `samples` or `seed` is no integer or is negative, or a tolerance is negative or not finite.
+        UsageError: `samples` or `seed` is no integer or is negative, a tolerance is negative or not finite, or
+            `isolated` is something else.
     """
 
     samples: int = 2
@@ -36,6 +39,7 @@ class Options:
     aten: tuple[str, ...] = ()
     inputs: Any = None
     complete: bool = False
+    isolated: bool | Limits = False
 
     def __post_init__(self) -> None:
         if type(self.samples) is not int or self.samples < 0:
@@ -45,3 +49,5 @@ class Options:
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
             if value is not None and not (isinstance(value, (int, float)) and 0 <= value < math.inf):
                 raise UsageError(f"{name}={value!r} is no tolerance; give a number from 0 on, or leave it out.")
+        if not isinstance(self.isolated, (bool, Limits)):
+            raise UsageError(f"isolated={self.isolated!r} is neither True nor opbridge.Limits(...).")

@@ -40,6 +40,7 @@ from opbridge.verification.ties import picks_along
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
+    from opbridge.runtimes.onnxruntime import Limits
 
 __all__ = ["Replay", "has_nodes_of_operators", "replay"]
 
@@ -78,7 +79,13 @@ def has_nodes_of_operators(model: ir.Model) -> bool:
     return any("opbridge.node" in node.metadata_props for node in model.graph)
 
 
-def replay(model: ir.Model, capture: Capture, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replay | None:
+def replay(
+    model: ir.Model,
+    capture: Capture,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    isolated: bool | Limits = False,
+) -> Replay | None:
     """Computes a captured graph with the runtime's decisions.
 
     Args:
@@ -86,6 +93,7 @@ def replay(model: ir.Model, capture: Capture, args: tuple[Any, ...], kwargs: Map
         capture: The capture that the model was made from.
         args: The positional inputs.
         kwargs: The keyword inputs.
+        isolated: Whether the file runs in a process of its own, or with which limits it does.
 
     Returns:
         None where the graph has no such operator, or the runtime's values differ from PyTorch's at none of them and no
@@ -106,7 +114,7 @@ def replay(model: ir.Model, capture: Capture, args: tuple[Any, ...], kwargs: Map
                 names[key] = str(found[key].name)
     if not names:
         return None
-    runtime = RuntimeValues(model, feeds_of(model, functional.graph, leaves), [])
+    runtime = RuntimeValues(model, feeds_of(model, functional.graph, leaves), [], isolated)
     unique = list(dict.fromkeys(names.values()))
     by_name = dict(zip(unique, runtime.compute(unique, optimised=True), strict=True))
     actual = {key: by_name[name] for key, name in names.items()}

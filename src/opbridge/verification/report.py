@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opbridge.verification.difference import FirstDifference
     from opbridge.verification.runtime_failure import RuntimeFailure
 
-__all__ = ["OutputReport", "Run", "Verification"]
+__all__ = ["OutputReport", "Run", "SideReport", "Verification"]
 
 _MAX_ROWS = 12
 _MAX_LEFT_OUT = 3
@@ -27,7 +27,8 @@ class Run:
     """One comparison of PyTorch and the runtime, on one set of inputs.
 
     Attributes:
-        kind: "example", "fresh" (new values), "sizes" (other sizes, new values) or "given" (the user's own inputs).
+        kind: "example", "fresh" (new values), "sizes" (other sizes, new values), "sides" (values that take another side
+            of a decision) or "given" (the user's own inputs).
         label: "example", "fresh 1" or "batch=1".
         comparisons: One for each output of the graph; empty if the run was left out or failed.
         left_out: Why the run was left out: the error of the model itself on these inputs, or a condition of the capture
@@ -73,6 +74,28 @@ class OutputReport:
 
 
 @dataclass(frozen=True)
+class SideReport:
+    """One side of a decision that depends on data, over all runs.
+
+    Attributes:
+        source: The line of the decision, "model.py:12".
+        condition: The condition as the line has it.
+        answer: Whether it holds.
+        operators: The operators that run for this answer only.
+        runs: The labels of the runs that took this side.
+    """
+
+    source: str
+    condition: str
+    answer: bool
+    operators: tuple[str, ...]
+    runs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.source} `{self.condition}` is {self.answer}"
+
+
+@dataclass(frozen=True)
 class Verification:
     """The comparison of an ONNX model with eager PyTorch.
 
@@ -86,6 +109,7 @@ class Verification:
         seconds: The duration in seconds.
         domains: Where a run differs, the inputs whose fresh values were drawn from a domain that the example shows,
             with its name (see `opbridge.verification.domains`).
+        sides: The sides of the decisions that are in the file, each with the runs that took it.
     """
 
     subject: str
@@ -96,6 +120,7 @@ class Verification:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     domains: tuple[tuple[str, str], ...] = ()
+    sides: tuple[SideReport, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -124,8 +149,20 @@ class Verification:
         """The runs that were left out, as the model or its capture does not accept their inputs."""
         return tuple(run for run in self.runs if run.left_out is not None)
 
+    @property
+    def untaken(self) -> tuple[SideReport, ...]:
+        """The sides that no run took."""
+        return tuple(side for side in self.sides if not side.runs)
+
+    def describe_sides(self) -> str:
+        """How many sides of the decisions the runs took, and which they did not; empty where there are none."""
+        count, untaken = len(self.sides), self.untaken
+        if not untaken:
+            return f"all {counted(count, 'side')} taken" if count else ""
+        return f"{len(untaken)} of {counted(count, 'side')} taken by no run: {listed(list(map(str, untaken)), 3)}"
+
     def summary(self) -> str:
-        """One line: which outputs agree or differ, and on which inputs."""
+        """One line: which outputs agree or differ, and on which inputs; which sides of decisions no run took."""
         failed = next((run for run in self.runs if run.failure is not None), None)
         if failed is not None:
             return f"{self.runtime} does not run it ({failed.label})"
@@ -142,7 +179,8 @@ class Verification:
         random = f", {len(self.random)} random in shape and dtype only" if self.random else ""
         verb = "agrees" if len(outputs) == 1 else "agree"
         forgiven = "".join(f", '{name}' {remark}" for name, remark in self._forgiven())
-        return f"{counted(len(outputs), 'output')} {verb} with PyTorch{random} {on}{forgiven}"
+        sides = f", {said}" if (said := self.describe_sides()) else ""
+        return f"{counted(len(outputs), 'output')} {verb} with PyTorch{random} {on}{forgiven}{sides}"
 
     def _forgiven(self) -> list[tuple[str, str]]:
         """The outputs with differences beyond the tolerance that are right nevertheless, and why."""
@@ -158,7 +196,7 @@ class Verification:
         if run.failure is not None:
             return (
                 f"{sentence(self.subject)} does not run in {self.runtime} on {_inputs_of(run)}: "
-                f"{run.failure}. {self._remedy(run.failure.operator)}"
+                f"{str(run.failure).rstrip('.')}. {self._remedy(run.failure.operator)}"
             )
         wrong = [comparison for comparison in run.comparisons if not comparison.ok]
         parts = [f"{sentence(self.subject)} does not give what PyTorch gives: on {_inputs_of(run)}, output {wrong[0]}."]
@@ -213,6 +251,10 @@ class Verification:
             "random": list(self.random),
             "kept": list(self.kept),
             "notes": list(self.notes),
+            "sides": [
+                {**dataclasses.asdict(side), "operators": list(side.operators), "runs": list(side.runs)}
+                for side in self.sides
+            ],
             "domains": dict(self.domains),
             "seconds": self.seconds,
             "first_difference": None,
@@ -236,6 +278,7 @@ class Verification:
         if len(left_out) > _MAX_LEFT_OUT:
             lines.append(f"left out: {counted(len(left_out) - _MAX_LEFT_OUT, 'run')} more")
         lines.extend(f"right: '{name}' {remark}" for name, remark in self._forgiven())
+        lines.extend(f"side: {side}: {listed(list(side.runs), 5) or 'no run'}" for side in self.sides)
         if self.kept:
             lines.append(f"as in the example throughout: {listed(list(self.kept), 6)}")
         if self.ok:
@@ -323,4 +366,6 @@ def _inputs_of(run: Run) -> str:
         return "the example inputs"
     if run.kind == "given":
         return f"the inputs given ({run.label})"
+    if run.kind == "sides":
+        return f"inputs that take another side of a decision ({run.label})"
     return f"fresh inputs ({run.label})"

@@ -12,6 +12,7 @@ import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
@@ -28,10 +29,13 @@ from opbridge.verification.intermediate import Unusable
 from opbridge.verification.judge import Judge
 from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.options import Options
+from opbridge.verification.other_lines import computes_otherwise
 from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
+from opbridge.verification.side_inputs import side_inputs
+from opbridge.verification.sides import Sides
 from opbridge.verification.uncovered_sizes import is_small, uncovered_sizes
 
 if TYPE_CHECKING:
@@ -45,6 +49,9 @@ _SIZES_SEED = 1000
 
 _MOST_UNCOVERED = 6
 """At how many sizes that the capture leaves out a file is compared, without those that the model refuses."""
+
+_MOST_SECONDS = 20.0
+"""How long, in processor time, inputs are searched for that take the sides of decisions which no run has taken."""
 
 
 class Verifier:
@@ -61,6 +68,7 @@ class Verifier:
         capture: Capture | None,
         own_weights: bool,
         options: Options,
+        deciding: Capture | None = None,
     ) -> None:
         """Matches the example inputs with the file.
 
@@ -74,6 +82,7 @@ class Verifier:
             capture: The capture that the file was made from, or that tells which dimensions may vary; None if unknown.
             own_weights: Whether the weights in the file are known to be those of the capture.
             options: The options of the verification.
+            deciding: Where `capture` is not known, a capture that tells the decisions of the model.
 
         Raises:
             UsageError: The example inputs do not fit the file.
@@ -83,7 +92,7 @@ class Verifier:
         self._capture, self._own_weights, self._options = capture, own_weights, options
         if capture is not None and set(capture.kwargs) == set(kwargs):
             kwargs = {key: kwargs[key] for key in capture.kwargs}  # the order of the file's inputs
-        self._args, self._kwargs = args, kwargs
+        self._args, self._kwargs = args, kwargs = caches.of_all_tokens((args, kwargs))
         self._matching = Correspondence(name, loaded, model, args, kwargs, capture)
         self._runs: list[Run] = []
         self._notes: list[str] = []
@@ -91,6 +100,7 @@ class Verifier:
         outputs = ModelOutputs(model, self._eager, self._matching.expected, options.seed)
         self._judge = Judge(outputs, self._replay, options.seed)
         self._random = RandomOutputs(outputs, args, kwargs, options.seed)
+        self._sides = Sides(capture or deciding, options.seed)
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
 
@@ -111,6 +121,7 @@ class Verifier:
         if self._options.inputs is None or recorded is not None:
             kept = self._run_fresh(recorded.calls if recorded is not None else ())
             self._run_other_sizes()
+            self._run_sides()
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
             self._run_uncovered_sizes()
         self._runs = self._random.left_out_of_all(self._runs)
@@ -127,6 +138,7 @@ class Verifier:
             tuple(self._notes),
             seconds,
             self._domains() if self._mismatch is not None else (),
+            self._sides.reports({run.label for run in self._runs if run.left_out is None}),
         )
 
     def _domains(self) -> tuple[tuple[str, str], ...]:
@@ -242,6 +254,22 @@ class Verifier:
         kept = self._matching.fixed - shapes.keys()
         return fresh_inputs(self._args, self._kwargs, seed, shapes=shapes, numbers=numbers, kept=kept)
 
+    def _run_sides(self) -> None:
+        """Runs on inputs that take sides of decisions which no run before has taken."""
+        if not self._options.samples or not self._sides.untaken:
+            return
+        matching, start = self._matching, time.process_time()
+        names = dict(zip(matching.positions, matching.names, strict=True))
+        given = (self._args, self._kwargs, self._options.seed)
+        found = side_inputs(*given, kept=matching.fixed, sizes=matching.dynamic_sizes(), names=names)
+        for label, args, kwargs in found:
+            if not self._sides.untaken or time.process_time() - start > _MOST_SECONDS:
+                return
+            if self._sides.found_by(args, kwargs):
+                self._try("sides", label, args, kwargs)
+                if self._runs[-1].left_out is not None:  # the model takes no such inputs, which nobody asked for
+                    self._runs.pop()
+
     def _run_uncovered_sizes(self) -> None:
         """Runs at sizes that the capture leaves out although the user did not; see `uncovered_sizes`."""
         if self._capture is None or not self._options.complete or self._mismatch is not None:
@@ -269,6 +297,7 @@ class Verifier:
             return True
         how = "the two differ" if run.failure is None else f"the runtime raises: {run.failure}"
         self._runs[-1] = Run(run.kind, run.label, left_out=f"{_outside(condition)}; here {how}")
+        self._sides.forget(run.label)
         if self._mismatch is not None and self._mismatch.run == len(self._runs) - 1:
             self._mismatch = None
         self._judge.forget()  # what is left out proves nothing
@@ -311,6 +340,7 @@ class Verifier:
                 matching.output_names, expected, actual, self._precisions, strict=True
             )
         )
+        self._sides.note(label, args, kwargs)
         run = Run(kind, label, comparisons)
         if not run.ok:
             run = self._judged(run, args, kwargs, expected, actual)
@@ -358,7 +388,8 @@ class Verifier:
             return None
         try:
             # A new capture has the static sizes of these inputs.
-            return replay(model, self._capture or capture_model(self._model, args, kwargs), args, kwargs)
+            capture = self._capture or capture_model(self._model, args, kwargs)
+            return replay(model, capture, args, kwargs, self._options.isolated)
         except (CaptureError, Unusable):
             return None
 
@@ -379,9 +410,30 @@ class Verifier:
             self._options,
             check_weights=not self._own_weights,
         )
+        if search.difference is None or not search.difference.is_beyond:
+            otherwise = self._otherwise(wrong)
+            if otherwise:
+                self._notes.append(otherwise)
+                return None
         if search.difference is None:
             self._notes.append(f"the operator that differs could not be found: {search.reason}")
         return search.difference
+
+    def _otherwise(self, wrong: Mapping[int, torch.Tensor]) -> str:
+        """How the capture itself differs from the model; "" where it does not, or there is no graph of it."""
+        if self._capture is None or self._capture.strategy in ("trace", "given") or self._options.isolated:
+            return ""
+        assert self._mismatch is not None
+        return computes_otherwise(
+            self._capture,
+            self._eager,
+            self._mismatch.args,
+            self._mismatch.kwargs,
+            wrong,
+            seed=self._options.seed,
+            rtol=self._options.rtol,
+            atol=self._options.atol,
+        )
 
 
 def _shapes_of(leaves: Sequence[Any]) -> tuple[Any, ...]:

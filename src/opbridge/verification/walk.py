@@ -11,17 +11,21 @@ from torch.fx import Node
 
 from opbridge.capture.functionalize import FunctionalGraph
 from opbridge.graph.node_sources import module_path_of, sources_of
-from opbridge.graph.operators import operator_of
+from opbridge.graph.operators import functional_name, operator_of
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import tensors_in
+from opbridge.kernels import aten as aten_kernel
 from opbridge.verification import exchange
 from opbridge.verification.compare import Comparison, compare, dtype_name, rms
 from opbridge.verification.difference import FirstDifference, Search
 from opbridge.verification.graph_run import GraphRun
-from opbridge.verification.intermediate import RuntimeValues, keyed
+from opbridge.verification.intermediate import RuntimeValues, Unusable, keyed
 from opbridge.verification.runtime_failure import label
 
 __all__ = ["Walk"]
+
+_PYTHON = frozenset({"_operator", "builtins", "math"})
+"""Where Python's own functions come from."""
 
 
 class Walk:
@@ -83,6 +87,11 @@ class Walk:
 
     def _call(self, node: Node) -> FirstDifference | None:
         """Computes one node, compares it, and gives it the runtime's value. Returns the difference, if there is one."""
+        if self._runtime.isolated is not False and not _bears_any_values(node):
+            raise Unusable(
+                f"PyTorch would compute {operator_of(node)} in this process on values of the file, which isolated= is "
+                "there to prevent; leave it out if you trust the file"
+            )
         result = self._run.compute(node)
         parents = node.all_input_nodes
         random = _is_random(node, self._values, result)
@@ -188,6 +197,17 @@ def _dependencies(functional: FunctionalGraph, outputs: Mapping[int, Any] | None
 
 def _is_getitem(node: Node) -> bool:
     return operator_of(node) == "_operator::getitem"
+
+
+def _bears_any_values(node: Node) -> bool:
+    """Whether an operator reads and writes nothing but its arguments, whatever their values are."""
+    name = operator_of(node)
+    namespace, _, operator = (functional_name(name) or name).partition("::")
+    if namespace != "aten":
+        return namespace in _PYTHON
+    packet, _, overload = operator.partition(".")
+    found = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    return aten_kernel.bears_anything(str(found._schema))
 
 
 def _is_random(node: Node, values: Mapping[Node, Any], result: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.captures import assert_same
 from helpers.matching import assert_matches
 
 from opbridge.capture import capture
@@ -112,3 +113,24 @@ def test_complex_numbers_are_printed_and_not_computed_with() -> None:
     assert "only a run tells" in printed[0]
     with pytest.raises(Exception, match="UnknownComplexNumber"):
         capture(lambda x: x + x[0].item(), (torch.randn(2, dtype=torch.complex64),))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("index", "value"),
+    [
+        (lambda n, m: (..., -m), lambda x: 0.0),
+        (lambda n, m: (slice(None), m - 1), lambda x: x[:, 0]),
+        (lambda n, m: (slice(None), m - 1), lambda x: x[None, :, 0]),
+        (lambda n, m: (n - 1, m // 2), lambda x: 1),
+        (lambda n, m: (slice(n - 1, None), m - 1), lambda x: x.shape[0]),
+        (lambda n, m: (..., m - 1, None), lambda x: x[:, :1]),
+    ],
+)
+def test_writes_to_places_that_dynamic_sizes_give(index, value):
+    def model(x):
+        return put(x, index(*x.shape), value(x))
+
+    taken = capture(model, (torch.randn(3, 4),), dynamic_shapes=({0: "n", 1: "m"},))
+    for shape in ((3, 4), (2, 7), (5, 2)):
+        assert_same(taken, torch.randn(shape))

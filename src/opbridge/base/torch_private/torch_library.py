@@ -149,8 +149,18 @@ def intercepting_calls(
     intercepted = {op for op in operators if not is_composite_implicit(op)}
 
     class Intercepting(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            # Else dynamo of torch 2.13 leaves what it meets within this mode uncompiled for the rest of the process,
+            # and an eager flex_attention fails from then on.
+            return True
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
+            if isinstance(func, torch._ops.HigherOrderOperator):
+                return func(*args, **kwargs)  # the operators of its bodies are not intercepted
             if func in intercepted:
                 result = call(func, args, kwargs, functools.partial(func, *args, **kwargs))
             else:

@@ -117,7 +117,9 @@ class GraphTracer(PythonKeyTracer):
         factor = expression.coeff(symbol, 1)
         if symbol in self.sympy_expr_tracker or not factor.is_Integer or expression != factor * symbol:
             return
-        alone = env.create_symintnode(symbol, hint=torch_sizes.example_with(size, {}) // int(factor))
+        example = torch_sizes.example_with(size, {})
+        hint = None if example is None else example // int(factor)
+        alone = env.create_symintnode(symbol, hint=hint)
 
         def divided() -> Node:
             node = self.create_node("call_function", operator.floordiv, (self.size_argument(size), int(factor)), {})
@@ -135,6 +137,15 @@ class GraphTracer(PythonKeyTracer):
         if size.node.constant is not None or size.node.expr.is_number or size in self.symnode_tracker:
             return True
         return all(symbol in self.sympy_expr_tracker for symbol in size.node.expr.free_symbols)
+
+    def unknown_symbols(self, size: Any) -> list[torch.SymInt]:
+        """The symbols of a symbolic number that this graph does not know, where it knows others of them."""
+        symbols = size.node.expr.free_symbols
+        unknown = sorted((each for each in symbols if each not in self.sympy_expr_tracker), key=str)
+        if len(unknown) == len(symbols) or not all(symbol.is_integer for symbol in unknown):
+            return []
+        env = size.node.shape_env
+        return [env.create_symintnode(each, hint=torch_sizes.hint_of(env, each)) for each in unknown]
 
     def _compute_size(self, size: Any) -> Any:
         """Records the arithmetic that gives a symbolic number from the symbols that are known; None where one is not.

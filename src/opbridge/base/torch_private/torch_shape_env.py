@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import operator
+import sys
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -123,6 +125,10 @@ class Sizes:
         asked = _asked_by_operators.get(self.env, set())
         return [(*found, index in asked) for index, found in enumerate(_guards_in(self.env))]
 
+    def zeros(self) -> dict[str, str]:
+        """The symbols that the model told 0 from others, each with the stack of the line that did."""
+        return dict(zeros_asked_for(self.env))
+
     def places(self) -> dict[str, str]:
         """For each symbol, the size of the example that it was made for, as a Python expression."""
         return _sources_in(self.env)
@@ -142,6 +148,8 @@ class Learned:
             self._replacements = dict(env.replacements)
             self._ranges = dict(env.var_to_range)
             self._axioms = dict(env.axioms)
+            self._asserts = {symbol: list(found) for symbol, found in env.deferred_runtime_asserts.items()}
+            self._divisible = set(env.divisible)
 
     def fixes_a_size(self) -> bool:
         """Whether a symbol that was free is known as one number now."""
@@ -163,7 +171,34 @@ class Learned:
         ):
             current.clear()
             current.update(kept)
-        # What torch has found out so far no longer holds.
+        self._count_versions()
+
+    def forget_of_data(self) -> None:
+        """Restores what was known of the symbols that only data decides and that there were at first."""
+        from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+        env = self._env
+        for symbol in self._ranges:
+            if symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)):
+                env.var_to_range[symbol] = self._ranges[symbol]
+                if symbol in self._replacements:
+                    env.replacements[symbol] = self._replacements[symbol]
+                else:
+                    env.replacements.pop(symbol, None)
+        for kept, current in (
+            (self._axioms, env.axioms),
+            (self._asserts, env.deferred_runtime_asserts),
+        ):
+            current.clear()
+            current.update(kept)
+        env.divisible.clear()
+        env.divisible.update(self._divisible)
+        env._resimplify_floor_div_axioms = True
+        self._count_versions()
+
+    def _count_versions(self) -> None:
+        """Makes torch forget what it has found out so far, which no longer holds."""
+        env = self._env
         for counter in ("_version_counter", "_replacements_version_counter"):  # torch 2.13 has the first only
             if hasattr(env, counter):
                 setattr(env, counter, getattr(env, counter) + 1)
@@ -193,6 +228,71 @@ def note_questions_of_operator(env: Any, before: int) -> None:
     """
     if len(env.guards) > before:
         _asked_by_operators.setdefault(env, set()).update(range(before, len(env.guards)))
+
+
+_asked_about_zero: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "__eq__": operator.eq,
+    "__ne__": operator.ne,
+    "__lt__": operator.lt,
+    "__le__": operator.le,
+    "__gt__": operator.gt,
+    "__ge__": operator.ge,
+}
+
+
+def zeros_asked_for(env: Any) -> dict[str, str]:
+    """The symbols that the model told 0 from others, each with the stack of the line that did; see `noting_zeros`."""
+    return _asked_about_zero.get(env, {})
+
+
+@contextlib.contextmanager
+def noting_zeros(env: Any) -> Iterator[None]:
+    """Within this context, Python code outside of torch that tells a size of 0 from others is noted.
+
+    torch takes every dynamic size to be positive, so that `n == 0` is known to be false and no condition.
+
+    Args:
+        env: The environment of a capture.
+    """
+    noted = _asked_about_zero.setdefault(env, {})
+
+    def note(size: Any, other: int, compare: Callable[[Any, Any], bool]) -> None:
+        expression = size.node.expr
+        hints = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+        known = {symbol: hints.get(symbol) for symbol in expression.free_symbols}
+        if None in known.values() or not expression.is_polynomial(*known):  # a remainder has a condition of its own
+            return
+        for symbol in known:
+            answers = [bool(compare(expression.subs({**known, symbol: size}), other)) for size in (0, 1, 2)]
+            if answers[0] not in answers[1:]:
+                noted.setdefault(str(symbol), env._get_sloc().maybe_user_loc or "")
+
+    def noting(name: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+        original = getattr(torch.SymInt, name)
+
+        def asked(self: Any, other: Any) -> Any:
+            if (
+                type(other) is int
+                and 0 <= other <= 1
+                and getattr(self.node, "shape_env", None) is env
+                and _is_asked_by_model()
+            ):
+                note(self, other, compare)
+            return original(self, other)
+
+        return asked
+
+    with replacing(*((torch.SymInt, name, noting(name, compare)) for name, compare in _COMPARISONS.items())):
+        yield
+
+
+def _is_asked_by_model() -> bool:
+    frame = sys._getframe(2)
+    if frame.f_code.co_name == "__bool__" and frame.f_back is not None:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__")).partition(".")[0] not in ("torch", "opbridge")
 
 
 def _keep_free(env: Any, symbols: set[Any]) -> None:

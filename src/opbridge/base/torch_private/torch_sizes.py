@@ -63,14 +63,22 @@ def expression(number: Any, values: Mapping[str, int]) -> str:
     return str(found.subs(known) if known else found)
 
 
-def example_with(size: Any, values: Mapping[str, int]) -> int:
-    """The value of a size in the example, with other values for some symbols."""
+def example_with(size: Any, values: Mapping[str, int]) -> Any:
+    """The value of a size in the example, with other values for some symbols; None for one that only data decides."""
     if not isinstance(size, torch.SymInt):
         return int(size)
     expression, env = size.node.expr, size.node.shape_env
     hints = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
     known = {symbol: values.get(str(symbol), hints.get(symbol)) for symbol in expression.free_symbols}
+    if None in known.values():
+        return None
     return int(expression.subs({symbol: int(value) for symbol, value in known.items()}))
+
+
+def hint_of(env: Any, symbol: Any) -> Any:
+    """The value of a symbol in the example; None for one that only data decides."""
+    hint = (env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val).get(symbol)
+    return None if hint is None else int(hint)
 
 
 def note_unknown_symbols(node: torch.fx.Node, env: Any, result: Any) -> None:
@@ -110,6 +118,23 @@ def is_equal(left: Any, right: Any) -> bool:
     if type(left) is int or type(right) is int:
         return type(left) is type(right) and bool(left == right)
     return bool(left.node.expr == right.node.expr)
+
+
+def is_of_data(size: Any) -> bool:
+    """Whether only data decide a size."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return isinstance(size, torch.SymInt) and bool(free_unbacked_symbols(size))
+
+
+def text_of(number: Any) -> str:
+    """A symbolic number as its expression."""
+    return str(number.node.expr)
+
+
+def is_same_shape(left: Any, right: Any) -> bool:
+    """Whether two shapes have the same sizes, as numbers or expressions; nothing is asked about the symbols."""
+    return len(left) == len(right) and all(map(is_equal, left, right))
 
 
 def is_at_most(left: Any, right: Any) -> bool:
@@ -269,3 +294,17 @@ def known_size(size: Any) -> Any:
 def symbols(size: object) -> tuple[str, ...]:
     """The symbols in a SymInt, sorted by name; none for a plain int."""
     return tuple(sorted(map(str, size.node.expr.free_symbols))) if isinstance(size, torch.SymInt) else ()
+
+
+def factors(size: torch.SymInt) -> tuple[int, list[tuple[str, torch.SymInt]]]:
+    """A size as a product: a number, and sizes with their expressions, each as often as it is a factor."""
+    number, found = 1, []
+    for base, exponent in size.node.expr.as_powers_dict().items():
+        if not exponent.is_Integer or exponent < 0:
+            return 1, [(str(size.node.expr), size)]
+        if base.is_Integer:
+            number *= int(base) ** int(exponent)
+        else:
+            factor = size.node.shape_env.create_symintnode(base, hint=None)
+            found += [(str(base), factor)] * int(exponent)
+    return number, found

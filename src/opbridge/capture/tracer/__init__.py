@@ -19,7 +19,8 @@ May import: dynamic_shapes, and what the capture stands on.
 | rewriting | the graph without writes |
 """
 
+from opbridge.capture.tracer.number_calls import FollowingCalls
 from opbridge.capture.tracer.rewriting import rewritten
 from opbridge.capture.tracer.trace import trace
 
-__all__ = ["rewritten", "trace"]
+__all__ = ["FollowingCalls", "rewritten", "trace"]

@@ -19,9 +19,11 @@ from typing import Any
 
 import torch
 
-from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, SizedSequence
+from opbridge.base.torch_private import torch_proxies
+from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, Rows, SizedSequence, Zipped
+from opbridge.capture.tracer.turning_loops import asks, grown_length
 
-__all__ = ["OTHER_PACKAGES", "following_calls", "length"]
+__all__ = ["OTHER_PACKAGES", "FollowingCalls", "length"]
 
 # These packages are no part of a model.
 OTHER_PACKAGES = frozenset(
@@ -33,35 +35,41 @@ _MOST_NAMES = 128
 _CHECKED = frozenset({("cpython", 3, 11), ("cpython", 3, 12), ("cpython", 3, 13)})
 
 
-@contextlib.contextmanager
-def following_calls(module: torch.nn.Module, everywhere: bool) -> Iterator[None]:
-    """Within this context, calls of these functions in a model's code take symbolic sizes.
+class FollowingCalls:
+    """Has calls of these functions in a model's code take symbolic numbers.
 
     Args:
         module: The model.
         everywhere: Whether the functions of all loaded Python modules of the model's packages, and of those that it
             imports, are meant, and not those of the classes of its submodules alone. It takes longer.
     """
-    if (sys.implementation.name, *sys.version_info[:2]) not in _CHECKED:
-        yield
-        return
-    functions = [
-        (each, each.__code__, _rewritten(each.__code__, each.__globals__)) for each in _functions(module, everywhere)
-    ]
-    functions = [(each, code, new) for each, code, new in functions if new is not code]
-    namespaces = list({id(each.__globals__): each.__globals__ for each, _, _ in functions}.values())
-    for names in namespaces:
-        names.update(_REPLACEMENTS)
-    try:
-        for function, _, new in functions:
-            function.__code__ = new
-        yield
-    finally:
-        for function, code, _ in functions:
-            function.__code__ = code
+
+    def __init__(self, module: torch.nn.Module, everywhere: bool) -> None:
+        if (sys.implementation.name, *sys.version_info[:2]) not in _CHECKED:
+            self._functions: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
+            return
+        functions = [
+            (each, each.__code__, _rewritten(each.__code__, each.__globals__))
+            for each in _functions(module, everywhere)
+        ]
+        self._functions = [(each, code, new) for each, code, new in functions if new is not code]
+
+    @contextlib.contextmanager
+    def following(self) -> Iterator[None]:
+        """Within this context, they do."""
+        namespaces = list({id(each.__globals__): each.__globals__ for each, _, _ in self._functions}.values())
         for names in namespaces:
-            for name in _REPLACEMENTS:
-                names.pop(name, None)
+            names.update(_REPLACEMENTS)
+        try:
+            for function, _, new in self._functions:
+                function.__code__ = new
+            yield
+        finally:
+            for function, code, _ in self._functions:
+                function.__code__ = code
+            for names in namespaces:
+                for name in _REPLACEMENTS:
+                    names.pop(name, None)
 
 
 def _functions(module: torch.nn.Module, everywhere: bool) -> Iterator[types.FunctionType]:
@@ -154,13 +162,15 @@ def length(value: Any) -> Any:
     """`len`: the symbolic size of a tensor's first dimension, or that of a sequence."""
     if isinstance(value, torch.Tensor) and value.dim():
         return value.shape[0]
+    if type(value) is list and (grown := grown_length(value)) is not None:
+        return grown
     return value.length if isinstance(value, SizedSequence) else len(value)
 
 
 def _int(*args: Any, **settings: Any) -> Any:
     """`int`: a symbolic size is an int, and a symbolic float is cut off."""
     if len(args) == 1 and not settings:
-        (value,) = args
+        value = _value(args[0])
         if isinstance(value, (torch.SymInt, torch.SymFloat)):
             return torch.sym_int(value)
         if isinstance(value, torch.SymBool):
@@ -170,9 +180,19 @@ def _int(*args: Any, **settings: Any) -> Any:
 
 def _float(*args: Any) -> Any:
     """`float`: of a symbolic number."""
-    if len(args) == 1 and isinstance(args[0], (torch.SymInt, torch.SymFloat)):
-        return torch.sym_float(args[0])
+    if len(args) == 1:
+        value = _value(args[0])
+        if isinstance(value, torch.SymBool):
+            value = torch.sym_ite(value, 1, 0)
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            return torch.sym_float(value)
     return float(*args)
+
+
+def _value(number: Any) -> Any:
+    """The symbolic number that a tensor without values holds; everything else as it is."""
+    is_one = type(number) is torch_proxies.FakeTensor and not number.is_complex()
+    return number.item() if is_one else number
 
 
 def _range(*limits: Any) -> Any:
@@ -192,6 +212,34 @@ def _list(*args: Any) -> Any:
 def _tuple(*args: Any) -> Any:
     """`tuple`: one of a symbolic length stays that."""
     return args[0] if len(args) == 1 and isinstance(args[0], SizedSequence) else tuple(*args)
+
+
+def _sequence(value: Any) -> Any:
+    """What a loop goes over that asks before each turn; None for any other value."""
+    if isinstance(value, torch.Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
+        value = Rows(value)
+    return value if isinstance(value, SizedSequence) and value.is_indexed and asks(value) else None
+
+
+def _enumerate(*args: Any, **settings: Any) -> Any:
+    """`enumerate`: of a sequence of a symbolic length."""
+    of = _sequence(args[0]) if args else None
+    start = (*args[1:], 0)[0] if "start" not in settings else settings["start"]
+    return enumerate(*args, **settings) if of is None else Zipped((of,), start)
+
+
+def _zip(*args: Any, **settings: Any) -> Any:
+    """`zip`: of sequences of a symbolic length."""
+    found = tuple(map(_sequence, args))
+    if found and None not in found and not settings:
+        return Zipped(found)
+    return zip(*args, **settings)  # noqa: B905
+
+
+def _reversed(*args: Any) -> Any:
+    """`reversed`: of a sequence of a symbolic length."""
+    of = _sequence(args[0]) if args and isinstance(args[0], SizedSequence) else None
+    return reversed(*args) if of is None else Reversed(of)
 
 
 def _map(function: Any, *iterables: Any) -> Any:
@@ -229,6 +277,9 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
     "list": _list,
     "tuple": _tuple,
     "map": _map,
+    "enumerate": _enumerate,
+    "zip": _zip,
+    "reversed": _reversed,
     "isinstance": _isinstance,
     "type": _type,
 }

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
+from opbridge.capture.tracer.turning_loops import gathered
 
 __all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
 
@@ -56,6 +57,12 @@ class PythonFunctions(TorchFunctionMode):
             elif any(isinstance(item, SizedSequence) for item in items):
                 items = [item.tensor() if isinstance(item, SizedSequence) else item for item in items]
                 return args[0][tuple(items) if isinstance(args[1], tuple) else items[0]]
+        elif function in _JOINING:
+            parts = gathered(args[0] if args else (kwargs or {}).get("tensors"))
+            if parts is not None:
+                return _JOINING[function](
+                    parts, *args[1:], **{k: v for k, v in (kwargs or {}).items() if k != "tensors"}
+                )
         elif function is torch.Tensor.new_tensor and isinstance(args[1], SizedSequence):
             given = {"dtype": args[0].dtype, "device": args[0].device} | (kwargs or {})
             return args[1].tensor(given["dtype"], given["device"])
@@ -90,6 +97,28 @@ class PythonFunctions(TorchFunctionMode):
             args, kwargs = pytree.tree_map_only(torch.Tensor, _scale, (tuple(args), kwargs or {}))
         return function(*args, **(kwargs or {}))
 
+
+def _stacked(parts: list[torch.Tensor], dim: int = 0, *, out: Any = None) -> torch.Tensor:
+    """What `torch.stack` gives for the elements of tensors."""
+    joined = torch.cat(parts) if len(parts) > 1 else parts[0]
+    return joined.movedim(0, dim)
+
+
+def _concatenated(parts: list[torch.Tensor], dim: int = 0, axis: int | None = None, *, out: Any = None) -> torch.Tensor:
+    """What `torch.cat` gives for the elements of tensors."""
+    dim = dim if axis is None else axis
+    dim = dim % (parts[0].dim() - 1)
+    if len({tuple(part.shape[1:]) for part in parts}) > 1:
+        return torch.cat([_concatenated([part], dim) for part in parts], dim)
+    return _stacked(parts, dim).flatten(dim, dim + 1)
+
+
+_JOINING: dict[Any, Callable[..., torch.Tensor]] = {
+    torch.stack: _stacked,
+    torch.cat: _concatenated,
+    torch.concat: _concatenated,
+    torch.concatenate: _concatenated,
+}
 
 _OF_SEQUENCES = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
 
@@ -270,13 +299,22 @@ _WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
 
 
 def _set(x: torch.Tensor, index: Any, value: Any) -> bool:
-    """Writes to places, or slices, that tensors give, for which torch asks numbers; False for other indices."""
+    """Writes to places that sizes or tensors give, or slices that tensors give, for which torch asks numbers.
+
+    Returns:
+        False for other indices, which are left to torch.
+    """
     items = list(index) if isinstance(index, tuple) else [index]
-    if not any(map(_holds_number, items)):
+    if not any(isinstance(item, torch.SymInt) or _holds_number(item) for item in items):
         return False
     part = _index(x, items)
-    if part is None or (isinstance(value, torch.Tensor) and value.dim() > part.dim()):
+    if part is None:
         return False
+    if isinstance(value, torch.Tensor):
+        while value.dim() > part.dim() and isinstance(value.shape[0], int) and value.shape[0] == 1:
+            value = value[0]  # as torch leaves out leading dimensions of 1
+        if value.dim() > part.dim():
+            return False
     if isinstance(value, torch.Tensor):
         part.copy_(value)
     else:

@@ -13,10 +13,12 @@ from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.torch_private import torch_proxies, torch_shape_env, torch_sizes, torch_subclasses, torch_tracing
+from opbridge.base.torch_private.torch_decisions import DECISION
 from opbridge.capture import packed_sequences
 from opbridge.capture.tracer import (
     autocasting,
     free_values,
+    generators,
     open_ranks,
     out_variants,
     quantized_tensors,
@@ -151,6 +153,10 @@ class Recorder:
         node.meta["val"] = number
         self.tracer.bind_size(number, lambda: node)
 
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is one of this graph."""
+        return self._tensors.find(tensor) is not None
+
     def argument(self, value: Any) -> Any:
         """A value of the model's as an argument of a node."""
         return self._converted(value)[1]
@@ -215,8 +221,14 @@ class Recorder:
         """Records one operator, and computes the shapes and dtypes of its results."""
         if function in _METADATA:
             return function(*args, **kwargs)
+        if function is DECISION:
+            node = self.tracer.create_node("call_function", function, self._converted(tuple(args))[1], {}, "decision")
+            node.meta["val"] = None
+            return None
         if kwargs and out_variants.functional_form(function) is not None:
             return out_variants.record(self, function, args, kwargs)
+        if "generator" in kwargs:
+            function, kwargs = generators.left_out(function, kwargs)
         dense = sparse_operators.dense_operator(function)
         if dense is not None:
             with self.recording(differentiated=self.is_differentiating):
@@ -263,7 +275,7 @@ class Recorder:
         if opened:
             self._ranks.add(node, opened)
         self.constants.add(function, node)
-        self._bind(result, node)
+        self.bind(result, node)
         if function in _PARTS and isinstance(result.storage_offset(), torch.SymInt):
             self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
@@ -284,7 +296,7 @@ class Recorder:
         known, values = self.constants.result(torch.Tensor.tolist, (lengths,), {})
         return values if known else None
 
-    def _bind(self, result: Any, node: Node) -> None:
+    def bind(self, result: Any, node: Node) -> None:
         """Makes a node stand for a result, and a getitem for each of several."""
         if isinstance(result, torch.Tensor):
             self.track(result, node)
@@ -296,7 +308,7 @@ class Recorder:
                 if isinstance(item, (torch.Tensor, list, tuple, *_NUMBERS)):
                     inner = self.tracer.create_node("call_function", operator.getitem, (node, index), {})
                     self.constants.add(operator.getitem, inner)
-                    self._bind(item, inner)
+                    self.bind(item, inner)
         else:
             node.meta["val"] = result
 
@@ -310,7 +322,7 @@ class Recorder:
             _name(function),
         )
         self.constants.add(function, node)
-        self._bind(result, node)
+        self.bind(result, node)
 
     def sparse_weight(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The sparse weight that a tensor of the graph stands for; None for any other tensor."""
@@ -371,7 +383,8 @@ class Recorder:
     def _size(self, size: Any) -> Any:
         """A symbolic number as an argument of a node."""
         if self.outside is not None and not self.tracer.knows_size(size):
-            self.tracer.bind_size(size, functools.partial(self._free, size))
+            for each in self.tracer.unknown_symbols(size) or [size]:
+                self.tracer.bind_size(each, functools.partial(self._free, each))
         return self.tracer.size_argument(size)
 
     def _size_of(self, node: Node, index: int, size: torch.SymInt) -> Node:

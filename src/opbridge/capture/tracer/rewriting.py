@@ -129,6 +129,8 @@ class _Running(Interpreter):
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten.tensor_split.sections and not kwargs:
             return _parts(*args)
+        if target in _DROPOUTS and len(args) == 3 and args[2] is False and not kwargs:
+            return args[0]  # as PyTorch does, so that what is written to the result is written to it
         return super().call_function(target, args, kwargs)
 
     def run_node(self, n: Node) -> Any:
@@ -136,6 +138,11 @@ class _Running(Interpreter):
         result = super().run_node(n)
         torch_sizes.keep_unknown_symbols(n, result)
         return result
+
+
+_DROPOUTS = frozenset(
+    {torch.ops.aten.dropout.default, torch.ops.aten.alpha_dropout.default, torch.ops.aten.feature_dropout.default}
+)
 
 
 def _parts(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:

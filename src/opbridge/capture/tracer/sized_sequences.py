@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,8 +12,20 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
+from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.tracer.turning_loops import turns_of
 
-__all__ = ["Joined", "Range", "Repeated", "SizedSequence", "repeating_lists"]
+__all__ = [
+    "Joined",
+    "Range",
+    "Repeated",
+    "Reversed",
+    "Rows",
+    "SizedSequence",
+    "Zipped",
+    "iterating_tensors",
+    "repeating_lists",
+]
 
 
 class SizedSequence(Sequence[Any]):
@@ -20,6 +34,9 @@ class SizedSequence(Sequence[Any]):
     It becomes a tensor where one is made of it, or where it is an index. Anything else needs its elements, and so fixes
     the size.
     """
+
+    is_indexed = False
+    """Whether an element is known by its index."""
 
     @property
     @abstractmethod
@@ -34,11 +51,24 @@ class SizedSequence(Sequence[Any]):
     def elements(self) -> list[Any]:
         """The elements, of which there are as many as in the example."""
 
+    def has(self, index: Any) -> Any:
+        """Whether there is an element of this index, as a bool that may be symbolic."""
+        return index < self.length
+
+    def at(self, index: Any) -> Any:
+        """The element of an index that is 0 or more, and may be symbolic."""
+        return self.elements()[index]
+
+    def is_of_data(self) -> bool:
+        """Whether data decide the length."""
+        return torch_sizes.is_of_data(self.length)
+
     def __len__(self) -> int:
         return int(self.length)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.elements())
+        turns = turns_of(self, sys._getframe(1)) if self.is_indexed else None
+        return iter(self.elements()) if turns is None else turns
 
     def __getitem__(self, index: Any) -> Any:
         return self.elements()[index]
@@ -55,6 +85,15 @@ class Range(SizedSequence):
 
     def __init__(self, start: Any, stop: Any, step: int) -> None:
         self.start, self.stop, self.step = start, stop, step
+
+    is_indexed = True
+
+    def has(self, index: Any) -> Any:
+        element = self.at(index)
+        return element < self.stop if self.step > 0 else element > self.stop
+
+    def at(self, index: Any) -> Any:
+        return self.start + index * self.step
 
     @property
     def length(self) -> Any:
@@ -134,6 +173,92 @@ class Repeated(SizedSequence):
 
     def elements(self) -> list[Any]:
         return self.values * int(self.times)
+
+
+class Rows(SizedSequence):
+    """The rows of a tensor."""
+
+    is_indexed = True
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows = rows
+
+    @property
+    def length(self) -> Any:
+        return self.rows.shape[0]
+
+    def at(self, index: Any) -> Any:
+        return torch.select(self.rows, 0, index)
+
+    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        return self.rows.to(dtype=dtype, device=device)
+
+    def elements(self) -> list[Any]:
+        return list(self.rows.unbind(0))
+
+
+class Reversed(SizedSequence):
+    """`reversed(sequence)`."""
+
+    is_indexed = True
+
+    def __init__(self, of: SizedSequence) -> None:
+        self.of = of
+
+    @property
+    def length(self) -> Any:
+        return self.of.length
+
+    def at(self, index: Any) -> Any:
+        return self.of.at(self.of.length - 1 - index)
+
+    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        return self.of.tensor(dtype, device).flip(0)
+
+    def elements(self) -> list[Any]:
+        return self.of.elements()[::-1]
+
+
+class Zipped(SizedSequence):
+    """`zip(...)` of sequences, and `enumerate(sequence)`, which counts from a number besides."""
+
+    is_indexed = True
+
+    def __init__(self, sequences: tuple[SizedSequence, ...], first: Any = None) -> None:
+        self.sequences, self.first = sequences, first
+
+    @property
+    def length(self) -> Any:
+        return functools.reduce(torch.sym_min, (each.length for each in self.sequences))
+
+    def at(self, index: Any) -> Any:
+        found = tuple(each.at(index) for each in self.sequences)
+        return found if self.first is None else (self.first + index, *found)
+
+    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        return torch.as_tensor(self.elements(), dtype=dtype, device=device)
+
+    def elements(self) -> list[Any]:
+        found = list(zip(*(each.elements() for each in self.sequences), strict=False))
+        return found if self.first is None else [(self.first + at, *each) for at, each in enumerate(found)]
+
+
+@contextlib.contextmanager
+def iterating_tensors() -> Iterator[None]:
+    """Within this context, a loop over the rows of a tensor, whose number is symbolic, asks before each turn."""
+    kind: Any = torch.Tensor
+    original = kind.__iter__
+
+    def iterated(tensor: torch.Tensor) -> Iterator[Any]:
+        if tensor.dim() and isinstance(tensor.shape[0], torch.SymInt):
+            turns = turns_of(Rows(tensor), sys._getframe(1))
+            if turns is not None:
+                return turns
+        found: Iterator[Any] = original(tensor)
+        return found
+
+    with replacing((kind, "__iter__", iterated)):
+        yield
 
 
 @contextlib.contextmanager

@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
+from opbridge.base import einx_private
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private import (
+    torch_decisions,
     torch_higher_order,
     torch_overrides,
     torch_proxies,
+    torch_shape_env,
+    torch_sizes,
     torch_sizes_in_python,
     torch_subclasses,
     torch_tracing,
     torch_transforms,
     torchscript_running,
 )
+from opbridge.base.transformers_private import masks
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.input_names import input_names
 from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.fakes import Fakes
-from opbridge.capture.tracer.number_calls import following_calls
+from opbridge.capture.tracer.number_calls import FollowingCalls
 from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_any_length, taking_symbolic_bools
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
-from opbridge.capture.tracer.sized_sequences import repeating_lists
+from opbridge.capture.tracer.sized_sequences import iterating_tensors, repeating_lists
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
+from opbridge.capture.tracer.turning_loops import asking
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
@@ -56,7 +63,9 @@ def trace(
     gradients: str = "",
     dynamic: frozenset[str] = frozenset(),
     expected: CapturedGraph | None = None,
-    thorough: bool = False,
+    calls: FollowingCalls | None = None,
+    answers: Any = None,
+    merged: Any = None,
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
@@ -75,7 +84,8 @@ def trace(
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
         dynamic: The places of dynamic dimensions that are never fixed, whatever the model asks.
         expected: Another capture of the model, which this one is compared with. The nodes of this one have no sources.
-        thorough: Whether all Python functions of the model's packages follow symbolic sizes, and these can be hashed.
+        calls: The Python functions that follow symbolic numbers, which can be hashed then; None: those of the classes
+            of the model's submodules, where there are symbolic sizes.
 
     Raises:
         GraphDiffers: The model calls other operators than in the expected capture.
@@ -91,7 +101,9 @@ def trace(
             gradients=gradients,
             dynamic=dynamic,
             repeating=None if expected is None else Repeating(expected.graph),
-            thorough=thorough,
+            calls=calls,
+            answers=answers,
+            merged=merged,
         )
         return run.graph()
 
@@ -114,9 +126,12 @@ class _Run:
         gradients: str,
         dynamic: frozenset[str],
         repeating: Repeating | None,
-        thorough: bool,
+        calls: FollowingCalls | None,
+        answers: Any,
+        merged: Any,
     ) -> None:
-        self._thorough = thorough
+        self._answers, self._merged = answers, merged
+        self._calls = calls
         self._module, self._args, self._kwargs = module, args, kwargs
         self._shapes = shapes
         self._gradients = gradients
@@ -124,6 +139,9 @@ class _Run:
         self._origins = Origins(module)
         self._repeating = repeating
         self._note = self._origins.note if repeating is None else self._compare
+        self._origin: tuple[Any, str] = tuple, ""
+        if merged is not None:
+            self._note = self._note_origin
         self._recorder = Recorder(self._note, self._fakes.mode, self._constant)
         self._recording = self._recorder
         self._constant_names: dict[int, str] | None = None
@@ -156,11 +174,118 @@ class _Run:
             self._fakes.sizes.ranges(),
             tuple(SizeCondition(*each) for each in self._fakes.sizes.conditions()),
             self._fakes.sizes.places(),
+            zeros=self._fakes.sizes.zeros(),
         )
 
     def _run(self, args: Any, kwargs: Any) -> Any:
-        with self._origins.following():
-            return self._module(*args, **kwargs)
+        if self._merged is not None:
+            leaves = pytree.tree_leaves((args, kwargs))
+            given = {name: leaf for name, leaf in zip(self._names, leaves, strict=True) if name}
+            self._merged.begin = self._begin
+            self._merged.branch = self._branch
+            self._merged.repeat = self._repeat
+            self._merged.negated = self._negated
+            return pytree.tree_unflatten(self._merged(given), self._merged.structure)
+        with self._origins.following(), self._noting_zeros():
+            if self._answers is None:
+                return self._module(*args, **kwargs)
+            self._outermost = sys._getframe()
+            with (
+                torch_decisions.answering(self._fakes.sizes.env, self._decide),
+                self._answers.turns.counting(),
+                asking(self._answers.loops),
+                iterating_tensors(),
+            ):
+                return self._module(*args, **kwargs)
+
+    def _noting_zeros(self) -> contextlib.AbstractContextManager[None]:
+        return torch_shape_env.noting_zeros(self._fakes.sizes.env) if self._shapes.axes else contextlib.nullcontext()
+
+    def _begin(self, sources: Any, path: str) -> None:
+        self._origin = sources, path
+
+    def _note_origin(self, node: Node) -> None:
+        """Notes where an operator of a way comes from."""
+        node.meta["sources"], node.meta["module_path"] = self._origin
+
+    def _branch(self, condition: Any, side: Callable[[bool], list[torch.Tensor]]) -> list[torch.Tensor]:
+        """What the one side or the other gives, as an operator `cond`; each is recorded with the condition known."""
+        recorder = self._recording
+        value = torch_decisions.known(condition)
+        if value is not None:
+            return side(value)
+        bodies = []
+        for answer in (True, False):
+            with torch_decisions.supposing(condition, answer):
+                bodies.append(self._body(lambda answer=answer: tuple(side(answer))))
+        given = map(_returned, bodies)
+        on_true, on_false = map(self._held, ("true_graph_", "false_graph_"), bodies)
+        node = recorder.tracer.create_node(
+            "call_function", torch_decisions.COND, (recorder.argument(condition), on_true, on_false, ()), {}, "cond"
+        )
+        results = [torch_decisions.union(self._fakes.mode, *each) for each in zip(*given, strict=True)]
+        recorder.bind(results, node)
+        torch_sizes.note_unknown_symbols(node, self._fakes.sizes.env, results)
+        return results
+
+    def _repeat(
+        self, goes_on: Callable[..., Any], turn: Callable[..., list[torch.Tensor]], begin: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """What the turns of a loop give in the end, as an operator `while_loop`.
+
+        A size that a turn changes is one that only data decides, in the turns and after them.
+
+        Args:
+            goes_on: Whether there is a further turn, for the tensors of now.
+            turn: The tensors after a turn, for those before it.
+            begin: The tensors before the first one.
+        """
+        recorder, env, mode = self._recording, self._fakes.sizes.env, self._fakes.mode
+        changing: list[set[int]] = [set() for _ in begin]
+        while True:
+            with torch_decisions.unsupposing(env):
+                given = [torch_decisions.like(mode, *each, ignored=True) for each in zip(begin, changing, strict=True)]
+                condition = self._body(goes_on, *given)
+            with torch_decisions.unsupposing(env):
+                body = self._body(lambda *values: tuple(turn(*values)), *given)
+                found = [
+                    torch_decisions.differing(*each) - known
+                    for *each, known in zip(given, _returned(body), changing, strict=True)
+                ]
+            if not any(found):
+                break
+            changing = [known | new for known, new in zip(changing, found, strict=True)]
+        carried = tuple(map(recorder.argument, begin))
+        bodies = self._held("while_cond_graph_", condition), self._held("while_body_graph_", body)
+        node = recorder.tracer.create_node(
+            "call_function", torch_decisions.WHILE_LOOP, (*bodies, carried, ()), {}, "while_loop"
+        )
+        results = [torch_decisions.like(mode, *each, ignored=False) for each in zip(begin, changing, strict=True)]
+        recorder.bind(results, node)
+        torch_sizes.note_unknown_symbols(node, env, results)
+        return results
+
+    def _negated(self, condition: Any) -> Any:
+        """The opposite of a condition."""
+        if not isinstance(condition, torch.SymBool):
+            return not condition
+        recorder = self._recording
+        node = recorder.tracer.create_node("call_function", torch.sym_not, (recorder.argument(condition),), {})
+        result = torch_decisions.negated(condition)
+        recorder.track_number(result, node)
+        return result
+
+    def _held(self, prefix: str, body: GraphModule) -> Node:
+        """The node of a body of an operator."""
+        tracer = self._recording.tracer
+        name = tracer.get_fresh_qualname(prefix)
+        setattr(tracer.root, name, body)
+        return tracer.create_node("get_attr", name, (), {})
+
+    def _decide(self, condition: torch.SymBool) -> bool | None:
+        if self._recording is not self._recorder:
+            return None
+        return self._answers.answer(self._recorder, condition, self._outermost, self._origins.stack())
 
     def _inputs(self) -> tuple[list[Any], list[Leaf]]:
         """The leaves that the module is run on, and the graph's inputs."""
@@ -170,6 +295,7 @@ class _Run:
             fake, node = self._input(name, place, leaf)
             leaves.append(fake)
             inputs.append(Leaf(name, node, None if node is not None else leaf))
+        self._names = [leaf.node.name if leaf.node is not None else "" for leaf in inputs]
         return leaves, inputs
 
     def _input(self, name: str, place: str, leaf: Any) -> tuple[Any, Node | None]:
@@ -273,6 +399,7 @@ class _Run:
             stack.enter_context(taking_symbolic_bools())
             stack.enter_context(checking_symbolic_sizes())
             stack.enter_context(masks_of_any_length())
+            stack.enter_context(masks.without_masks_of_ones())
             stack.enter_context(torch_overrides.making_nested_tensors())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
@@ -280,12 +407,23 @@ class _Run:
             )
             if self._shapes.axes:
                 stack.enter_context(shapes_of_earlier_runs(self._module))
-                stack.enter_context(following_calls(self._module, self._thorough))
+            if self._shapes.axes or self._calls is not None:
+                calls = self._calls or FollowingCalls(self._module, everywhere=False)
+                stack.enter_context(calls.following())
                 stack.enter_context(repeating_lists())
-                stack.enter_context(torch_sizes_in_python.taken_by_python(self._thorough))
-            stack.enter_context(following_sizes(self._module if self._shapes.axes else None))
+                stack.enter_context(torch_sizes_in_python.taken_by_python(self._calls is not None))
+                if self._calls is not None:
+                    stack.enter_context(einx_private.keeping_sizes())
+                stack.enter_context(following_sizes(self._module))
+            else:
+                stack.enter_context(following_sizes(None))
             stack.enter_context(self._recorder.recording())
             yield
+
+
+def _returned(body: GraphModule) -> list[Any]:
+    """What a body returns, without values."""
+    return [each.meta["val"] for each in body.graph.output_node().args[0]]
 
 
 def _leaf(path: str, value: Any) -> Leaf:

@@ -1,0 +1,236 @@
+"""Private interfaces of torch about truth values that only data decides.
+
+Checked on torch 2.13.0 and 2.15.0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import torch
+
+from opbridge.base.torch_private.torch_proxies import Disabled
+from opbridge.base.torch_private.torch_shape_env import Learned
+from opbridge.base.torch_private.torch_sizes import is_of_data
+
+__all__ = [
+    "COND",
+    "DECISION",
+    "FIRST_TURN",
+    "GATHERED",
+    "WHILE_LOOP",
+    "answering",
+    "differing",
+    "forget_skipped_frames",
+    "known",
+    "like",
+    "negated",
+    "suppose",
+    "supposing",
+    "union",
+    "unsupposing",
+]
+
+_UNBOUNDED = (1 << 63) - 2
+_LIBRARY = torch.library.Library("opbridge_capture", "FRAGMENT")
+_LIBRARY.define("decision(Tensor[] tensors, SymInt[] numbers, Scalar condition, bool answer) -> ()")
+_LIBRARY.impl("decision", lambda *args: None, "CompositeExplicitAutograd")
+
+_LIBRARY.define("first_turn(*, Device? device=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+_LIBRARY.impl(  # fake tensors of torch 2.13 give a device to what takes no tensor
+    "first_turn",
+    lambda *, device=None: torch.zeros((), dtype=torch.int64, device=device),
+    "CompositeExplicitAutograd",
+)
+_LIBRARY.define(
+    "gathered(Tensor[] elements, SymInt length, SymInt total, SymInt[] sizes, int count, int loop) -> Tensor"
+)
+_LIBRARY.impl(
+    "gathered",
+    lambda elements, length, *args: elements[0].new_empty((length, *elements[0].shape)),
+    "CompositeExplicitAutograd",
+)
+
+DECISION = torch.ops.opbridge_capture.decision.default
+"""Marks the place in a graph at which a truth value was asked for that only data decides, and the answer given.
+
+Its tensors and numbers are what Python's variables hold there.
+"""
+
+FIRST_TURN = torch.ops.opbridge_capture.first_turn.default
+"""The number of turns that a loop has had, before the first one. A capture takes it for a value that data decide."""
+
+GATHERED = torch.ops.opbridge_capture.gathered.default
+"""What the turns of a loop have appended to a list, as one tensor.
+
+Its arguments are the elements of the turns of the capture; for any number of turns, how many there are, and how many
+there will be; the sizes of an element; how many a turn appends; the number of the loop in the run.
+"""
+
+COND = torch.ops.higher_order.cond
+WHILE_LOOP = torch.ops.higher_order.while_loop
+
+
+@contextlib.contextmanager
+def answering(env: Any, answer: Callable[[torch.SymBool], bool | None]) -> Iterator[None]:
+    """Within this context, truth values that only data decides are answered, and known from there on.
+
+    Args:
+        env: The ShapeEnv of a capture.
+        answer: Gives the answer; None leaves the question to torch, which raises an error.
+    """
+    import sympy
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    evaluate = env.evaluate_expr
+    answers: dict[Any, bool] = {}  # of conditions of which the environment takes no note
+
+    def evaluated(expression: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return evaluate(expression, *args, **kwargs)
+        except GuardOnDataDependentSymNode:
+            if isinstance(expression, sympy.Symbol) or not isinstance(expression, sympy.logic.boolalg.Boolean):
+                raise  # a number is asked for; a symbol counts as Boolean
+            if expression in answers:
+                return sympy.true if answers[expression] else sympy.false
+            chosen = answer(env.create_symboolnode(expression))
+            if chosen is None:
+                raise
+        answers[expression] = chosen
+        _note(env, expression if chosen else sympy.Not(expression))
+        return sympy.true if chosen else sympy.false
+
+    env.evaluate_expr = evaluated
+    try:
+        yield
+    finally:
+        del env.evaluate_expr
+
+
+def known(condition: Any) -> bool | None:
+    """The value of a condition that is a Python bool, or that follows from what a capture knows of its symbols."""
+    if not isinstance(condition, torch.SymBool):
+        return bool(condition)
+    found = condition.node.shape_env._maybe_evaluate_static(condition.node.expr)
+    return None if found is None else bool(found)
+
+
+def negated(condition: torch.SymBool) -> torch.SymBool:
+    """The opposite of a condition, which no graph records."""
+    with Disabled():
+        return torch.sym_not(condition)
+
+
+def suppose(condition: torch.SymBool, answer: bool) -> None:
+    """Makes it known from now on that a condition has a value."""
+    import sympy
+
+    expression = condition.node.expr
+    _note(condition.node.shape_env, expression if answer else sympy.Not(expression))
+
+
+def _note(env: Any, expression: Any) -> None:
+    """Makes an expression known as true, where it is a comparison or says that several hold."""
+    import sympy
+
+    plain = sympy.to_nnf(expression, simplify=False)
+    for each in plain.args if isinstance(plain, sympy.And) else (plain,):
+        if isinstance(each, sympy.core.relational.Relational):
+            env.guard_or_defer_runtime_assert(each, "a decision")
+
+
+@contextlib.contextmanager
+def supposing(condition: torch.SymBool, answer: bool) -> Iterator[None]:
+    """Within this context, a condition has a value.
+
+    What is found out within it of symbols that only data decides is forgotten at its end, where it need not hold.
+    """
+    with unsupposing(condition.node.shape_env):
+        suppose(condition, answer)
+        yield
+
+
+@contextlib.contextmanager
+def unsupposing(env: Any) -> Iterator[None]:
+    """What is found out within this context of symbols that only data decides is forgotten at its end.
+
+    Args:
+        env: The ShapeEnv of a capture.
+    """
+    learned = Learned(env)
+    try:
+        yield
+    finally:
+        learned.forget_of_data()
+
+
+def like(mode: Any, tensor: torch.Tensor, open_sizes: Collection[int], *, ignored: bool) -> torch.Tensor:
+    """Another tensor without values of the same dtype and shape, but for some sizes that only data decides.
+
+    Args:
+        mode: The fake tensor mode.
+        tensor: The tensor.
+        open_sizes: The dimensions of those sizes.
+        ignored: Whether no operator's result is to bind their symbols.
+    """
+    env = mode.shape_env
+    with env.ignore_fresh_unbacked_symbols() if ignored else contextlib.nullcontext():
+        shape = [env.create_unbacked_symint() if i in open_sizes else size for i, size in enumerate(tensor.shape)]
+    for index in open_sizes:
+        env.constrain_symbol_range(shape[index].node.expr, 0, _UNBOUNDED)
+    with Disabled(), mode:
+        return torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+
+
+def differing(one: torch.Tensor, other: torch.Tensor) -> set[int]:
+    """The dimensions in which two tensors of the same rank have other sizes."""
+    sizes = zip(one.shape, other.shape, strict=True)
+    return {index for index, (size, another) in enumerate(sizes) if _expression(size) != _expression(another)}
+
+
+def union(mode: Any, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """A tensor without values that stands for one of two: a size in which they differ is one that only data decides.
+
+    Args:
+        mode: The fake tensor mode.
+        one: The first.
+        other: The second, of the same dtype and rank.
+    """
+    env = mode.shape_env
+    shape: list[Any] = []
+    for size, another in zip(one.shape, other.shape, strict=True):
+        if _expression(size) == _expression(another) and not is_of_data(size):
+            shape.append(size)
+            continue
+        new = env.create_unbacked_symint()
+        (low, high), (lowest, highest) = _range(env, size), _range(env, another)
+        env.constrain_symbol_range(new.node.expr, min(low, lowest), max(high, highest))
+        shape.append(new)
+    with Disabled(), mode:
+        return torch.empty(shape, dtype=one.dtype, device=one.device)
+
+
+def forget_skipped_frames() -> None:
+    """Has torch compile functions again that it met during a capture with decisions, and left uncompiled for good.
+
+    torch 2.13 compiles an eager `torch.cond`, and then refuses the function that it skipped while Python was traced.
+    Nothing is done on torch 2.15, where such calls work.
+    """
+    if torch.__version__ < "2.15" and "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+
+
+def _expression(size: Any) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def _range(env: Any, size: Any) -> tuple[Any, Any]:
+    from torch.utils._sympy.value_ranges import bound_sympy
+
+    if not isinstance(size, torch.SymInt):
+        return size, size
+    span = bound_sympy(size.node.expr, env.var_to_range)
+    return max(span.lower, 0), span.upper

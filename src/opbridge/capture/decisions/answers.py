@@ -1,0 +1,135 @@
+"""The answers that one run of the model gets to its questions about data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from opbridge.base.sources import Source
+from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.capture.decisions.places import Turns, frames_between, place
+from opbridge.capture.decisions.state import state_of
+from opbridge.capture.tracer.turning_loops import Loops
+from opbridge.errors import CaptureError
+
+__all__ = ["Answers", "Mark", "WaysRefused"]
+
+_MOST_DECISIONS = 128
+_MOST_TURNS = 4096
+
+_ATTRIBUTES_OF_MODULES = frozenset(vars(torch.nn.Module()))
+
+
+class WaysRefused(CaptureError):
+    """A model decides by data in a way that one graph does not hold."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A decision that a run has come to.
+
+    Attributes:
+        place: Where Python was, and what its variables held, but for values of the graph.
+        answer: The answer that it got.
+        sources: The lines that were running, the innermost first.
+        leaves: How many values of the graph its variables held.
+        loop: Which loop of the run asks by it whether there is a further turn; None for any other decision.
+        turn: How many turns that loop has had.
+    """
+
+    place: Hashable
+    answer: bool
+    sources: tuple[Source, ...]
+    leaves: int
+    loop: int | None = None
+    turn: int = 0
+
+
+class Answers:
+    """Answers the questions of one run.
+
+    Args:
+        module: The model.
+        choose: Gives an answer, for the decisions so far, the place of the next one, and, where a loop asks by it
+            whether there is a further turn, how many it has had.
+        of_sizes: Whether loops over sizes ask so, and not only those whose number of turns data decide.
+        growth: How many elements a turn appends to a list, as far as earlier runs have shown; this one adds to it.
+
+    Attributes:
+        marks: The decisions so far.
+        turns: The turns of the other loops.
+        loops: The loops that ask.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        choose: Callable[[Sequence[Mark], Hashable, int | None], bool],
+        *,
+        of_sizes: bool = False,
+        growth: dict[Hashable, int] | None = None,
+    ) -> None:
+        self._modules = list(module.named_modules())
+        self._before = {path: dict(vars(each)) for path, each in self._modules}
+        self._choose = choose
+        self.turns = Turns()
+        self.loops = Loops(of_sizes=of_sizes, growth={} if growth is None else growth)
+        self.marks: list[Mark] = []
+
+    def answer(
+        self, recorder: Any, condition: torch.SymBool, outermost: FrameType, sources: tuple[Source, ...]
+    ) -> bool:
+        """The answer to a question, which the graph gets a mark of."""
+        asking = self.loops.asking
+        if len(self.marks) >= (_MOST_DECISIONS if asking is None else _MOST_TURNS):
+            raise WaysRefused(
+                f"The model cannot be captured: it decides by data more than {_MOST_DECISIONS} times in one run, as at "
+                f"{sources[0] if sources else 'its first line'}. In a loop, let nothing but tensors change from turn "
+                "to turn: count in a tensor, or write it with torch.while_loop."
+            )
+        frames = list(frames_between(sys._getframe(1), outermost))
+        frames = [frame for frame in frames if _is_the_models(frame)]
+        self.loops.forget_left()
+        if asking is not None:
+            self.turns.begin_turn(asking.frame, asking.offset)
+        held = state_of(frames, self._attributes(), recorder.knows, self._elements)
+        tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
+        numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
+        here = (place(frames, self.turns, self.loops.offsets_in), held.structure)
+        chosen = self._choose(self.marks, here, None if asking is None else asking.turn)
+        recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
+        loop, turn = (None, 0) if asking is None else (asking.number, asking.turn)
+        self.marks.append(Mark(here, chosen, sources, len(held.leaves), loop, turn))
+        return chosen
+
+    def _elements(self, held: list[Any]) -> list[Any]:
+        """The elements of a list, without those that the turns of a loop have appended."""
+        growing = self.loops.lists.get(id(held))
+        return held if growing is None else growing.elements()
+
+    def _attributes(self) -> list[tuple[str, dict[str, Any]]]:
+        """What the run has set in the attributes of the model's modules."""
+        found = []
+        for path, module in self._modules:
+            before = self._before[path]
+            new = {
+                name: value
+                for name, value in vars(module).items()
+                if name not in _ATTRIBUTES_OF_MODULES and (name not in before or before[name] is not value)
+            }
+            if new:
+                found.append((path, new))
+        return found
+
+
+def _is_the_models(frame: FrameType) -> bool:
+    """Whether a frame runs the model's code, or one of torch's modules."""
+    name = str(frame.f_globals.get("__name__"))
+    if name == "torch.nn.modules.module":  # which calls modules, and their hooks
+        return False
+    return name.startswith("torch.nn.") or name.partition(".")[0] not in ("torch", "opbridge", "contextlib")

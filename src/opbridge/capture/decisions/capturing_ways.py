@@ -1,0 +1,109 @@
+"""The capture of a model that decides by data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from opbridge.base.torch_private import torch_decisions
+from opbridge.capture.decisions.answers import Answers
+from opbridge.capture.decisions.flow import Flow
+from opbridge.capture.decisions.merging import Merged
+from opbridge.capture.decisions.ways import Unjoined, Ways, WaysRefused, explore
+from opbridge.capture.one_attempt import Attempt, Captured
+from opbridge.capture.side_effects import SideEffects, keeping_random_state
+from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.decisions import Decision, Side
+
+__all__ = ["capture_decisions"]
+
+
+def capture_decisions(attempt: Attempt) -> Captured:
+    """The capture of a model with all ways that data may make it take.
+
+    Args:
+        attempt: The attempt that failed as Python asked for a truth value that only data decides. Its notes say which
+            decisions there are.
+
+    Raises:
+        WaysRefused: There are too many ways, or they do not end alike.
+        Exception: What the capture of a way raises.
+    """
+
+    def run(answers: Answers) -> CapturedGraph:
+        attempt.answers = answers
+        attempt.following = True  # a number that data decides is symbolic, whatever the sizes are
+        try:
+            with SideEffects(attempt.module), keeping_random_state():
+                return attempt.capture_once().rewrite()
+        finally:
+            attempt.answers, attempt.following = None, False
+            torch_decisions.forget_skipped_frames()
+
+    attempt.limits.begin()
+    ways = Ways(joined=True)
+    try:
+        explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
+        found = _merged(attempt, ways)
+    except Unjoined as error:
+        if asked_turns := [point for point in ways.points.values() if point.asks]:
+            lines = ", ".join(sorted({str(point.sources[0]) for point in asked_turns if point.sources}))
+            raise WaysRefused(
+                f"The model cannot be captured: what it does depends on how many turns a loop has, at {lines}"
+                f"{f': {error}' if str(error) else ''}. Let each turn do the same, with nothing but tensors changing "
+                "from turn to turn, and let what follows the loop use tensors, or a list by torch.stack or torch.cat."
+            ) from error
+        ways = Ways(joined=False)
+        try:
+            explore(ways, run, attempt.module, attempt.limits)
+            found = _merged(attempt, ways)
+        except Unjoined as error:
+            raise WaysRefused(
+                "The model cannot be captured: the ways that it may take by its data do not end alike. Let each of "
+                "them return the same containers, with tensors of the same dtypes and ranks. It decides at "
+                f"{ways.lines()}{f'; {error}' if str(error) else ''}."
+            ) from error
+    _limit(found.graph, [way.graph for way in ways.ways])
+    attempt.raising = tuple(_raising(ways))
+    attempt.notes += [
+        f"the model raises an error at {line} for some inputs; the file does not, and is the model for the others"
+        for line in dict.fromkeys(each.place for each in attempt.raising)
+    ]
+    return found
+
+
+def _merged(attempt: Attempt, ways: Ways) -> Captured:
+    """The graph of all ways.
+
+    Raises:
+        Unjoined: Ways that seemed to have joined do not do the same.
+    """
+    attempt.merged = Merged(Flow(ways), ways.ways[0].graph.structure)
+    try:
+        return attempt.capture_once()
+    finally:
+        attempt.merged = None
+
+
+def _limit(graph: CapturedGraph, ways: Iterable[CapturedGraph]) -> None:
+    """Limits a graph to the sizes that all of its ways are for."""
+    known = {condition.expression for condition in graph.conditions}
+    for way in ways:
+        new = [
+            each for each in way.conditions if each.expression not in known and graph.ranges.keys() >= {*each.symbols}
+        ]
+        known.update(each.expression for each in new)
+        graph.conditions += tuple(new)
+        graph.zeros = {**way.zeros, **graph.zeros}
+        for symbol, (low, high) in way.ranges.items():
+            if symbol in graph.ranges and symbol in graph.places:
+                lowest, highest = graph.ranges[symbol]
+                ends = [end for end in (high, highest) if end is not None]
+                graph.ranges[symbol] = max(low, lowest), min(ends, default=None)
+
+
+def _raising(ways: Ways) -> Iterator[Decision]:
+    """The decisions after which the model raises an error for one answer."""
+    for (point, answer), after in ways.next.items():
+        if after is None and point is not None:
+            sides = Side(True, raises=answer), Side(False, raises=not answer)
+            yield Decision(-1, point.sources, sides)

@@ -1,0 +1,544 @@
+"""The ways of a model as one flow of blocks: what each computes, and what it takes from the blocks before it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from opbridge.base.torch_private.torch_decisions import FIRST_TURN, GATHERED
+from opbridge.base.wording import counted
+from opbridge.capture.decisions.forms import Computed, Given, Pass, form
+from opbridge.capture.decisions.gathering import Gathering, first_rows, no_turn, rows_of, rows_with
+from opbridge.capture.decisions.known_numbers import is_known_as
+from opbridge.capture.decisions.ways import Point, Unjoined, Way, Ways, WaysRefused
+from opbridge.graph.node_sources import sources_of
+
+__all__ = ["Block", "Flow", "Local", "Loop", "Outer", "Variable"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    """An input, or a tensor with values.
+
+    Attributes:
+        name: The name of the input; empty for a tensor.
+        tensor: The tensor.
+    """
+
+    name: str
+    tensor: Any = None
+
+
+@dataclass(frozen=True)
+class Local:
+    """The result of an operator of a block."""
+
+    block: Block
+    index: int
+
+
+@dataclass(eq=False)
+class Variable:
+    """A value that is another one after each of the blocks that lead to one.
+
+    Attributes:
+        nodes: The node that it is, in each pass of its block.
+        values: What it is after each block that leads here, as a form.
+    """
+
+    nodes: Mapping[Pass, Node]
+    values: dict[Block, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Block:
+    """What is computed after an answer, or after several blocks, until the next decision.
+
+    Attributes:
+        passes: The ways through it, each with the first and the last operator in the segment.
+        before: The blocks that lead here.
+        after: The blocks that follow: one, or one for each answer.
+        condition: What decides between them, as a form.
+        operators: For each operator its target, arguments and keyword arguments as forms, and a node for its origin.
+        variables: What it takes that differs between the blocks before it.
+        decides: Whether a decision is at its end. Where one answer alone is there, the model raises after the other.
+        sources: The lines of the decision.
+        results: For the last block, what the model returns, as forms.
+        is_common_end: Whether several blocks end with these operators.
+        asks: Whether the decision at its end is whether a loop has a further turn.
+    """
+
+    passes: dict[Pass, tuple[int, int]]
+    before: list[Block] = field(default_factory=list)
+    after: dict[bool, Block] = field(default_factory=dict)
+    condition: Any = None
+    operators: list[tuple[Any, Any, Any, Node]] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+    decides: bool = False
+    sources: tuple[Any, ...] = ()
+    results: Any = None
+    is_common_end: bool = False
+    asks: bool = False
+
+    def nodes(self, each: Pass) -> tuple[Node, ...]:
+        """The operators of a pass."""
+        way, segment = each
+        first, last = self.passes[each]
+        return way.segments[segment][first:last]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Blocks that run turn by turn.
+
+    Attributes:
+        inside: The blocks.
+        exits: The blocks whose decisions end it, each with the answer after which the turn goes on.
+        always: Whether there is one exit, to which each turn comes.
+    """
+
+    inside: frozenset[Block]
+    exits: dict[Block, bool]
+    always: bool
+
+    @property
+    def decision(self) -> Block:
+        """The block whose decision ends it, where there is one exit."""
+        return next(iter(self.exits))
+
+    @property
+    def stays(self) -> bool:
+        """The answer after which the turn goes on, where there is one exit."""
+        return next(iter(self.exits.values()))
+
+    @classmethod
+    def of(cls, start: Block, ends: list[Block], dominators: Mapping[Block, set[Block]]) -> Loop:
+        """The loop whose turns begin with one block and end with others.
+
+        Raises:
+            WaysRefused: It cannot be left.
+        """
+        inside = {start}
+        waiting = list(ends)
+        while waiting:
+            block = waiting.pop()
+            if block not in inside:
+                inside.add(block)
+                waiting += block.before
+        leaving = [(block, answer) for block in inside for answer, after in block.after.items() if after not in inside]
+        if not leaving or any(not block.decides or len(block.after) != 2 for block, _ in leaving):
+            lines = ", ".join(sorted({str(block.sources[0]) for block, _ in leaving if block.sources}))
+            raise WaysRefused(
+                f"The model cannot be captured: a loop whose turns only data counts is left where no decision is: "
+                f"{lines}. Let one condition end it: torch.logical_and joins two."
+            )
+        exits = {block: not answer for block, answer in leaving}
+        always = len(exits) == 1 and all(leaving[0][0] in dominators[end] for end in ends)
+        return cls(frozenset(inside), exits, always)
+
+
+class Flow:
+    """The blocks of a model.
+
+    Attributes:
+        blocks: All of them, each after those that lead to it, but for the ends of turns.
+        loops: Those that turns begin with.
+        start: The first block.
+        end: The last one.
+
+    Raises:
+        Unjoined: Ways that seemed to have joined do not do the same.
+        WaysRefused: A loop cannot be left.
+    """
+
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
+        self._apart: set[Node] = set()  # operators that no common end has
+        while not self._is_built():
+            pass
+
+    def _is_built(self) -> bool:
+        """Builds the blocks; False where some of their common ends are not common after all."""
+        self.start, self.end = self._blocks()
+        self.blocks = list(_in_order(self.start))
+        self._split_common_ends()
+        self.blocks = list(_in_order(self.start))
+        self._dominators = _dominators(self.blocks)
+        self.loops = {
+            block: Loop.of(block, turns, self._dominators) for block in self.blocks if (turns := self._turns(block))
+        }
+        self._defined: dict[Node, tuple[Block, int, int]] = {}
+        for block in self.blocks:
+            for each in block.passes:
+                for index, node in enumerate(block.nodes(each)):
+                    self._defined[node] = block, index, each[1]
+        self._gatherings: list[Gathering] = []
+        count = len(self._apart)
+        for block in self.blocks:
+            self._fill(block)
+        if len(self._apart) != count:
+            return False
+        for gathering in self._gatherings:
+            self._gather(gathering)
+        return True
+
+    def _blocks(self) -> tuple[Block, Block]:
+        """A block for each answer, and an empty one before each decision that several lead to."""
+        ways = self._ways
+        entries: dict[Point, Block] = {}
+        answers: dict[Any, Block] = {}
+
+        def length(each: Pass) -> int:
+            way, number = each
+            return len(way.segments[number])
+
+        for edge, point in ways.next.items():
+            if point is None or edge not in ways.through:
+                continue
+            answers[edge] = Block({each: (0, length(each)) for each in ways.through[edge]})
+        for edge, point in ways.next.items():
+            if point is None or edge not in answers:
+                continue
+            if point not in entries:
+                at = {each: (length(each), length(each)) for each in point.passes}
+                entries[point] = Block(at, decides=point is not ways.end, sources=point.sources, asks=point.asks)
+            entry = entries[point]
+            answers[edge].after[True] = entry
+            entry.before.append(answers[edge])
+        for edge, block in answers.items():
+            if edge[0] is not None:
+                entry = entries[edge[0]]
+                entry.after[edge[1]] = block
+                block.before.append(entry)
+        return answers[None, False], entries[ways.end]
+
+    def _split_common_ends(self) -> None:
+        """Where several blocks that lead to one end with the same operators, those become a block of their own."""
+        for join in [block for block in self.blocks if len(block.before) > 1 and not block.asks]:
+            self._share(join, list(join.before))
+
+    def _share(self, join: Block, blocks: list[Block]) -> None:
+        groups: dict[Any, list[Block]] = {}
+        for block in blocks:
+            nodes = block.nodes(next(iter(block.passes)))
+            if nodes:
+                groups.setdefault(_likeness(nodes[-1]), []).append(block)
+        for group in groups.values():
+            if len(group) > 1:
+                self._join_ends(join, group)
+
+    def _join_ends(self, join: Block, group: list[Block]) -> None:
+        count = _common_end(group, self._apart)
+        if not count:
+            return
+        common = Block({}, is_common_end=True)
+        for block in group:
+            for each, (first, last) in list(block.passes.items()):
+                common.passes[each] = last - count, last
+                block.passes[each] = first, last - count
+            block.after = {True: common}
+            join.before.remove(block)
+            common.before.append(block)
+        common.after = {True: join}
+        join.before.append(common)
+        self._share(common, list(group))
+
+    def _fill(self, block: Block) -> None:
+        """Gives a block its operators."""
+        passes = block.passes
+        counts = {each: len(block.nodes(each)) for each in passes}
+        if len(set(counts.values())) != 1:
+            raise Unjoined
+        for index in range(next(iter(counts.values()))):
+            nodes = {each: block.nodes(each)[index] for each in passes}
+            some = next(iter(nodes.values()))
+            if len({_operator(node, way) for (way, _), node in nodes.items()}) != 1:
+                raise Unjoined
+            if some.target is GATHERED:
+                block.operators.append(self._gathered(block, nodes))
+                continue
+            try:
+                args = self._resolved(form({each: node.args for each, node in nodes.items()}), block)
+                kwargs = self._resolved(form({each: node.kwargs for each, node in nodes.items()}), block)
+            except Unjoined:
+                if not block.is_common_end:
+                    raise
+                self._apart.update(nodes.values())
+                continue
+            target = no_turn if some.target is FIRST_TURN else some.target
+            block.operators.append((target, args, kwargs, some))
+        if block.decides:
+            asked = {(way, segment): way.decisions[segment].args[2] for way, segment in passes}
+            block.condition = self._resolved(form(asked), block)
+        elif block is self.end:
+            returned = {each: each[0].graph.graph.output_node().args[0] for each in passes}
+            block.results = self._resolved(form(returned), block)
+
+    def _gathered(self, block: Block, nodes: Mapping[Pass, Node]) -> tuple[Any, Any, Any, Node]:
+        """The operator that gives what the turns of a loop have appended to a list."""
+        (way, number), some = next(iter(nodes.items()))
+        mark = next(mark for mark in range(number) if way.marks[mark].loop == some.args[5])
+        loop = next(each for each in self.loops if (way, mark) in each.passes)
+        rows = Variable({})
+        loop.variables.append(rows)
+        self._gatherings.append(Gathering(dict(nodes), loop, rows))
+        length, total = (
+            self._resolved(form({each: node.args[index] for each, node in nodes.items()}), block) for index in (1, 2)
+        )
+        return rows_of, (rows, length, total), {}, some
+
+    def _gather(self, gathering: Gathering) -> None:
+        """Gives a loop the rows that it carries: before the first turn, and after each."""
+        loop, rows = gathering.loop, gathering.rows
+        turns = self._turns(loop)
+        value = gathering.some.meta["val"]
+        new: tuple[Any, Any, Any, Node]
+        for before in loop.before:
+            if before in turns:
+                known = {each: some for each in before.passes if (some := gathering.elements(each)) is not None}
+                if not known:
+                    raise Unjoined
+                counters = {each: each[0].decisions[each[1]].args[0][0] for each in before.passes}
+                elements = [
+                    self._resolved(form({each: some[index] for each, some in known.items()}), before)
+                    for index in range(len(next(iter(known.values()))))
+                ]
+                args = (rows, self._resolved(form(counters), before), elements)
+                new = rows_with, args, {}, gathering.some
+            else:
+                given = [
+                    {each: found for each in before.passes if (found := gathering.argument(each, index)) is not None}
+                    for index in (2, 3)
+                ]
+                if not all(given):
+                    raise Unjoined
+                total, sizes = (self._resolved(form(each), before) for each in given)
+                new = first_rows, (total, sizes, value.dtype, value.device), {}, gathering.some
+            before.operators.append(new)
+            rows.values[before] = Local(before, len(before.operators) - 1)
+
+    def _resolved(self, value: Any, block: Block) -> Any:
+        """A form with places in the flow for the nodes of the ways."""
+        if isinstance(value, Given):
+            return self._place(value.nodes, block)
+        if isinstance(value, Computed):
+            found = Computed(value.target, self._resolved(value.args, block))
+            for each, number in value.known.items():
+                if not is_known_as(found, number, functools.partial(self._node, block=block, each=each)):
+                    raise Unjoined  # it is that for another reason, such as what a decision before chose
+            return found
+        if type(value) in (list, tuple):
+            return type(value)(self._resolved(item, block) for item in value)
+        if isinstance(value, dict):
+            return {key: self._resolved(item, block) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(*(self._resolved(part, block) for part in (value.start, value.stop, value.step)))
+        return value
+
+    def _place(self, nodes: Mapping[Pass, Node], block: Block) -> Any:
+        """Where the value comes from that the passes of a block have as these nodes, as seen from there."""
+        nodes = _as_variable_of_python(nodes, block)
+        some = next(iter(nodes.values()))
+        if all(node.op in ("placeholder", "get_attr") for node in nodes.values()):
+            identities = {_identity(node, way) for (way, _), node in nodes.items()}
+            if len(identities) == 1:
+                return self._outer(some, next(iter(nodes))[0])
+        places = {self._defined[node][:2] if node in self._defined else None for node in nodes.values()}
+        if len(places) == 1 and (place := next(iter(places))) is not None:
+            home = place[0]
+            is_above = home is block or home in self._dominators[block]
+            if is_above and all(self._is_of_last_pass(node, each, block) for each, node in nodes.items()):
+                return Local(*place)
+        return self._variable(nodes, block)
+
+    def _turns(self, block: Block) -> list[Block]:
+        """The blocks that lead back to one, at the end of a turn of a loop.
+
+        Raises:
+            Unjoined: One leads back that does not come after it.
+        """
+        place = self.blocks.index(block)
+        found = [before for before in block.before if self.blocks.index(before) >= place]
+        if any(block not in self._dominators[each] for each in found):
+            raise Unjoined
+        return found
+
+    def _is_of_last_pass(self, node: Node, each: Pass, block: Block) -> bool:
+        """Whether a node is what its block gave when it was last passed before a pass of another."""
+        home, _, made = self._defined[node]
+        return made == _last_pass(home, each, block)
+
+    def _node(self, place: Any, block: Block, each: Pass) -> Node | None:
+        """The node that a value is in a pass of a block; None where it is not known."""
+        way, segment = each
+        if isinstance(place, Local):
+            return place.block.nodes((way, _last_pass(place.block, each, block)))[place.index]
+        if isinstance(place, Variable):
+            passed = [number for other, number in place.nodes if other is way and number <= segment]
+            return place.nodes[way, max(passed)] if passed else None
+        placeholders = way.graph.graph.find_nodes(op="placeholder")
+        return next((node for node in placeholders if place.name and node.name == place.name), None)
+
+    @staticmethod
+    def _outer(node: Node, way: Way) -> Any:
+        if node.op == "get_attr":
+            return Outer("", getattr(way.graph.module, str(node.target)))
+        weight = way.graph.weights.get(node)
+        return Outer(node.name) if weight is None else Outer("", weight.tensor)
+
+    def _variable(self, nodes: Mapping[Pass, Node], block: Block) -> Any:
+        if not block.before:
+            raise Unjoined
+        for variable in block.variables:
+            known = variable.nodes
+            if known == nodes or (block in self.loops and all(known.get(each) is n for each, n in nodes.items())):
+                return variable
+        if len(block.before) == 1:
+            (before,) = block.before
+            return self._place(_passes_before(nodes, before), before)
+        if not nodes.keys() >= block.passes.keys():
+            raise Unjoined  # what it is in the other ways is not known
+        by_kind = {_kind(node): node for node in nodes.values()}
+        if len(by_kind) > 1:
+            one, other, *_ = map(_said, by_kind.values())
+            raise Unjoined(f"one way gives {one}, another {other}")
+        variable = Variable(dict(nodes))
+        block.variables.append(variable)
+        for before in block.before:
+            seen = {each: node for each, node in nodes.items() if each in before.passes}
+            if not seen:
+                raise Unjoined
+            variable.values[before] = self._place(seen, before)
+        return variable
+
+
+def _last_pass(home: Block, each: Pass, block: Block) -> int:
+    """The segment in which a block was last passed before a pass of another."""
+    way, segment = each
+    begin = block.passes[each][0]
+    return max(
+        number
+        for (other, number), (first, _) in home.passes.items()
+        if other is way and (number < segment or (number == segment and (home is block or first <= begin)))
+    )
+
+
+def _passes_before(nodes: Mapping[Pass, Node], before: Block) -> Mapping[Pass, Node]:
+    """The same nodes for the passes of the only block before one."""
+    if not before.decides:
+        return nodes
+    return {(way, segment - 1): node for (way, segment), node in nodes.items()}
+
+
+def _common_end(group: list[Block], apart: set[Node]) -> int:
+    """How many operators at their end are the same in several blocks, and not known to differ."""
+    ends = [reversed(block.nodes(each)) for block in group for each in block.passes]
+    passes = [each for block in group for each in block.passes]
+    count = 0
+    for nodes in zip(*ends, strict=False):
+        if len({_likeness(node) for node in nodes}) != 1 or not apart.isdisjoint(nodes):
+            break
+        try:
+            form({each: (node.args, node.kwargs) for each, node in zip(passes, nodes, strict=True)})
+        except Unjoined:
+            break
+        count += 1
+    return count
+
+
+def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[Pass, Node]:
+    """The nodes in all passes of a decision, where variables of Python's hold those that are known.
+
+    Raises:
+        Unjoined: Several variables hold them, and differ in other passes.
+    """
+    if not block.decides or nodes.keys() >= block.passes.keys():
+        return nodes
+    held = {each: _held(*each) for each in block.passes}
+    found = [
+        {each: values[index] for each, values in held.items()}
+        for index in range(len(next(iter(held.values()))))
+        if all(held[each][index] is node for each, node in nodes.items())
+    ]
+    if any(each != found[0] for each in found[1:]):
+        raise Unjoined
+    return found[0] if found else nodes
+
+
+def _held(way: Way, number: int) -> list[Any]:
+    """What Python's variables hold at a decision."""
+    tensors, numbers, *_ = way.decisions[number].args
+    return [*tensors, *numbers]
+
+
+def _in_order(start: Block) -> Iterator[Block]:
+    """The blocks, each after all that lead to it, but for those that lead back to it in a loop."""
+    found: dict[Block, None] = {}
+    seen = {start}
+    stack = [(start, iter(start.after.values()))]
+    while stack:
+        block, following = stack[-1]
+        after = next((each for each in following if each not in seen), None)
+        if after is None:
+            found[block] = None
+            stack.pop()
+        else:
+            seen.add(after)
+            stack.append((after, iter(after.after.values())))
+    yield from reversed(found)
+
+
+def _dominators(blocks: list[Block]) -> dict[Block, set[Block]]:
+    """For each block, those that every way to it passes, and itself."""
+    found = {block: set(blocks) for block in blocks[1:]}
+    found[blocks[0]] = {blocks[0]}
+    changed = True
+    while changed:
+        changed = False
+        for block in blocks[1:]:
+            above = {block} | set.intersection(*(found[before] for before in block.before))
+            changed = changed or above != found[block]
+            found[block] = above
+    return found
+
+
+def _likeness(node: Node) -> Any:
+    """What two operators have in common that may be one."""
+    values = [node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes)]
+    kinds = [(value.dtype, value.dim()) for value in values if isinstance(value, torch.Tensor)]
+    return node.target, node.meta.get("module_path"), tuple(kinds)
+
+
+def _kind(node: Node) -> Any:
+    value = node.meta.get("val")
+    return (value.dtype, value.dim()) if isinstance(value, torch.Tensor) else type(value)
+
+
+def _said(node: Node) -> str:
+    """What a node gives, and where: "int64 of 2 dimensions at model.py:12"."""
+    value, sources = node.meta.get("val"), sources_of(node)
+    where = f" at {sources[0]}" if sources else f" ({node.name})"
+    if not isinstance(value, torch.Tensor):
+        return f"a number{where}"
+    return f"{str(value.dtype).removeprefix('torch.')} of {counted(value.dim(), 'dimension')}{where}"
+
+
+def _operator(node: Node, way: Way) -> Any:
+    return node.op, node.target if node.op == "call_function" else _identity(node, way)
+
+
+def _identity(node: Node, way: Way) -> Any:
+    """What an input, a weight or a body is."""
+    if node.op == "placeholder":
+        weight = way.graph.weights.get(node)
+        if weight is None:
+            return "input", node.name
+        if weight.kind != "constant":
+            return "weight", id(weight.tensor)
+        return "constant", weight.tensor.dtype, tuple(weight.tensor.shape), repr(weight.tensor.tolist())
+    return "body", str(getattr(way.graph.module, str(node.target)).graph)

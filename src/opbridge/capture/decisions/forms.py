@@ -1,0 +1,76 @@
+"""Arguments of one operator as several ways have them: what is the same, and where the ways differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.fx import Node
+
+from opbridge.capture.decisions.ways import Unjoined, Way, is_number
+
+__all__ = ["Computed", "Given", "Pass", "form"]
+
+Pass = tuple[Way, int]
+"""A way in one of its segments: a loop takes a way through the same operators again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A value that the ways have as these nodes."""
+
+    nodes: Mapping[Pass, Node]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A number that is computed from others, or read from a tensor.
+
+    Attributes:
+        target: The operator, or the function of Python's.
+        args: Its arguments.
+        known: What the number is in the ways in which it is known.
+    """
+
+    target: Any
+    args: tuple[Any, ...]
+    known: Mapping[Pass, Any] = field(default_factory=dict, compare=False)
+
+
+def form(values: Mapping[Pass, Any]) -> Any:
+    """The common form of the same argument in several ways.
+
+    A number may be known in some ways; those in which it is computed say how.
+
+    Raises:
+        Unjoined: It has none.
+    """
+    some = next(iter(values.values()))
+    if all(isinstance(value, Node) and not is_number(value) for value in values.values()):
+        return Given(dict(values))
+    computed = {way: value for way, value in values.items() if isinstance(value, Node)}
+    if computed:
+        if any(not is_number(value) for value in computed.values()):
+            raise Unjoined
+        if all(value.op == "placeholder" for value in computed.values()):
+            return Given(computed)
+        targets = {value.target for value in computed.values()}
+        if len(targets) != 1 or any(value.op != "call_function" for value in computed.values()):
+            raise Unjoined
+        known = {way: value for way, value in values.items() if way not in computed}
+        return Computed(targets.pop(), form({way: value.args for way, value in computed.items()}), known)
+    if isinstance(some, (list, tuple)):
+        if len({len(value) for value in values.values()}) != 1:
+            raise Unjoined
+        items = [form({way: value[i] for way, value in values.items()}) for i in range(len(some))]
+        return type(some)(items) if type(some) in (list, tuple) else tuple(items)
+    if isinstance(some, dict):
+        if len({tuple(value) for value in values.values()}) != 1:
+            raise Unjoined
+        return {key: form({way: value[key] for way, value in values.items()}) for key in some}
+    if isinstance(some, slice):
+        return slice(*(form({w: getattr(v, part) for w, v in values.items()}) for part in ("start", "stop", "step")))
+    if any(type(value) is not type(some) or repr(value) != repr(some) for value in values.values()):
+        raise Unjoined
+    return some

@@ -1,0 +1,47 @@
+"""Refuses loops in which a variable of Python's is another number, or of another form, in each turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opbridge.capture.decisions.answers import Mark, WaysRefused
+
+__all__ = ["refuse_other_turns"]
+
+
+def refuse_other_turns(marks: Sequence[Mark]) -> None:
+    """Compares what the variables hold before the turns of each loop that asks whether there is a further one.
+
+    Before the first turn they may hold something else, such as None.
+
+    Raises:
+        WaysRefused: They hold something else before the second and the third turn, and before the following ones.
+    """
+    turns: dict[int, list[Mark]] = {}
+    for mark in marks:
+        if mark.loop is not None and mark.turn:
+            turns.setdefault(mark.loop, []).append(mark)
+    for found in turns.values():
+        if len(found) < 3 or found[-1].place == found[-2].place:
+            continue
+        names = _differing(found[-2].place, found[-1].place)
+        what = f"{', '.join(names)} {'holds' if len(names) == 1 else 'hold'}" if names else "a variable holds"
+        raise WaysRefused(
+            f"The model cannot be captured: {what} something else in each turn of the loop at {found[-1].sources[0]}, "
+            "and not only another tensor. Count in a tensor, or compute it from the loop's own index; fill a list by "
+            "append alone."
+        )
+
+
+def _differing(one: Any, other: Any) -> list[str]:
+    """The names of the variables whose structures differ."""
+    (_, (frames, attributes)), (_, (others, of_others)) = one, other
+    pairs = [
+        *zip(frames, others, strict=False),
+        *zip((each[1] for each in attributes), (each[1] for each in of_others), strict=False),
+    ]
+    found = [
+        name for before, after in pairs for (name, held), (_, now) in zip(before, after, strict=False) if held != now
+    ]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,117 @@
+"""Where the model's Python is: the lines that run, and how often the loops around them have begun a turn."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import sys
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+__all__ = ["Turns", "frames_between", "place"]
+
+
+class Turns:
+    """Counts the turns of the `for` loops that run.
+
+    The position in a sequence that a `for` loop goes over is held by the interpreter alone. Two places in a loop are
+    the same only in the same turn.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[FrameType, Counter[int]] = {}
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Within this context, turns are counted."""
+        kept = sys.gettrace()
+        sys.settrace(self._called)
+        try:
+            yield
+        finally:
+            sys.settrace(kept)
+            self._counts.clear()
+
+    def of(self, frame: FrameType, asking: Container[int] = ()) -> tuple[int, ...]:
+        """The turn of each `for` loop that a frame is in, the outermost first.
+
+        Args:
+            frame: The frame.
+            asking: The offsets of the loops that ask before each turn, and are at the same place in each.
+        """
+        counts: Counter[int] = self._counts.get(frame, Counter())
+        return tuple(
+            0 if first in asking else counts.get(line, 0)
+            for first, last, line in _loops(frame.f_code)
+            if first <= frame.f_lasti < last
+        )
+
+    def begin_turn(self, frame: FrameType, offset: int) -> None:
+        """Begins a turn of a loop that asks: the loops in it begin anew."""
+        counts = self._counts.get(frame)
+        if counts is None:
+            return
+        loops = _loops(frame.f_code)
+        begin, end, own = next(each for each in loops if each[0] == offset)
+        for first, _, line in loops:
+            if begin < first < end and line != own:
+                counts.pop(line, None)
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._ran if _loops(frame.f_code) else None
+
+    def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            self._counts.setdefault(frame, Counter())[frame.f_lineno] += 1
+        elif event == "return":
+            self._counts.pop(frame, None)
+        return self._ran
+
+
+@functools.cache
+def _loops(code: CodeType) -> tuple[tuple[int, int, int], ...]:
+    """The first and the last offset of each `for` loop's body, and the line that begins a turn."""
+    return tuple(
+        (each.offset, each.argval, each.positions.lineno or 0 if each.positions else 0)
+        for each in dis.get_instructions(code)
+        if each.opname == "FOR_ITER"
+    )
+
+
+def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterator[FrameType]:
+    """The frames that run, the outermost first and without itself."""
+    found = []
+    frame = innermost
+    while frame is not None and frame is not outermost:
+        found.append(frame)
+        frame = frame.f_back
+    yield from reversed(found)
+
+
+def place(
+    frames: list[FrameType], turns: Turns, asking: Callable[[FrameType], Container[int]] = lambda frame: ()
+) -> Hashable:
+    """Where frames are.
+
+    Args:
+        frames: The frames.
+        turns: The turns of their loops.
+        asking: Gives the offsets of the loops in a frame that ask before each turn.
+
+    In lines and columns: Python compiles the condition of a `while` twice, before the loop and at the end of a turn.
+    """
+    return tuple(
+        (frame.f_code, _positions(frame.f_code)[frame.f_lasti // 2], turns.of(frame, asking(frame))) for frame in frames
+    )
+
+
+@functools.cache
+def _positions(code: CodeType) -> tuple[Hashable, ...]:
+    """For each instruction, the lines and columns that it was compiled from, or its place in the code."""
+    return tuple(
+        position if position[0] is not None and position[2] is not None else index
+        for index, position in enumerate(code.co_positions())
+    )

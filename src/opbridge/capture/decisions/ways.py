@@ -1,0 +1,431 @@
+"""The ways that a model can take: captures of it with other answers, until every decision has got both answers."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from opbridge.base.sources import Source, of_code
+from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.capture.decisions.answers import Answers, Mark, WaysRefused
+from opbridge.capture.decisions.other_turns import refuse_other_turns
+from opbridge.capture.limits import CaptureLimits
+from opbridge.graph.captured_graph import CapturedGraph
+
+__all__ = ["Edge", "Point", "Unjoined", "Way", "Ways", "WaysRefused", "explore", "is_number"]
+
+_MOST_LINES = 5
+_FIRST_TURNS = 3
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
+
+
+class Unjoined(Exception):
+    """Two ways that seemed to have joined do not do the same.
+
+    The message, where there is one, says what differs.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """One capture.
+
+    Attributes:
+        graph: What it recorded, without in-place operators.
+        marks: The decisions that it came to.
+        decisions: Their nodes.
+        segments: The operators before the first decision, between two, and after the last one, without the arithmetic
+            of sizes, and without those that nothing reads: what is written to in place has such views left, of which
+            there are others in another turn of a loop.
+    """
+
+    graph: CapturedGraph
+    marks: tuple[Mark, ...]
+    decisions: tuple[Node, ...]
+    segments: tuple[tuple[Node, ...], ...]
+
+    @classmethod
+    def of(cls, graph: CapturedGraph, marks: Sequence[Mark]) -> Way:
+        """The way of a capture."""
+        decisions: list[Node] = []
+        segments: list[list[Node]] = [[]]
+        unread = _unread(graph)
+        for node in graph.graph.nodes:
+            if node in unread:
+                continue
+            if node.op == "call_function" and node.target is DECISION:
+                decisions.append(node)
+                segments.append([])
+            elif node.op == "call_function" and not is_number(node):
+                segments[-1].append(node)
+        return cls(graph, tuple(marks), tuple(decisions), tuple(map(tuple, segments)))
+
+
+def _unread(graph: CapturedGraph) -> set[Node]:
+    """The views that nothing reads."""
+    found: set[Node] = set()
+    for node in reversed(graph.graph.nodes):
+        if node.op == "call_function" and _is_view(node.target) and found.issuperset(node.users):
+            found.add(node)
+    return found
+
+
+def _is_view(operator: Any) -> bool:
+    if not isinstance(operator, torch._ops.OpOverload):
+        return False
+    returned = [each.alias_info for each in operator._schema.returns]
+    return any(each is not None and not each.is_write for each in returned)
+
+
+@dataclass(eq=False)
+class Point:
+    """A decision, or the end.
+
+    Attributes:
+        key: What tells it from others.
+        sources: The lines that were running, the innermost first.
+        answers: The answers before it in the first run that came to it.
+        leaves: How many values of the graph Python's variables hold there.
+        passes: The ways through it, each with the number of the decision in it, once for each time.
+        asks: Whether a loop asks by it whether there is a further turn.
+    """
+
+    key: Hashable
+    sources: tuple[Source, ...] = ()
+    answers: tuple[bool, ...] = ()
+    leaves: int = 0
+    passes: list[tuple[Way, int]] = field(default_factory=list)
+    asks: bool = False
+
+    def changing(self) -> int:
+        """How many values that Python's variables hold are other ones in another turn of a way."""
+        found: set[int] = set()
+        for (way, number), (other, following) in itertools.pairwise(self.passes):
+            if way is other:
+                one, two = (
+                    [*way.decisions[each].args[0], *way.decisions[each].args[1]] for each in (number, following)
+                )
+                found.update(index for index, pair in enumerate(zip(one, two, strict=False)) if pair[0] is not pair[1])
+        return len(found)
+
+
+Edge = tuple[Point | None, bool]
+"""An answer at a decision; None stands for the begin of the model."""
+
+
+class Ways:
+    """What is known of the ways of a model.
+
+    Args:
+        joined: Whether ways are the same again where Python is at the same place and its variables hold the same.
+
+    Attributes:
+        joined: The same.
+        points: The decisions, by key.
+        end: Where the model returns.
+        next: The point that follows each answer; None where the model raises.
+        through: The ways that give each answer, each with the number of the segment after it.
+        ways: The captures.
+        turns: How many turns the loops have that ask before each, where no answers are given.
+        growth: How many elements a turn appends to a list, by the place of the list.
+    """
+
+    def __init__(self, *, joined: bool) -> None:
+        self.joined = joined
+        self._together: set[tuple[Edge, Edge]] = set()  # answers of one run, each with a later one
+        self._paths: list[list[Edge]] = []
+        self.points: dict[Hashable, Point] = {}
+        self.end = Point("end")
+        self.next: dict[Edge, Point | None] = {}
+        self.through: dict[Edge, list[tuple[Way, int]]] = {}
+        self.ways: list[Way] = []
+        self.turns = _FIRST_TURNS
+        self.growth: dict[Hashable, int] = {}
+        self._tried_turns: set[int] = set()
+
+    def add(self, marks: Sequence[Mark], way: Way | None) -> None:
+        """Adds a run; without a way, it raised an error after its last decision.
+
+        Raises:
+            Unjoined: It does something else after an answer than another run did.
+        """
+        edge: Edge = (None, False)
+        answers: tuple[bool, ...] = ()
+        path: list[Edge] = []
+        for number, mark in enumerate(marks):
+            key = mark.place if self.joined else answers
+            new = Point(key, mark.sources, answers, mark.leaves, asks=mark.loop is not None)
+            point = self.points.setdefault(key, new)
+            self._follow(edge, point, way, number)
+            if way is not None:
+                point.passes.append((way, number))
+            edge = (point, mark.answer)
+            path.append(edge)
+            answers = (*answers, mark.answer)
+        if way is None:
+            self.next.setdefault(edge, None)
+            return
+        self._follow(edge, self.end, way, len(marks))
+        self.end.passes.append((way, len(marks)))
+        self.ways.append(way)
+        self._paths.append(path)
+        self._together.update((one, other) for index, one in enumerate(path) for other in path[index + 1 :])
+
+    def _follow(self, edge: Edge, point: Point, way: Way | None, number: int) -> None:
+        if self.next.setdefault(edge, point) is not point:
+            raise Unjoined
+        if way is not None:
+            self.through.setdefault(edge, []).append((way, number))
+
+    def untaken(self) -> tuple[bool, ...] | None:
+        """The answers of a run that shows something new; None where there is none."""
+        self._tried_turns.add(self.turns)
+        self.turns = _FIRST_TURNS
+        for point in self.points.values():
+            for answer in (False, True):
+                if (point, answer) not in self.next:
+                    return (*point.answers, answer)
+        if self.joined and (turns := self._untried_turns()) is not None:
+            self.turns = turns
+            return ()
+        return self._not_together() or self._turns()
+
+    def _untried_turns(self) -> int | None:
+        """A number of turns that the loops which ask are to have; None where enough have been tried.
+
+        None at all, and, after the first number, one that is larger and large enough for what `_turns` wants.
+        """
+        asking = [point for point in self.points.values() if point.asks]
+        if not asking:
+            return None
+        if 0 not in self._tried_turns:
+            return 0
+        least = max(_FIRST_TURNS + 2, *(2 + point.changing() for point in asking))
+        return None if max(self._tried_turns) >= least else least
+
+    def chosen(self, given: Sequence[bool], marks: Sequence[Mark], place: Hashable, turn: int | None = None) -> bool:
+        """The next answer of a run: as given, and then one that no run has got yet, if there is one.
+
+        Args:
+            given: The first answers.
+            marks: The decisions that the run has come to so far.
+            place: The place of the decision.
+            turn: How many turns a loop has had that asks by it whether there is a further one.
+        """
+        if len(marks) < len(given):
+            return given[len(marks)]
+        if turn is not None:
+            return turn < self.turns
+        again = [mark.answer for mark in marks if mark.place == place]
+        if again and self.joined:
+            return not again[-1]  # which leaves a loop
+        point = self.points.get(place if self.joined else tuple(mark.answer for mark in marks))
+        return point is not None and (point, False) in self.next and (point, True) not in self.next
+
+    def _not_together(self) -> tuple[bool, ...] | None:
+        """The answers of a run that gives two answers which no run has got both of.
+
+        A number that Python computes from an earlier answer, and that no variable holds, shows only so.
+        """
+        after = self._after()
+        pairs = ((edge, later) for edge, found in after.items() if edge in self.through for later in found)
+        wanted = {pair for pair in pairs if pair not in self._together}
+        if not wanted:
+            return None
+        aims: list[Edge] = list(
+            next(pair for edge in after for later in after[edge] if (pair := (edge, later)) in wanted)
+        )
+        path: list[Edge] = []
+        edge: Edge = (None, False)
+        while (point := self.next[edge]) is not None and point is not self.end:
+            if aims and edge == aims[0]:
+                aims.pop(0)
+            steps = self._steps_to(aims[0] if aims else None)
+            sides: list[Edge] = [side for answer in (True, False) if (side := (point, answer)) in steps]
+            nearest = min(sides, key=steps.__getitem__)
+            worth = {
+                side: sum((before, side) in wanted for before in path)
+                + sum((side, later) in wanted for later in after[side])
+                for side in sides
+                if side is nearest or side not in path
+            }
+            edge = max(worth, key=worth.__getitem__)
+            path.append(edge)
+        return tuple(answer for _, answer in path)
+
+    def _turns(self) -> tuple[bool, ...] | None:
+        """The answers of a run with enough turns of a loop, one right after the other.
+
+        So many that a value which a turn hands on to the next, through one variable after the other, is seen to come
+        from an earlier turn, and not from before the loop.
+        """
+        seen = set()
+        for edge in self._after():
+            point, _ = edge
+            assert point is not None
+            turn = self._path(edge, edge)
+            if turn is None or frozenset(turn) in seen:
+                continue
+            seen.add(frozenset(turn))
+            asks = any(each.asks for each, _ in turn if each is not None)
+            turns = turn * (2 + max(each.changing() if asks else each.leaves for each, _ in turn if each is not None))
+            if any(turns == path[i : i + len(turns)] for path in self._paths for i in range(len(path))):
+                continue
+            before, after = self._path((None, False), edge), self._path(edge, None)
+            assert before is not None and after is not None
+            return tuple(answer for _, answer in (*before, *turns, *after))
+        return None
+
+    def _path(self, edge: Edge, aim: Edge | None) -> list[Edge] | None:
+        """The shortest way from behind an answer to another one, with it, or to the end; None where there is none."""
+        steps = self._steps_to(aim)
+        found: list[Edge] = []
+        while (point := self.next[edge]) is not None and point is not self.end:
+            sides: list[Edge] = [side for answer in (False, True) if (side := (point, answer)) in steps]
+            if not sides:
+                return None
+            edge = min(sides, key=steps.__getitem__)
+            found.append(edge)
+            if edge == aim:
+                return found
+        return found if aim is None else None
+
+    def _steps_to(self, aim: Edge | None) -> dict[Edge, int]:
+        """How many answers there are from each one to another one, or to the end."""
+        before: dict[Point, list[Edge]] = {}
+        for edge, point in self.next.items():
+            if point is not None:
+                before.setdefault(point, []).append(edge)
+        layer = [aim] if aim is not None else before.get(self.end, [])
+        found = dict.fromkeys(layer, 0)
+        while layer:
+            layer = [
+                edge
+                for point in dict.fromkeys(edge[0] for edge in layer)
+                if point is not None
+                for edge in before.get(point, [])
+                if edge not in found
+            ]
+            found.update(dict.fromkeys(layer, max(found.values()) + 1))
+        return found
+
+    def _after(self) -> dict[Edge, dict[Edge, None]]:
+        """For each answer after which the model can return, the answers that may come later."""
+        returning = [edge for edge in self._steps_to(None) if edge[0] is not None]
+        follow: dict[Edge, list[Edge]] = {edge: [] for edge in returning}
+        by_point: dict[Point, list[Edge]] = {}
+        for edge in returning:
+            point = edge[0]
+            assert point is not None  # the begin is left out above
+            by_point.setdefault(point, []).append(edge)
+        for edge in returning:
+            point = self.next[edge]
+            follow[edge] = by_point.get(point, []) if point is not None else []
+        found: dict[Edge, dict[Edge, None]] = {}
+        for edge in returning:
+            later: dict[Edge, None] = {}
+            waiting = list(follow[edge])
+            while waiting:
+                each = waiting.pop()
+                if each not in later:
+                    later[each] = None
+                    waiting += follow[each]
+            found[edge] = later
+        return found
+
+    def lines(self) -> str:
+        """The lines of the decisions, with how many there are at each."""
+        counts = Counter(str(point.sources[0]) for point in self.points.values() if point.sources)
+        told = [line if count == 1 else f"{line} ({count} times)" for line, count in counts.most_common(_MOST_LINES)]
+        return ", ".join(told) + (f" and {len(counts) - len(told)} more lines" if len(counts) > len(told) else "")
+
+
+def explore(
+    ways: Ways,
+    run: Callable[[Answers], CapturedGraph],
+    module: torch.nn.Module,
+    limits: CaptureLimits,
+    *,
+    of_sizes: bool = False,
+) -> None:
+    """Captures a model until every decision has been answered both ways, with each answer that may come before it.
+
+    Args:
+        ways: Those that are known so far: none.
+        run: Captures the model with answers, and gives the graph without in-place operators.
+        module: The model.
+        limits: How many captures there may be, and how long they may take.
+        of_sizes: Whether loops over sizes are decisions.
+
+    Raises:
+        Unjoined: Ways that seemed to have joined do not do the same.
+        WaysRefused: There are too many ways.
+        Exception: What the capture of a way raises.
+    """
+    answers: tuple[bool, ...] = ()
+    first: Exception | None = None
+    for made in itertools.count():
+        if why := limits.why_reached(made):
+            raise WaysRefused(
+                f"The model cannot be captured: {why}, at {ways.lines()}. Choose values by torch.where(condition, a, "
+                "b) where both are cheap to compute, or allow more with max_captures= and max_capture_seconds= "
+                "(--max-captures, --max-capture-seconds)."
+            )
+        given = Answers(module, functools.partial(ways.chosen, answers), of_sizes=of_sizes, growth=ways.growth)
+        try:
+            graph = run(given)
+        except WaysRefused:
+            raise
+        except Exception as error:
+            without_turns = ways.turns == 0 and _is_for_want_of_turns(error, given)
+            if not given.marks or not (without_turns or _is_raised_by_model(error)):
+                raise
+            first = first or error
+            ways.add(given.marks, None)
+        else:
+            refuse_other_turns(given.marks)
+            ways.add(given.marks, Way.of(graph, given.marks))
+        limits.count()
+        untaken = ways.untaken()
+        if untaken is None:
+            break
+        answers = untaken
+    if not ways.ways and first is not None:
+        raise first
+
+
+def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:
+    """Whether a model raises an error where its loops have no turn.
+
+    One over a size always has one, but for an empty input.
+    """
+    if not answers.loops.asked_of_data:
+        return True
+    is_of_none = "non-empty" in str(error) or "list index" in str(error)
+    # torch 2.13 asserts that there is a tensor to stack.
+    kinds = (RuntimeError, IndexError, AssertionError)
+    return isinstance(error, UnboundLocalError) or (isinstance(error, kinds) and is_of_none)
+
+
+def _is_raised_by_model(error: Exception) -> bool:
+    """Whether a `raise` or an `assert` of the model's raised an error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or of_code(trace.tb_frame.f_code, 0) is None:
+        return False
+    instructions = dis.get_instructions(trace.tb_frame.f_code)
+    return any(each.offset == trace.tb_lasti and each.opname == "RAISE_VARARGS" for each in instructions)
+
+
+def is_number(node: Node) -> bool:
+    """Whether a node is a number."""
+    return isinstance(node.meta.get("val"), _NUMBERS)

@@ -1,0 +1,16 @@
+"""Decisions that depend on sizes: `if x.shape[0] == 1`. A capture for each kind of sizes, and one graph of all.
+
+1. `regions`: a capture is the model where its conditions on sizes hold: a region. Sizes at which one condition does not
+   hold are those of another region.
+2. `capturing_sides`: the model is captured for sizes of each region that is found so, if it runs there at all.
+3. `sharing`: what is the same in several captures.
+4. `joining`: what is common to all captures, and then an operator `cond` on the sizes with the rest of each.
+5. `size_numbers`: conditions on sizes as nodes of a graph.
+"""
+
+from __future__ import annotations
+
+from opbridge.capture.size_decisions.capturing_sides import asked_zeros, capture_sides
+from opbridge.capture.size_decisions.joining import is_same
+
+__all__ = ["asked_zeros", "capture_sides", "is_same"]

@@ -1,0 +1,188 @@
+"""Models that decide by data: the file decides as the model does."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+import torch
+from models.deciding import DECIDING, Deciding
+from torch.utils import _pytree as pytree
+
+import opbridge
+from opbridge.capture import capture
+from opbridge.errors import CaptureError
+
+
+def _nodes(graph: onnx.GraphProto, kind: str) -> int:
+    inner = [each.g for node in graph.node for each in node.attribute if each.HasField("g")]
+    return sum(node.op_type == kind for node in graph.node) + sum(_nodes(each, kind) for each in inner)
+
+
+def _assert_decides(path, deciding: Deciding, inputs) -> None:
+    session = opbridge.session(path)
+    for each in inputs:
+        with torch.no_grad():
+            expected = pytree.tree_leaves(deciding.model(each.clone()))
+        found = session.run(None, {session.get_inputs()[0].name: each.numpy()})
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(torch.from_numpy(one), other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("deciding", DECIDING, ids=lambda each: each.name)
+def test_the_file_takes_the_way_that_the_model_takes(deciding, tmp_path):
+    path = tmp_path / "model.onnx"
+    opbridge.export(deciding.model, (deciding.inputs[0],), path, verify=False)
+    _assert_decides(path, deciding, deciding.inputs)
+    given = 1 if deciding.name == "around_a_cond" else 0
+    graph = onnx.load(path).graph
+    assert _nodes(graph, "If") >= deciding.decisions + given
+    assert (deciding.decisions == 0) == (_nodes(graph, "If") == 0)
+    assert _nodes(graph, "Loop") == (0 if deciding.rows else deciding.loops)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deciding", [each for each in DECIDING if each.dynamic], ids=lambda each: each.name)
+def test_the_number_of_rows_may_vary(deciding, tmp_path):
+    path = tmp_path / "model.onnx"
+    opbridge.export(deciding.model, (deciding.inputs[0],), path, dynamic_shapes=({0: "rows"},), verify=False)
+    rows = [torch.cat([each, each[:2] * 0.5]) for each in deciding.inputs[::4]]
+    _assert_decides(path, deciding, [*deciding.inputs[::4], *rows, *(each[:1] for each in deciding.inputs[::4])])
+
+
+@pytest.mark.slow
+def test_export_verifies_a_model_that_decides(tmp_path):
+    deciding = next(each for each in DECIDING if each.name == "OneOfTwoLayers")
+    result = opbridge.export(deciding.model, (deciding.inputs[0],), tmp_path / "model.onnx")
+    assert "1 decision that depends on data, all sides in the file" in str(result.plan)
+
+
+def test_ten_decisions_in_a_row_take_twelve_captures(monkeypatch):
+    from opbridge.capture.decisions import capturing_ways
+
+    counts = []
+
+    def explore(ways, run, module, limits, **settings):
+        original(ways, lambda answers: counts.append(ways.joined) or run(answers), module, limits, **settings)
+
+    original = capturing_ways.explore
+    monkeypatch.setattr(capturing_ways, "explore", explore)
+
+    def model(x):
+        for i in range(10):
+            if x[i].sum() > 0:
+                x = x * 1.5 + i
+        return x
+
+    taken = capture(model, torch.randn(10, 2))
+    assert len(counts) <= 12 and all(counts)
+    assert sum("cond" in str(node.target) for node in taken.graph.graph.nodes) == 10
+
+
+def test_a_way_that_raises_is_none(tmp_path):
+    def model(x):
+        if x.isnan().any():
+            raise ValueError("nan")
+        assert x.sum() > 0
+        return x + 1
+
+    taken = capture(model, torch.ones(2))
+    assert [note for note in taken.notes if "raises an error" in note]
+    assert not any("cond" in str(node.target) for node in taken.graph.graph.nodes)
+
+
+def test_ways_that_return_other_dtypes_are_refused():
+    def model(x):
+        return x if x.sum() > 0 else x.long()
+
+    with pytest.raises(CaptureError, match=r"do not end alike.*same dtypes and ranks.*test_decisions\.py:\d+"):
+        capture(model, torch.ones(2))
+
+
+def test_too_many_ways_are_refused_with_the_lines():
+    def model(x):
+        count = 0
+        for i in range(7):
+            if x[i] > 0:
+                count += 2**i  # what follows is never the same
+        return x * count
+
+    with pytest.raises(CaptureError, match=r"more than 64 ways, at .*test_decisions\.py:\d+ \(\d+ times\)"):
+        capture(model, torch.ones(7))
+
+
+def test_the_model_is_left_as_it_was():
+    deciding = next(each for each in DECIDING if each.name == "Counting")
+    before = dict(vars(deciding.model))
+    capture(deciding.model, deciding.inputs[0])
+    assert vars(deciding.model) == before
+
+
+def test_a_loop_in_a_loop_that_leaves_both_is_refused_with_its_lines():
+    def model(x):
+        while x.sum() < 30:
+            y = x
+            while y.sum() < 50:
+                y = y * 1.5
+                if y.max() > 40:
+                    return y
+            x = x + y
+        return x
+
+    with pytest.raises(CaptureError, match=r"leaves both: .*test_decisions\.py:\d+"):
+        capture(model, torch.ones(2))
+
+
+def test_random_numbers_before_a_decision_that_ends_the_turns_are_refused():
+    def model(x):
+        while True:
+            x = x + torch.rand(2)
+            if x.sum() > 30:
+                return x
+
+    with pytest.raises(CaptureError, match=r"draws random numbers .*test_decisions\.py:\d+"):
+        capture(model, torch.ones(2))
+
+
+def test_a_variable_that_counts_turns_is_named():
+    def model(x, n):
+        count = 0
+        for _ in range(n.item()):
+            count += 2
+            x = x * 1.1 + count
+        return x
+
+    with pytest.raises(CaptureError, match=r"count holds something else in each turn of the loop at .*\.py:\d+"):
+        capture(model, (torch.ones(2), torch.tensor(3)))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda found, x: torch.stack(found[-4:]),
+        lambda found, x: x * sum(1 for _ in found),
+        lambda found, x: torch.stack(found[::2]),
+    ],
+    ids=["the last ones", "counted", "every other one"],
+)
+def test_what_depends_on_the_number_of_turns_of_the_capture_is_refused(use):
+    def model(x, n):
+        found = []
+        for i in range(n.item()):
+            found.append(x * i)
+        return use(found, x)
+
+    with pytest.raises(CaptureError, match=r"depends on how many turns a loop has, at .*test_decisions\.py:\d+"):
+        capture(model, (torch.ones(2), torch.tensor(3)))
+
+
+def test_a_loop_that_counts_in_python_is_refused():
+    def model(x):
+        turns = 0
+        while True:
+            turns += 1
+            x = x * turns
+            if x.sum() > 30:
+                return x
+
+    with pytest.raises(CaptureError, match=r"more than \d+ times in one run, as at .*test_decisions\.py:\d+"):
+        capture(model, torch.ones(2))
