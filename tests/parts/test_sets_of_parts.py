@@ -6,6 +6,7 @@ import re
 import onnx
 import pytest
 import torch
+from helpers.forks import code_in_fork
 from onnxscript import opset18 as op
 
 import opbridge
@@ -348,11 +349,11 @@ def test_a_set_whose_export_was_killed_while_it_renamed_the_files_is_finished(tm
             os._exit(9)
         rename(source, target)
 
-    if not (child := os.fork()):
+    def export() -> None:
         os.replace = killed
         parts_of().export(folder, verify=False, opset_version=18)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+    assert code_in_fork(export) == 9
     assert encoder.exists() and not decoder.exists()
     assert parts_of().verify(folder, samples=1).ok
     assert {onnx.load(file, load_external_data=False).opset_import[0].version for file in (encoder, decoder)} == {18}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import gc
 
 import numpy as np
 import onnx
 import pytest
+from helpers.forks import said_in_fork
 from helpers.threads import at_once
 
 from opbridge.errors import UsageError
@@ -21,24 +21,6 @@ MODEL = onnx.parser.parse_model(
 FEED = {"x": np.ones((256, 256), np.float32)}
 
 
-def in_fork(work) -> str:
-    """What a call returns in a forked process."""
-    reading, writing = os.pipe()
-    if not (child := os.fork()):
-        signal.alarm(60)
-        try:
-            said = str(work())
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writing, said.encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as file:
-        said = file.read()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "it had to be killed"
-    return said
-
-
 def total(session) -> float:
     return float(session.run(None, FEED)[0].sum())
 
@@ -46,10 +28,10 @@ def total(session) -> float:
 def test_a_session_of_several_threads_says_what_to_do_after_a_fork():
     session = runtime.session(MODEL, threads=2)
     here = total(session)
-    said = in_fork(lambda: total(session))
+    said = said_in_fork(lambda: total(session))
     assert said.startswith("UsageError: This session was made before the process was forked")
     assert "Make the session in the new process" in said and "threads=1" in said
-    assert in_fork(lambda: total(runtime.session(MODEL, threads=2))) == str(here)
+    assert said_in_fork(lambda: total(runtime.session(MODEL, threads=2))) == str(here)
     assert total(session) == here
 
 
@@ -58,13 +40,26 @@ def test_a_session_of_several_threads_says_what_to_do_after_a_fork():
 )
 def test_all_ways_to_run_say_it(method):
     session = runtime.session(MODEL, threads=2)
-    assert "made before the process was forked" in in_fork(getattr(session, method))
+    assert "made before the process was forked" in said_in_fork(getattr(session, method))
 
 
 def test_a_session_of_one_thread_runs_after_a_fork():
     session = runtime.session(MODEL, threads=1)
-    assert in_fork(lambda: total(session)) == str(total(session))
-    assert in_fork(lambda: in_fork(lambda: total(session))) == str(total(session))
+    assert said_in_fork(lambda: total(session)) == str(total(session))
+    assert said_in_fork(lambda: said_in_fork(lambda: total(session))) == str(total(session))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_session_may_be_collected_after_a_fork(threads):
+    sessions = [runtime.session(MODEL, threads=threads)]
+
+    def collect() -> str:
+        sessions.clear()
+        gc.collect()
+        return "collected"
+
+    assert said_in_fork(collect) == "collected"
+    assert total(sessions[0]) == 256.0**3 * 256.0
 
 
 def test_a_session_with_nodes_that_torch_runs_does_not():
@@ -79,8 +74,8 @@ def test_an_isolated_session_runs_after_a_fork_and_in_many_threads():
     session = isolated_session(MODEL, True, threads=1)
     here = total(session)
     process = session._process.pid
-    assert in_fork(lambda: total(session)) == str(here)
-    assert in_fork(session.close) == "None"
+    assert said_in_fork(lambda: total(session)) == str(here)
+    assert said_in_fork(session.close) == "None"
     assert total(session) == here, "a fork took its answer"
     assert session._process.pid == process, "a fork ended its process"
     scaled = [{"x": np.full((256, 256), each, np.float32)} for each in range(1, 9)]

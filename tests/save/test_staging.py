@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.forks import code_in_fork
 from test_save import data_of, save, torch_model, weights_of
 
 from opbridge.base import file_locks
@@ -16,23 +17,25 @@ from opbridge.save.data_names import data_files, data_key, data_name, keys, plai
 
 def killed_save(path: Path, value: float, syscall: int) -> bool:
     """Saves a model in a process that is killed before its n-th rename or removal; whether it had so many."""
-    if not (child := os.fork()):
-        left = [syscall]
+    left = [syscall]
 
-        def count(function):
-            def counted(*args, **keywords):
-                left[0] -= 1
-                if not left[0]:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **keywords)
+    def count(function):
+        def counted(*args, **keywords):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **keywords)
 
-            return counted
+        return counted
 
+    def work() -> None:
         for name in ("replace", "unlink", "rmdir", "mkdir", "chmod"):
             setattr(os, name, count(getattr(os, name)))
         save(torch_model(w=torch.full((1000,), value)), path, external_data=True)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+
+    code = code_in_fork(work)
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
 
 
 def test_a_killed_save_leaves_a_model_that_loads_and_the_next_one_removes_the_rest(tmp_path):

@@ -1,16 +1,18 @@
 """Everything that opbridge takes from the private interface of onnxruntime.
 
-Checked on onnxruntime 1.23.2 and 1.31.1.
+Checked on onnxruntime 1.23.2, 1.31.1 and 1.32.0.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as _native
 
-__all__ = ["ERRORS", "OPEN_END", "KernelDefinition", "kernel_definitions", "schema_versions"]
+__all__ = ["ERRORS", "OPEN_END", "KernelDefinition", "kernel_definitions", "never_free", "schema_versions"]
 
 ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
@@ -52,3 +54,8 @@ def schema_versions() -> dict[str, dict[str, list[int]]]:
     return {
         domain: {name: sorted(found) for name, found in operators.items()} for domain, operators in versions.items()
     }
+
+
+def never_free(session: onnxruntime.InferenceSession) -> None:
+    """Keeps the part of a session that is C++ until the process ends, its end by the interpreter included."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(session._sess))

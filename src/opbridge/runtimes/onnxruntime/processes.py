@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import os
+import weakref
 from typing import Any
 
 import onnxruntime
 
 from opbridge.errors import UsageError
+from opbridge.runtimes.onnxruntime.onnxruntime_private import never_free
 
 __all__ = ["Session"]
 
 _forks = 0
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
-def _count_fork() -> None:
+def _after_fork() -> None:
+    """Counts the fork, and keeps the copies of sessions for ever.
+
+    ONNX Runtime ends a session by waiting for its threads. In a copy they do not exist: to collect it waits for ever
+    or crashes (seen with 1.31 and 1.32).
+    """
     global _forks
     _forks += 1
+    for session in list(_sessions):
+        never_free(session)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Session(onnxruntime.InferenceSession):
@@ -28,7 +38,7 @@ class Session(onnxruntime.InferenceSession):
 
     A forked process has a copy of the session without its threads, for which ONNX Runtime would wait for ever. With
     one thread (`threads=1`) a session has none of its own, and runs in forked processes too, unless PyTorch runs nodes
-    of the model: it has threads as well.
+    of the model: it has threads as well. A copy is never freed where it has threads, as freeing it waits for them.
     """
 
     def __init__(
@@ -44,6 +54,8 @@ class Session(onnxruntime.InferenceSession):
         self._runs_anywhere = options.intra_op_num_threads == 1 and not has_aten
         self._has_aten = has_aten
         super().__init__(model, options, **given)
+        if not self._runs_anywhere:
+            _sessions.add(self)
 
     def run(self, *args: Any, **keywords: Any) -> Any:
         self._check_process()
