@@ -134,7 +134,7 @@ class Attempt:
         self.limits = limits or CaptureLimits()
         self.raising: tuple[Decision, ...] | None = None
         self._has_attempted = False
-        self._calls: FollowingCalls | None = None
+        self._calls: dict[bool, FollowingCalls] = {}
 
     @property
     def is_for_example(self) -> bool:
@@ -206,7 +206,7 @@ class Attempt:
             gradients=self.gradients,
             dynamic=dynamic | self.other_side,
             expected=expected,
-            calls=self._following_calls(),
+            calls=self._following_calls() if self.following or (shapes or self.shapes).axes else None,
             answers=self.answers,
             merged=self.merged,
         )
@@ -216,13 +216,11 @@ class Attempt:
             self._check_sizes(graph)
         return Captured(graph, functools.partial(_rewritten, graph, self.general))
 
-    def _following_calls(self) -> FollowingCalls | None:
-        """The functions of the model's packages, where they follow symbolic sizes; they are looked for once."""
-        if not self.following:
-            return None
-        if self._calls is None:
-            self._calls = FollowingCalls(self.module, everywhere=True)
-        return self._calls
+    def _following_calls(self) -> FollowingCalls:
+        """The Python functions that follow symbolic numbers: those of the model's packages, or of its classes."""
+        if self.following not in self._calls:
+            self._calls[self.following] = FollowingCalls(self.module, everywhere=self.following)
+        return self._calls[self.following]
 
     def _check_sizes(self, graph: CapturedGraph) -> None:
         """Compares the sizes that a capture is for with those that were asked for.

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.fx import Interpreter
 from torch.overrides import TorchFunctionMode
 
 from opbridge.base.torch_private import torch_sizes
@@ -172,7 +173,8 @@ def results(graph: CapturedGraph, leaves: Sequence[Any]) -> list[Any]:
         if leaf.node is not None:
             values[leaf.node] = value
     placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
-    return list(graph.module(*(values[node] for node in placeholders)))
+    # One run: to compile the module's code would take longer.
+    return list(Interpreter(graph.module).run(*(values[node] for node in placeholders)))
 
 
 def of_other_values(leaves: Sequence[Any]) -> list[Any]:

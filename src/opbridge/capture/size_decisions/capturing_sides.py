@@ -98,6 +98,7 @@ class _Sides:
         runs: dict[tuple[tuple[str, int], ...], bool],
     ) -> None:
         self._runs, self._made, self._has_failed = runs, 1, False
+        self._right: dict[tuple[tuple[str, int], ...], bool] = {}
         self._leaves, self._shapes, self._capture, self._agrees = leaves, shapes, capture, agrees
         self._limits = limits
         self._axes = other_sides.plain_axes(first, shapes)
@@ -139,9 +140,10 @@ class _Sides:
         region, found = self._found[0].regions[0], set()
         for condition in region:
             for sizes in itertools.islice(self._breaking(condition, region, self._example), _MOST_TRIED):
-                if self._may_run(sizes):
-                    of_one = is_trivial(condition, self._without_one(frozenset(self._axes)))
-                    if not (differing and of_one and self._is_right(sizes)):
+                of_one = differing and is_trivial(condition, self._without_one(frozenset(self._axes)))
+                is_right = self._is_right(sizes) if of_one else False
+                if is_right or self._may_run(sizes):
+                    if not is_right:
                         found.add(tuple(sorted(sizes.items())))
                     break
             if len(found) > most:
@@ -201,9 +203,13 @@ class _Sides:
         return self._runs[key]
 
     def _is_right(self, sizes: dict[str, int]) -> bool:
-        """Whether the first capture gives what the model gives for sizes."""
-        found = self._resized(sizes)
-        return found is not None and bool(self._agrees(self._found[0].graph, found[1]))
+        """Whether the model runs for sizes, and the first capture gives what it gives."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._right:
+            found = self._resized(sizes)
+            agrees = None if found is None else self._agrees(self._found[0].graph, found[1])
+            self._runs[key], self._right[key] = agrees is not None, bool(agrees)
+        return self._right[key]
 
     def _side(self, condition: SizeCondition, sizes: dict[str, int]) -> Conditions | None:
         """Captures the model for sizes, and gives the conditions of the capture; None where that fails."""

@@ -42,9 +42,13 @@ class FollowingCalls:
         module: The model.
         everywhere: Whether the functions of all loaded Python modules of the model's packages, and of those that it
             imports, are meant, and not those of the classes of its submodules alone. It takes longer.
+
+    Attributes:
+        everywhere: As given.
     """
 
     def __init__(self, module: torch.nn.Module, everywhere: bool) -> None:
+        self.everywhere = everywhere
         if (sys.implementation.name, *sys.version_info[:2]) not in _CHECKED:
             self._functions: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
             return

@@ -84,8 +84,8 @@ def trace(
         gradients: What requires gradients where it does in the model: "", "inputs", or "inputs and parameters".
         dynamic: The places of dynamic dimensions that are never fixed, whatever the model asks.
         expected: Another capture of the model, which this one is compared with. The nodes of this one have no sources.
-        calls: The Python functions that follow symbolic numbers, which can be hashed then; None: those of the classes
-            of the model's submodules, where there are symbolic sizes.
+        calls: The Python functions that follow symbolic numbers, where there are any; where they are those of all the
+            model's packages, such numbers can be hashed.
 
     Raises:
         GraphDiffers: The model calls other operators than in the expected capture.
@@ -407,12 +407,11 @@ class _Run:
             )
             if self._shapes.axes:
                 stack.enter_context(shapes_of_earlier_runs(self._module))
-            if self._shapes.axes or self._calls is not None:
-                calls = self._calls or FollowingCalls(self._module, everywhere=False)
-                stack.enter_context(calls.following())
+            if self._calls is not None:
+                stack.enter_context(self._calls.following())
                 stack.enter_context(repeating_lists())
-                stack.enter_context(torch_sizes_in_python.taken_by_python(self._calls is not None))
-                if self._calls is not None:
+                stack.enter_context(torch_sizes_in_python.taken_by_python(self._calls.everywhere))
+                if self._calls.everywhere:
                     stack.enter_context(einx_private.keeping_sizes())
                 stack.enter_context(following_sizes(self._module))
             else:
