@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -13,6 +14,7 @@ SECONDS = 60
 
 def code_in_fork(work: Callable[[], object]) -> int:
     """The exit code of a forked process that does some work: 0 where the work returns, 1 where it raises."""
+    gc.collect()  # or the forked process frees the sessions of ONNX Runtime that other tests have left, and hangs
     if not (child := os.fork()):
         signal.alarm(SECONDS)
         try:
