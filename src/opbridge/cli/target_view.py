@@ -72,8 +72,11 @@ def print_findings(console: Console, findings: Findings) -> None:
         if target.remark:
             console.print(Text(target.remark, "yellow"), soft_wrap=not console.is_terminal)
     if len(findings):
-        rows = [("", "rule", "operator", "line", "finding")]
-        rows += [(each.severity, each.rule, each.operator, _where(each), each.message) for each in findings]
+        several = len(findings.targets) > 1
+        rows = [("", *["target"] * several, "rule", "operator", "line", "finding")]
+        for each in findings:
+            of = [each.target] * several
+            rows.append((each.severity, *of, each.rule, each.operator, _where(each), each.message))
         _print_rows(console, rows)
         counts = Counter(each.rule for each in findings)
         remedies = {each.rule: each.remedy for each in reversed(findings.found)}

@@ -21,6 +21,7 @@ class Finding:
         severity: "error" where the target refuses the model or answers wrongly, else "warning".
         message: What is so, in one sentence.
         remedy: What to do, in one sentence.
+        target: The target, with its version; "": any, by the rules of ONNX.
         source: Where it is known from that the target does not take it; "": by the rules of ONNX.
         node: The node's name; "": of the whole model.
         operator: The node's operator.
@@ -32,6 +33,7 @@ class Finding:
     severity: str
     message: str
     remedy: str
+    target: str = ""
     source: str = ""
     node: str = ""
     operator: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import fnmatch
 import os
@@ -12,7 +13,7 @@ import onnx_ir as ir
 
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.onnx import reading
-from opbridge.rules import of_facts, of_models, of_patterns
+from opbridge.rules import of_facts, of_models, of_patterns, of_schemas
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.looking import Looked, name_of
 from opbridge.rules.rule import FactRule, Hit, NodeRule, Rule
@@ -50,11 +51,13 @@ class ValueType(Rule):
 
 
 _OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, ValueType)
+_OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES)
+_OF_NODES = (*of_schemas.RULES, *of_patterns.RULES)
 
 
 def catalogue() -> list[type[Rule]]:
     """All rules, by their identifiers."""
-    return sorted((*_OWN, *of_facts.RULES, *of_patterns.RULES, *of_models.RULES), key=lambda each: each.identifier)
+    return sorted((*_OWN, *_OF_FACTS, *_OF_NODES, *of_models.RULES), key=lambda each: each.identifier)
 
 
 def lint(
@@ -83,7 +86,7 @@ def lint(
     looked = Looked(_loaded(checked))
     found: dict[Finding, None] = {}
     for each in targets:
-        found.update(dict.fromkeys(_of_target(looked, each, chosen)))
+        found.update((dataclasses.replace(one, target=str(each)), None) for one in _of_target(looked, each, chosen))
     for one in _of_onnx(looked, chosen):
         found.setdefault(one)
     return Findings(label, targets, list(found))
@@ -114,7 +117,7 @@ def _chosen(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str]:
 
 def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Finding]:
     """What the rules find that apply whatever the target."""
-    rules = [each for each in of_patterns.RULES if each.always and each.identifier in chosen]
+    rules = [each for each in _OF_NODES if each.always and each.identifier in chosen]
     by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
     for node in looked.nodes:
         for rule, hits in _of_node(by_operator, node):
@@ -129,14 +132,14 @@ def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Finding]:
 def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterator[Finding]:
     """What a target does not take."""
     yield from _of_versions(looked, target, chosen)
-    by_kind = {rule.kind: rule for rule in of_facts.RULES if rule.identifier in chosen}
+    by_kind = {rule.kind: rule for rule in _OF_FACTS if rule.identifier in chosen}
     patterns = {rule.identifier: rule for rule in of_patterns.RULES if rule.identifier in chosen}
     checks: list[tuple[Sequence[str], type[Rule], facts.Fact, Callable[..., Iterator[Hit]]]] = []
     for fact in target.facts:
         if isinstance(fact, facts.Pattern):
             if (pattern := patterns.get(fact.rule)) is not None:
                 checks.append((sorted(pattern.operators), pattern, fact, _at_node(pattern)))
-        elif (rule := by_kind.get(type(fact))) is not None and fact.operators:
+        elif (rule := by_kind.get(type(fact))) is not None and (fact.operators or isinstance(fact, facts.Kernels)):
             checks.append((fact.operators, rule, fact, _with_fact(rule, fact)))
     by_operator: dict[str, list[tuple[type[Rule], facts.Fact, Callable[..., Iterator[Hit]]]]] = defaultdict(list)
     for operators, rule_, fact, hits in checks:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from opbridge.onnx import opsets
 from opbridge.onnx.shapes import Sizes, infer, sizes
+from opbridge.rules.node_types import give_types
 
 __all__ = ["LARGEST", "Looked", "bodies", "name_of"]
 
@@ -55,7 +56,11 @@ class Looked:
                 self._known.update(node.outputs)
 
     def _infer(self, node: ir.Node) -> None:
-        if all(each.shape is not None for each in node.outputs) or node.domain not in _ONNX:
+        if node.domain not in _ONNX:
+            return
+        if any(each.type is None for each in node.outputs):
+            give_types(node, self.opset)
+        if all(each.shape is not None for each in node.outputs):
             return
         for value, shape in zip(node.outputs, infer(node, self.opset), strict=True):
             if value.shape is None and shape is not None:

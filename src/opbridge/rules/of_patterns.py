@@ -70,57 +70,19 @@ class ConstantCondition(NodeRule):
             yield Hit("The condition of the If is computed from constants alone.", node)
 
 
-# By the operator, the inputs that share a type for targets that cast nothing themselves.
-_SHARING = {
-    "Pow": (0, 1),
-    "ScatterND": (0, 2),
-    "ScatterElements": (0, 2),
-    "Where": (1, 2),
-    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Equal", "Greater", "GreaterOrEqual"), (0, 1)),
-    **dict.fromkeys(("Less", "LessOrEqual", "Min", "Max", "Concat", "And", "Or", "Xor", "MatMul", "PRelu"), (0, 1)),
-}
-
-
-class MixedTypes(NodeRule):
-    """Inputs that should have one type have several."""
-
-    identifier = "mixed-types"
-    title = "Inputs of one operator that differ in type"
-    why = (
-        "ONNX has these inputs of one type, Pow apart; a runtime may load the model all the same, and others refuse it."
-    )
-    remedy = "Cast one to the type of the other."
-    always = True
-    operators = frozenset(_SHARING)
-
-    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if node.op_type == "Pow" and not self._asked(looked):
-            return
-        first, last = _SHARING[node.op_type]
-        values = node.inputs if node.op_type in ("Concat", "Min", "Max") else (*node.inputs[first : last + 1],)
-        if node.op_type.startswith("Scatter"):
-            values = (node.inputs[first], *node.inputs[last : last + 1])
-        types = {each.dtype for each in values if each is not None and each.dtype is not None}
-        if len(types) > 1:
-            names = " and ".join(sorted(map(type_name, types)))
-            yield Hit(f"{node.op_type} has inputs of {names}.", node)
-
-    def _asked(self, looked: Looked) -> bool:
-        return False
-
-
-class MixedPow(MixedTypes):
+class MixedPow(NodeRule):
     """A Pow whose exponent has another type than its base, which ONNX allows."""
 
     identifier = "mixed-pow"
     title = "A Pow whose base and exponent differ in type"
     why = "ONNX allows that; the target does not."
     remedy = "Cast the exponent to the type of the base, or both where the base is of integers."
-    always = False
     operators = frozenset({"Pow"})
 
-    def _asked(self, looked: Looked) -> bool:
-        return True
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        types = {each.dtype for each in node.inputs if each is not None and each.dtype is not None}
+        if len(types) > 1:
+            yield Hit(f"Pow has inputs of {' and '.join(sorted(map(type_name, types)))}.", node)
 
 
 _OF_DATA = frozenset({"NonZero", "Unique", "Compress", "NonMaxSuppression"})
@@ -220,7 +182,6 @@ RULES: tuple[type[NodeRule], ...] = (
     BranchRanks,
     BranchNames,
     ConstantCondition,
-    MixedTypes,
     MixedPow,
     ShapeOfData,
     SizeOfData,

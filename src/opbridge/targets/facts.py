@@ -6,9 +6,10 @@ operators' schemas.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "Absent", "Attribute", "Below", "Constant", "Fact", "Missing", "Only", "Pattern", "Rank"]
+__all__ = ["KINDS", "Absent", "Attribute", "Below", "Constant", "Fact", "Kernels", "Missing", "Only", "Pattern", "Rank"]
 __all__ += ["Static", "Types", "Unstored", "Zero"]
 
 Number = int | float | str
@@ -168,6 +169,21 @@ class Pattern(Fact):
     """
 
     rule: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels(Fact):
+    """An operator of ONNX's own has a kernel for its types, as a runtime that is installed says.
+
+    Attributes:
+        lacks: Whether there is none: (operator, opset, type variable of the schema -> type as in "tensor(float)").
+        has: Whether the runtime has an operator of another domain: (domain, operator).
+        cast: The types that it casts of its own accord where it has no kernel, each with the type that it casts to.
+    """
+
+    lacks: Callable[[str, int, dict[str, str]], bool]
+    has: Callable[[str, str], bool]
+    cast: Mapping[str, str]
 
 
 KINDS: dict[str, type[Fact]] = {

@@ -12,6 +12,7 @@ from typing import Any
 
 from opbridge.base import files
 from opbridge.errors import UsageError
+from opbridge.targets import asked
 from opbridge.targets.facts import KINDS, Fact
 from opbridge.targets.target import Opsets, Target
 
@@ -25,7 +26,7 @@ _ORIGINS = ("published", "measured", "asked")
 
 def names() -> list[str]:
     """The names of the targets that opbridge has facts for."""
-    return sorted(each.stem for each in _FOLDER.glob("*.toml"))
+    return sorted((*asked.NAMES, *(each.stem for each in _FOLDER.glob("*.toml"))))
 
 
 def find_target(name: str) -> Target:
@@ -39,6 +40,8 @@ def find_target(name: str) -> Target:
         UsageError: There is no such target or version, or the file is wrong.
     """
     head, _, version = name.partition(":")
+    if head in asked.NAMES:
+        return asked.target(head, version)
     if head.endswith(".toml"):
         path = Path(head)
         if why := files.problem(str(path), _MOST_BYTES):
