@@ -52,6 +52,8 @@ WORDS = {
     "translate": "the third stage",
     "plan": "the second stage",
     "capture": "the first stage",
+    "rules": "what targets do not take of a model",
+    "targets": "facts about what models run on",
     "runtimes": "what runs an ONNX file; no PyTorch in it",
     "kernels": "operators from C++",
     "symbolics": "symbolic functions",

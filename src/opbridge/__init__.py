@@ -4,6 +4,7 @@ plan = opbridge.check(model, args)                     # every operator, its rou
 program = opbridge.export(model, args, "model.onnx")   # export, and compare with PyTorch
 opbridge.session("model.onnx")                         # run it; torch is not needed for this
 opbridge.verify("model.onnx", model, args)             # compare a file with PyTorch again
+opbridge.lint("model.onnx", "tensorrt:10.15")          # what a target does not take of any ONNX file
 
 @opbridge.translation("mylib::foo")                    # teach it an operator
 def foo(x, y, alpha: float = 1.0): ...
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from opbridge.program import Program, session
     from opbridge.recording.groups import CallGroup
     from opbridge.recording.recorder import Recording, record
+    from opbridge.rules.findings import Finding, Findings
+    from opbridge.rules.lint import lint
     from opbridge.runtimes.onnxruntime.isolated import Limits
     from opbridge.symbolics.autograd_functions import shape_of
     from opbridge.symbolics.registered import override, symbolic
@@ -61,6 +64,8 @@ _HOMES = {
     "CaptureError": "errors",
     "Decision": "graph.decisions",
     "ExportedParts": "parts.data",
+    "Finding": "rules.findings",
+    "Findings": "rules.findings",
     "KernelError": "errors",
     "Limits": "runtimes.onnxruntime.isolated",
     "MissingOperators": "errors",
@@ -82,6 +87,7 @@ _HOMES = {
     "check": "pipeline",
     "export": "pipeline",
     "inventory": "plan.inventory",
+    "lint": "rules.lint",
     "load": "kernels.load",
     "record": "recording.recorder",
     "register_symbolics": "symbolics.registering",
@@ -100,6 +106,8 @@ __all__ = [
     "CaptureError",
     "Decision",
     "ExportedParts",
+    "Finding",
+    "Findings",
     "KernelError",
     "Limits",
     "MissingOperators",
@@ -121,6 +129,7 @@ __all__ = [
     "check",
     "export",
     "inventory",
+    "lint",
     "load",
     "override",
     "record",
