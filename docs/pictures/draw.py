@@ -46,6 +46,7 @@ WORDS = {
     "pipeline": "check and export: the stages, one after the other",
     "program": "what export returns: the model, its plan, its verification",
     "verification": "the last stage",
+    "fixing": "repairs for targets, with proof",
     "save": "the fifth stage",
     "trace": "the other way to capture: torch's TorchScript exporter",
     "fit": "the fourth stage",

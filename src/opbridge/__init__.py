@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from opbridge.errors import (
         BuildError,
         CaptureError,
+        FixError,
         KernelError,
         MissingOperators,
         ModelFileError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         UsageError,
         VerificationError,
     )
+    from opbridge.fixing.fix import Fixed, fix
     from opbridge.graph.decisions import Decision
     from opbridge.kernels.build import build
     from opbridge.kernels.load import load
@@ -66,6 +68,8 @@ _HOMES = {
     "ExportedParts": "parts.data",
     "Finding": "rules.findings",
     "Findings": "rules.findings",
+    "FixError": "errors",
+    "Fixed": "fixing.fix",
     "KernelError": "errors",
     "Limits": "runtimes.onnxruntime.isolated",
     "MissingOperators": "errors",
@@ -86,6 +90,7 @@ _HOMES = {
     "build": "kernels.build",
     "check": "pipeline",
     "export": "pipeline",
+    "fix": "fixing.fix",
     "inventory": "plan.inventory",
     "lint": "rules.lint",
     "load": "kernels.load",
@@ -108,6 +113,8 @@ __all__ = [
     "ExportedParts",
     "Finding",
     "Findings",
+    "FixError",
+    "Fixed",
     "KernelError",
     "Limits",
     "MissingOperators",
@@ -128,6 +135,7 @@ __all__ = [
     "build",
     "check",
     "export",
+    "fix",
     "inventory",
     "lint",
     "load",

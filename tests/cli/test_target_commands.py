@@ -108,3 +108,25 @@ def test_targets_are_listed_with_where_each_fact_is_known_from(path, capsys):
     assert all(each["source"].startswith(("published:", "measured:", "asked:")) for each in document["facts"])
     assert main(["targets", "mychip.toml:1.0"]) == 0
     assert "the chip's manual, page 7" in capsys.readouterr().out
+
+
+NORM = onnx.parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> g (float[n, 3] x, float[3] s) => (float[n, 3] y)'
+    " { y = LayerNormalization (x, s) }"
+)
+
+
+def test_a_model_is_repaired(path, tmp_path, capsys):
+    onnx.save(NORM, "norm.onnx")
+    assert main(["fix", "norm.onnx", "-t", "tensorrt:8.5", "-o", "fixed.onnx", "--diff"]) == 0
+    said = capsys.readouterr().out
+    assert "wrote LayerNormalization with" in said
+    assert "-y = LayerNormalization (x, s)" in said
+    assert said.endswith("Written: fixed.onnx\n")
+    assert main(["lint", "fixed.onnx", "-t", "tensorrt:8.5"]) == 0
+
+
+def test_what_is_left_is_said(path, capsys):
+    assert main(["fix", path, "-t", "tensorrt:10.1"]) == 1
+    said = capsys.readouterr().out
+    assert "Left:" in said and "too-large" in said and "Nothing to repair." in said

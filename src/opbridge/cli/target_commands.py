@@ -1,4 +1,4 @@
-"""The commands for targets: targets, lint."""
+"""The commands for targets: targets, lint, fix."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.console import print_plain
 from opbridge.cli.options import JsonOption, items
-from opbridge.cli.target_view import print_findings, print_rule, print_target, print_targets
+from opbridge.cli.target_view import print_findings, print_fixed, print_rule, print_target, print_targets
 from opbridge.errors import UsageError
 
-__all__ = ["lint", "targets"]
+__all__ = ["fix", "lint", "targets"]
 
 _TARGETS = typer.Option(
     "--target", "-t", metavar="NAME[:VERSION]", help="What the model is to run on; repeat it. See opbridge targets."
@@ -83,6 +83,31 @@ def lint(
     if as_github:
         return Answer({}, lambda screen: print_plain(screen, "\n".join(rules.github_annotations(found))), found.ok)
     return Answer(found.document(), lambda screen: print_findings(screen, found), found.ok)
+
+
+@app.command()
+def fix(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="Any ONNX file.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="none: only say what")
+    ] = None,
+    target: Annotated[list[str] | None, _TARGETS] = None,
+    select: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Repair only what these rules find.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Leave what these rules find.")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the nodes before and after, as a unified diff.")] = False,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Repair what lint finds in a model, where there is a repair, and prove that its results are as they were.
+
+    The model and the repaired one run on the same random inputs in ONNX Runtime before anything is written. The exit
+    status is 1 where errors are left.
+    """
+    from opbridge import fixing
+
+    fixed = fixing.fix(model, items(target or []), output, select=items(select or []), ignore=items(ignore or []))
+    text = fixing.difference(str(model), fixed.model) if diff else ""
+    document = fixed.document() | ({"diff": text} if diff else {})
+    return Answer(document, lambda screen: print_fixed(screen, fixed, text), fixed.left.ok)
 
 
 def _explained(name: str) -> Answer:

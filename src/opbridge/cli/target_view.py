@@ -14,10 +14,11 @@ from rich.text import Text
 from opbridge.cli.console import aligned, plain_table, print_plain
 
 if TYPE_CHECKING:
+    from opbridge.fixing import Fixed
     from opbridge.rules import Finding, Findings, Rule
     from opbridge.targets import Target
 
-__all__ = ["print_findings", "print_rule", "print_target", "print_targets"]
+__all__ = ["print_findings", "print_fixed", "print_rule", "print_target", "print_targets"]
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
 
@@ -86,6 +87,24 @@ def print_findings(console: Console, findings: Findings) -> None:
         print_plain(console, "")
     style = "" if findings.ok else "bold"
     console.print(Text(findings.summary(), style), soft_wrap=not console.is_terminal)
+
+
+def print_fixed(console: Console, fixed: Fixed, diff: str) -> None:
+    """What was repaired, node by node, the models' difference where it was asked for, and what is left."""
+    if fixed.changes:
+        rows = [("rule", "operator", "line", "done")]
+        rows += [(each.finding.rule, each.finding.operator, _where(each.finding), each.done) for each in fixed.changes]
+        _print_rows(console, rows)
+        print_plain(console, "")
+    if diff:
+        print_plain(console, diff + "\n")
+    if len(fixed.left):
+        print_plain(console, "Left:")
+        print_findings(console, fixed.left)
+        print_plain(console, "")
+    console.print(Text(fixed.summary(), "bold"), soft_wrap=not console.is_terminal)
+    if fixed.path:
+        console.print(Text(f"Written: {fixed.path}"), soft_wrap=not console.is_terminal)
 
 
 def _where(finding: Finding) -> str:

@@ -20,7 +20,10 @@ from opbridge.rules.rule import FactRule, Hit, NodeRule, Rule
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.targets import Target, facts, find_target
 
-__all__ = ["catalogue", "lint"]
+__all__ = ["Found", "catalogue", "chosen_rules", "lint", "look"]
+
+Found = tuple[Finding, ir.Node | None]
+"""A finding, with the node; None: the whole model."""
 
 
 class OpsetRange(Rule):
@@ -81,15 +84,28 @@ def lint(
         UsageError: There is no such target or rule.
     """
     targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
-    chosen = _chosen(select, ignore)
+    chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
     looked = Looked(_loaded(checked))
-    found: dict[Finding, None] = {}
-    for each in targets:
-        found.update((dataclasses.replace(one, target=str(each)), None) for one in _of_target(looked, each, chosen))
-    for one in _of_onnx(looked, chosen):
-        found.setdefault(one)
-    return Findings(label, targets, list(found))
+    return Findings(label, targets, [finding for finding, _ in look(looked, targets, chosen)])
+
+
+def look(looked: Looked, targets: Sequence[Target], chosen: frozenset[str]) -> list[Found]:
+    """What rules find in a model, each with its node.
+
+    Args:
+        looked: The model.
+        targets: What it is compared with.
+        chosen: The identifiers of the rules.
+    """
+    found: dict[tuple[Finding, int], Found] = {}
+    for target in targets:
+        for finding, node in _of_target(looked, target, chosen):
+            of_target = dataclasses.replace(finding, target=str(target))
+            found.setdefault((of_target, id(node)), (of_target, node))
+    for finding, node in _of_onnx(looked, chosen):
+        found.setdefault((finding, id(node)), (finding, node))
+    return list(found.values())
 
 
 def _loaded(model: str | bytes) -> ir.Model:
@@ -99,7 +115,7 @@ def _loaded(model: str | bytes) -> ir.Model:
     return loaded
 
 
-def _chosen(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str]:
+def chosen_rules(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str]:
     """The identifiers of the rules to apply.
 
     Raises:
@@ -115,7 +131,7 @@ def _chosen(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str]:
     return frozenset(kept - {name for pattern in ignore for name in fnmatch.filter(known, pattern)})
 
 
-def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Finding]:
+def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Found]:
     """What the rules find that apply whatever the target."""
     rules = [each for each in _OF_NODES if each.always and each.identifier in chosen]
     by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
@@ -129,7 +145,7 @@ def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Finding]:
                 yield _finding(whole, hit, whole.severity, "")
 
 
-def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterator[Finding]:
+def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterator[Found]:
     """What a target does not take."""
     yield from _of_versions(looked, target, chosen)
     by_kind = {rule.kind: rule for rule in _OF_FACTS if rule.identifier in chosen}
@@ -163,7 +179,7 @@ def _is_function(looked: Looked, node: ir.Node) -> bool:
     return node.op_identifier() in looked.model.functions
 
 
-def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterator[Finding]:
+def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterator[Found]:
     """What there is to say of the model as a whole: its versions, its inputs, and the types in it."""
     opsets = target.opsets
     if opsets is not None and OpsetRange.identifier in chosen:
@@ -185,7 +201,7 @@ def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iter
             yield from _values_of(looked, unstored)
 
 
-def _values_of(looked: Looked, fact: facts.Unstored) -> Iterator[Finding]:
+def _values_of(looked: Looked, fact: facts.Unstored) -> Iterator[Found]:
     """The values of types that the target does not have: for each node that gives one, and each input."""
     ends = {*looked.model.graph.inputs, *looked.model.graph.outputs}
     if not fact.at_ends:
@@ -228,10 +244,10 @@ def _with_fact(rule: type[FactRule], fact: facts.Fact) -> Callable[[ir.Node, Loo
     return lambda node, looked: made.hits(node, fact, looked)
 
 
-def _finding(rule: type[Rule], hit: Hit, severity: str, source: str, note: str = "") -> Finding:
+def _finding(rule: type[Rule], hit: Hit, severity: str, source: str, note: str = "") -> Found:
     node = hit.node
     metadata = {} if node is None else node.metadata_props
-    return Finding(
+    finding = Finding(
         rule=rule.identifier,
         severity=hit.severity or severity,
         message=f"{hit.message} {note}".rstrip(),
@@ -242,6 +258,7 @@ def _finding(rule: type[Rule], hit: Hit, severity: str, source: str, note: str =
         place=_place(metadata.get("opbridge.source", ""), metadata.get("pkg.torch.onnx.stack_trace", "")),
         module=metadata.get("opbridge.module", "") or _module(metadata.get("pkg.torch.onnx.name_scopes", "")),
     )
+    return finding, node
 
 
 def _place(own: str, stack: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import onnx
 import onnx.helper
@@ -11,7 +12,7 @@ import onnx_ir as ir
 from opbridge.errors import TranslationError
 from opbridge.onnx import opsets
 
-__all__ = ["all_by_type_variable", "by_type_variable", "give_types"]
+__all__ = ["Body", "all_by_type_variable", "by_type_variable", "give_types"]
 
 
 def by_type_variable(node: ir.Node, schema: opsets.Schema) -> Iterator[tuple[str, bool, ir.DataType]]:
@@ -67,8 +68,25 @@ def give_types(node: ir.Node, opset: int) -> None:
                 value.type = ir.TensorType(dtype)
 
 
-def function_body(node: ir.Node, opset: int) -> list[tuple[ir.Node, int]] | None:
-    """The nodes that ONNX defines a node's operator by, with their types, each with its opset; None: there are none.
+@dataclass(frozen=True)
+class Body:
+    """What ONNX defines an operator by.
+
+    Attributes:
+        nodes: The nodes, with their types.
+        opset: Their opset.
+        inputs: The values that stand for the node's inputs.
+        outputs: Those that stand for its outputs; None for one that the node does not use.
+    """
+
+    nodes: Sequence[ir.Node]
+    opset: int
+    inputs: Sequence[ir.Value]
+    outputs: Sequence[ir.Value | None]
+
+
+def function_body(node: ir.Node, opset: int) -> Body | None:
+    """The nodes that ONNX defines a node's operator by; None: there are none.
 
     Args:
         node: The node, whose inputs have their types.
@@ -82,22 +100,27 @@ def function_body(node: ir.Node, opset: int) -> list[tuple[ir.Node, int]] | None
         proto = _made_for(schema, node)
     if proto is None:
         return None
+    given = {*proto.input, *(name for each in proto.node for name in each.output)}
+    names = list(proto.output)
+    del proto.output[:]
+    proto.output.extend(name for name in names if name in given)
     try:
         function = ir.from_proto(proto)
     except Exception:  # onnx_ir does not read the body of every operator
         return None
     version = function.opset_imports.get("", opset)
-    for value, given in zip(function.inputs, node.inputs, strict=False):
-        value.type = None if given is None else given.type
+    for value, of_node in zip(function.inputs, node.inputs, strict=False):
+        value.type = None if of_node is None else of_node.type
     for each in function:
         for name, attribute in list(each.attributes.items()):
             if attribute.ref_attr_name:
-                of_node = node.attributes.get(attribute.ref_attr_name)
+                set_by = node.attributes.get(attribute.ref_attr_name)
                 each.attributes.pop(name)
-                if of_node is not None:
-                    each.attributes[name] = ir.Attr(name, of_node.type, of_node.value)
+                if set_by is not None:
+                    each.attributes[name] = ir.Attr(name, set_by.type, set_by.value)
         give_types(each, version)
-    return [(each, version) for each in function]
+    results = iter(function.outputs)
+    return Body(list(function), version, function.inputs, [next(results) if name in given else None for name in names])
 
 
 def _made_for(schema: onnx.defs.OpSchema, node: ir.Node) -> onnx.FunctionProto | None:

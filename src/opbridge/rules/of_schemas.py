@@ -108,7 +108,7 @@ def _lacking(node: ir.Node, opset: int, fact: facts.Kernels) -> str:
         return ""
     body = None if types is None else function_body(node, opset)
     if body is not None:
-        found = (_lacking(each, version, fact) for each, version in body)
+        found = (_lacking(each, body.opset, fact) for each in body.nodes)
         inner = next(filter(None, found), "")
         return f"{inner}, which ONNX defines {node.op_type} by" if inner else ""
     if opsets.is_function(node.op_type, opset):  # of types, or with a body, that are not known here
