@@ -38,9 +38,8 @@ class DuplicateNames(ModelRule):
 
     identifier = "duplicate-names"
     title = "Several nodes of one name"
-    why = "Tools that go by names, as quantisers and profilers, take one node for another."
+    why = "ONNX Runtime refuses such a model, and quantisers and profilers take one node for another."
     remedy = "Give each node a name of its own."
-    severity = "warning"
     always = True
 
     def hits(self, looked: Looked) -> Iterator[Hit]:
