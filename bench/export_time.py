@@ -27,7 +27,7 @@ from results import interleaved, median, table, write_section
 
 import opbridge
 from opbridge.capture import capture
-from opbridge.fit.targets import find_target
+from opbridge.fit.target import find_target
 
 LARGE = "vit_l_16"
 

@@ -4,6 +4,7 @@ plan = opbridge.check(model, args)                     # every operator, its rou
 program = opbridge.export(model, args, "model.onnx")   # export, and compare with PyTorch
 opbridge.session("model.onnx")                         # run it; torch is not needed for this
 opbridge.verify("model.onnx", model, args)             # compare a file with PyTorch again
+opbridge.lint("model.onnx", "tensorrt:10.15")          # what a target does not take of any ONNX file
 
 @opbridge.translation("mylib::foo")                    # teach it an operator
 def foo(x, y, alpha: float = 1.0): ...
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from opbridge.errors import (
         BuildError,
         CaptureError,
+        FixError,
         KernelError,
         MissingOperators,
         ModelFileError,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         UsageError,
         VerificationError,
     )
+    from opbridge.fixing.fix import Fixed, fix
     from opbridge.graph.decisions import Decision
     from opbridge.kernels.build import build
     from opbridge.kernels.load import load
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
     from opbridge.program import Program, session
     from opbridge.recording.groups import CallGroup
     from opbridge.recording.recorder import Recording, record
+    from opbridge.rules.findings import Finding, Findings
+    from opbridge.rules.lint import lint
     from opbridge.runtimes.onnxruntime.isolated import Limits
     from opbridge.symbolics.autograd_functions import shape_of
     from opbridge.symbolics.registered import override, symbolic
@@ -61,6 +66,10 @@ _HOMES = {
     "CaptureError": "errors",
     "Decision": "graph.decisions",
     "ExportedParts": "parts.data",
+    "Finding": "rules.findings",
+    "Findings": "rules.findings",
+    "FixError": "errors",
+    "Fixed": "fixing.fix",
     "KernelError": "errors",
     "Limits": "runtimes.onnxruntime.isolated",
     "MissingOperators": "errors",
@@ -81,7 +90,9 @@ _HOMES = {
     "build": "kernels.build",
     "check": "pipeline",
     "export": "pipeline",
+    "fix": "fixing.fix",
     "inventory": "plan.inventory",
+    "lint": "rules.lint",
     "load": "kernels.load",
     "record": "recording.recorder",
     "register_symbolics": "symbolics.registering",
@@ -100,6 +111,10 @@ __all__ = [
     "CaptureError",
     "Decision",
     "ExportedParts",
+    "Finding",
+    "Findings",
+    "FixError",
+    "Fixed",
     "KernelError",
     "Limits",
     "MissingOperators",
@@ -120,7 +135,9 @@ __all__ = [
     "build",
     "check",
     "export",
+    "fix",
     "inventory",
+    "lint",
     "load",
     "override",
     "record",

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 __all__ = [
     "BuildError",
     "CaptureError",
+    "FixError",
     "KernelError",
     "MissingOperators",
     "ModelFileError",
@@ -153,6 +154,12 @@ class TranslationFault(OpbridgeError):
     def __init__(self, plan: _PlanWithFaults) -> None:
         self.plan = plan
         super().__init__(plan.describe_faults())
+
+
+class FixError(OpbridgeError):
+    """A model that was repaired was not shown to give what it gave before; nothing was written."""
+
+    exit_status = 1
 
 
 class VerificationError(OpbridgeError):

@@ -30,7 +30,7 @@ from opbridge.capture.model_inputs import example_inputs
 from opbridge.capture.model_module import as_module
 from opbridge.capture.shape_forms import by_own_names
 from opbridge.errors import MissingOperators, SaveError, TranslationFault, UsageError, VerificationError
-from opbridge.fit.targets import Target, find_target
+from opbridge.fit.target import Target, find_target
 from opbridge.plan.data import Plan
 from opbridge.program import Program
 from opbridge.save import writer

@@ -13,7 +13,7 @@ from onnxscript import values
 
 import opbridge
 from opbridge.fit import kernels_needed
-from opbridge.fit.targets import find_target
+from opbridge.fit.target import find_target
 
 CUSTOM = values.Opset("kernelstest.custom", 1)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from opbridge.cli import kernel_commands, model_commands, operator_commands, sweep_commands
+from opbridge.cli import kernel_commands, model_commands, operator_commands, sweep_commands, target_commands
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.console import Screen, print_error
@@ -27,6 +27,7 @@ del (
     model_commands,
     operator_commands,
     sweep_commands,
+    target_commands,
 )  # imported for the commands that they add to the application
 
 _INTERRUPTED = 130

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
 from opbridge.fit import kernels_needed, quantized_weights, weight_layouts, widening
-from opbridge.fit.targets import Target
+from opbridge.fit.target import Target
 from opbridge.plan.data import Plan
 from opbridge.plan.rows import Problem
 

@@ -26,7 +26,7 @@ from opbridge.plan.revise import with_kernels
 from opbridge.plan.rows import Problem
 
 if TYPE_CHECKING:
-    from opbridge.fit.targets import Target
+    from opbridge.fit.target import Target
 
 __all__ = ["Need", "assign_kernel_routes", "needs"]
 

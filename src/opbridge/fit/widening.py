@@ -14,10 +14,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-import onnx
 import onnx_ir as ir
 
-from opbridge.fit.targets import Target
+from opbridge.fit.target import Target
 from opbridge.onnx import opsets
 
 __all__ = ["widen"]
@@ -124,9 +123,7 @@ def _newer_opset_hint(node: ir.Node, types: dict[str, ir.DataType], target: Targ
 
 def _is_function_only(op_type: str, target: Target) -> bool:
     """Whether the target runs an operator only by the function of other operators that ONNX defines it as."""
-    schema = onnx.defs.get_schema(op_type, target.opset)
-    is_function = schema.has_function or schema.has_context_dependent_function
-    return is_function and target.lacks_kernel(op_type, target.opset, {})
+    return opsets.is_function(op_type, target.opset) and target.lacks_kernel(op_type, target.opset, {})
 
 
 def _spelled(dtype: ir.DataType) -> str:

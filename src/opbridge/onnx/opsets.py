@@ -22,7 +22,7 @@ from opbridge.errors import TranslationError
 if TYPE_CHECKING:
     from opbridge.onnx.tensor import NodeBuilder
 
-__all__ = ["OLDEST", "WRITTEN_FOR", "Schema", "allows", "first_opset", "native_schema", "schema_for"]
+__all__ = ["OLDEST", "WRITTEN_FOR", "Schema", "allows", "first_opset", "is_function", "native_schema", "schema_for"]
 
 OLDEST = 9
 """The oldest opset that models are built for."""
@@ -305,6 +305,13 @@ def allows(op_type: str, opset: int, types: Mapping[str, str]) -> bool:
     """Whether an operator of an opset may have these types: type variable -> type, as in "tensor(float)"."""
     permitted = _permitted(op_type, opset)
     return all(type_ in permitted.get(variable, (type_,)) for variable, type_ in types.items())
+
+
+@functools.cache
+def is_function(op_type: str, opset: int) -> bool:
+    """Whether ONNX defines an operator by other operators too."""
+    schema = onnx.defs.get_schema(op_type, opset, "")
+    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 @functools.cache

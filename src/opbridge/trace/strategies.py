@@ -19,7 +19,7 @@ from opbridge.capture import Capture, capture
 from opbridge.capture.limits import CaptureLimits
 from opbridge.errors import CaptureError, UsageError
 from opbridge.fit.fitting import fit
-from opbridge.fit.targets import Target
+from opbridge.fit.target import Target
 from opbridge.plan.data import Plan
 from opbridge.plan.planner import make_plan
 from opbridge.plan.revise import with_problems

@@ -1,4 +1,4 @@
-"""Targets: runtimes with their versions and limitations, for which models are rewritten."""
+"""The target that an export is fitted to: the installed runtime, with the opset that the model is built for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opbridge.errors import UsageError
 from opbridge.fit.integer_products import keep_products
 from opbridge.fit.padded_pools import keep_apart
 from opbridge.fit.scaled_products import keep_exact
-from opbridge.fit.targets import onnxruntime
+from opbridge.targets import onnxruntime
 
 __all__ = ["Target", "find_target"]
 

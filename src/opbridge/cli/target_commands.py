@@ -1,0 +1,131 @@
+"""The commands for targets: targets, lint, fix."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opbridge.cli.answers import Answer
+from opbridge.cli.app import app
+from opbridge.cli.console import print_plain
+from opbridge.cli.options import JsonOption, items
+from opbridge.cli.target_view import print_findings, print_fixed, print_rule, print_target, print_targets
+from opbridge.errors import UsageError
+
+__all__ = ["fix", "lint", "targets"]
+
+_TARGETS = typer.Option(
+    "--target", "-t", metavar="NAME[:VERSION]", help="What the model is to run on; repeat it. See opbridge targets."
+)
+
+
+@app.command()
+def targets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME[:VERSION]]", help="A target, or a file that describes one.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """List the targets that models are compared with, or the facts of one, each with where it is known from."""
+    from opbridge import targets as known
+
+    if name is None:
+        found = [known.find_target(each) for each in known.names()]
+        document = {
+            "ok": True,
+            "targets": [
+                {"name": each.name, "title": each.title, "versions": list(each.versions), "facts": len(each.facts)}
+                for each in found
+            ],
+        }
+        return Answer(document, lambda screen: print_targets(screen, found))
+    target = known.find_target(name)
+    return Answer({"ok": True, **target.document()}, lambda screen: print_target(screen, target))
+
+
+@app.command()
+def lint(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL.onnx", help="Any ONNX file.", show_default=False)
+    ] = None,
+    target: Annotated[list[str] | None, _TARGETS] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="Only these rules, or patterns of them: '*-type'.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Not these rules.")] = None,
+    explain: Annotated[
+        str | None, typer.Option(metavar="RULE", help="What a rule finds, why, and what to do; 'all' lists them.")
+    ] = None,
+    as_sarif: Annotated[bool, typer.Option("--sarif", help="Print the findings as SARIF 2.1.0.")] = False,
+    as_github: Annotated[
+        bool, typer.Option("--github", help="Print the findings as annotations of GitHub Actions.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Find what a target does not take of a model, each with the line of the model's code and what to do.
+
+    Without --target, only what ONNX itself says. The exit status is 1 where there is an error among the findings.
+    """
+    from opbridge import rules
+
+    if explain is not None:
+        return _explained(explain)
+    if model is None:
+        raise UsageError("Name the ONNX file to look at, or a rule with --explain.")
+    if as_sarif + as_github + as_json > 1:
+        raise UsageError("--json, --sarif and --github each print another form; choose one.")
+    found = rules.lint(model, items(target or []), select=items(select or []), ignore=items(ignore or []))
+    if as_sarif:
+        return Answer({}, lambda screen: print_plain(screen, json.dumps(rules.sarif(found), indent=2)), found.ok)
+    if as_github:
+        return Answer({}, lambda screen: print_plain(screen, "\n".join(rules.github_annotations(found))), found.ok)
+    return Answer(found.document(), lambda screen: print_findings(screen, found), found.ok)
+
+
+@app.command()
+def fix(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="Any ONNX file.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="none: only say what")
+    ] = None,
+    target: Annotated[list[str] | None, _TARGETS] = None,
+    select: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Repair only what these rules find.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Leave what these rules find.")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the nodes before and after, as a unified diff.")] = False,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Repair what lint finds in a model, where there is a repair, and prove that its results are as they were.
+
+    The model and the repaired one run on the same random inputs in ONNX Runtime before anything is written. The exit
+    status is 1 where errors are left.
+    """
+    from opbridge import fixing
+
+    fixed = fixing.fix(model, items(target or []), output, select=items(select or []), ignore=items(ignore or []))
+    text = fixing.difference(str(model), fixed.model) if diff else ""
+    document = fixed.document() | ({"diff": text} if diff else {})
+    return Answer(document, lambda screen: print_fixed(screen, fixed, text), fixed.left.ok)
+
+
+def _explained(name: str) -> Answer:
+    """A rule by its identifier, or all of them.
+
+    Raises:
+        UsageError: There is no such rule.
+    """
+    from opbridge import rules
+
+    known = {each.identifier: each for each in rules.catalogue()}
+    if name != "all" and name not in known:
+        raise UsageError(f"There is no rule '{name}'. The rules are: {', '.join(known)}.")
+    chosen = list(known.values()) if name == "all" else [known[name]]
+    document = {
+        "ok": True,
+        "rules": [
+            {"rule": each.identifier, "title": each.title, "why": each.why, "remedy": each.remedy} for each in chosen
+        ],
+    }
+    return Answer(document, lambda screen: print_rule(screen, chosen))

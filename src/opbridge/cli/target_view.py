@@ -1,0 +1,124 @@
+"""What a person sees of targets, rules and findings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from opbridge.cli.console import aligned, plain_table, print_plain
+
+if TYPE_CHECKING:
+    from opbridge.fixing import Fixed
+    from opbridge.rules import Finding, Findings, Rule
+    from opbridge.targets import Target
+
+__all__ = ["print_findings", "print_fixed", "print_rule", "print_target", "print_targets"]
+
+_STYLES = {"error": "bold red", "warning": "yellow"}
+
+
+def print_targets(console: Console, targets: Sequence[Target]) -> None:
+    """The targets that there are facts for."""
+    rows = [("target", "versions", "facts", "what it is")]
+    rows += [(each.name, ", ".join(each.versions), str(len(each.facts)), each.title) for each in targets]
+    _print_rows(console, rows, right=[2])
+
+
+def print_target(console: Console, target: Target) -> None:
+    """The facts of a target."""
+    opsets = target.opsets
+    lines = [f"{target}: {target.title}"]
+    if target.remark:
+        lines.append(target.remark)
+    if opsets is not None:
+        ir_version = f", IR version up to {opsets.ir_version}" if opsets.ir_version is not None else ""
+        lines.append(f"opset {opsets.oldest} to {opsets.newest}{ir_version} ({opsets.source})")
+    rows = [("fact", "operators", "what it takes", "known from")]
+    for fact in target.facts:
+        rows.append((type(fact).__name__.lower(), _few(fact.operators), _settings(fact), fact.source))
+    print_plain(console, "\n".join(lines) + "\n")
+    _print_rows(console, rows)
+
+
+def _settings(fact: object) -> str:
+    shared = ("operators", "source", "severity", "note", "since", "until")
+    said = []
+    for field in dataclasses.fields(fact):  # type: ignore[arg-type]
+        value = getattr(fact, field.name)
+        if field.name in shared or value in ((), "", False):
+            continue
+        said.append(f"{field.name}: {', '.join(map(str, value)) if isinstance(value, tuple) else value}")
+    return "; ".join(said)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def print_rule(console: Console, rules: Sequence[type[Rule]]) -> None:
+    """Rules, with why and what to do."""
+    blocks = [f"{each.identifier}: {each.title}.\n  {each.why}\n  {each.remedy}" for each in rules]
+    print_plain(console, "\n\n".join(blocks))
+
+
+def print_findings(console: Console, findings: Findings) -> None:
+    """The findings, then what to do for each rule, then how many there are."""
+    for target in findings.targets:
+        if target.remark:
+            console.print(Text(target.remark, "yellow"), soft_wrap=not console.is_terminal)
+    if len(findings):
+        several = len(findings.targets) > 1
+        rows = [("", *["target"] * several, "rule", "operator", "line", "finding")]
+        for each in findings:
+            of = [each.target] * several
+            rows.append((each.severity, *of, each.rule, each.operator, _where(each), each.message))
+        _print_rows(console, rows)
+        counts = Counter(each.rule for each in findings)
+        remedies = {each.rule: each.remedy for each in reversed(findings.found)}
+        todo = [(rule, str(count), remedies[rule]) for rule, count in counts.most_common()]
+        print_plain(console, "")
+        _print_rows(console, [("rule", "places", "what to do"), *todo], right=[1])
+        print_plain(console, "")
+    style = "" if findings.ok else "bold"
+    console.print(Text(findings.summary(), style), soft_wrap=not console.is_terminal)
+
+
+def print_fixed(console: Console, fixed: Fixed, diff: str) -> None:
+    """What was repaired, node by node, the models' difference where it was asked for, and what is left."""
+    if fixed.changes:
+        rows = [("rule", "operator", "line", "done")]
+        rows += [(each.finding.rule, each.finding.operator, _where(each.finding), each.done) for each in fixed.changes]
+        _print_rows(console, rows)
+        print_plain(console, "")
+    if diff:
+        print_plain(console, diff + "\n")
+    if len(fixed.left):
+        print_plain(console, "Left:")
+        print_findings(console, fixed.left)
+        print_plain(console, "")
+    console.print(Text(fixed.summary(), "bold"), soft_wrap=not console.is_terminal)
+    if fixed.path:
+        console.print(Text(f"Written: {fixed.path}"), soft_wrap=not console.is_terminal)
+
+
+def _where(finding: Finding) -> str:
+    return finding.place or finding.node
+
+
+def _print_rows(console: Console, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """Rows in columns: the first one is the header."""
+    if not console.is_terminal:
+        print_plain(console, aligned(rows, right))
+        return
+    table: Table = plain_table()
+    for at, name in enumerate(rows[0]):
+        table.add_column(name, justify="right" if at in right else "left", overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*(Text(cell, _STYLES.get(cell, "") if at == 0 else "") for at, cell in enumerate(row)))
+    console.print(table)

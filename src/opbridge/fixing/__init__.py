@@ -1,0 +1,9 @@
+"""Repairs what rules find in a model for its targets, with proof that the results are as they were.
+
+In: any ONNX file, and the names of targets. Out: `Fixed`, and a file. Imports `rules`, `targets`, `runtimes`, `save`,
+`onnx`, `base`.
+"""
+
+from opbridge.fixing.fix import Change, Fixed, difference, fix
+
+__all__ = ["Change", "Fixed", "difference", "fix"]

@@ -1,0 +1,171 @@
+"""Repairs a model for targets, and proves that its results are as they were."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from opbridge.errors import FixError, UsageError
+from opbridge.fixing.comparing import Comparison, compare
+from opbridge.fixing.repairs import REPAIRS
+from opbridge.onnx import reading, serialize
+from opbridge.rules.findings import Finding, Findings
+from opbridge.rules.lint import chosen_rules, look
+from opbridge.rules.looking import Looked
+from opbridge.runtimes.onnxruntime.model_file import checked_model
+from opbridge.save.writer import save as save_model
+from opbridge.targets import find_target
+
+__all__ = ["Change", "Fixed", "difference", "fix"]
+
+_MOST_ROUNDS = 8
+"""A repair may bring findings of its own, as an operator in other operators does."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was done for one finding.
+
+    Attributes:
+        finding: The finding.
+        done: What was done, as in "cast the inputs of Add to float32".
+    """
+
+    finding: Finding
+    done: str
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A model that was repaired.
+
+    Attributes:
+        model: The new model.
+        changes: What was done.
+        left: What was found in it afterwards.
+        comparison: What it and the original gave on the same inputs; None where nothing was changed.
+        path: Where it was written; "": nowhere.
+    """
+
+    model: ir.Model
+    changes: Sequence[Change]
+    left: Findings
+    comparison: Comparison | None
+    path: str = ""
+
+    def summary(self) -> str:
+        """What was done, in one paragraph."""
+        if not self.changes:
+            return "Nothing to repair."
+        found = self.comparison
+        assert found is not None
+        counts = Counter(each.finding.rule for each in self.changes)
+        said = ", ".join(f"{rule} {count}" for rule, count in counts.items())
+        proof = (
+            f"the results on {found.runs} random inputs are "
+            + ("the same" if found.largest == 0 else f"within {found.largest:.2g} of those before")
+            + f" (the original by {found.by})"
+        )
+        return f"Repaired {said}; {proof}."
+
+    def document(self) -> dict[str, Any]:
+        """The result as plain data."""
+        found = self.comparison
+        return {
+            "ok": self.left.ok,
+            "path": self.path,
+            "changes": [{"done": each.done, **each.finding.document()} for each in self.changes],
+            "runs": 0 if found is None else found.runs,
+            "largest_difference": None if found is None else found.largest,
+            "left": self.left.document(),
+        }
+
+
+def fix(
+    model: str | os.PathLike[str] | bytes,
+    target: str | Sequence[str] = (),
+    output: str | os.PathLike[str] | None = None,
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Fixed:
+    """Repairs what lint finds in a model, where there is a repair, and compares it with the original.
+
+    Args:
+        model: The path of an ONNX file, or its content.
+        target: As for `opbridge.lint`.
+        output: Where to write it; None: nowhere. Nothing is written where the results would change, or where they
+            cannot be compared.
+        select: The rules whose findings are repaired, or patterns of them; none: all.
+        ignore: The rules whose findings are left.
+
+    Raises:
+        ModelFileError: The file cannot be read.
+        UsageError: There is no such target or rule.
+        FixError: The new model gives something else, or the two cannot be compared.
+        SaveError: The file cannot be written.
+    """
+    targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
+    chosen = chosen_rules(select, ignore)
+    checked, label = checked_model(model)
+    if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
+        raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
+    original, changed = reading.load(checked), reading.load(checked)
+    changes: list[Change] = []
+    tried: set[tuple[str, str]] = set()
+    looked = Looked(changed)
+    for _ in range(_MOST_ROUNDS):
+        done = 0
+        for finding, node in look(looked, targets, chosen):
+            repair, key = (
+                REPAIRS.get(finding.rule),
+                (finding.rule, f"{finding.operator} {finding.node} {finding.message}"),
+            )
+            if repair is None or key in tried or (node is not None and node.graph is None):
+                continue
+            if said := repair(looked, node):
+                changes.append(Change(finding, said))
+                done += 1
+            else:
+                tried.add(key)
+        if not done:
+            break
+        looked = Looked(changed)
+    left = Findings(label, targets, [finding for finding, _ in look(Looked(changed), targets, chosen_rules((), ()))])
+    if not changes:
+        return Fixed(changed, (), left, None)
+    before, after = serialize.to_bytes(original), serialize.to_bytes(changed)
+    found = compare(original, changed, before, after)
+    if not found.is_same:
+        why = found.why_not or f"they differ by up to {found.largest:.3g}"
+        raise FixError(
+            f"The repaired model of {label} was not shown to give what the original gives ({why}), so nothing was "
+            "written. Leave out rules with --ignore (ignore=) to see which repair it is."
+        )
+    if output is not None:
+        save_model(changed, output)
+    return Fixed(changed, changes, left, found, "" if output is None else os.fspath(output))
+
+
+def difference(original: str | bytes, fixed: ir.Model) -> str:
+    """The two models as text, as a unified diff without their weights."""
+    before, after = (_text(each) for each in (reading.load(original), fixed))
+    return "\n".join(difflib.unified_diff(before, after, "original", "fixed", lineterm="", n=1))
+
+
+def _text(model: ir.Model) -> list[str]:
+    """A model's nodes as lines of text."""
+    lines = []
+    for node in model.graph.all_nodes():
+        inputs = ", ".join("" if each is None else each.name or "" for each in node.inputs)
+        outputs = ", ".join(each.name or "" for each in node.outputs)
+        plain = (each for each in node.attributes.values() if each.type != ir.AttributeType.GRAPH)
+        attributes = ", ".join(f"{each.name}={each.value}" for each in plain)
+        lines.append(f"{outputs} = {node.op_type}" + (f" <{attributes}>" if attributes else "") + f" ({inputs})")
+    return lines

@@ -1,0 +1,93 @@
+"""What the rules find in a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opbridge.targets import Target
+
+__all__ = ["Finding", "Findings"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place in a model that a target does not take.
+
+    Attributes:
+        rule: The rule's identifier, as in "constant-input".
+        severity: "error" where the target refuses the model or answers wrongly, else "warning".
+        message: What is so, in one sentence.
+        remedy: What to do, in one sentence.
+        target: The target, with its version; "": any, by the rules of ONNX.
+        source: Where it is known from that the target does not take it; "": by the rules of ONNX.
+        node: The node's name; "": of the whole model.
+        operator: The node's operator.
+        place: The line of the model's code that the node comes from, where the file says it.
+        module: The path of the submodule that it comes from, where the file says it.
+    """
+
+    rule: str
+    severity: str
+    message: str
+    remedy: str
+    target: str = ""
+    source: str = ""
+    node: str = ""
+    operator: str = ""
+    place: str = ""
+    module: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Findings(Sequence[Finding]):
+    """All that was found in a model.
+
+    Attributes:
+        model: The model's name.
+        targets: What it was compared with.
+        found: The findings, in the order of the nodes.
+    """
+
+    model: str
+    targets: Sequence[Target]
+    found: Sequence[Finding]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.found)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.found[index]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error among them."""
+        return not any(each.severity == "error" for each in self.found)
+
+    def summary(self) -> str:
+        """How many there are, in one line."""
+        counts = Counter(each.severity for each in self.found)
+        said = [f"{counts[each]} {each}{'s' * (counts[each] != 1)}" for each in ("error", "warning") if counts[each]]
+        wanted = ", ".join(map(str, self.targets)) or "ONNX"
+        if not said:
+            return f"Nothing found: {self.model} for {wanted}."
+        return f"{' and '.join(said)} in {self.model} for {wanted}."
+
+    def document(self) -> dict[str, Any]:
+        """The findings as plain data."""
+        return {
+            "ok": self.ok,
+            "model": self.model,
+            "targets": [str(each) for each in self.targets],
+            "remarks": [each.remark for each in self.targets if each.remark],
+            "findings": [each.document() for each in self.found],
+        }

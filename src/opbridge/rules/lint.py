@@ -1,0 +1,278 @@
+"""A model against targets: every rule in one walk over the nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import fnmatch
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+import onnx_ir as ir
+
+from opbridge.errors import ModelFileError, UsageError
+from opbridge.onnx import reading
+from opbridge.rules import of_facts, of_models, of_patterns, of_schemas
+from opbridge.rules.findings import Finding, Findings
+from opbridge.rules.looking import Looked, name_of
+from opbridge.rules.rule import FactRule, Hit, NodeRule, Rule
+from opbridge.runtimes.onnxruntime.model_file import checked_model
+from opbridge.targets import Target, facts, find_target
+
+__all__ = ["Found", "catalogue", "chosen_rules", "lint", "look"]
+
+Found = tuple[Finding, ir.Node | None]
+"""A finding, with the node; None: the whole model."""
+
+
+class OpsetRange(Rule):
+    """The model's opset, or its version of the format, is none that the target takes."""
+
+    identifier = "opset-range"
+    title = "An opset or IR version that the target does not take"
+    why = "The target refuses the whole model, or takes operators in another meaning."
+    remedy = "Export with --opset (opset_version=)."
+
+
+class DynamicInputs(Rule):
+    """An input of the model has dynamic dimensions, and the target takes none."""
+
+    identifier = "dynamic-inputs"
+    title = "A dynamic dimension of an input, where the target takes fixed sizes only"
+    why = "The target builds a program for one size of each input."
+    remedy = "Export with fixed sizes: leave out dynamic_shapes."
+
+
+class ValueType(Rule):
+    """Values of a type that the target has nowhere."""
+
+    identifier = "value-type"
+    title = "Values of a type that the target does not have"
+    why = "The target refuses the model, or computes in another type."
+    remedy = "Cast to a type that the target has."
+
+
+_OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, ValueType)
+_OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES)
+_OF_NODES = (*of_schemas.RULES, *of_patterns.RULES)
+
+
+def catalogue() -> list[type[Rule]]:
+    """All rules, by their identifiers."""
+    return sorted((*_OWN, *_OF_FACTS, *_OF_NODES, *of_models.RULES), key=lambda each: each.identifier)
+
+
+def lint(
+    model: str | os.PathLike[str] | bytes,
+    target: str | Sequence[str] = (),
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Findings:
+    """What targets do not take of a model, or take otherwise than ONNX says.
+
+    Args:
+        model: The path of an ONNX file, or its content. Whoever made it.
+        target: The names of targets: "tensorrt:10.1"; or the path of a file that describes one. Without any, only the
+            rules of ONNX itself are applied.
+        select: The identifiers of the rules to apply, or patterns of them; none: all.
+        ignore: The identifiers of rules to leave out, or patterns of them.
+
+    Raises:
+        ModelFileError: The file cannot be read as an ONNX model.
+        UsageError: There is no such target or rule.
+    """
+    targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
+    chosen = chosen_rules(select, ignore)
+    checked, label = checked_model(model)
+    looked = Looked(_loaded(checked))
+    return Findings(label, targets, [finding for finding, _ in look(looked, targets, chosen)])
+
+
+def look(looked: Looked, targets: Sequence[Target], chosen: frozenset[str]) -> list[Found]:
+    """What rules find in a model, each with its node.
+
+    Args:
+        looked: The model.
+        targets: What it is compared with.
+        chosen: The identifiers of the rules.
+    """
+    found: dict[tuple[Finding, int], Found] = {}
+    for target in targets:
+        for finding, node in _of_target(looked, target, chosen):
+            of_target = dataclasses.replace(finding, target=str(target))
+            found.setdefault((of_target, id(node)), (of_target, node))
+    for finding, node in _of_onnx(looked, chosen):
+        found.setdefault((finding, id(node)), (finding, node))
+    return list(found.values())
+
+
+def _loaded(model: str | bytes) -> ir.Model:
+    loaded = reading.load(model)
+    if loaded.graph is None:  # not reached with files that onnx_ir reads
+        raise ModelFileError("The model has no graph. Export it again.")
+    return loaded
+
+
+def chosen_rules(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str]:
+    """The identifiers of the rules to apply.
+
+    Raises:
+        UsageError: A pattern fits none.
+    """
+    known = [each.identifier for each in catalogue()]
+    for pattern in (*select, *ignore):
+        if not fnmatch.filter(known, pattern):
+            near = difflib.get_close_matches(pattern, known, n=1)
+            guess = f" Did you mean '{near[0]}'?" if near else ""
+            raise UsageError(f"There is no rule '{pattern}'.{guess} The rules are: {', '.join(known)}.")
+    kept = {name for pattern in (select or ["*"]) for name in fnmatch.filter(known, pattern)}
+    return frozenset(kept - {name for pattern in ignore for name in fnmatch.filter(known, pattern)})
+
+
+def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Found]:
+    """What the rules find that apply whatever the target."""
+    rules = [each for each in _OF_NODES if each.always and each.identifier in chosen]
+    by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
+    for node in looked.nodes:
+        for rule, hits in _of_node(by_operator, node):
+            for hit in hits(node, looked):
+                yield _finding(rule, hit, rule.severity, "")
+    for whole in of_models.RULES:
+        if whole.identifier in chosen:
+            for hit in whole().hits(looked):
+                yield _finding(whole, hit, whole.severity, "")
+
+
+def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterator[Found]:
+    """What a target does not take."""
+    yield from _of_versions(looked, target, chosen)
+    by_kind = {rule.kind: rule for rule in _OF_FACTS if rule.identifier in chosen}
+    patterns = {rule.identifier: rule for rule in of_patterns.RULES if rule.identifier in chosen}
+    checks: list[tuple[Sequence[str], type[Rule], facts.Fact, Callable[..., Iterator[Hit]]]] = []
+    for fact in target.facts:
+        if isinstance(fact, facts.Pattern):
+            if (pattern := patterns.get(fact.rule)) is not None:
+                checks.append((sorted(pattern.operators), pattern, fact, _at_node(pattern)))
+        elif (rule := by_kind.get(type(fact))) is not None and (fact.operators or isinstance(fact, facts.Kernels)):
+            checks.append((fact.operators, rule, fact, _with_fact(rule, fact)))
+    by_operator: dict[str, list[tuple[type[Rule], facts.Fact, Callable[..., Iterator[Hit]]]]] = defaultdict(list)
+    for operators, rule_, fact, hits in checks:
+        for operator in operators or ("",):
+            by_operator[operator].append((rule_, fact, hits))
+    everywhere = by_operator.get("", [])
+    lists = target.of_kind(facts.Only)
+    only, present = next(iter(lists), None), frozenset(name for each in lists for name in each.operators)
+    missing = by_kind.get(facts.Missing)
+    for node in looked.nodes:
+        name = name_of(node)
+        for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):
+            for hit in hits(node, looked):
+                yield _finding(rule_, hit, fact.severity, fact.source, fact.note)
+        if only is not None and missing is not None and name not in present and not _is_function(looked, node):
+            for hit in missing().hits(node, only, looked):
+                yield _finding(missing, hit, only.severity, only.source, only.note)
+
+
+def _is_function(looked: Looked, node: ir.Node) -> bool:
+    return node.op_identifier() in looked.model.functions
+
+
+def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterator[Found]:
+    """What there is to say of the model as a whole: its versions, its inputs, and the types in it."""
+    opsets = target.opsets
+    if opsets is not None and OpsetRange.identifier in chosen:
+        if not opsets.oldest <= looked.opset <= opsets.newest:
+            told = f"The model is of opset {looked.opset}; {target} takes {opsets.oldest} to {opsets.newest}."
+            yield _finding(OpsetRange, Hit(told), "error", opsets.source)
+        if opsets.ir_version is not None and looked.model.ir_version > opsets.ir_version:
+            told = f"The file is of IR version {looked.model.ir_version}; {target} reads up to {opsets.ir_version}."
+            yield _finding(OpsetRange, Hit(told), "error", opsets.source)
+    for fact in target.of_kind(facts.Static):
+        if not fact.operators and DynamicInputs.identifier in chosen:
+            for value in looked.model.graph.inputs:
+                shape = looked.shape(value)
+                if shape is None or not all(isinstance(each, int) for each in shape):
+                    hit = Hit(f"The input '{value.name}' has dynamic dimensions.")
+                    yield _finding(DynamicInputs, hit, fact.severity, fact.source, fact.note)
+    for unstored in target.of_kind(facts.Unstored):
+        if ValueType.identifier in chosen:
+            yield from _values_of(looked, unstored)
+
+
+def _values_of(looked: Looked, fact: facts.Unstored) -> Iterator[Found]:
+    """The values of types that the target does not have: for each node that gives one, and each input."""
+    ends = {*looked.model.graph.inputs, *looked.model.graph.outputs}
+    if not fact.at_ends:
+        for value in looked.model.graph.inputs:
+            if value.dtype is not None and of_facts.type_name(value.dtype) in fact.types:
+                hit = Hit(f"The input '{value.name}' is of {of_facts.type_name(value.dtype)}.")
+                yield _finding(ValueType, hit, fact.severity, fact.source, fact.note)
+    for node in looked.nodes:
+        for value in node.outputs:
+            if value.dtype is None or (fact.at_ends and value in ends):
+                continue
+            if (name := of_facts.type_name(value.dtype)) in fact.types:
+                hit = Hit(f"{node.op_type} gives {name}.", node)
+                yield _finding(ValueType, hit, fact.severity, fact.source, fact.note)
+                break
+
+
+_Check = tuple[type[NodeRule], Callable[[ir.Node, Looked], Iterator[Hit]]]
+
+
+def _by_operator(checks: Sequence[_Check]) -> dict[str, list[_Check]]:
+    found: dict[str, list[_Check]] = defaultdict(list)
+    for rule, hits in checks:
+        for operator in rule.operators or ("",):
+            found[operator].append((rule, hits))
+    return found
+
+
+def _of_node(by_operator: dict[str, list[_Check]], node: ir.Node) -> Iterator[_Check]:
+    yield from by_operator.get(name_of(node), ())
+    yield from by_operator.get("", ())
+
+
+def _at_node(rule: type[NodeRule]) -> Callable[[ir.Node, Looked], Iterator[Hit]]:
+    return rule().hits
+
+
+def _with_fact(rule: type[FactRule], fact: facts.Fact) -> Callable[[ir.Node, Looked], Iterator[Hit]]:
+    made = rule()
+    return lambda node, looked: made.hits(node, fact, looked)
+
+
+def _finding(rule: type[Rule], hit: Hit, severity: str, source: str, note: str = "") -> Found:
+    node = hit.node
+    metadata = {} if node is None else node.metadata_props
+    finding = Finding(
+        rule=rule.identifier,
+        severity=hit.severity or severity,
+        message=f"{hit.message} {note}".rstrip(),
+        remedy=hit.remedy or rule.remedy,
+        source=source,
+        node="" if node is None else node.name or "",
+        operator="" if node is None else name_of(node),
+        place=_place(metadata.get("opbridge.source", ""), metadata.get("pkg.torch.onnx.stack_trace", "")),
+        module=metadata.get("opbridge.module", "") or _module(metadata.get("pkg.torch.onnx.name_scopes", "")),
+    )
+    return finding, node
+
+
+def _place(own: str, stack: str) -> str:
+    """The line of the model's code: what opbridge wrote, or the innermost one that torch.onnx wrote."""
+    if own or not stack:
+        return own
+    lines = [each.strip() for each in stack.splitlines() if each.strip().startswith('File "')]
+    if not lines:
+        return ""
+    file, _, rest = lines[-1].removeprefix('File "').partition('", line ')
+    return f"{file}:{rest.partition(',')[0]}"
+
+
+def _module(scopes: str) -> str:
+    """The path of the submodule among the scopes that torch.onnx wrote: the last but one."""
+    found = [each.strip(" '\"") for each in scopes.strip("[]").split(",")]
+    return found[-2] if len(found) > 1 else ""

@@ -1,0 +1,137 @@
+"""The element types of a node's values, by the schema of its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx
+import onnx.helper
+import onnx_ir as ir
+
+from opbridge.errors import TranslationError
+from opbridge.onnx import opsets
+
+__all__ = ["Body", "all_by_type_variable", "by_type_variable", "give_types"]
+
+
+def by_type_variable(node: ir.Node, schema: opsets.Schema) -> Iterator[tuple[str, bool, ir.DataType]]:
+    """The types of a node's inputs, as far as they are known: type variable, whether all of it have one type, type."""
+    for position, value in enumerate(node.inputs):
+        if value is not None and isinstance(value.type, ir.TensorType) and schema.inputs:
+            yield schema.type_variable(position), schema.homogeneous(position), value.type.dtype
+
+
+def all_by_type_variable(node: ir.Node, schema: opsets.Schema) -> dict[str, ir.DataType]:
+    """The types of a node's inputs and outputs by type variable, as far as they are known."""
+    found = {variable: dtype for variable, _, dtype in by_type_variable(node, schema)}
+    for position, value in enumerate(node.outputs):
+        if isinstance(value.type, ir.TensorType) and schema.outputs:
+            output = schema.outputs[min(position, len(schema.outputs) - 1)]
+            found.setdefault(output.type_constraint.name, value.type.dtype)
+    return found
+
+
+_OF_CONSTANT = {
+    "value_int": ir.DataType.INT64,
+    "value_ints": ir.DataType.INT64,
+    "value_float": ir.DataType.FLOAT,
+    "value_floats": ir.DataType.FLOAT,
+    "value_string": ir.DataType.STRING,
+    "value_strings": ir.DataType.STRING,
+}
+
+
+def give_types(node: ir.Node, opset: int) -> None:
+    """Gives a node's outputs their types, in place, where the file says none and the schema tells them.
+
+    Args:
+        node: A node of ONNX's own operators, whose inputs have the types that are known of them.
+        opset: The model's opset.
+    """
+    schema = opsets.native_schema(node.op_type, opset)
+    if schema is None:
+        return
+    if node.op_type == "Constant" and (given := _OF_CONSTANT.keys() & node.attributes.keys()):
+        node.outputs[0].type = ir.TensorType(_OF_CONSTANT[given.pop()])
+        return
+    types = {variable: dtype for variable, _, dtype in reversed(list(by_type_variable(node, schema)))}
+    attributes = {name: each if name == "value" else each.value for name, each in node.attributes.items()}
+    try:
+        found = schema.output_dtypes(types, attributes, node.inputs)
+    except (TranslationError, KeyError, ValueError, TypeError, AttributeError):  # not a valid node
+        return
+    for position, (value, dtype) in enumerate(zip(node.outputs, found, strict=False)):
+        output = schema.outputs[min(position, len(schema.outputs) - 1)]
+        if value.type is None and isinstance(dtype, ir.DataType):
+            if ir.TensorType(dtype) in output.type_constraint.allowed_types:  # else it is a sequence
+                value.type = ir.TensorType(dtype)
+
+
+@dataclass(frozen=True)
+class Body:
+    """What ONNX defines an operator by.
+
+    Attributes:
+        nodes: The nodes, with their types.
+        opset: Their opset.
+        inputs: The values that stand for the node's inputs.
+        outputs: Those that stand for its outputs; None for one that the node does not use.
+    """
+
+    nodes: Sequence[ir.Node]
+    opset: int
+    inputs: Sequence[ir.Value]
+    outputs: Sequence[ir.Value | None]
+
+
+def function_body(node: ir.Node, opset: int) -> Body | None:
+    """The nodes that ONNX defines a node's operator by; None: there are none.
+
+    Args:
+        node: The node, whose inputs have their types.
+        opset: The model's opset.
+    """
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    proto: onnx.FunctionProto | None = None
+    if schema.has_function:
+        proto = schema.function_body
+    elif schema.has_context_dependent_function:
+        proto = _made_for(schema, node)
+    if proto is None:
+        return None
+    given = {*proto.input, *(name for each in proto.node for name in each.output)}
+    names = list(proto.output)
+    del proto.output[:]
+    proto.output.extend(name for name in names if name in given)
+    try:
+        function = ir.from_proto(proto)
+    except Exception:  # onnx_ir does not read the body of every operator
+        return None
+    version = function.opset_imports.get("", opset)
+    for value, of_node in zip(function.inputs, node.inputs, strict=False):
+        value.type = None if of_node is None else of_node.type
+    for each in function:
+        for name, attribute in list(each.attributes.items()):
+            if attribute.ref_attr_name:
+                set_by = node.attributes.get(attribute.ref_attr_name)
+                each.attributes.pop(name)
+                if set_by is not None:
+                    each.attributes[name] = ir.Attr(name, set_by.type, set_by.value)
+        give_types(each, version)
+    results = iter(function.outputs)
+    return Body(list(function), version, function.inputs, [next(results) if name in given else None for name in names])
+
+
+def _made_for(schema: onnx.defs.OpSchema, node: ir.Node) -> onnx.FunctionProto | None:
+    """The function of an operator whose body depends on the types of its inputs and on its attributes."""
+    types = []
+    for value in node.inputs:
+        dtype = None if value is None else value.dtype
+        types.append(onnx.TypeProto() if dtype is None else onnx.helper.make_tensor_type_proto(int(dtype), None))
+    proto = ir.to_proto(node).SerializeToString()
+    try:
+        made = schema.get_context_dependent_function(proto, [each.SerializeToString() for each in types])
+        return onnx.FunctionProto.FromString(made)
+    except Exception:  # whatever ONNX raises for a node that is not valid
+        return None

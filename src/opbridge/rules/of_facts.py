@@ -1,0 +1,219 @@
+"""The rules that read a target's facts: one for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from opbridge.rules.looking import Looked, name_of
+from opbridge.rules.rule import FactRule, Hit
+from opbridge.targets import facts
+
+__all__ = ["RULES"]
+
+
+class MissingOperator(FactRule):
+    """Reads `facts.Missing` and `facts.Only`."""
+
+    identifier = "missing-operator"
+    title = "An operator that the target does not have"
+    why = "The target refuses the model, or leaves the node to another runtime where it can."
+    remedy = "Write the computation with other operators, or give the target an implementation of this one."
+    kind = facts.Missing
+
+    def hits(self, node: ir.Node, fact: facts.Missing, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        yield Hit(f"The target has no operator {name_of(node)}.", node)
+
+
+class UnsupportedType(FactRule):
+    """Reads `facts.Types`."""
+
+    identifier = "unsupported-type"
+    title = "An input whose type the target does not take there"
+    why = "The target has the operator, but not for this type."
+    remedy = "Cast the input to a type that the target takes, and the result back."
+    kind = facts.Types
+
+    def hits(self, node: ir.Node, fact: facts.Types, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        for name in fact.inputs or ("",):
+            value = looked.input(node, name)
+            found = _type(value)
+            if found and found not in fact.allowed:
+                which = f"'{name}'" if name else "its first input"
+                yield Hit(f"{node.op_type} has {which} of {found}; the target takes {_either(fact.allowed)}.", node)
+
+
+class ConstantInput(FactRule):
+    """Reads `facts.Constant`."""
+
+    identifier = "constant-input"
+    title = "An input that the target has to know when it loads the model"
+    why = "The target builds the operator for the value of this input, so it has to be an initializer."
+    remedy = "Compute the value before the export, so that it is a number in the model's code."
+    kind = facts.Constant
+
+    def hits(self, node: ir.Node, fact: facts.Constant, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        for name in fact.inputs:
+            value = looked.input(node, name)
+            if value is None or looked.is_stored(value):
+                continue
+            if not looked.is_known(value):
+                yield Hit(f"The input '{name}' of {node.op_type} is computed when the model runs.", node)
+            elif fact.stored:
+                told = f"The input '{name}' of {node.op_type} is computed from constants, and is no initializer."
+                yield Hit(told, node, "Fold the constants of the model before it is loaded there.")
+
+
+class NonZeroInput(FactRule):
+    """Reads `facts.Zero`."""
+
+    identifier = "nonzero-input"
+    title = "An input that has to be zero for the target"
+    why = "The target computes as if it were zero, or refuses the model."
+    remedy = "Quantise symmetrically, so that zero points are 0."
+    kind = facts.Zero
+
+    def hits(self, node: ir.Node, fact: facts.Zero, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        for name in fact.inputs:
+            value = looked.input(node, name)
+            found = looked.constant(value)
+            if value is not None and (found is None or np.any(found.astype(np.float64))):
+                said = "is not known" if found is None else f"is {_some(found[found != 0])}"
+                yield Hit(f"The input '{name}' of {node.op_type} {said}; the target takes 0.", node)
+
+
+class TooLarge(FactRule):
+    """Reads `facts.Below`."""
+
+    identifier = "too-large"
+    title = "A number that is above the target's limit"
+    why = "The target has a limit for this input, past which it refuses the model."
+    remedy = "Stay below the limit, or compute the result in parts."
+    kind = facts.Below
+
+    def hits(self, node: ir.Node, fact: facts.Below, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        found = looked.constant(looked.input(node, fact.input))
+        if found is not None and found.size and found.max() >= fact.bound:
+            yield Hit(
+                f"The input '{fact.input}' of {node.op_type} is {found.max()}; the target takes numbers below "
+                f"{fact.bound:g}.",
+                node,
+            )
+
+
+class UnsupportedArgument(FactRule):
+    """Reads `facts.Absent`."""
+
+    identifier = "unsupported-argument"
+    title = "An optional input or output that the target does not have"
+    why = "The target has the operator without it."
+    remedy = "Leave it out, or compute it with other operators."
+    kind = facts.Absent
+
+    def hits(self, node: ir.Node, fact: facts.Absent, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        for name in fact.inputs:
+            if looked.input(node, name) is not None:
+                yield Hit(f"The target has no input '{name}' of {node.op_type}.", node)
+        for name in fact.outputs:
+            if looked.output(node, name) is not None:
+                yield Hit(f"The target has no output '{name}' of {node.op_type}.", node)
+
+
+class UnsupportedAttribute(FactRule):
+    """Reads `facts.Attribute`."""
+
+    identifier = "unsupported-attribute"
+    title = "An attribute with a value that the target does not take"
+    why = "The target has the operator, but not in this form."
+    remedy = "Choose a form that the target has, or write the computation with other operators."
+    kind = facts.Attribute
+
+    def hits(self, node: ir.Node, fact: facts.Attribute, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        attribute = node.attributes.get(fact.attribute)
+        if attribute is None:
+            return
+        if not fact.allowed:
+            yield Hit(f"The target has no attribute '{fact.attribute}' of {node.op_type}.", node)
+            return
+        value = attribute.value
+        for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
+            if each not in fact.allowed:
+                yield Hit(
+                    f"{node.op_type} has {fact.attribute}={value}; the target takes {_either(fact.allowed)}.", node
+                )
+                return
+
+
+class UnsupportedRank(FactRule):
+    """Reads `facts.Rank`."""
+
+    identifier = "unsupported-rank"
+    title = "An input with a number of dimensions that the target does not take"
+    why = "The target has the operator for tensors of some numbers of dimensions only."
+    remedy = "Reshape to a number of dimensions that the target takes, and back."
+    kind = facts.Rank
+
+    def hits(self, node: ir.Node, fact: facts.Rank, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        shape = looked.shape(looked.input(node, fact.input))
+        if shape is not None and len(shape) not in fact.allowed:
+            yield Hit(
+                f"{node.op_type} has an input of {len(shape)} dimensions; the target takes {_either(fact.allowed)}.",
+                node,
+            )
+
+
+class DynamicShape(FactRule):
+    """Reads `facts.Static`, for operators."""
+
+    identifier = "dynamic-shape"
+    title = "A dynamic dimension where the target takes none"
+    why = "The target builds the operator for one shape."
+    remedy = "Export with fixed sizes there (leave the dimension out of dynamic_shapes)."
+    kind = facts.Static
+
+    def hits(self, node: ir.Node, fact: facts.Static, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        values = [looked.input(node, each) for each in fact.inputs] if fact.inputs else list(node.inputs)
+        for value in values:
+            shape = looked.shape(value)
+            if value is not None and (shape is None or not all(isinstance(each, int) for each in shape)):
+                said = "of unknown shape" if shape is None else f"of shape {_shape(shape)}"
+                yield Hit(f"{node.op_type} has an input {said}; the target takes fixed sizes there.", node)
+
+
+RULES: tuple[type[FactRule], ...] = (
+    MissingOperator,
+    UnsupportedType,
+    ConstantInput,
+    NonZeroInput,
+    TooLarge,
+    UnsupportedArgument,
+    UnsupportedAttribute,
+    UnsupportedRank,
+    DynamicShape,
+)
+
+
+def _type(value: ir.Value | None) -> str:
+    """A value's type, as in "float16"; "" where it is not known."""
+    return "" if value is None or value.dtype is None else type_name(value.dtype)
+
+
+def type_name(dtype: ir.DataType) -> str:
+    """A type as facts name it: "float32", "bfloat16", "bool"."""
+    return {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}.get(dtype, dtype.name.lower())
+
+
+def _either(values: Sequence[Any]) -> str:
+    *rest, last = map(str, values)
+    return f"{', '.join(rest)} or {last}" if rest else last
+
+
+def _some(values: np.ndarray) -> str:
+    return ", ".join(map(str, values.ravel()[:3])) + (", ..." if values.size > 3 else "")
+
+
+def _shape(shape: Sequence[Any]) -> str:
+    return f"[{', '.join('?' if each is None else str(each) for each in shape)}]"

@@ -1,0 +1,114 @@
+"""Rules that look at a model as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from opbridge.rules.looking import Looked
+from opbridge.rules.rule import Hit, ModelRule
+
+__all__ = ["RULES"]
+
+_LARGEST_WEIGHT = 1 << 26
+"""Weights with more elements are not looked through for nan and infinity."""
+
+
+class UnusedInitializer(ModelRule):
+    """An initializer that nothing reads."""
+
+    identifier = "unused-initializer"
+    title = "An initializer that nothing reads"
+    why = "It takes room in the file and, with some targets, in memory."
+    remedy = "Remove it."
+    severity = "warning"
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        for name, value in looked.model.graph.initializers.items():
+            if not value.uses() and not value.is_graph_output():
+                yield Hit(f"Nothing reads the initializer '{name}'.")
+
+
+class DuplicateNames(ModelRule):
+    """Nodes of one name."""
+
+    identifier = "duplicate-names"
+    title = "Several nodes of one name"
+    why = "ONNX Runtime refuses such a model, and quantisers and profilers take one node for another."
+    remedy = "Give each node a name of its own."
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        counts = Counter(each.name for each in looked.nodes if each.name)
+        for name, count in counts.items():
+            if count > 1:
+                yield Hit(f"{count} nodes are named '{name}'.")
+
+
+class InputIsOutput(ModelRule):
+    """An input of the model that is an output too."""
+
+    identifier = "input-is-output"
+    title = "An input of the model that is its output too"
+    why = "Runtimes that give each output memory of its own refuse such a model."
+    remedy = "Put an Identity between the two."
+    severity = "warning"
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        inputs = set(looked.model.graph.inputs)
+        for value in looked.model.graph.outputs:
+            if value in inputs or value.is_initializer():
+                what = "initializer" if value.is_initializer() else "input"
+                yield Hit(f"The output '{value.name}' is an {what} of the model.")
+
+
+class UndefinedNumbers(ModelRule):
+    """A weight with nan or infinity."""
+
+    identifier = "undefined-numbers"
+    title = "A weight with nan or infinity"
+    why = "A mask of minus infinity may be meant; nan never is, and float16 turns large weights into infinity."
+    remedy = "Look at the checkpoint; for masks, use a large finite number."
+    severity = "warning"
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        for name, value in looked.model.graph.initializers.items():
+            tensor = value.const_value
+            if tensor is None or not tensor.dtype.is_floating_point() or not 1 < tensor.size <= _LARGEST_WEIGHT:
+                continue
+            found = tensor.numpy()
+            if found.dtype not in (np.float32, np.float64, np.float16):
+                continue
+            if np.isnan(found).any():
+                yield Hit(f"The weight '{name}' has nan in it.")
+
+
+class Float64(ModelRule):
+    """Values of float64."""
+
+    identifier = "float64"
+    title = "Values of float64 in a model whose inputs and outputs have none"
+    why = "One constant of float64 makes what follows slow, or refused: few targets compute in float64."
+    remedy = "Cast to float32 in the model's code, or register the buffer as float32."
+    severity = "warning"
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        graph = looked.model.graph
+        double = ir.DataType.DOUBLE
+        if any(each.dtype == double for each in (*graph.inputs, *graph.outputs)):
+            return
+        for node in looked.nodes:
+            if any(each.dtype == double for each in node.outputs) and not any(
+                each is not None and each.dtype == double for each in node.inputs
+            ):
+                yield Hit(f"{node.op_type} gives float64.", node)
+
+
+RULES: tuple[type[ModelRule], ...] = (UnusedInitializer, DuplicateNames, InputIsOutput, UndefinedNumbers, Float64)

@@ -1,0 +1,189 @@
+"""Rules that look at a node with what is around it, for the targets whose facts name them, or for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from opbridge.rules.looking import Looked, bodies
+from opbridge.rules.of_facts import type_name
+from opbridge.rules.rule import Hit, NodeRule
+
+__all__ = ["RULES"]
+
+
+class BranchRanks(NodeRule):
+    """The branches of an If give tensors of different ranks."""
+
+    identifier = "branch-ranks"
+    title = "Branches of an If that give tensors of different ranks"
+    why = "The target gives the If's output one rank, so it refuses the model, or takes the rank of one branch."
+    remedy = "Make both branches give one number of dimensions, with unsqueeze or reshape; or decide before the export."
+    operators = frozenset({"If"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        graphs = list(bodies(node))
+        if len(graphs) != 2:
+            return
+        for one, other in zip(graphs[0].outputs, graphs[1].outputs, strict=False):
+            shapes = looked.shape(one), looked.shape(other)
+            if shapes[0] is not None and shapes[1] is not None and len(shapes[0]) != len(shapes[1]):
+                yield Hit(
+                    f"The branches of the If give '{one.name}' of {len(shapes[0])} and '{other.name}' of "
+                    f"{len(shapes[1])} dimensions.",
+                    node,
+                )
+
+
+class BranchNames(NodeRule):
+    """The branches of an If give outputs of the same name."""
+
+    identifier = "branch-names"
+    title = "Branches of an If whose outputs have one name"
+    why = "The target takes names of tensors to be unique in the whole model."
+    remedy = "Rename one of them."
+    operators = frozenset({"If"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        graphs = list(bodies(node))
+        if len(graphs) == 2:
+            names = {each.name for each in graphs[0].outputs} & {each.name for each in graphs[1].outputs}
+            for name in sorted(filter(None, names)):
+                yield Hit(f"Both branches of the If give a tensor named '{name}'.", node)
+
+
+class ConstantCondition(NodeRule):
+    """An If whose condition is known."""
+
+    identifier = "constant-condition"
+    title = "An If whose condition is known when the model is loaded"
+    why = "One branch never runs, and targets without If refuse the model for it."
+    remedy = "Take the branch that runs in the place of the If."
+    severity = "warning"
+    always = True
+    operators = frozenset({"If"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        if node.inputs and node.inputs[0] is not None and looked.is_known(node.inputs[0]):
+            yield Hit("The condition of the If is computed from constants alone.", node)
+
+
+class MixedPow(NodeRule):
+    """A Pow whose exponent has another type than its base, which ONNX allows."""
+
+    identifier = "mixed-pow"
+    title = "A Pow whose base and exponent differ in type"
+    why = "ONNX allows that; the target does not."
+    remedy = "Cast the exponent to the type of the base, or both where the base is of integers."
+    operators = frozenset({"Pow"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        types = {each.dtype for each in node.inputs if each is not None and each.dtype is not None}
+        if len(types) > 1:
+            yield Hit(f"Pow has inputs of {' and '.join(sorted(map(type_name, types)))}.", node)
+
+
+_OF_DATA = frozenset({"NonZero", "Unique", "Compress", "NonMaxSuppression"})
+
+
+class ShapeOfData(NodeRule):
+    """An output whose shape depends on values."""
+
+    identifier = "data-dependent-shape"
+    title = "A result whose shape depends on values"
+    why = "The target plans its memory by shapes, and cannot for these."
+    remedy = "Compute with masks of a fixed shape (torch.where), or take a fixed number with topk."
+    operators = _OF_DATA
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        yield Hit(f"{node.op_type} gives as many elements as the values of its input decide.", node)
+
+
+_SHAPE_INPUTS = {
+    "Range": (0, 1, 2),
+    "ConstantOfShape": (0,),
+    "Reshape": (1,),
+    "Expand": (1,),
+    "Tile": (1,),
+    "Slice": (1, 2),
+    "Pad": (1,),
+    "Resize": (2, 3),
+}
+_SOURCES = frozenset({"ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "NonMaxSuppression", "Compress"})
+_FARTHEST = 64
+
+
+class SizeOfData(NodeRule):
+    """A size that is computed from data."""
+
+    identifier = "size-of-data"
+    title = "A size or bound that is computed from data"
+    why = (
+        "The target computes sizes apart from data, by operators that it has for sizes only; ArgMax, TopK and NonZero "
+        "are none of these."
+    )
+    remedy = "Take the bound from the shape of a tensor (x.shape[1] in the place of an argmax over positions)."
+    operators = frozenset(_SHAPE_INPUTS)
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for at in _SHAPE_INPUTS[node.op_type]:
+            value = node.inputs[at] if at < len(node.inputs) else None
+            origin = None if value is None else _origin(value)
+            if origin is not None:
+                yield Hit(f"The size that {node.op_type} takes comes from {origin.op_type} '{origin.name}'.", node)
+                return
+
+
+def _origin(value: ir.Value) -> ir.Node | None:
+    """The node of `_SOURCES` that a size is computed from, where there is one."""
+    waiting = [value]
+    seen: set[ir.Node] = set()
+    while waiting and len(seen) < _FARTHEST:
+        current = waiting.pop()
+        producer = current.producer()
+        if producer is None or producer in seen:
+            continue
+        seen.add(producer)
+        if producer.op_type in _SOURCES:
+            return producer
+        if producer.op_type not in ("Shape", "Size"):
+            waiting.extend(each for each in producer.inputs if each is not None)
+    return None
+
+
+class Int64Range(NodeRule):
+    """A constant of int64 outside of int32."""
+
+    identifier = "int64-range"
+    title = "A constant of int64 that int32 does not hold"
+    why = "The target computes int64 in int32, and cuts the number off or clamps it."
+    remedy = "Use a number within -2147483648 to 2147483647, as for an end of a slice or a mask's fill."
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for value in node.inputs:
+            if value is None or value.dtype != ir.DataType.INT64 or not looked.is_stored(value):
+                continue
+            found = looked.constant(value)
+            if found is None or not found.size:
+                continue
+            limits = np.iinfo(np.int32)
+            if (found.min() < limits.min or found.max() > limits.max) and not _is_an_end(node, value):
+                yield Hit(f"{node.op_type} has a constant of {found.max()}, which int32 does not hold.", node)
+
+
+def _is_an_end(node: ir.Node, value: ir.Value) -> bool:
+    """Whether a number is the end of a slice, which runtimes clamp to the size."""
+    return node.op_type == "Slice" and value in node.inputs[1:3]
+
+
+RULES: tuple[type[NodeRule], ...] = (
+    BranchRanks,
+    BranchNames,
+    ConstantCondition,
+    MixedPow,
+    ShapeOfData,
+    SizeOfData,
+    Int64Range,
+)

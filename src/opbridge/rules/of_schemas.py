@@ -1,0 +1,127 @@
+"""Rules that compare nodes with the schemas of ONNX, and with the kernels that a runtime says it has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from opbridge.onnx import opsets
+from opbridge.rules.looking import Looked
+from opbridge.rules.node_types import all_by_type_variable, by_type_variable, function_body
+from opbridge.rules.of_facts import type_name
+from opbridge.rules.rule import FactRule, Hit, NodeRule
+from opbridge.targets import facts
+
+__all__ = ["FACT_RULES", "RULES"]
+
+_ONNX = ("", "ai.onnx")
+
+
+class NotInOnnx(NodeRule):
+    """An operator that ONNX does not have at the model's opset."""
+
+    identifier = "not-in-onnx"
+    title = "An operator that ONNX does not have at the model's opset"
+    why = "No runtime loads such a model, but for one that has the operator of its own accord."
+    remedy = "Raise the model's opset to one that has the operator, or use another operator."
+    always = True
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        if node.domain not in _ONNX or opsets.native_schema(node.op_type, looked.opset) is not None:
+            return
+        if node.op_identifier() not in looked.model.functions:
+            yield Hit(f"ONNX has no operator {node.op_type} at opset {looked.opset}.", node)
+
+
+class MixedTypes(NodeRule):
+    """Inputs that have to have one type have several."""
+
+    identifier = "mixed-types"
+    title = "Inputs of one operator that differ in type"
+    why = "ONNX has these inputs of one type. Some runtimes load the model all the same, and others refuse it."
+    remedy = "Cast one to the type of the other."
+    always = True
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        schema = opsets.native_schema(node.op_type, looked.opset) if node.domain in _ONNX else None
+        if schema is None:
+            return
+        found: dict[str, set[ir.DataType]] = defaultdict(set)
+        for variable, of_one_type, dtype in by_type_variable(node, schema):
+            if of_one_type:
+                found[variable].add(dtype)
+        for types in found.values():
+            if len(types) > 1:
+                yield Hit(f"{node.op_type} has inputs of {' and '.join(sorted(map(type_name, types)))}.", node)
+
+
+class TypeNotInOnnx(NodeRule):
+    """A type that ONNX does not allow for an operator."""
+
+    identifier = "type-not-in-onnx"
+    title = "A type that ONNX does not have an operator for at the model's opset"
+    why = "Runtimes refuse the model, but for those that have kernels beyond the specification."
+    remedy = "Cast to a type that the operator has, or raise the model's opset."
+    always = True
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        schema = opsets.native_schema(node.op_type, looked.opset) if node.domain in _ONNX else None
+        if schema is None:
+            return
+        for variable, _, dtype in by_type_variable(node, schema):
+            if not opsets.allows(node.op_type, looked.opset, {variable: _spelled(dtype)}):
+                yield Hit(f"{node.op_type} of opset {looked.opset} does not take {type_name(dtype)}.", node)
+                return
+
+
+class NoKernel(FactRule):
+    """Reads `facts.Kernels`."""
+
+    identifier = "no-kernel"
+    title = "An operator that the runtime has no kernel for, with these types"
+    why = "The model loads nowhere without such a kernel, though it is valid."
+    remedy = "Cast to a type that the runtime has a kernel for, as float32, or choose another opset."
+    kind = facts.Kernels
+
+    def hits(self, node: ir.Node, fact: facts.Kernels, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        if node.op_identifier() in looked.model.functions:
+            return
+        lacking = _lacking(node, looked.opset, fact)
+        if lacking:
+            yield Hit(f"The runtime has no kernel for {lacking}.", node)
+
+
+def _lacking(node: ir.Node, opset: int, fact: facts.Kernels) -> str:
+    """What a runtime has no kernel for: a node, or one of those that ONNX defines its operator by; "": nothing."""
+    if node.domain not in _ONNX:
+        return "" if fact.has(node.domain, node.op_type) else f"{node.domain}::{node.op_type}"
+    schema = opsets.native_schema(node.op_type, opset)
+    if schema is None or node.op_type == "Constant":  # an operator that ONNX does not have is for another rule
+        return ""
+    types: dict[str, str] | None = None
+    if all(isinstance(each.type, ir.TensorType) for each in (*node.inputs, *node.outputs) if each is not None):
+        types = {name: _spelled(each) for name, each in all_by_type_variable(node, schema).items()}
+    widened = {name: fact.cast.get(each, each) for name, each in (types or {}).items()}
+    if not all(fact.lacks(node.op_type, opset, each) for each in (types or {}, widened)):
+        return ""
+    body = None if types is None else function_body(node, opset)
+    if body is not None:
+        found = (_lacking(each, body.opset, fact) for each in body.nodes)
+        inner = next(filter(None, found), "")
+        return f"{inner}, which ONNX defines {node.op_type} by" if inner else ""
+    if opsets.is_function(node.op_type, opset):  # of types, or with a body, that are not known here
+        return ""
+    said = ", ".join(sorted(set((types or {}).values())))
+    return f"{node.op_type} of opset {opset}" + (f" with {said}" if said else "")
+
+
+def _spelled(dtype: ir.DataType) -> str:
+    """A type as schemas name it: "tensor(float)"."""
+    return f"tensor({dtype.name.lower()})"
+
+
+RULES: tuple[type[NodeRule], ...] = (NotInOnnx, MixedTypes, TypeNotInOnnx)
+
+FACT_RULES: tuple[type[FactRule], ...] = (NoKernel,)

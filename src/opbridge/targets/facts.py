@@ -1,0 +1,203 @@
+"""What a target does not take, as facts: each says what it is about, for which versions, and where that is known from.
+
+A fact is data; the rule that reads it is code, in `opbridge.rules`. The names of inputs and outputs are those of the
+operators' schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["KINDS", "Absent", "Attribute", "Below", "Constant", "Fact", "Kernels", "Missing", "Only", "Pattern", "Rank"]
+__all__ += ["Static", "Types", "Unstored", "Zero"]
+
+Number = int | float | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """What all facts have.
+
+    Attributes:
+        operators: The operators that it is about, as "TopK" or "com.microsoft::FusedConv".
+        source: Where it is known from: "published: ...", "measured: ...", or "asked: ...".
+        severity: "error" where the target refuses the model or answers wrongly, "warning" where it does something
+            other than ONNX says that may not matter.
+        note: What happens there, where that is more than a refusal.
+        since: The first version that it holds for; "": from the oldest on.
+        until: The last one; "": to the newest.
+    """
+
+    operators: tuple[str, ...] = ()
+    source: str = ""
+    severity: str = "error"
+    note: str = ""
+    since: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing(Fact):
+    """These operators are not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Only(Fact):
+    """Of all operators, only these are there, and those of the other facts of this kind that hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Types(Fact):
+    """Inputs of the operators have one of these types only.
+
+    Attributes:
+        inputs: The inputs; none: the first one.
+        allowed: The types: "float16", "int64".
+    """
+
+    inputs: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unstored(Fact):
+    """Values of these types are nowhere in the model, whatever the operators; inputs and outputs of it may be.
+
+    Attributes:
+        types: The types.
+        at_ends: Whether inputs and outputs of the model may have them.
+    """
+
+    types: tuple[str, ...] = ()
+    at_ends: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Fact):
+    """These inputs are known when the model is loaded.
+
+    Attributes:
+        inputs: The inputs.
+        stored: Whether they have to be initializers; else what is computed from initializers alone will do.
+    """
+
+    inputs: tuple[str, ...] = ()
+    stored: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zero(Fact):
+    """These inputs are zeros, where they are given.
+
+    Attributes:
+        inputs: The inputs.
+    """
+
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Below(Fact):
+    """All elements of an input are below a bound.
+
+    Attributes:
+        input: The input.
+        bound: The bound.
+    """
+
+    input: str = ""
+    bound: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absent(Fact):
+    """These inputs and outputs are left out.
+
+    Attributes:
+        inputs: The inputs.
+        outputs: The outputs.
+    """
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribute(Fact):
+    """An attribute has one of some values.
+
+    Attributes:
+        attribute: Its name.
+        allowed: The values; none: it is left out. Of a list of numbers, every element is one of them.
+    """
+
+    attribute: str = ""
+    allowed: tuple[Number, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rank(Fact):
+    """An input has one of some numbers of dimensions.
+
+    Attributes:
+        input: The input; "": the first one.
+        allowed: The numbers of dimensions.
+    """
+
+    input: str = ""
+    allowed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Static(Fact):
+    """The shapes of these inputs have no dynamic dimension. Without operators: those of all inputs of the model.
+
+    Attributes:
+        inputs: The inputs; none: all.
+    """
+
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern(Fact):
+    """A rule that looks at more than one node applies.
+
+    Attributes:
+        rule: Its identifier.
+    """
+
+    rule: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels(Fact):
+    """An operator of ONNX's own has a kernel for its types, as a runtime that is installed says.
+
+    Attributes:
+        lacks: Whether there is none: (operator, opset, type variable of the schema -> type as in "tensor(float)").
+        has: Whether the runtime has an operator of another domain: (domain, operator).
+        cast: The types that it casts of its own accord where it has no kernel, each with the type that it casts to.
+    """
+
+    lacks: Callable[[str, int, dict[str, str]], bool]
+    has: Callable[[str, str], bool]
+    cast: Mapping[str, str]
+
+
+KINDS: dict[str, type[Fact]] = {
+    "missing": Missing,
+    "only": Only,
+    "types": Types,
+    "unstored": Unstored,
+    "constant": Constant,
+    "zero": Zero,
+    "below": Below,
+    "absent": Absent,
+    "attribute": Attribute,
+    "rank": Rank,
+    "static": Static,
+    "pattern": Pattern,
+}
+"""The kinds of facts, as a target's file names them."""

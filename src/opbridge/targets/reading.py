@@ -1,0 +1,199 @@
+"""Targets from their files: TOML, in this package for the known ones, or a user's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opbridge.base import files
+from opbridge.errors import UsageError
+from opbridge.targets import asked
+from opbridge.targets.facts import KINDS, Fact
+from opbridge.targets.target import Opsets, Target
+
+__all__ = ["find_target", "names"]
+
+_FOLDER = Path(__file__).parent / "data"
+_MOST_BYTES = 1 << 24
+_SEVERITIES = ("error", "warning")
+_ORIGINS = ("published", "measured", "asked")
+
+
+def names() -> list[str]:
+    """The names of the targets that opbridge has facts for."""
+    return sorted((*asked.NAMES, *(each.stem for each in _FOLDER.glob("*.toml"))))
+
+
+def find_target(name: str) -> Target:
+    """A target by its name, with or without a version, or by a file of the user's.
+
+    Args:
+        name: "tensorrt", which is its newest version, "tensorrt:10.1", or the path of a file, "mychip.toml" or
+            "mychip.toml:2.0".
+
+    Raises:
+        UsageError: There is no such target or version, or the file is wrong.
+    """
+    head, _, version = name.partition(":")
+    if head in asked.NAMES:
+        return asked.target(head, version)
+    if head.endswith(".toml"):
+        path = Path(head)
+        if why := files.problem(str(path), _MOST_BYTES):
+            raise UsageError(f"The target {head} cannot be read: {why}. Name another file.")
+        if not path.exists():
+            raise UsageError(f"There is no file {head}. Correct the path, or name one of: {', '.join(names())}.")
+    elif head in names():
+        path = _FOLDER / f"{head}.toml"
+    else:
+        near = difflib.get_close_matches(head, names(), n=1)
+        guess = f" Did you mean '{near[0]}'?" if near else ""
+        raise UsageError(f"There is no target '{head}'; the targets are: {', '.join(names())}.{guess}")
+    return _target(_read(path), version, str(path))
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """What a file says.
+
+    Raises:
+        UsageError: It is no TOML.
+    """
+    try:
+        return _parsed(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
+        raise UsageError(f"The target {path} cannot be read: {error}. Correct the file.") from None
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(text: str) -> Mapping[str, Any]:
+    return tomllib.loads(text)
+
+
+def _target(document: Mapping[str, Any], version: str, path: str) -> Target:
+    """The target that a file describes, in a version.
+
+    Raises:
+        UsageError: The file says something that no target has, or does not have the version.
+    """
+    versions = document.get("versions")
+    if not isinstance(versions, list) or not versions or not all(isinstance(each, str) for each in versions):
+        raise UsageError(f'{path}: versions is no list of texts, oldest first, as versions = ["1.0", "2.0"].')
+    name, title = str(document.get("name", Path(path).stem)), str(document.get("title", ""))
+    chosen = _chosen(versions, version, name)
+    sources = document.get("sources", {})
+    holding = functools.partial(_holds, versions=versions, chosen=chosen, path=path)
+    facts = [_fact(each, sources, path) for each in document.get("fact", ())]
+    opsets = [_opsets(each, sources, path) for each in document.get("opsets", ()) if holding(each)]
+    return Target(
+        name,
+        title,
+        chosen,
+        version if version not in ("", chosen) else "",
+        versions,
+        opsets[-1] if opsets else None,
+        [each for each in facts if holding(dataclasses.asdict(each))],
+    )
+
+
+def _chosen(versions: list[str], asked: str, name: str) -> str:
+    """The version whose facts are taken: the one that was asked for, or the nearest older one."""
+    if not asked:
+        return versions[-1]
+    older = [each for each in versions if _order(each) <= _order(asked)]
+    if not older:
+        raise UsageError(
+            f"{name} {asked} is older than all versions that facts are known for: {', '.join(versions)}. Name one of "
+            "them."
+        )
+    return older[-1]
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """A version by its numbers."""
+    try:
+        return tuple(map(int, version.split(".")))
+    except ValueError:
+        raise UsageError(f"'{version}' is no version; give numbers with dots between them, as 10.1.") from None
+
+
+def _holds(fact: Mapping[str, Any], *, versions: list[str], chosen: str, path: str) -> bool:
+    """Whether a fact is for a version."""
+    bounds = [str(fact.get(key) or default) for key, default in (("since", versions[0]), ("until", versions[-1]))]
+    if unknown := [each for each in bounds if each not in versions]:
+        raise UsageError(f"{path}: {unknown[0]} is none of the versions {', '.join(versions)}.")
+    first, last = map(versions.index, bounds)
+    return first <= versions.index(chosen) <= last
+
+
+def _opsets(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> Opsets:
+    """The opsets of a version.
+
+    Raises:
+        UsageError: They are no numbers.
+    """
+    oldest, newest, ir_version = (found.get(key) for key in ("oldest", "newest", "ir_version"))
+    if type(oldest) is not int or type(newest) is not int or not isinstance(ir_version, int | None):
+        raise UsageError(f"{path}: opsets {dict(found)} lack the numbers oldest and newest.")
+    return Opsets(oldest, newest, ir_version, _source(found, sources, path))
+
+
+def _fact(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> Fact:
+    """A fact of a file.
+
+    Raises:
+        UsageError: It is none.
+    """
+    kind = KINDS.get(str(found.get("kind")))
+    if kind is None:
+        raise UsageError(f"{path}: kind = {found.get('kind')!r} is none of {', '.join(KINDS)}.")
+    fields = {each.name for each in dataclasses.fields(kind)}
+    if unknown := found.keys() - fields - {"kind"}:
+        raise UsageError(
+            f"{path}: a fact of kind {found['kind']} has no {sorted(unknown)[0]}; it has {sorted(fields)}."
+        )
+    if found.get("severity", "error") not in _SEVERITIES:
+        raise UsageError(f"{path}: severity = {found['severity']!r} is none of {', '.join(_SEVERITIES)}.")
+    given: dict[str, Any] = {"source": _source(found, sources, path)}
+    for field in dataclasses.fields(kind):
+        if field.name in found and field.name != "source":
+            given[field.name] = _value(found[field.name], field, path)
+    return kind(**given)
+
+
+def _value(value: Any, field: dataclasses.Field[Any], path: str) -> Any:
+    """A value of a fact: lists are tuples.
+
+    Raises:
+        UsageError: It is of another type than such a value.
+    """
+    wanted = type(field.default)
+    if wanted is tuple:
+        if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
+            return tuple(value)
+        raise UsageError(f"{path}: {field.name} = {value!r} is no list. Write {field.name} = [{value!r}].")
+    if wanted is float and isinstance(value, int):
+        return float(value)
+    if type(value) is not wanted:
+        raise UsageError(f"{path}: {field.name} = {value!r} is no {wanted.__name__}. Correct the file.")
+    return value
+
+
+def _source(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> str:
+    """Where something is known from, in full.
+
+    Raises:
+        UsageError: That is not said.
+    """
+    given = str(found.get("source", ""))
+    source = str(sources.get(given, given))
+    if source.partition(":")[0] not in _ORIGINS:
+        raise UsageError(
+            f"{path}: the source {source!r} says neither published:, measured: nor asked:. Say where the fact "
+            f"{dict(found)} is known from."
+        )
+    return source

@@ -1,0 +1,84 @@
+"""A target: a runtime in one of its versions, and the facts that hold for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from opbridge.targets.facts import Fact
+
+__all__ = ["Opsets", "Target"]
+
+_Kind = TypeVar("_Kind", bound=Fact)
+
+
+@dataclass(frozen=True)
+class Opsets:
+    """The opsets that a version takes.
+
+    Attributes:
+        oldest: The oldest one.
+        newest: The newest one.
+        ir_version: The newest version of the format; None: not known.
+        source: Where that is known from.
+    """
+
+    oldest: int
+    newest: int
+    ir_version: int | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """A runtime in one of its versions.
+
+    Attributes:
+        name: Its name, as in "tensorrt".
+        title: What it is.
+        version: The version that the facts are for.
+        asked_for: The version that was asked for, where that is another one.
+        versions: All versions that facts are known for, oldest first.
+        opsets: The opsets that it takes; None: not known.
+        facts: What it does not take.
+    """
+
+    name: str
+    title: str
+    version: str
+    asked_for: str
+    versions: Sequence[str]
+    opsets: Opsets | None
+    facts: Sequence[Fact]
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.version}"
+
+    def of_kind(self, kind: type[_Kind]) -> list[_Kind]:
+        """The facts of one kind."""
+        return [each for each in self.facts if type(each) is kind]
+
+    @property
+    def remark(self) -> str:
+        """One sentence where the version that was asked for is none of those with facts; else ""."""
+        if not self.asked_for:
+            return ""
+        known = ", ".join(self.versions)
+        return (
+            f"{self.name} {self.asked_for} is taken as {self.version}, the nearest older version that facts are known "
+            f"for ({known})."
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The target as plain data."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "version": self.version,
+            "versions": list(self.versions),
+            "remark": self.remark,
+            "opsets": None if self.opsets is None else dataclasses.asdict(self.opsets),
+            "facts": [{"kind": type(each).__name__.lower(), **dataclasses.asdict(each)} for each in self.facts],
+        }

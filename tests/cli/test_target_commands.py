@@ -1,0 +1,132 @@
+"""The commands lint and targets, as a user types them."""
+
+from __future__ import annotations
+
+import json
+
+import onnx
+import pytest
+
+from opbridge.cli import main
+
+MODEL = onnx.parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> g (float[n, 5000] x) => (float[n, 4000] v)'
+    " <int64[1] k = {4000}> { v, i = TopK (x, k) }"
+)
+OWN = """
+name = "mychip"
+title = "My chip"
+versions = ["1.0", "2.0"]
+
+[[fact]]
+kind = "missing"
+until = "1.0"
+operators = ["TopK"]
+source = "published: the chip's manual, page 7"
+"""
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(MODEL, "model.onnx")
+    (tmp_path / "mychip.toml").write_text(OWN)
+    return "model.onnx"
+
+
+def test_findings_are_printed_and_exit_with_1(path, capsys):
+    assert main(["lint", path, "--target", "tensorrt:10.1"]) == 1
+    said = capsys.readouterr().out
+    assert "error  too-large  TopK" in said
+    assert "Stay below the limit" in said
+    assert said.endswith("1 error in model.onnx for tensorrt:10.1.\n")
+
+
+def test_without_a_finding_the_exit_status_is_0(path, capsys):
+    assert main(["lint", path]) == 0
+    assert capsys.readouterr().out == "Nothing found: model.onnx for ONNX.\n"
+    assert main(["lint", path, "--target", "tensorrt:10.1", "--ignore", "too-large"]) == 0
+
+
+def test_a_target_of_ones_own(path, capsys):
+    assert main(["lint", path, "-t", "mychip.toml:1.0"]) == 1
+    assert "The target has no operator TopK." in capsys.readouterr().out
+    assert main(["lint", path, "-t", "mychip.toml"]) == 0
+
+
+def test_several_targets_stand_side_by_side(path, capsys):
+    assert main(["lint", path, "-t", "mychip.toml:1.5,tensorrt:10.3"]) == 1
+    said = capsys.readouterr().out
+    assert "mychip 1.5 is taken as 1.0, the nearest older version" in said
+    assert "error  mychip:1.0     missing-operator  TopK" in said
+    assert "error  tensorrt:10.1  too-large         TopK" in said
+
+
+@pytest.mark.parametrize("form", ["--json", "--sarif"])
+def test_forms_for_programs(path, capsys, form):
+    assert main(["lint", path, "-t", "tensorrt:10.1", form]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["ok"] is False if form == "--json" else document["version"] == "2.1.0"
+
+
+def test_annotations(path, capsys):
+    assert main(["lint", path, "-t", "tensorrt:10.1", "--github"]) == 1
+    assert capsys.readouterr().out.startswith("::error file=model.onnx,title=too-large::")
+
+
+def test_rules_are_explained(capsys):
+    assert main(["lint", "--explain", "too-large"]) == 0
+    assert capsys.readouterr().out.startswith("too-large: A number that is above the target's limit.")
+    assert main(["lint", "--explain", "all"]) == 0
+    assert "mixed-types:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Name the ONNX file to look at"),
+        (["absent.onnx"], "There is no file absent.onnx"),
+        (["model.onnx", "-t", "tensort"], "Did you mean 'tensorrt'?"),
+        (["model.onnx", "-t", "tensorrt:7.0"], "older than all versions"),
+        (["model.onnx", "--json", "--sarif"], "choose one"),
+        (["model.onnx", "--explain", "nothing"], "There is no rule 'nothing'"),
+        (["mychip.toml"], "cannot be read as an ONNX model"),
+    ],
+)
+def test_wrong_use(path, capsys, arguments, said):
+    assert main(["lint", *arguments]) in (1, 2)
+    captured = capsys.readouterr()
+    assert said in captured.out + captured.err
+
+
+def test_targets_are_listed_with_where_each_fact_is_known_from(path, capsys):
+    assert main(["targets"]) == 0
+    assert "tensorrt" in capsys.readouterr().out
+    assert main(["targets", "tensorrt:10.1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["opsets"]["newest"] == 20
+    assert all(each["source"].startswith(("published:", "measured:", "asked:")) for each in document["facts"])
+    assert main(["targets", "mychip.toml:1.0"]) == 0
+    assert "the chip's manual, page 7" in capsys.readouterr().out
+
+
+NORM = onnx.parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> g (float[n, 3] x, float[3] s) => (float[n, 3] y)'
+    " { y = LayerNormalization (x, s) }"
+)
+
+
+def test_a_model_is_repaired(path, tmp_path, capsys):
+    onnx.save(NORM, "norm.onnx")
+    assert main(["fix", "norm.onnx", "-t", "tensorrt:8.5", "-o", "fixed.onnx", "--diff"]) == 0
+    said = capsys.readouterr().out
+    assert "wrote LayerNormalization with" in said
+    assert "-y = LayerNormalization (x, s)" in said
+    assert said.endswith("Written: fixed.onnx\n")
+    assert main(["lint", "fixed.onnx", "-t", "tensorrt:8.5"]) == 0
+
+
+def test_what_is_left_is_said(path, capsys):
+    assert main(["fix", path, "-t", "tensorrt:10.1"]) == 1
+    said = capsys.readouterr().out
+    assert "Left:" in said and "too-large" in said and "Nothing to repair." in said

@@ -1,0 +1,125 @@
+"""Repairs: each where it fires, where it does not, and the results before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import opbridge
+from opbridge.fixing import repairs
+
+
+def model(text: str, opset: int = 17, ir_version: int = 8) -> bytes:
+    head = f'<ir_version: {ir_version}, opset_import: ["" : {opset}]>'
+    return onnx.parser.parse_model(head + text).SerializeToString()
+
+
+SCATTER = model("g (float[4] x, int64[2, 1] i, double[2] u) => (float[4] y) { y = ScatterND (x, i, u) }")
+POW = model("g (float[4] x) => (float[4] y) { k = Constant <value_ints = [2]> () y = Pow (x, k) }")
+NORM = model(
+    "g (float[n, 3] x, float[3] s, float[3] b) => (float[n, 3] y) { y = LayerNormalization <epsilon = 0.5> (x, s, b) }"
+)
+GELU = model("g (float[4, 3] x) => (float[4, 3] y) { y = Gelu (x) }", 20, 9)
+UNUSED = model("g (float[4] x) => (float[4] y) <float[2] w = {1, 2}> { y = Relu (x) }")
+NAMES = model("g (float[4] x) => (float[4] y) { [n] a = Relu (x) [n] y = Abs (a) }")
+FOLDED = model(
+    "g (float[n, 4] x) => (float[k, 1] y) { a = Constant <value_ints = [1]> () b = Constant <value_ints = [0]> ()"
+    " c = Add (a, b) y = ReduceSum <keepdims = 1> (x, c) }"
+)
+DECIDED = model(
+    "g (float[2] x) => (float[2] y) { c = Constant <value = bool {1}> () y = If (c) <then_branch = t () => (float[2] a)"
+    " { a = Relu (x) }, else_branch = e () => (float[2] b) { b = Abs (x) }> }"
+)
+IN_BRANCH = model(
+    "g (bool c, float[2, 3] x, float[3] s) => (float[2, 3] y) { y = If (c) <then_branch = t () => (float[2, 3] a)"
+    " { a = LayerNormalization (x, s) }, else_branch = e () => (float[2, 3] b) { b = Abs (x) }> }"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "rule", "operators"),
+    [
+        (SCATTER, (), "mixed-types", ["Cast", "ScatterND"]),
+        (POW, "tensorrt", "mixed-pow", ["Constant", "Cast", "Pow"]),
+        (UNUSED, (), "unused-initializer", ["Relu"]),
+        (NAMES, (), "duplicate-names", ["Relu", "Abs"]),
+        (DECIDED, (), "constant-condition", ["Relu"]),
+    ],
+    ids=["scatter", "pow", "unused", "names", "decided"],
+)
+def test_a_repair_leaves_nothing_and_gives_the_same(data, target, rule, operators):
+    fixed = opbridge.fix(data, target)
+    assert {each.finding.rule for each in fixed.changes} == {rule}
+    assert not fixed.left
+    assert fixed.comparison.runs and fixed.comparison.largest == 0
+    assert [each.op_type for each in fixed.model.graph] == operators
+
+
+def test_folded_constants_are_initializers():
+    fixed = opbridge.fix(FOLDED, "tensorrt:10.1")
+    assert not fixed.left and [each.finding.rule for each in fixed.changes] == ["constant-input"]
+
+
+@pytest.mark.parametrize(("data", "feeds"), [(NORM, ("x", "s", "b")), (IN_BRANCH, ("c", "x", "s"))], ids=["norm", "if"])
+def test_an_operator_in_other_operators(tmp_path, data, feeds):
+    fixed = opbridge.fix(data, "tensorrt:8.5", tmp_path / "fixed.onnx", ignore=["branch-names"])
+    assert "LayerNormalization" not in {each.op_type for each in fixed.model.graph.all_nodes()}
+    assert not [each for each in fixed.left if each.rule == "missing-operator"]
+    generator = np.random.default_rng(5)
+    given = {
+        "x": generator.standard_normal((2, 3)).astype("f") * 9,
+        "s": generator.standard_normal(3).astype("f"),
+        "b": generator.standard_normal(3).astype("f"),
+        "c": np.array(True),
+    }
+    inputs = {name: given[name] for name in feeds}
+    (expected,) = ReferenceEvaluator(onnx.ModelProto.FromString(data)).run(None, inputs)
+    (found,) = opbridge.session(tmp_path / "fixed.onnx").run(None, inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_comes_of_a_repair_is_repaired_too():
+    fixed = opbridge.fix(GELU, "tensorrt:8.6", ignore=["opset-range"])
+    assert not {"Gelu", "CastLike"} & {each.op_type for each in fixed.model.graph}
+    assert [each.rule for each in fixed.left] == ["opset-range"]
+
+
+def test_source_lines_stay_with_the_nodes_in_its_place():
+    data = onnx.ModelProto.FromString(NORM)
+    data.graph.node[0].metadata_props.add(key="opbridge.source", value="net.py:7")
+    fixed = opbridge.fix(data.SerializeToString(), "tensorrt:8.5")
+    assert {each.metadata_props.get("opbridge.source") for each in fixed.model.graph} == {"net.py:7"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (int64[4] x, float[4] e) => (int64[4] y) { y = Pow (x, e) }",  # a fraction would be lost
+        "g (float16[4] x, int64[4] e) => (float16[4] y) { y = Pow (x, e) }",  # float16 does not hold every number
+    ],
+)
+def test_a_repair_that_could_change_results_is_none(text):
+    fixed = opbridge.fix(model(text), "tensorrt:10.1")
+    assert not fixed.changes and "mixed-pow" in [each.rule for each in fixed.left]
+    assert fixed.summary() == "Nothing to repair."
+
+
+def test_a_repair_that_changes_results_is_not_written(tmp_path, monkeypatch):
+    def wrong(looked, node):
+        node.replace_input_with(1, node.inputs[0])
+        return "replaced the exponent"
+
+    monkeypatch.setitem(repairs.REPAIRS, "mixed-pow", wrong)
+    with pytest.raises(opbridge.FixError, match="they differ by up to"):
+        opbridge.fix(POW, "tensorrt", tmp_path / "fixed.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_model_itself_is_not_overwritten(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(UNUSED)
+    with pytest.raises(opbridge.UsageError, match="is the model itself"):
+        opbridge.fix(path, (), path)
+    assert path.read_bytes() == UNUSED
