@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,7 @@ def main(db, breaking, output):
     second = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, log_to_driver=False)
+    open(output + ".started", "w").close()
     killed = []
 
     def told(done, total, tally):
@@ -60,6 +64,45 @@ def without_times(samples):
     ]
 
 
+START_SECONDS, SECONDS = 90, 300
+
+
+def _has_run(command: list[str], environment: dict[str, str], output: Path) -> bool:
+    """Runs the script; false where Ray does not start.
+
+    Its processes have its standard output too, so that a pipe would stay open where they outlive the script.
+    """
+    log, started = output.with_name("log.txt"), Path(f"{output}.started")
+    with open(log, "w") as said:
+        process = subprocess.Popen(command, env=environment, stdout=said, stderr=said)
+    begun = time.monotonic()
+    while process.poll() is None and time.monotonic() - begun < (SECONDS if started.exists() else START_SECONDS):
+        time.sleep(0.2)
+    if process.poll() is None:
+        for each in _descendants(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        process.kill()
+        process.wait()
+    if not started.exists():
+        return False
+    assert process.returncode == 0, log.read_text()[-3000:]
+    return True
+
+
+def _descendants(process: int) -> list[int]:
+    """The processes that a process has started, and those that these have."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = int(fields[1])
+    found = [process]
+    for parent in found:
+        found += [child for child, of in parents.items() if of == parent]
+    return found[1:]
+
+
 @pytest.mark.slow
 def test_two_nodes_one_of_which_is_killed(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'opbridge[ray]'")
@@ -68,15 +111,10 @@ def test_two_nodes_one_of_which_is_killed(tmp_path):
     # Ray takes the loopback address where it is told that there is no cluster of several machines.
     environment = {**os.environ, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     environment["PYTHONPATH"] = str(HERE.parents[1] / "src")
-    done = subprocess.run(
-        [sys.executable, str(script), DB.format("MANY"), DB.format("BREAKING"), str(tmp_path / "found.json")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    output = tmp_path / "found.json"
+    command = [sys.executable, str(script), DB.format("MANY"), DB.format("BREAKING"), str(output)]
+    if not any(_has_run(command, environment, output) for _ in range(2)):
+        pytest.skip(f"Ray did not start two nodes on this machine within {START_SECONDS} s, twice.")
     address, killed, nodes, found, broken = json.loads((tmp_path / "found.json").read_text())
     assert address.startswith("127.0.0.1:")
     assert nodes == 1 and 30 <= killed[0] < 60
