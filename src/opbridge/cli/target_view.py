@@ -50,7 +50,7 @@ def _settings(fact: object) -> str:
     said = []
     for field in dataclasses.fields(fact):  # type: ignore[arg-type]
         value = getattr(fact, field.name)
-        if field.name in shared or value in ((), "", False):
+        if field.name in shared or (value == field.default and field.name != "bound"):
             continue
         said.append(f"{field.name}: {', '.join(map(str, value)) if isinstance(value, tuple) else value}")
     return "; ".join(said)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from opbridge.onnx import opsets
 from opbridge.onnx.shapes import Sizes, infer, sizes
+from opbridge.runtimes.onnxruntime import kernel_table
 
 __all__ = ["LARGEST", "Looked", "bodies", "name_of"]
 
@@ -47,12 +48,42 @@ class Looked:
         if isinstance(graph, ir.Graph):
             self._known.update(graph.initializers.values())
         for node in graph:
-            self._infer(node)
             self.nodes.append(node)
             for body in bodies(node):
                 self._walk(body)
+            self._infer_types(node)
+            self._infer(node)
             if self._is_known(node):
                 self._known.update(node.outputs)
+
+    def _infer_types(self, node: ir.Node) -> None:
+        """Types of outputs that the file does not say, as far as the operator's schema and the inputs tell."""
+        if all(each.type is not None for each in node.outputs) or node.domain not in _ONNX:
+            return
+        for value, found in zip(node.outputs, self._types(node), strict=False):
+            if value.type is None and found is not None:
+                value.type = ir.TensorType(found) if isinstance(found, ir.DataType) else found
+
+    def _types(self, node: ir.Node) -> list[Any]:
+        inner = next(bodies(node), None)
+        if inner is not None:
+            return [each.type for each in inner.outputs[1 if node.op_type == "Loop" else 0 :]]
+        if node.op_type == "Constant":
+            tensor = _of_constant(node)
+            return [None if tensor is None else tensor.dtype]
+        schema = opsets.native_schema(node.op_type, self.opset)
+        if schema is None:
+            return []
+        if node.op_type == "Split":
+            return [node.inputs[0].type if node.inputs and node.inputs[0] is not None else None] * len(node.outputs)
+        types: dict[str, Any] = {}
+        try:
+            for at, value in enumerate(node.inputs):
+                if value is not None and value.type is not None:
+                    types.setdefault(schema.type_variable(at), value.type)
+            return list(schema.output_dtypes(types, {name: each.value for name, each in node.attributes.items()}))
+        except (IndexError, KeyError, TypeError, ValueError):  # not a valid node, which is for the checker to say
+            return []
 
     def _infer(self, node: ir.Node) -> None:
         if all(each.shape is not None for each in node.outputs) or node.domain not in _ONNX:
@@ -103,6 +134,20 @@ class Looked:
         value = node.outputs[at]
         return value if value.name and (value.uses() or value.is_graph_output()) else None
 
+    def attribute(self, node: ir.Node, name: str) -> Any:
+        """An attribute's value, or its default in the schema where the node does not have it; None: neither."""
+        attribute = node.attributes.get(name)
+        if attribute is None:
+            schema = opsets.native_schema(name_of(node), self.opset)
+            declared = None if schema is None else schema.attributes.get(name)
+            attribute = None if declared is None else declared.default
+        return None if attribute is None else attribute.value
+
+    def revision(self, operator: str) -> int:
+        """The opset that the operator's form is from that holds at the model's opset; 0: not known."""
+        schema = opsets.native_schema(operator, self.opset)
+        return 0 if schema is None else schema.since
+
     def shape(self, value: ir.Value | None) -> Sizes | None:
         """A value's shape; None where not even the number of dimensions is known."""
         return sizes(value)
@@ -111,6 +156,10 @@ class Looked:
 @functools.cache
 def _places(operator: str, opset: int, of_inputs: bool) -> dict[str, int]:
     """The places of an operator's inputs or outputs by their names."""
+    domain, separator, name = operator.rpartition("::")
+    if separator:
+        arguments = kernel_table.arguments(domain).get(name, ((), ()))
+        return {each: at for at, each in enumerate(arguments[0 if of_inputs else 1])}
     schema = opsets.native_schema(operator, opset)
     if schema is None:
         return {}
