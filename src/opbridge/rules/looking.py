@@ -41,16 +41,20 @@ class Looked:
         self.opset = model.graph.opset_imports.get("", model.graph.opset_imports.get("ai.onnx", 1))
         self.nodes: list[ir.Node] = []
         self._known: set[ir.Value] = set()
-        for graph in (model.graph, *model.functions.values()):
-            self._walk(graph)
+        self._others: dict[ir.Node, int] = {}
+        self._walk(model.graph, self.opset)
+        for function in model.functions.values():
+            self._walk(function, function.opset_imports.get("", function.opset_imports.get("ai.onnx", self.opset)))
 
-    def _walk(self, graph: Any) -> None:
+    def _walk(self, graph: Any, opset: int) -> None:
         if isinstance(graph, ir.Graph):
             self._known.update(graph.initializers.values())
         for node in graph:
             self.nodes.append(node)
+            if opset != self.opset:
+                self._others[node] = opset
             for body in bodies(node):
-                self._walk(body)
+                self._walk(body, opset)
             self._infer_types(node)
             self._infer(node)
             if self._is_known(node):
@@ -71,7 +75,7 @@ class Looked:
         if node.op_type == "Constant":
             tensor = _of_constant(node)
             return [None if tensor is None else tensor.dtype]
-        schema = opsets.native_schema(node.op_type, self.opset)
+        schema = opsets.native_schema(node.op_type, self.opset_of(node))
         if schema is None:
             return []
         if node.op_type == "Split":
@@ -88,7 +92,7 @@ class Looked:
     def _infer(self, node: ir.Node) -> None:
         if all(each.shape is not None for each in node.outputs) or node.domain not in _ONNX:
             return
-        for value, shape in zip(node.outputs, infer(node, self.opset), strict=True):
+        for value, shape in zip(node.outputs, infer(node, self.opset_of(node)), strict=True):
             if value.shape is None and shape is not None:
                 value.shape = ir.Shape(shape)
 
@@ -99,6 +103,10 @@ class Looked:
             found = sizes(node.inputs[0]) if node.inputs else None
             return found is not None and all(isinstance(each, int) for each in found)
         return all(each is None or each in self._known for each in node.inputs)
+
+    def opset_of(self, node: ir.Node) -> int:
+        """The opset that a node is of: the model's, or that of the function that it is in."""
+        return self._others.get(node, self.opset)
 
     def is_stored(self, value: ir.Value) -> bool:
         """Whether a value is an initializer, or the output of a Constant."""
@@ -123,12 +131,12 @@ class Looked:
 
     def input(self, node: ir.Node, name: str) -> ir.Value | None:
         """An input of a node by its name in the schema, "" for the first one; None where it is not given."""
-        at = 0 if not name else _places(name_of(node), self.opset, True).get(name)
+        at = 0 if not name else _places(name_of(node), self.opset_of(node), True).get(name)
         return node.inputs[at] if at is not None and at < len(node.inputs) else None
 
     def output(self, node: ir.Node, name: str) -> ir.Value | None:
         """An output of a node by its name in the schema, where it is used or given a name."""
-        at = _places(name_of(node), self.opset, False).get(name)
+        at = _places(name_of(node), self.opset_of(node), False).get(name)
         if at is None or at >= len(node.outputs):
             return None
         value = node.outputs[at]
@@ -138,14 +146,14 @@ class Looked:
         """An attribute's value, or its default in the schema where the node does not have it; None: neither."""
         attribute = node.attributes.get(name)
         if attribute is None:
-            schema = opsets.native_schema(name_of(node), self.opset)
+            schema = opsets.native_schema(name_of(node), self.opset_of(node))
             declared = None if schema is None else schema.attributes.get(name)
             attribute = None if declared is None else declared.default
         return None if attribute is None else attribute.value
 
-    def revision(self, operator: str) -> int:
-        """The opset that the operator's form is from that holds at the model's opset; 0: not known."""
-        schema = opsets.native_schema(operator, self.opset)
+    def revision(self, node: ir.Node) -> int:
+        """The opset that the form of a node's operator is from; 0: not known."""
+        schema = opsets.native_schema(name_of(node), self.opset_of(node))
         return 0 if schema is None else schema.since
 
     def shape(self, value: ir.Value | None) -> Sizes | None:

@@ -199,7 +199,7 @@ class UnsupportedRevision(FactRule):
 
     def hits(self, node: ir.Node, fact: facts.Revision, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
         name = name_of(node)
-        form = looked.revision(name)
+        form = looked.revision(node)
         if form and form < fact.oldest:
             told = f"{name} is of opset {form} here; the target has it from opset {fact.oldest} on."
             yield Hit(told, node, "Export with a newer opset (--opset).")
