@@ -20,14 +20,20 @@ if TYPE_CHECKING:
 
 __all__ = ["print_findings", "print_fixed", "print_rule", "print_target", "print_targets"]
 
+_MOST_VERSIONS = 7
 _STYLES = {"error": "bold red", "warning": "yellow"}
 
 
 def print_targets(console: Console, targets: Sequence[Target]) -> None:
     """The targets that there are facts for."""
     rows = [("target", "versions", "facts", "what it is")]
-    rows += [(each.name, ", ".join(each.versions), str(len(each.facts)), each.title) for each in targets]
+    rows += [(each.name, _versions(each.versions), str(len(each.facts)), each.title) for each in targets]
     _print_rows(console, rows, right=[2])
+
+
+def _versions(versions: Sequence[str]) -> str:
+    """All versions, or the first and the last of many."""
+    return ", ".join(versions) if len(versions) <= _MOST_VERSIONS else f"{versions[0]} to {versions[-1]}"
 
 
 def print_target(console: Console, target: Target) -> None:
@@ -51,7 +57,7 @@ def _settings(fact: object) -> str:
     said = []
     for field in dataclasses.fields(fact):  # type: ignore[arg-type]
         value = getattr(fact, field.name)
-        if field.name in shared or value in ((), "", False):
+        if field.name in shared or (value == field.default and field.name != "bound"):
             continue
         said.append(f"{field.name}: {', '.join(map(str, value)) if isinstance(value, tuple) else value}")
     return "; ".join(said)

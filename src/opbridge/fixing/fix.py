@@ -16,7 +16,7 @@ from opbridge.fixing.comparing import Comparison, compare
 from opbridge.fixing.repairs import REPAIRS
 from opbridge.onnx import reading, serialize
 from opbridge.rules.findings import Finding, Findings
-from opbridge.rules.lint import chosen_rules, look
+from opbridge.rules.lint import check_patterns, chosen_rules, look
 from opbridge.rules.looking import Looked
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save.writer import save as save_model
@@ -112,6 +112,7 @@ def fix(
         SaveError: The file cannot be written.
     """
     targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
+    check_patterns(targets)
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):

@@ -25,7 +25,7 @@ Repair = Callable[[Looked, ir.Node | None], str]
 def cast_to_one_type(looked: Looked, node: ir.Node | None) -> str:
     """mixed-types: inputs of one type variable are cast to the type of the first one, or to the widest."""
     assert node is not None
-    schema = opsets.native_schema(node.op_type, looked.opset)
+    schema = opsets.native_schema(node.op_type, looked.opset_of(node))
     if schema is None:
         return ""
     changed = []
@@ -136,10 +136,10 @@ def in_other_operators(looked: Looked, node: ir.Node | None) -> str:
     assert node is not None
     if node.domain not in ("", "ai.onnx") or node.graph is None:
         return ""
-    if opsets.native_schema(node.op_type, looked.opset) is None:
+    if opsets.native_schema(node.op_type, looked.opset_of(node)) is None:
         return ""
-    body = function_body(node, looked.opset)
-    if body is None or not all(_is_same(each, body.opset, looked.opset) for each in body.nodes):
+    body = function_body(node, looked.opset_of(node))
+    if body is None or not all(_is_same(each, body.opset, looked.opset_of(node)) for each in body.nodes):
         return ""
     if any(True for each in body.nodes for _ in bodies(each)):
         return ""

@@ -23,7 +23,7 @@ class Finding:
         remedy: What to do, in one sentence.
         target: The target, with its version; "": any, by the rules of ONNX.
         source: Where it is known from that the target does not take it; "": by the rules of ONNX.
-        node: The node's name; "": of the whole model.
+        node: The node's name, or that of its first output where it has none; "": of the whole model.
         operator: The node's operator.
         place: The line of the model's code that the node comes from, where the file says it.
         module: The path of the submodule that it comes from, where the file says it.

@@ -20,7 +20,7 @@ from opbridge.rules.rule import FactRule, Hit, NodeRule, Rule
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.targets import Target, facts, find_target
 
-__all__ = ["Found", "catalogue", "chosen_rules", "lint", "look"]
+__all__ = ["Found", "catalogue", "check_patterns", "chosen_rules", "lint", "look"]
 
 Found = tuple[Finding, ir.Node | None]
 """A finding, with the node; None: the whole model."""
@@ -81,9 +81,10 @@ def lint(
 
     Raises:
         ModelFileError: The file cannot be read as an ONNX model.
-        UsageError: There is no such target or rule.
+        UsageError: There is no such target or rule, or the file of a target is wrong.
     """
     targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
+    check_patterns(targets)
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
     looked = Looked(_loaded(checked))
@@ -106,6 +107,21 @@ def look(looked: Looked, targets: Sequence[Target], chosen: frozenset[str]) -> l
     for finding, node in _of_onnx(looked, chosen):
         found.setdefault((finding, id(node)), (finding, node))
     return list(found.values())
+
+
+def check_patterns(targets: Sequence[Target]) -> None:
+    """Refuses facts that name a rule that there is not.
+
+    Raises:
+        UsageError: One does.
+    """
+    known = [each.identifier for each in of_patterns.RULES]
+    for target in targets:
+        for fact in target.of_kind(facts.Pattern):
+            if fact.rule not in known:
+                near = difflib.get_close_matches(fact.rule, known, n=1)
+                guess = f" Did you mean '{near[0]}'?" if near else ""
+                raise UsageError(f"{target}: there is no rule '{fact.rule}' for a fact to name.{guess}")
 
 
 def _loaded(model: str | bytes) -> ir.Model:
@@ -241,7 +257,15 @@ def _at_node(rule: type[NodeRule]) -> Callable[[ir.Node, Looked], Iterator[Hit]]
 
 def _with_fact(rule: type[FactRule], fact: facts.Fact) -> Callable[[ir.Node, Looked], Iterator[Hit]]:
     made = rule()
-    return lambda node, looked: made.hits(node, fact, looked)
+    if not fact.when:
+        return lambda node, looked: made.hits(node, fact, looked)
+    wanted = [each.partition("=")[::2] for each in fact.when]
+
+    def hits(node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        if all(str(looked.attribute(node, name)) == value for name, value in wanted):
+            yield from made.hits(node, fact, looked)
+
+    return hits
 
 
 def _finding(rule: type[Rule], hit: Hit, severity: str, source: str, note: str = "") -> Found:
@@ -253,7 +277,7 @@ def _finding(rule: type[Rule], hit: Hit, severity: str, source: str, note: str =
         message=f"{hit.message} {note}".rstrip(),
         remedy=hit.remedy or rule.remedy,
         source=source,
-        node="" if node is None else node.name or "",
+        node="" if node is None else node.name or next((each.name for each in node.outputs if each.name), ""),
         operator="" if node is None else name_of(node),
         place=_place(metadata.get("opbridge.source", ""), metadata.get("pkg.torch.onnx.stack_trace", "")),
         module=metadata.get("opbridge.module", "") or _module(metadata.get("pkg.torch.onnx.name_scopes", "")),

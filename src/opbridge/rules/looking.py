@@ -12,6 +12,7 @@ import onnx_ir as ir
 from opbridge.onnx import opsets
 from opbridge.onnx.shapes import Sizes, infer, sizes
 from opbridge.rules.node_types import give_types
+from opbridge.runtimes.onnxruntime import kernel_table
 
 __all__ = ["LARGEST", "Looked", "bodies", "name_of"]
 
@@ -41,17 +42,21 @@ class Looked:
         self.opset = model.graph.opset_imports.get("", model.graph.opset_imports.get("ai.onnx", 1))
         self.nodes: list[ir.Node] = []
         self._known: set[ir.Value] = set()
-        for graph in (model.graph, *model.functions.values()):
-            self._walk(graph)
+        self._others: dict[ir.Node, int] = {}
+        self._walk(model.graph, self.opset)
+        for function in model.functions.values():
+            self._walk(function, function.opset_imports.get("", function.opset_imports.get("ai.onnx", self.opset)))
 
-    def _walk(self, graph: Any) -> None:
+    def _walk(self, graph: Any, opset: int) -> None:
         if isinstance(graph, ir.Graph):
             self._known.update(graph.initializers.values())
         for node in graph:
-            self._infer(node)
             self.nodes.append(node)
+            if opset != self.opset:
+                self._others[node] = opset
             for body in bodies(node):
-                self._walk(body)
+                self._walk(body, opset)
+            self._infer(node)
             if self._is_known(node):
                 self._known.update(node.outputs)
 
@@ -59,10 +64,10 @@ class Looked:
         if node.domain not in _ONNX:
             return
         if any(each.type is None for each in node.outputs):
-            give_types(node, self.opset)
+            give_types(node, self.opset_of(node))
         if all(each.shape is not None for each in node.outputs):
             return
-        for value, shape in zip(node.outputs, infer(node, self.opset), strict=True):
+        for value, shape in zip(node.outputs, infer(node, self.opset_of(node)), strict=True):
             if value.shape is None and shape is not None:
                 value.shape = ir.Shape(shape)
 
@@ -73,6 +78,10 @@ class Looked:
             found = sizes(node.inputs[0]) if node.inputs else None
             return found is not None and all(isinstance(each, int) for each in found)
         return all(each is None or each in self._known for each in node.inputs)
+
+    def opset_of(self, node: ir.Node) -> int:
+        """The opset that a node is of: the model's, or that of the function that it is in."""
+        return self._others.get(node, self.opset)
 
     def is_stored(self, value: ir.Value) -> bool:
         """Whether a value is an initializer, or the output of a Constant."""
@@ -97,16 +106,30 @@ class Looked:
 
     def input(self, node: ir.Node, name: str) -> ir.Value | None:
         """An input of a node by its name in the schema, "" for the first one; None where it is not given."""
-        at = 0 if not name else _places(name_of(node), self.opset, True).get(name)
+        at = 0 if not name else _places(name_of(node), self.opset_of(node), True).get(name)
         return node.inputs[at] if at is not None and at < len(node.inputs) else None
 
     def output(self, node: ir.Node, name: str) -> ir.Value | None:
         """An output of a node by its name in the schema, where it is used or given a name."""
-        at = _places(name_of(node), self.opset, False).get(name)
+        at = _places(name_of(node), self.opset_of(node), False).get(name)
         if at is None or at >= len(node.outputs):
             return None
         value = node.outputs[at]
         return value if value.name and (value.uses() or value.is_graph_output()) else None
+
+    def attribute(self, node: ir.Node, name: str) -> Any:
+        """An attribute's value, or its default in the schema where the node does not have it; None: neither."""
+        attribute = node.attributes.get(name)
+        if attribute is None:
+            schema = opsets.native_schema(name_of(node), self.opset_of(node))
+            declared = None if schema is None else schema.attributes.get(name)
+            attribute = None if declared is None else declared.default
+        return None if attribute is None else attribute.value
+
+    def revision(self, node: ir.Node) -> int:
+        """The opset that the form of a node's operator is from; 0: not known."""
+        schema = opsets.native_schema(name_of(node), self.opset_of(node))
+        return 0 if schema is None else schema.since
 
     def shape(self, value: ir.Value | None) -> Sizes | None:
         """A value's shape; None where not even the number of dimensions is known."""
@@ -116,6 +139,10 @@ class Looked:
 @functools.cache
 def _places(operator: str, opset: int, of_inputs: bool) -> dict[str, int]:
     """The places of an operator's inputs or outputs by their names."""
+    domain, separator, name = operator.rpartition("::")
+    if separator:
+        arguments = kernel_table.arguments(domain).get(name, ((), ()))
+        return {each: at for at, each in enumerate(arguments[0 if of_inputs else 1])}
     schema = opsets.native_schema(operator, opset)
     if schema is None:
         return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 import onnx.helper
@@ -49,23 +50,37 @@ def give_types(node: ir.Node, opset: int) -> None:
         node: A node of ONNX's own operators, whose inputs have the types that are known of them.
         opset: The model's opset.
     """
+    for value, found in zip(node.outputs, _types(node, opset), strict=False):
+        if value.type is None and found is not None:
+            value.type = ir.TensorType(found) if isinstance(found, ir.DataType) else found
+
+
+def _types(node: ir.Node, opset: int) -> list[ir.DataType | ir.TypeProtocol | None]:
+    """The types of a node's outputs, as far as they are known."""
+    graphs = [each.value for each in node.attributes.values() if each.type == ir.AttributeType.GRAPH]
+    if graphs:
+        return [each.type for each in graphs[0].outputs[1 if node.op_type == "Loop" else 0 :]]
+    if node.op_type == "Constant" and (given := _OF_CONSTANT.keys() & node.attributes.keys()):
+        return [_OF_CONSTANT[given.pop()]]
     schema = opsets.native_schema(node.op_type, opset)
     if schema is None:
-        return
-    if node.op_type == "Constant" and (given := _OF_CONSTANT.keys() & node.attributes.keys()):
-        node.outputs[0].type = ir.TensorType(_OF_CONSTANT[given.pop()])
-        return
-    types = {variable: dtype for variable, _, dtype in reversed(list(by_type_variable(node, schema)))}
+        return []
+    if node.op_type == "Split":
+        return [node.inputs[0].type if node.inputs and node.inputs[0] is not None else None] * len(node.outputs)
+    types: dict[str, Any] = {}
     attributes = {name: each if name == "value" else each.value for name, each in node.attributes.items()}
     try:
-        found = schema.output_dtypes(types, attributes, node.inputs)
-    except (TranslationError, KeyError, ValueError, TypeError, AttributeError):  # not a valid node
-        return
-    for position, (value, dtype) in enumerate(zip(node.outputs, found, strict=False)):
+        for position, value in enumerate(node.inputs):
+            if value is not None and value.type is not None:
+                types.setdefault(schema.type_variable(position), value.type)
+        found = list(schema.output_dtypes(types, attributes, node.inputs))
+    except (TranslationError, IndexError, KeyError, ValueError, TypeError, AttributeError):  # not a valid node
+        return []
+    for position, dtype in enumerate(found):
         output = schema.outputs[min(position, len(schema.outputs) - 1)]
-        if value.type is None and isinstance(dtype, ir.DataType):
-            if ir.TensorType(dtype) in output.type_constraint.allowed_types:  # else it is a sequence
-                value.type = ir.TensorType(dtype)
+        if isinstance(dtype, ir.DataType) and ir.TensorType(dtype) not in output.type_constraint.allowed_types:
+            found[position] = None  # a sequence of such tensors, as of SequenceEmpty
+    return found
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,47 @@ class TooLarge(FactRule):
             )
 
 
+class TooSmall(FactRule):
+    """Reads `facts.Least`."""
+
+    identifier = "too-small"
+    title = "A number that is below what the target takes"
+    why = "The target does not take such numbers there: it refuses the node, or computes something else."
+    remedy = "Write the number in another form, as an index counted from the front."
+    kind = facts.Least
+
+    def hits(self, node: ir.Node, fact: facts.Least, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        found = looked.constant(looked.input(node, fact.input))
+        if found is not None and found.size and found.min() < fact.bound:
+            yield Hit(
+                f"The input '{fact.input}' of {node.op_type} has {found.min()} in it; the target takes numbers from "
+                f"{fact.bound:g} on.",
+                node,
+            )
+
+
+class UnsupportedNumber(FactRule):
+    """Reads `facts.Elements`."""
+
+    identifier = "unsupported-number"
+    title = "An input with a number that the target does not take"
+    why = "The target has the operator, but not for this number."
+    remedy = "Choose a number that the target takes, or write the computation with other operators."
+    kind = facts.Elements
+
+    def hits(self, node: ir.Node, fact: facts.Elements, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        for name in fact.inputs:
+            found = looked.constant(looked.input(node, name))
+            if found is None or not found.size:
+                continue
+            wrong = np.isin(found, fact.excluded)
+            if fact.allowed:
+                wrong |= ~np.isin(found, fact.allowed)
+            if wrong.any():
+                taken = f"; the target takes {_either(fact.allowed)}" if fact.allowed else ", which the target does not"
+                yield Hit(f"The input '{name}' of {node.op_type} has {_some(found[wrong])} in it{taken}.", node)
+
+
 class UnsupportedArgument(FactRule):
     """Reads `facts.Absent`."""
 
@@ -132,19 +173,51 @@ class UnsupportedAttribute(FactRule):
     kind = facts.Attribute
 
     def hits(self, node: ir.Node, fact: facts.Attribute, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
-        attribute = node.attributes.get(fact.attribute)
-        if attribute is None:
-            return
         if not fact.allowed:
-            yield Hit(f"The target has no attribute '{fact.attribute}' of {node.op_type}.", node)
+            if fact.attribute in node.attributes:
+                yield Hit(f"The target has no attribute '{fact.attribute}' of {node.op_type}.", node)
             return
-        value = attribute.value
+        value = looked.attribute(node, fact.attribute)
+        if value is None:
+            return
         for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
             if each not in fact.allowed:
                 yield Hit(
                     f"{node.op_type} has {fact.attribute}={value}; the target takes {_either(fact.allowed)}.", node
                 )
                 return
+
+
+class UnsupportedRevision(FactRule):
+    """Reads `facts.Revision`."""
+
+    identifier = "unsupported-revision"
+    title = "An operator in a form of an opset that the target does not have"
+    why = "Operators change from opset to opset, and the target has this one in other forms only."
+    remedy = "Export with an older opset (--opset)."
+    kind = facts.Revision
+
+    def hits(self, node: ir.Node, fact: facts.Revision, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        name = name_of(node)
+        form = looked.revision(node)
+        if form and form < fact.oldest:
+            told = f"{name} is of opset {form} here; the target has it from opset {fact.oldest} on."
+            yield Hit(told, node, "Export with a newer opset (--opset).")
+        elif fact.newest and form > fact.newest:
+            yield Hit(f"{name} is of opset {form} here; the target has it up to opset {fact.newest}.", node)
+
+
+class PartlySupported(FactRule):
+    """Reads `facts.Partly`."""
+
+    identifier = "partly-supported"
+    title = "An operator that the target has in some forms only"
+    why = "Whether the target takes it is not known from the model alone, or not published in full."
+    remedy = "Try this part of the model on the target first."
+    kind = facts.Partly
+
+    def hits(self, node: ir.Node, fact: facts.Partly, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        yield Hit(f"The target has {name_of(node)} in some forms only.", node)
 
 
 class UnsupportedRank(FactRule):
@@ -189,8 +262,12 @@ RULES: tuple[type[FactRule], ...] = (
     ConstantInput,
     NonZeroInput,
     TooLarge,
+    TooSmall,
+    UnsupportedNumber,
     UnsupportedArgument,
     UnsupportedAttribute,
+    UnsupportedRevision,
+    PartlySupported,
     UnsupportedRank,
     DynamicShape,
 )

@@ -178,6 +178,25 @@ def _is_an_end(node: ir.Node, value: ir.Value) -> bool:
     return node.op_type == "Slice" and value in node.inputs[1:3]
 
 
+class SameActivations(NodeRule):
+    """A recurrent layer of both directions with other activations one way than the other."""
+
+    identifier = "same-activations"
+    title = "A recurrent layer whose two directions have different activations"
+    why = "The target computes both directions with one set of activations."
+    remedy = "Use the same activations for both directions, or a layer for each."
+    operators = frozenset({"GRU", "LSTM", "RNN"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        given = looked.attribute(node, "activations")
+        if given is None or looked.attribute(node, "direction") != "bidirectional":
+            return
+        names = [each.lower() for each in given]
+        half = len(names) // 2
+        if names[:half] != names[half:]:
+            yield Hit(f"{node.op_type} has activations={list(given)} for its two directions.", node)
+
+
 RULES: tuple[type[NodeRule], ...] = (
     BranchRanks,
     BranchNames,
@@ -186,4 +205,5 @@ RULES: tuple[type[NodeRule], ...] = (
     ShapeOfData,
     SizeOfData,
     Int64Range,
+    SameActivations,
 )

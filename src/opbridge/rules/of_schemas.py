@@ -29,10 +29,10 @@ class NotInOnnx(NodeRule):
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if node.domain not in _ONNX or opsets.native_schema(node.op_type, looked.opset) is not None:
+        if node.domain not in _ONNX or opsets.native_schema(node.op_type, looked.opset_of(node)) is not None:
             return
         if node.op_identifier() not in looked.model.functions:
-            yield Hit(f"ONNX has no operator {node.op_type} at opset {looked.opset}.", node)
+            yield Hit(f"ONNX has no operator {node.op_type} at opset {looked.opset_of(node)}.", node)
 
 
 class MixedTypes(NodeRule):
@@ -45,7 +45,7 @@ class MixedTypes(NodeRule):
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        schema = opsets.native_schema(node.op_type, looked.opset) if node.domain in _ONNX else None
+        schema = opsets.native_schema(node.op_type, looked.opset_of(node)) if node.domain in _ONNX else None
         if schema is None:
             return
         found: dict[str, set[ir.DataType]] = defaultdict(set)
@@ -67,12 +67,12 @@ class TypeNotInOnnx(NodeRule):
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        schema = opsets.native_schema(node.op_type, looked.opset) if node.domain in _ONNX else None
+        schema = opsets.native_schema(node.op_type, looked.opset_of(node)) if node.domain in _ONNX else None
         if schema is None:
             return
         for variable, _, dtype in by_type_variable(node, schema):
-            if not opsets.allows(node.op_type, looked.opset, {variable: _spelled(dtype)}):
-                yield Hit(f"{node.op_type} of opset {looked.opset} does not take {type_name(dtype)}.", node)
+            if not opsets.allows(node.op_type, looked.opset_of(node), {variable: _spelled(dtype)}):
+                yield Hit(f"{node.op_type} of opset {looked.opset_of(node)} does not take {type_name(dtype)}.", node)
                 return
 
 
@@ -88,7 +88,7 @@ class NoKernel(FactRule):
     def hits(self, node: ir.Node, fact: facts.Kernels, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
         if node.op_identifier() in looked.model.functions:
             return
-        lacking = _lacking(node, looked.opset, fact)
+        lacking = _lacking(node, looked.opset_of(node), fact)
         if lacking:
             yield Hit(f"The runtime has no kernel for {lacking}.", node)
 

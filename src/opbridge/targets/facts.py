@@ -8,9 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-__all__ = ["KINDS", "Absent", "Attribute", "Below", "Constant", "Fact", "Kernels", "Missing", "Only", "Pattern", "Rank"]
-__all__ += ["Static", "Types", "Unstored", "Zero"]
+__all__ = [
+    "KINDS",
+    "Absent",
+    "Attribute",
+    "Below",
+    "Constant",
+    "Elements",
+    "Fact",
+    "Kernels",
+    "Least",
+    "Missing",
+    "Only",
+]
+__all__ += ["Only", "Partly", "Pattern", "Rank", "Revision", "Static", "Types", "Unstored", "Zero"]
 
 Number = int | float | str
 
@@ -27,14 +40,19 @@ class Fact:
         note: What happens there, where that is more than a refusal.
         since: The first version that it holds for; "": from the oldest on.
         until: The last one; "": to the newest.
+        needs: What a fact of the kind is nothing without.
+        when: What attributes have to be for it to hold, as in "mode=nearest"; several: all of them. An attribute that
+            a node does not have is at its default.
     """
 
+    needs: ClassVar[tuple[str, ...]] = ("operators",)
     operators: tuple[str, ...] = ()
     source: str = ""
     severity: str = "error"
     note: str = ""
     since: str = ""
     until: str = ""
+    when: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +62,10 @@ class Missing(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class Only(Fact):
-    """Of all operators, only these are there, and those of the other facts of this kind that hold."""
+    """Of all operators, only these are there, and those of the other facts of this kind that hold.
+
+    What is in none of them is reported with the source, the severity and the note of the first that holds.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +77,7 @@ class Types(Fact):
         allowed: The types: "float16", "int64".
     """
 
+    needs = ("operators", "allowed")
     inputs: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
 
@@ -69,6 +91,7 @@ class Unstored(Fact):
         at_ends: Whether inputs and outputs of the model may have them.
     """
 
+    needs = ("types",)
     types: tuple[str, ...] = ()
     at_ends: bool = False
 
@@ -82,6 +105,7 @@ class Constant(Fact):
         stored: Whether they have to be initializers; else what is computed from initializers alone will do.
     """
 
+    needs = ("operators", "inputs")
     inputs: tuple[str, ...] = ()
     stored: bool = False
 
@@ -94,6 +118,7 @@ class Zero(Fact):
         inputs: The inputs.
     """
 
+    needs = ("operators", "inputs")
     inputs: tuple[str, ...] = ()
 
 
@@ -106,8 +131,39 @@ class Below(Fact):
         bound: The bound.
     """
 
+    needs = ("operators", "input")
     input: str = ""
     bound: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Least(Fact):
+    """All elements of an input are at least a bound.
+
+    Attributes:
+        input: The input.
+        bound: The bound.
+    """
+
+    needs = ("operators", "input")
+    input: str = ""
+    bound: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elements(Fact):
+    """The elements of these inputs are of some numbers only, or of all but some.
+
+    Attributes:
+        inputs: The inputs.
+        allowed: The numbers that they are of; none: any.
+        excluded: The numbers that are not among them.
+    """
+
+    needs = ("operators", "inputs")
+    inputs: tuple[str, ...] = ()
+    allowed: tuple[float, ...] = ()
+    excluded: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +185,31 @@ class Attribute(Fact):
 
     Attributes:
         attribute: Its name.
-        allowed: The values; none: it is left out. Of a list of numbers, every element is one of them.
+        allowed: The values; none: it is left out. Of a list of numbers, every element is one of them. A node without
+            the attribute has its default.
     """
 
+    needs = ("operators", "attribute")
     attribute: str = ""
     allowed: tuple[Number, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision(Fact):
+    """Of the forms that the operators had in the course of ONNX's opsets, only some are there.
+
+    Attributes:
+        oldest: The opset that the oldest form is from; 0: not known.
+        newest: The opset up to which there are forms; 0: not known.
+    """
+
+    oldest: int = 0
+    newest: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partly(Fact):
+    """The operators are there in some forms only, of which the note says what is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +221,7 @@ class Rank(Fact):
         allowed: The numbers of dimensions.
     """
 
+    needs = ("operators", "allowed")
     input: str = ""
     allowed: tuple[int, ...] = ()
 
@@ -157,6 +234,7 @@ class Static(Fact):
         inputs: The inputs; none: all.
     """
 
+    needs = ()
     inputs: tuple[str, ...] = ()
 
 
@@ -168,6 +246,7 @@ class Pattern(Fact):
         rule: Its identifier.
     """
 
+    needs = ("rule",)
     rule: str = ""
 
 
@@ -194,8 +273,12 @@ KINDS: dict[str, type[Fact]] = {
     "constant": Constant,
     "zero": Zero,
     "below": Below,
+    "least": Least,
+    "elements": Elements,
     "absent": Absent,
     "attribute": Attribute,
+    "revision": Revision,
+    "partly": Partly,
     "rank": Rank,
     "static": Static,
     "pattern": Pattern,

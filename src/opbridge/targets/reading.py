@@ -83,12 +83,17 @@ def _target(document: Mapping[str, Any], version: str, path: str) -> Target:
     versions = document.get("versions")
     if not isinstance(versions, list) or not versions or not all(isinstance(each, str) for each in versions):
         raise UsageError(f'{path}: versions is no list of texts, oldest first, as versions = ["1.0", "2.0"].')
+    if sorted(set(versions), key=_order) != versions:
+        raise UsageError(f"{path}: versions = {versions} are not in order. List each once, the oldest first.")
     name, title = str(document.get("name", Path(path).stem)), str(document.get("title", ""))
     chosen = _chosen(versions, version, name)
     sources = document.get("sources", {})
+    if not isinstance(sources, dict):
+        raise UsageError(f"{path}: sources is no table. Write [sources] with a line for each.")
     holding = functools.partial(_holds, versions=versions, chosen=chosen, path=path)
-    facts = [_fact(each, sources, path) for each in document.get("fact", ())]
-    opsets = [_opsets(each, sources, path) for each in document.get("opsets", ()) if holding(each)]
+    common = {key: document[key] for key in ("severity", "note") if key in document}
+    facts = [_fact({**common, **each}, sources, path) for each in _tables(document, "fact", path)]
+    opsets = [_opsets(each, sources, path) for each in _tables(document, "opsets", path) if holding(each)]
     return Target(
         name,
         title,
@@ -98,6 +103,18 @@ def _target(document: Mapping[str, Any], version: str, path: str) -> Target:
         opsets[-1] if opsets else None,
         [each for each in facts if holding(dataclasses.asdict(each))],
     )
+
+
+def _tables(document: Mapping[str, Any], name: str, path: str) -> list[dict[str, Any]]:
+    """The tables of one name.
+
+    Raises:
+        UsageError: There is something else under it.
+    """
+    found = document.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise UsageError(f"{path}: {name} is no list of tables. Write [[{name}]] above each.")
+    return found
 
 
 def _chosen(versions: list[str], asked: str, name: str) -> str:
@@ -162,6 +179,10 @@ def _fact(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> Fa
     for field in dataclasses.fields(kind):
         if field.name in found and field.name != "source":
             given[field.name] = _value(found[field.name], field, path)
+    if lacking := [each for each in kind.needs if not given.get(each)]:
+        raise UsageError(f"{path}: a fact of kind {found['kind']} says no {lacking[0]}: {dict(found)}.")
+    if wrong := [each for each in given.get("when", ()) if "=" not in str(each)]:
+        raise UsageError(f'{path}: when = {wrong[0]!r} names no value. Write when = ["mode=nearest"].')
     return kind(**given)
 
 

@@ -80,5 +80,11 @@ class Target:
             "versions": list(self.versions),
             "remark": self.remark,
             "opsets": None if self.opsets is None else dataclasses.asdict(self.opsets),
-            "facts": [{"kind": type(each).__name__.lower(), **dataclasses.asdict(each)} for each in self.facts],
+            "facts": [
+                {
+                    "kind": type(each).__name__.lower(),
+                    **{key: value for key, value in vars(each).items() if not callable(value)},
+                }
+                for each in self.facts
+            ],
         }

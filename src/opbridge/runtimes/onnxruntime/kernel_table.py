@@ -12,7 +12,7 @@ import onnxruntime
 from opbridge.onnx.wire import GRAPH, field_header
 from opbridge.runtimes.onnxruntime import onnxruntime_private
 
-__all__ = ["CPU", "LOG_NOTHING", "Kernel", "cpu_kernels", "has_schema", "newest_opset", "schema_versions"]
+__all__ = ["CPU", "LOG_NOTHING", "Kernel", "arguments", "cpu_kernels", "has_schema", "newest_opset", "schema_versions"]
 
 CPU = "CPUExecutionProvider"
 
@@ -84,6 +84,14 @@ _all_schema_versions = functools.cache(onnxruntime_private.schema_versions)
 def schema_versions(domain: str) -> Mapping[str, list[int]]:
     """The operators of a domain that ONNX Runtime has schemas for, with the versions of the schemas, ascending."""
     return _all_schema_versions().get(domain, {})
+
+
+_all_schema_arguments = functools.cache(onnxruntime_private.schema_arguments)
+
+
+def arguments(domain: str) -> Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The operators of a domain that ONNX Runtime has schemas for, with the names of their inputs and outputs."""
+    return _all_schema_arguments().get(domain, {})
 
 
 def has_schema(domain: str, op_type: str) -> bool:

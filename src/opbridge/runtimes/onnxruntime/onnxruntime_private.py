@@ -12,7 +12,8 @@ from typing import NamedTuple
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as _native
 
-__all__ = ["ERRORS", "OPEN_END", "KernelDefinition", "kernel_definitions", "never_free", "schema_versions"]
+__all__ = ["ERRORS", "OPEN_END", "KernelDefinition", "kernel_definitions", "never_free", "schema_arguments"]
+__all__ += ["schema_versions"]
 
 ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
@@ -54,6 +55,19 @@ def schema_versions() -> dict[str, dict[str, list[int]]]:
     return {
         domain: {name: sorted(found) for name, found in operators.items()} for domain, operators in versions.items()
     }
+
+
+def schema_arguments() -> dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]:
+    """By domain, the operators that ONNX Runtime has schemas for, with the names of the inputs and of the outputs."""
+    newest: dict[tuple[str, str], int] = {}
+    arguments: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+    for schema in _native.get_all_operator_schema():
+        key = (schema.domain, schema.name)
+        if schema.since_version > newest.get(key, 0):
+            newest[key] = schema.since_version
+            inputs, outputs = (tuple(one.name for one in each) for each in (schema.inputs, schema.outputs))
+            arguments.setdefault(schema.domain, {})[schema.name] = inputs, outputs
+    return arguments
 
 
 def never_free(session: onnxruntime.InferenceSession) -> None:
