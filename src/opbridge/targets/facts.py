@@ -22,8 +22,15 @@ __all__ = [
     "Least",
     "Missing",
     "Only",
+    "Partly",
+    "Pattern",
+    "Rank",
+    "Revision",
+    "Static",
+    "Types",
+    "Unstored",
+    "Zero",
 ]
-__all__ += ["Only", "Partly", "Pattern", "Rank", "Revision", "Static", "Types", "Unstored", "Zero"]
 
 Number = int | float | str
 
