@@ -55,7 +55,7 @@ def _rcnn(kind: Any, threshold: float, **settings: Any) -> torch.nn.Module:
 
 def _model(name: str, threshold: float) -> torch.nn.Module:
     from torchvision.models import detection
-    from torchvision.models.detection import keypoint_rcnn, mask_rcnn
+    from torchvision.models.detection import faster_rcnn, keypoint_rcnn, mask_rcnn
 
     sizes = {"min_size": 64, "max_size": 128}
     if name == "fasterrcnn":
@@ -64,7 +64,7 @@ def _model(name: str, threshold: float) -> torch.nn.Module:
         return _rcnn(
             mask_rcnn.MaskRCNN,
             threshold,
-            num_classes=4,
+            box_predictor=faster_rcnn.FastRCNNPredictor(1024, 4),
             mask_roi_pool=_pool(4),
             mask_head=mask_rcnn.MaskRCNNHeads(32, (8,), 1),
             mask_predictor=mask_rcnn.MaskRCNNPredictor(8, 8, 4),
