@@ -227,3 +227,29 @@ def test_a_write_to_what_dropout_returns_in_evaluation():
         return z * 2, torch.dropout(x, 0.5, False)
 
     assert_matches(model, torch.randn(3, 4))
+
+
+def _narrowed(x, start):
+    y = torch.zeros(2, 4)
+    y.view(4, 2)[0] += 1  # a view of what is written to, so that the graph is rewritten
+    return x.narrow(0, start, 2) + y
+
+
+@pytest.mark.parametrize("start", [0, 1, -2])
+def test_a_part_of_a_tensor_where_a_tensor_says_in_a_graph_that_is_rewritten(start):
+    assert_matches(_narrowed, torch.randn(5, 4), torch.tensor(start), others=[(torch.randn(5, 4), torch.tensor(2))])
+
+
+def _narrowed_and_written(x, start):
+    x = x.clone()
+    part = x.narrow(0, start, 2)
+    x.view(-1)[0] += 1
+    return part + 1
+
+
+def test_a_write_to_what_shares_memory_with_such_a_part_is_refused():
+    def model(x, start):
+        return _narrowed_and_written(x, start)
+
+    with pytest.raises(CaptureError, match=r"writes to a tensor that narrow.*narrow\(...\).clone\(\)"):
+        capture(model, (torch.randn(5, 4), torch.tensor(1)))

@@ -694,3 +694,13 @@ def from_the_last_row_to_the_first(x):
         h = torch.tanh(h + x[i])
         y[i] = h
     return y
+
+
+@_deciding(0, _counts, loops=1)
+def a_view_of_what_the_turns_have_written(x):
+    y = torch.zeros(3, 4)
+    for i in range(_count(x)):
+        y[i % 3, 1:] += x[0, 0]
+    seen = y.t()
+    scale = torch.tensor(3.0) * x.sum()  # which stands between the view and its use
+    return seen * scale

@@ -19,6 +19,7 @@ from torch.fx import Graph, GraphModule, Node
 from opbridge.base.torch_private import torch_operators, torch_tracing
 from opbridge.capture import fake_implementations
 from opbridge.capture.opaque_operators import shapes_as_in
+from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Weight
 from opbridge.graph.values import tensors_in
@@ -133,7 +134,7 @@ def _called(graph: CapturedGraph, *, is_read: bool = False) -> set[str]:
 
 def _written_placeholders(graph: Graph) -> list[Node]:
     """The inputs, parameters and buffers that a graph writes to, directly or through a view."""
-    targets = (target for node in graph.nodes if node.op == "call_function" for target in _written(node))
+    targets = (target for node in graph.nodes if node.op == "call_function" for target in written_by(node))
     written = {key for target in targets for key in _keys(target)}
     return [node for node in graph.nodes if node.op == "placeholder" and _keys(node) & written] if written else []
 
@@ -159,28 +160,6 @@ def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
     return list(map(str, left)) == list(map(str, right))
 
 
-def _written(node: Node) -> list[Node]:
-    """The arguments that a node writes to."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable or schema.name == "aten::detach_":  # which changes no value
-        return []
-    written: list[Node] = []
-    for position, argument in enumerate(schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
-        written.extend(item for item in _flat(value) if isinstance(item, Node))
-    return written
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flat(item)
-    else:
-        yield value
-
-
 def _analyse(graph: CapturedGraph) -> FunctionalGraph | None:
     """The graph with what is known of its values, or None where it has to be rewritten first."""
     module = graph.module
@@ -188,14 +167,14 @@ def _analyse(graph: CapturedGraph) -> FunctionalGraph | None:
     if any("autocast" in str(node.target) for node in nodes if node.op == "call_function"):
         return None
     inner = (body for body in module.modules() if body is not module and isinstance(body, GraphModule))
-    if any(_written(node) for body in inner for node in body.graph.nodes if node.op == "call_function"):
+    if any(written_by(node) for body in inner for node in body.graph.nodes if node.op == "call_function"):
         return None
     keys = {node: _keys(node) for node in nodes}
     sharing: dict[int, list[Node]] = defaultdict(list)
     for node in nodes:
         for key in keys[node]:
             sharing[key].append(node)
-    writes = {node: written for node in nodes if node.op == "call_function" and (written := _written(node))}
+    writes = {node: found for node in nodes if node.op == "call_function" and (found := written_by(node))}
     constant = _constants(nodes, keys, sharing, writes, graph.weights)
     functional = FunctionalGraph(graph, constant)
     order = {node: position for position, node in enumerate(nodes)}

@@ -78,6 +78,29 @@ def test_ten_decisions_in_a_row_take_twelve_captures(monkeypatch):
     assert sum("cond" in str(node.target) for node in taken.graph.graph.nodes) == 10
 
 
+def test_a_loop_behind_a_decision_takes_as_many_captures_as_any(monkeypatch):
+    from opbridge.capture.decisions import capturing_ways
+
+    counts = []
+
+    def explore(ways, run, module, limits, **settings):
+        original(ways, lambda answers: counts.append(ways.joined) or run(answers), module, limits, **settings)
+
+    original = capturing_ways.explore
+    monkeypatch.setattr(capturing_ways, "explore", explore)
+
+    def model(x):
+        if x.sum() > 0:
+            for row in x[x[:, 0] > 0]:
+                x = x * 0.9 + row
+        return x
+
+    taken = capture(model, torch.randn(3, 2))
+    # One of the other side; three of the loop: some turns, none and more; one that meets a decision at last.
+    assert len(counts) <= 5 and all(counts)
+    assert sum("while_loop" in str(node.target) for node in taken.graph.graph.nodes) <= 1
+
+
 def test_a_way_that_raises_is_none(tmp_path):
     def model(x):
         if x.isnan().any():

@@ -12,7 +12,7 @@ import torch
 
 from opbridge.base.sources import Source
 from opbridge.base.torch_private.torch_decisions import DECISION
-from opbridge.capture.decisions.places import Turns, frames_between, place
+from opbridge.capture.decisions.places import Turns, frames_between, is_of_model, place
 from opbridge.capture.decisions.state import state_of
 from opbridge.capture.tracer.turning_loops import Loops
 from opbridge.errors import CaptureError
@@ -93,7 +93,7 @@ class Answers:
                 "to turn: count in a tensor, or write it with torch.while_loop."
             )
         frames = list(frames_between(sys._getframe(1), outermost))
-        frames = [frame for frame in frames if _is_the_models(frame)]
+        frames = [frame for frame in frames if is_of_model(frame)]
         self.loops.forget_left()
         if asking is not None:
             self.turns.begin_turn(asking.frame, asking.offset)
@@ -125,11 +125,3 @@ class Answers:
             if new:
                 found.append((path, new))
         return found
-
-
-def _is_the_models(frame: FrameType) -> bool:
-    """Whether a frame runs the model's code, or one of torch's modules."""
-    name = str(frame.f_globals.get("__name__"))
-    if name == "torch.nn.modules.module":  # which calls modules, and their hooks
-        return False
-    return name.startswith("torch.nn.") or name.partition(".")[0] not in ("torch", "opbridge", "contextlib")

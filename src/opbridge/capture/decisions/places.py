@@ -9,9 +9,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterator
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["Turns", "frames_between", "place"]
+__all__ = ["Turns", "frames_between", "is_of_model", "place"]
+
+_Found = TypeVar("_Found")
 
 
 class Turns:
@@ -61,7 +63,7 @@ class Turns:
                 counts.pop(line, None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._ran if _loops(frame.f_code) else None
+        return self._ran if _loops(frame.f_code) and is_of_model(frame) else None
 
     def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
@@ -71,7 +73,20 @@ class Turns:
         return self._ran
 
 
-@functools.cache
+def _by_code(function: Callable[[CodeType], _Found]) -> Callable[[CodeType], _Found]:
+    """A function of a code object that is computed once for each. Python hashes all that a code object holds."""
+    known: dict[int, tuple[CodeType, _Found]] = {}
+
+    @functools.wraps(function)
+    def found(code: CodeType) -> _Found:
+        if id(code) not in known:
+            known[id(code)] = code, function(code)  # which keeps its identity
+        return known[id(code)][1]
+
+    return found
+
+
+@_by_code
 def _loops(code: CodeType) -> tuple[tuple[int, int, int], ...]:
     """The first and the last offset of each `for` loop's body, and the line that begins a turn."""
     return tuple(
@@ -79,6 +94,17 @@ def _loops(code: CodeType) -> tuple[tuple[int, int, int], ...]:
         for each in dis.get_instructions(code)
         if each.opname == "FOR_ITER"
     )
+
+
+def is_of_model(frame: FrameType) -> bool:
+    """Whether a frame runs the model's code, or one of torch's modules."""
+    name = str(frame.f_globals.get("__name__"))
+    if name == "torch.nn.modules.module":  # which calls modules, and their hooks
+        return False
+    return name.startswith("torch.nn.") or name.partition(".")[0] not in _OTHERS
+
+
+_OTHERS = frozenset({"torch", "opbridge", "contextlib", "sympy", "mpmath"})
 
 
 def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterator[FrameType]:
@@ -108,7 +134,7 @@ def place(
     )
 
 
-@functools.cache
+@_by_code
 def _positions(code: CodeType) -> tuple[Hashable, ...]:
     """For each instruction, the lines and columns that it was compiled from, or its place in the code."""
     return tuple(

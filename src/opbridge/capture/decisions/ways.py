@@ -24,6 +24,7 @@ __all__ = ["Edge", "Point", "Unjoined", "Way", "Ways", "WaysRefused", "explore",
 
 _MOST_LINES = 5
 _FIRST_TURNS = 3
+_MOST_STEPS = 4096
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
 
 
@@ -57,6 +58,7 @@ class Way:
         """The way of a capture."""
         decisions: list[Node] = []
         segments: list[list[Node]] = [[]]
+        _share_views(graph)
         unread = _unread(graph)
         for node in graph.graph.nodes:
             if node in unread:
@@ -67,6 +69,24 @@ class Way:
             elif node.op == "call_function" and not is_number(node):
                 segments[-1].append(node)
         return cls(graph, tuple(marks), tuple(decisions), tuple(map(tuple, segments)))
+
+
+def _share_views(graph: CapturedGraph) -> None:
+    """Has views that are the same, between two decisions, be one: the first of them.
+
+    torch's functionalisation makes a view of what has been written to again, where it is first read. Where a way has
+    not written to it, the view is read where the model makes it.
+    """
+    known: dict[Hashable, Node] = {}
+    for node in graph.graph.nodes:
+        if node.op != "call_function":
+            continue
+        if node.target is DECISION:
+            known.clear()
+        elif _is_view(node.target):
+            first = known.setdefault((node.target, repr(node.args), repr(node.kwargs)), node)
+            if first is not node:
+                node.replace_all_uses_with(first)
 
 
 def _unread(graph: CapturedGraph) -> set[Node]:
@@ -96,6 +116,7 @@ class Point:
         leaves: How many values of the graph Python's variables hold there.
         passes: The ways through it, each with the number of the decision in it, once for each time.
         asks: Whether a loop asks by it whether there is a further turn.
+        tried: The numbers of turns that such a loop has been given.
     """
 
     key: Hashable
@@ -104,6 +125,7 @@ class Point:
     leaves: int = 0
     passes: list[tuple[Way, int]] = field(default_factory=list)
     asks: bool = False
+    tried: set[int] = field(default_factory=set)
 
     def changing(self) -> int:
         """How many values that Python's variables hold are other ones in another turn of a way."""
@@ -149,7 +171,6 @@ class Ways:
         self.ways: list[Way] = []
         self.turns = _FIRST_TURNS
         self.growth: dict[Hashable, int] = {}
-        self._tried_turns: set[int] = set()
 
     def add(self, marks: Sequence[Mark], way: Way | None) -> None:
         """Adds a run; without a way, it raised an error after its last decision.
@@ -187,29 +208,57 @@ class Ways:
 
     def untaken(self) -> tuple[bool, ...] | None:
         """The answers of a run that shows something new; None where there is none."""
-        self._tried_turns.add(self.turns)
         self.turns = _FIRST_TURNS
         for point in self.points.values():
             for answer in (False, True):
                 if (point, answer) not in self.next:
                     return (*point.answers, answer)
-        if self.joined and (turns := self._untried_turns()) is not None:
-            self.turns = turns
-            return ()
+        if self.joined and (untried := self._untried_turns()) is not None:
+            answers, self.turns = untried
+            return answers
         return self._not_together() or self._turns()
 
-    def _untried_turns(self) -> int | None:
-        """A number of turns that the loops which ask are to have; None where enough have been tried.
+    def _untried_turns(self) -> tuple[tuple[bool, ...], int] | None:
+        """The answers of a run, and how many turns the loops that ask are to have; None where enough have been tried.
 
         None at all, and, after the first number, one that is larger and large enough for what `_turns` wants.
         """
         asking = [point for point in self.points.values() if point.asks]
-        if not asking:
-            return None
-        if 0 not in self._tried_turns:
-            return 0
-        least = max(_FIRST_TURNS + 2, *(2 + point.changing() for point in asking))
-        return None if max(self._tried_turns) >= least else least
+        least = max((_FIRST_TURNS + 2, *(2 + point.changing() for point in asking)))
+        for turns in (0, least):
+            wanting = [each for each in asking if not any(tried >= turns > 0 or tried == turns for tried in each.tried)]
+            if wanting:
+                reached = self._loops_of_run((), turns)
+                answers = () if wanting[0] in reached else wanting[0].answers
+                for point in {wanting[0], *reached, *self._loops_of_run(answers, turns)}:
+                    point.tried.add(turns)
+                return answers, turns
+        return None
+
+    def _loops_of_run(self, given: Sequence[bool], turns: int) -> set[Point]:
+        """The loops that a run comes to, as far as is known, which ask it for a number of turns.
+
+        Args:
+            given: The first answers of the run.
+            turns: How many turns it gives to each loop afterwards.
+        """
+        found: set[Point] = set()
+        had: Counter[Point] = Counter()
+        edge: Edge = (None, False)
+        for number in range(_MOST_STEPS):
+            point = self.next.get(edge)
+            if point is None or point is self.end:
+                break
+            if number < len(given):
+                answer = given[number]
+            elif point.asks:
+                found.add(point)
+                answer = had[point] < turns
+            else:
+                answer = bool(had[point] % 2)  # see `chosen`
+            had[point] = 0 if point.asks and not answer else had[point] + 1
+            edge = (point, answer)
+        return found
 
     def chosen(self, given: Sequence[bool], marks: Sequence[Mark], place: Hashable, turn: int | None = None) -> bool:
         """The next answer of a run: as given, and then one that no run has got yet, if there is one.

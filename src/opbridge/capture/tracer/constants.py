@@ -46,7 +46,9 @@ class Constants:
             schema = getattr(function, "_schema", None)
             if schema is None:
                 return
-            if schema.is_mutable:
+            if function is torch.ops.aten.detach_.default:  # as `torch.tensor` calls it; it changes no value
+                function = torch.ops.aten.detach.default
+            elif schema.is_mutable:
                 for argument, described in zip(node.args, schema.arguments, strict=False):
                     if described.alias_info is not None and described.alias_info.is_write:
                         self._note_write(argument)

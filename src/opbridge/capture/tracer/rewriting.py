@@ -9,11 +9,20 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from opbridge.base.locks import process_state
-from opbridge.base.torch_private import torch_functional, torch_overrides, torch_proxies, torch_shape_env, torch_sizes
+from opbridge.base.torch_private import (
+    torch_functional,
+    torch_overrides,
+    torch_proxies,
+    torch_shape_env,
+    torch_sizes,
+    torch_tracing,
+)
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
+from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition
+from opbridge.graph.node_sources import sources_of
 
 __all__ = ["rewritten"]
 
@@ -129,12 +138,16 @@ class _Running(Interpreter):
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten.tensor_split.sections and not kwargs:
             return _parts(*args)
+        if target is torch.ops.aten.narrow.Tensor:
+            return _narrowed(*args)
         if target in _DROPOUTS and len(args) == 3 and args[2] is False and not kwargs:
             return args[0]  # as PyTorch does, so that what is written to the result is written to it
         return super().call_function(target, args, kwargs)
 
     def run_node(self, n: Node) -> Any:
         self._rewriting.begin(n)
+        if n.target is torch.ops.aten.narrow.Tensor:
+            _refuse_written(n)
         result = super().run_node(n)
         torch_sizes.keep_unknown_symbols(n, result)
         return result
@@ -143,6 +156,40 @@ class _Running(Interpreter):
 _DROPOUTS = frozenset(
     {torch.ops.aten.dropout.default, torch.ops.aten.alpha_dropout.default, torch.ops.aten.feature_dropout.default}
 )
+
+
+def _narrowed(x: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> torch.Tensor:
+    """A part of a tensor that begins where a tensor says, as a copy: torch does not know which part it is a view of."""
+    numbers = torch.arange(length, device=x.device)
+    return x.index_select(dim, torch.where(start < 0, start + x.shape[dim], start) + numbers)
+
+
+def _refuse_written(node: Node) -> None:
+    """Refuses a part of a tensor, where a tensor says which part it is, if a write shows that it shares memory.
+
+    Raises:
+        CaptureError: The tensor is written to and the part read afterwards, or the other way round.
+    """
+    part, whole = (_memory(each) for each in (node, node.args[0]))
+    stale: set[Any] = set()  # memory that a later write changes with the other, which is a copy here
+    later = node
+    while (later := later.next).op != "root":
+        if not stale.isdisjoint(map(_memory, later.all_input_nodes)):
+            raise CaptureError(
+                "The model writes to a tensor that narrow(dim, start, length) with a tensor as start has taken a "
+                f"part of, or to that part, before {next(iter(sources_of(later)), later.name)}. Copy the part: "
+                "narrow(...).clone()."
+            )
+        changed = set(map(_memory, written_by(later)))
+        if whole in changed:
+            stale.add(part)
+        if part in changed:
+            stale.add(whole)
+
+
+def _memory(node: Any) -> int | None:
+    value = node.meta.get("val")
+    return torch_tracing.storage_key(value) if isinstance(value, torch.Tensor) else None
 
 
 def _parts(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:

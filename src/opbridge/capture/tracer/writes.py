@@ -1,0 +1,32 @@
+"""What the operators of a captured graph write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch.fx import Node
+
+__all__ = ["written_by"]
+
+
+def written_by(node: Node) -> list[Node]:
+    """The arguments that a node writes to."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable or schema.name == "aten::detach_":  # which changes no value
+        return []
+    written: list[Node] = []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
+        written.extend(item for item in _flat(value) if isinstance(item, Node))
+    return written
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
