@@ -704,3 +704,96 @@ def a_view_of_what_the_turns_have_written(x):
     seen = y.t()
     scale = torch.tensor(3.0) * x.sum()  # which stands between the view and its use
     return seen * scale
+
+
+@_deciding(0, _turns, loops=1)
+def a_comprehension_that_is_stacked(x):
+    return torch.stack([torch.tanh(x[:, 1] * i) for i in range(_count(x))])
+
+
+@_deciding(0, _turns, loops=1)
+def a_generator_in_a_tuple(x):
+    return torch.cat(tuple(x * i for i in range(_count(x))), 1)
+
+
+@_deciding(1, _turns, loops=1)
+def a_comprehension_of_two_sides(x):
+    found = [x * i if i < 2 else x.cos() for i in range(_count(x))]
+    return torch.stack(found) * len(found)
+
+
+@_deciding(0, loops=1, rows=True)
+def a_comprehension_of_rows(x):
+    mean = x.mean(0)
+    return torch.stack([torch.tanh(row + mean) for row in x])
+
+
+@_deciding(0, loops=1, rows=True)
+def mapped_rows(x):
+    return torch.cat(list(map(lambda row, other: (row * other)[None], x, x.flip(0))))
+
+
+@_deciding(0, loops=2, rows=True)
+def a_comprehension_in_a_comprehension(x):
+    return torch.stack([torch.stack([one @ other for other in x]) for one in x])
+
+
+@_deciding(0, loops=1, rows=True)
+def a_first_turn_that_differs(x):
+    h, found = None, []
+    for row in x:
+        h = row if h is None else torch.tanh(h + row)
+        found.append(h * 2)
+    return torch.stack(found), h
+
+
+@_deciding(0, _counts, loops=1)
+def a_number_that_counts_in_steps(x):
+    y, count = x, 0
+    for _ in range(_count(x)):
+        count += 2
+        y = y * 0.9 + count
+    return y * count
+
+
+@_deciding(0, _growing, loops=1)
+def turns_that_are_counted(x):
+    turns, share = 0, 1.0
+    while x.sum() < 30:
+        x = x * 1.5 + turns
+        turns += 1
+        share *= 0.5
+    return x, x * turns, x * share
+
+
+@_deciding(0, _counts, loops=1)
+def a_number_in_the_condition(x):
+    i = 0
+    while i < _count(x):
+        x = torch.cat([x[:, :1], x[:, 1:] * 1.1 + i], 1)
+        i += 1
+    return x
+
+
+# The segments end where the second number is positive.
+_segments = tuple(
+    torch.tensor([[0.5, end, -1, 0.25] for end in ends]) for ends in ((1.0, 1, 1), (-1, -1, 1), (1, -1, 1), (-1, 1, 1))
+)
+
+
+def _segment_lengths(x):
+    ends = (x[:, 1] > 0).nonzero()[:, 0] + 1
+    return torch.diff(ends, prepend=ends.new_zeros(1))
+
+
+@_deciding(0, _segments, dynamic=False, loops=1)
+def segments_of_lengths_that_data_decide(x):
+    return torch.cat([part.softmax(0) for part in x.split(_segment_lengths(x).tolist())])
+
+
+@_deciding(0, _segments, dynamic=False, loops=1)
+def segments_of_two_tensors(x):
+    lengths = _segment_lengths(x)
+    splits = [torch.split(each, lengths.tolist(), dim=1) for each in (x.T, x.T.cos())]
+    found = [one @ other.T + other.sum() for one, other in zip(*splits)]  # noqa: B905
+    return torch.stack(found)

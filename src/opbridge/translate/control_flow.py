@@ -1,7 +1,8 @@
 """Operators that hold graphs: cond, while_loop, scan and the regions that torch.export wraps.
 
 cond                               If, one body a branch
-while_loop                         Loop, its condition built once before and once inside
+while_loop                         Loop, its condition built once before and once inside; what turns only add rows to
+                                   is a scan output
 scan, map_impl, associative_scan   Scan
 wrap_with_set_grad_enabled,        built in place: they change nothing in an ONNX model
 invoke_subgraph, ...
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
+import torch
 from torch.fx import GraphModule, Node
 
 from opbridge.errors import TranslationError
@@ -69,7 +71,71 @@ def _while_loop(
         return [again, *following]
 
     graph = builder.body("body", [iteration, go_on, *inside], make)
-    return _call(builder, "Loop", [None, start, *carried], {"body": graph}, graph.outputs[1:])
+    found = {index: _rows(graph, index, inside[index]) for index in _grown(condition, body, carried)}
+    grown = {index: rows for index, rows in found.items() if rows is not None}
+    if not grown:
+        return _call(builder, "Loop", [None, start, *carried], {"body": graph}, graph.outputs[1:])
+    kept = [index for index in range(len(carried)) if index not in grown]
+    for index, (concat, _) in grown.items():
+        graph.remove(concat, safe=False)
+        graph.inputs.remove(inside[index])
+    rows = [rows for _, rows in grown.values()]
+    graph.outputs[:] = [graph.outputs[0], *(graph.outputs[1 + index] for index in kept), *rows]
+    given = [carried[index] for index in kept]
+    made = iter(_call(builder, "Loop", [None, start, *given], {"body": graph}, graph.outputs[1:]))
+    results = {index: next(made) for index in kept}
+    for index in grown:
+        turns = next(made)
+        sizes = builder.emit("Slice", (builder.emit("Shape", (carried[index],)), [1], [_END]))
+        count = builder.emit("Slice", (builder.emit("Shape", (turns,)), [0], [2]))
+        count = builder.emit("ReduceProd", (count,), {"keepdims": 1})
+        shape = builder.emit("Concat", (count, sizes), {"axis": 0})
+        results[index] = builder.emit("Reshape", (turns, shape), {"allowzero": 1})
+    return [results[index] for index in range(len(carried))]
+
+
+def _grown(condition: GraphModule, body: GraphModule, carried: Sequence[Any]) -> list[int]:
+    """The tensors that begin with no row, and that each turn adds as many rows of the same sizes to, and nothing reads.
+
+    Args:
+        condition: The graph of the condition.
+        body: The graph of a turn.
+        carried: What the loop begins with.
+    """
+    begin, asked = ([node for node in each.graph.nodes if node.op == "placeholder"] for each in (body, condition))
+    found = []
+    for index, result in enumerate(_returned(body)[: len(carried)]):
+        while isinstance(result, Node) and result.target is torch.ops.aten.clone.default and len(result.users) == 1:
+            result = result.args[0]
+        if not isinstance(result, Node) or result.target is not torch.ops.aten.cat.default or len(result.users) != 1:
+            continue
+        parts: Any = result.args[0]
+        is_first = len(parts) == 2 and parts[0] is begin[index] and result.args[1:] in ((), (0,))
+        if not is_first or len(begin[index].users) != 1 or asked[index].users:
+            continue
+        rows, new = (each.meta["val"].shape for each in parts)
+        first = carried[index].shape
+        if type(new[0]) is int and new[0] > 0 and first is not None and first[0] == 0 and _is_same(rows[1:], new[1:]):
+            found.append(index)
+    return found
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Whether sizes are the same in every turn: equal numbers, or expressions of what is known before the loop."""
+    return len(left) == len(right) and all(str(one) == str(other) for one, other in zip(left, right, strict=True))
+
+
+def _rows(graph: ir.Graph, index: int, carried: ir.Value) -> tuple[ir.Node, Any] | None:
+    """The node of a body that adds rows to a carried value, and the rows; None where it is built in another way."""
+    node = graph.outputs[1 + index].producer()
+    if node is None or node.op_type != "Concat" or len(node.inputs) != 2 or node.inputs[0] is not carried:
+        return None
+    rows = node.inputs[1]
+    maker = rows.producer() if rows is not None else None
+    is_own = maker is not None and maker.graph is graph
+    if not is_own or node.attributes["axis"].as_int() != 0 or len(carried.uses()) != 1:
+        return None
+    return None if graph.outputs[1 + index].uses() else (node, rows)
 
 
 def _scan(

@@ -166,16 +166,59 @@ def test_random_numbers_before_a_decision_that_ends_the_turns_are_refused():
         capture(model, torch.ones(2))
 
 
-def test_a_variable_that_counts_turns_is_named():
+def test_a_variable_that_is_another_in_each_turn_is_named():
     def model(x, n):
-        count = 0
+        name = ""
         for _ in range(n.item()):
-            count += 2
-            x = x * 1.1 + count
+            name += "a"
+            x = x * 1.1 + len(name)
         return x
 
-    with pytest.raises(CaptureError, match=r"count holds something else in each turn of the loop at .*\.py:\d+"):
+    with pytest.raises(CaptureError, match=r"name holds something else in each turn of the loop at .*\.py:\d+"):
         capture(model, (torch.ones(2), torch.tensor(3)))
+
+
+def test_what_turns_append_is_a_scan_output(tmp_path):
+    def model(x):
+        return torch.stack([row.cos() for row in x]), torch.cat([(row * 2)[None] for row in x])
+
+    path = tmp_path / "model.onnx"
+    opbridge.export(model, (torch.rand(3, 4),), path, dynamic_shapes=({0: "rows"},), verify=False)
+    loops = [node for node in onnx.load(path).graph.node if node.op_type == "Loop"]
+    assert len(loops) == 2
+    for loop in loops:
+        (body,) = (each.g for each in loop.attribute)
+        assert len(body.output) == len(body.input)  # one more than is carried: the condition, and the rows
+        assert "Concat" not in {node.op_type for node in body.node}
+
+
+def _attention(ends, q):
+    lengths = ends[1:] - ends[:-1]
+    splits = [torch.split(each, lengths.tolist(), dim=2) for each in (q, q * 2, q + 1)]
+    found = [torch.nn.functional.scaled_dot_product_attention(*each).transpose(1, 2) for each in zip(*splits)]  # noqa: B905
+    return torch.cat(found, dim=1).reshape(q.shape[2], -1)
+
+
+def _offsets(ends, q):
+    found, begin = [], 0
+    for length in (ends[1:] - ends[:-1]).tolist():
+        found.append(q[:, :, begin : begin + length].softmax(2))
+        begin += length
+    return torch.cat(found, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [_attention, _offsets], ids=["split", "offsets"])
+def test_parts_of_a_sequence_in_turns(model, tmp_path):
+    def inputs(*lengths):
+        return torch.tensor([0, *lengths]).cumsum(0), torch.rand(1, 2, sum(lengths), 4)
+
+    path = tmp_path / "model.onnx"
+    opbridge.export(model, inputs(2, 3), path, dynamic_shapes=({0: "ends"}, {2: "length"}), verify=False)
+    session = opbridge.session(path)
+    for given in (inputs(2, 3), inputs(4), inputs(1, 1, 1), inputs(5, 2, 1, 7), inputs(*[2] * 9)):
+        (found,) = session.run(None, dict(zip(("ends", "q"), (each.numpy() for each in given), strict=True)))
+        torch.testing.assert_close(torch.from_numpy(found), model(*given))
 
 
 @pytest.mark.parametrize(
@@ -198,14 +241,15 @@ def test_what_depends_on_the_number_of_turns_of_the_capture_is_refused(use):
         capture(model, (torch.ones(2), torch.tensor(3)))
 
 
-def test_a_loop_that_counts_in_python_is_refused():
-    def model(x):
-        turns = 0
-        while True:
-            turns += 1
-            x = x * turns
-            if x.sum() > 30:
-                return x
+def test_a_loop_that_counts_in_an_attribute_is_refused():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            self.turns = 0
+            while True:
+                self.turns += 1
+                x = x * self.turns
+                if x.sum() > 30:
+                    return x
 
     with pytest.raises(CaptureError, match=r"more than \d+ times in one run, as at .*test_decisions\.py:\d+"):
-        capture(model, torch.ones(2))
+        capture(Model(), torch.ones(2))

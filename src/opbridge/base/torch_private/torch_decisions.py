@@ -17,10 +17,12 @@ from opbridge.base.torch_private.torch_shape_env import Learned
 from opbridge.base.torch_private.torch_sizes import is_of_data
 
 __all__ = [
+    "CARRIED",
     "COND",
     "DECISION",
     "FIRST_TURN",
     "GATHERED",
+    "GATHERED_ALONG",
     "WHILE_LOOP",
     "answering",
     "differing",
@@ -34,7 +36,6 @@ __all__ = [
     "unsupposing",
 ]
 
-_UNBOUNDED = (1 << 63) - 2
 _LIBRARY = torch.library.Library("opbridge_capture", "FRAGMENT")
 _LIBRARY.define("decision(Tensor[] tensors, SymInt[] numbers, Scalar condition, bool answer) -> ()")
 _LIBRARY.impl("decision", lambda *args: None, "CompositeExplicitAutograd")
@@ -46,13 +47,35 @@ _LIBRARY.impl(  # fake tensors of torch 2.13 give a device to what takes no tens
     "CompositeExplicitAutograd",
 )
 _LIBRARY.define(
-    "gathered(Tensor[] elements, SymInt length, SymInt total, SymInt[] sizes, int count, int loop) -> Tensor"
+    "carried(Scalar number, bool floating, *, Device? device=None) -> Tensor",
+    tags=(torch.Tag.nondeterministic_seeded,),
 )
+_LIBRARY.impl(
+    "carried",
+    lambda number, floating, *, device=None: torch.empty(
+        (), dtype=torch.float64 if floating else torch.int64, device=device
+    ),
+    "CompositeExplicitAutograd",
+)
+
+_LIBRARY.define("gathered(Tensor[] elements, SymInt length, SymInt[] sizes, int count, int loop) -> Tensor")
 _LIBRARY.impl(
     "gathered",
     lambda elements, length, *args: elements[0].new_empty((length, *elements[0].shape)),
     "CompositeExplicitAutograd",
 )
+_LIBRARY.define(
+    "gathered_along(Tensor[] elements, SymInt? length, SymInt[] sizes, int count, int loop, int dim) -> Tensor"
+)
+
+
+@torch.library.register_fake("opbridge_capture::gathered_along", lib=_LIBRARY)
+def _gathered_along(elements: Any, length: Any, sizes: Any, count: int, loop: int, dim: int) -> torch.Tensor:
+    shape = list(elements[0].shape)
+    shape[dim] = torch.library.get_ctx().new_dynamic_size() if length is None else length
+    found: torch.Tensor = elements[0].new_empty(shape)
+    return found
+
 
 DECISION = torch.ops.opbridge_capture.decision.default
 """Marks the place in a graph at which a truth value was asked for that only data decides, and the answer given.
@@ -63,11 +86,24 @@ Its tensors and numbers are what Python's variables hold there.
 FIRST_TURN = torch.ops.opbridge_capture.first_turn.default
 """The number of turns that a loop has had, before the first one. A capture takes it for a value that data decide."""
 
-GATHERED = torch.ops.opbridge_capture.gathered.default
-"""What the turns of a loop have appended to a list, as one tensor.
+CARRIED = torch.ops.opbridge_capture.carried.default
+"""A number as a tensor that a capture takes for a value that data decide: it is another one in each turn of a loop.
 
-Its arguments are the elements of the turns of the capture; for any number of turns, how many there are, and how many
-there will be; the sizes of an element; how many a turn appends; the number of the loop in the run.
+Its arguments are the number, and whether it is a float.
+"""
+
+GATHERED = torch.ops.opbridge_capture.gathered.default
+"""What the turns of a loop have appended to a list, as one tensor with a row for each element.
+
+Its arguments are the elements of the turns of the capture; for any number of turns, how many there are; the sizes of an
+element; how many a turn appends; the number of the loop in the run.
+"""
+
+GATHERED_ALONG = torch.ops.opbridge_capture.gathered_along.default
+"""The same, of elements that differ in one size, joined along that dimension.
+
+The length is that of the result, None where only a run tells it; the size of that dimension is 0. The last argument is
+the dimension.
 """
 
 COND = torch.ops.higher_order.cond
@@ -176,11 +212,13 @@ def like(mode: Any, tensor: torch.Tensor, open_sizes: Collection[int], *, ignore
         open_sizes: The dimensions of those sizes.
         ignored: Whether no operator's result is to bind their symbols.
     """
+    from torch.utils._sympy.numbers import int_oo
+
     env = mode.shape_env
     with env.ignore_fresh_unbacked_symbols() if ignored else contextlib.nullcontext():
         shape = [env.create_unbacked_symint() if i in open_sizes else size for i, size in enumerate(tensor.shape)]
     for index in open_sizes:
-        env.constrain_symbol_range(shape[index].node.expr, 0, _UNBOUNDED)
+        env.constrain_symbol_range(shape[index].node.expr, 0, int_oo)  # a size may turn out to be a dynamic one
     with Disabled(), mode:
         return torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
 

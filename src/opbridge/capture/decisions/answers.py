@@ -12,17 +12,22 @@ import torch
 
 from opbridge.base.sources import Source
 from opbridge.base.torch_private.torch_decisions import DECISION
-from opbridge.capture.decisions.places import Turns, frames_between, is_of_model, place
+from opbridge.capture.decisions.changing_numbers import ChangingNumbers
+from opbridge.capture.decisions.places import Turns, frames_between, is_the_models, place
 from opbridge.capture.decisions.state import state_of
-from opbridge.capture.tracer.turning_loops import Loops
+from opbridge.capture.tracer.turning_loops import Learned, Loops
 from opbridge.errors import CaptureError
 
-__all__ = ["Answers", "Mark", "WaysRefused"]
+__all__ = ["Answers", "LoopsLearned", "Mark", "WaysRefused"]
 
 _MOST_DECISIONS = 128
 _MOST_TURNS = 4096
 
 _ATTRIBUTES_OF_MODULES = frozenset(vars(torch.nn.Module()))
+
+
+class LoopsLearned(BaseException):
+    """A run has shown of a loop what it needs to know from its begin; no handler of the model's takes it."""
 
 
 class WaysRefused(CaptureError):
@@ -58,7 +63,7 @@ class Answers:
         choose: Gives an answer, for the decisions so far, the place of the next one, and, where a loop asks by it
             whether there is a further turn, how many it has had.
         of_sizes: Whether loops over sizes ask so, and not only those whose number of turns data decide.
-        growth: How many elements a turn appends to a list, as far as earlier runs have shown; this one adds to it.
+        learned: What earlier runs have shown of the loops; this one adds to it.
 
     Attributes:
         marks: The decisions so far.
@@ -72,13 +77,14 @@ class Answers:
         choose: Callable[[Sequence[Mark], Hashable, int | None], bool],
         *,
         of_sizes: bool = False,
-        growth: dict[Hashable, int] | None = None,
+        learned: Learned | None = None,
     ) -> None:
         self._modules = list(module.named_modules())
         self._before = {path: dict(vars(each)) for path, each in self._modules}
         self._choose = choose
-        self.turns = Turns()
-        self.loops = Loops(of_sizes=of_sizes, growth={} if growth is None else growth)
+        self.loops = Loops(of_sizes=of_sizes, learned=learned or Learned())
+        self.turns = Turns(self.loops.returned, self.loops.learned.numbers)
+        self._numbers = ChangingNumbers(self.loops.learned)
         self.marks: list[Mark] = []
 
     def answer(
@@ -93,14 +99,19 @@ class Answers:
                 "to turn: count in a tensor, or write it with torch.while_loop."
             )
         frames = list(frames_between(sys._getframe(1), outermost))
-        frames = [frame for frame in frames if is_of_model(frame)]
+        frames = [frame for frame in frames if is_the_models(frame)]
         self.loops.forget_left()
         if asking is not None:
             self.turns.begin_turn(asking.frame, asking.offset)
-        held = state_of(frames, self._attributes(), recorder.knows, self._elements)
+            if asking.outer is not None:
+                self.turns.begin_turn(asking.outer, asking.outer_offset)
+        held = state_of(frames, self._attributes(), recorder.knows, self._elements, self.turns.carried)
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
+        tensors += [self.turns.carried[id(each)][1] for each in numbers if id(each) in self.turns.carried]
         here = (place(frames, self.turns, self.loops.offsets_in), held.structure)
+        if self._numbers.are_new(frames, here[0], asking is not None):
+            raise LoopsLearned
         chosen = self._choose(self.marks, here, None if asking is None else asking.turn)
         recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
         loop, turn = (None, 0) if asking is None else (asking.number, asking.turn)

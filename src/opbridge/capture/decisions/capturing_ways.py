@@ -42,8 +42,16 @@ def capture_decisions(attempt: Attempt) -> Captured:
     attempt.limits.begin()
     ways = Ways(joined=True)
     try:
-        explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
-        found = _merged(attempt, ways)
+        try:
+            explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
+            found = _merged(attempt, ways)
+        except Exception:
+            if not ways.learned.numbers:
+                raise
+            ways = Ways(joined=True)  # a loop may have a known number of turns, and need Python's own numbers
+            ways.learned.carries_numbers = False
+            explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
+            found = _merged(attempt, ways)
     except Unjoined as error:
         if asked_turns := [point for point in ways.points.values() if point.asks]:
             lines = ", ".join(sorted({str(point.sources[0]) for point in asked_turns if point.sources}))

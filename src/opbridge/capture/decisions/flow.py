@@ -10,15 +10,29 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from opbridge.base.torch_private.torch_decisions import FIRST_TURN, GATHERED
+from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
 from opbridge.base.wording import counted
+from opbridge.capture.decisions.changing_numbers import carried
 from opbridge.capture.decisions.forms import Computed, Given, Pass, form
-from opbridge.capture.decisions.gathering import Gathering, first_rows, no_turn, rows_of, rows_with
+from opbridge.capture.decisions.gathering import (
+    GATHERING,
+    LENGTH,
+    LOOP,
+    Gathering,
+    no_rows,
+    no_turn,
+    rows_of,
+    rows_with,
+)
 from opbridge.capture.decisions.known_numbers import is_known_as
 from opbridge.capture.decisions.ways import Point, Unjoined, Way, Ways, WaysRefused
 from opbridge.graph.node_sources import sources_of
 
 __all__ = ["Block", "Flow", "Local", "Loop", "Outer", "Variable"]
+
+
+_MADE = {FIRST_TURN: no_turn, CARRIED: carried}
+"""What takes the place of operators that a capture takes for values that data decide."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +273,7 @@ class Flow:
             some = next(iter(nodes.values()))
             if len({_operator(node, way) for (way, _), node in nodes.items()}) != 1:
                 raise Unjoined
-            if some.target is GATHERED:
+            if some.target in GATHERING:
                 block.operators.append(self._gathered(block, nodes))
                 continue
             try:
@@ -270,7 +284,7 @@ class Flow:
                     raise
                 self._apart.update(nodes.values())
                 continue
-            target = no_turn if some.target is FIRST_TURN else some.target
+            target = _MADE.get(some.target, some.target)
             block.operators.append((target, args, kwargs, some))
         if block.decides:
             asked = {(way, segment): way.decisions[segment].args[2] for way, segment in passes}
@@ -282,45 +296,55 @@ class Flow:
     def _gathered(self, block: Block, nodes: Mapping[Pass, Node]) -> tuple[Any, Any, Any, Node]:
         """The operator that gives what the turns of a loop have appended to a list."""
         (way, number), some = next(iter(nodes.items()))
-        mark = next(mark for mark in range(number) if way.marks[mark].loop == some.args[5])
-        loop = next(each for each in self.loops if (way, mark) in each.passes)
-        rows = Variable({})
-        loop.variables.append(rows)
-        self._gatherings.append(Gathering(dict(nodes), loop, rows))
-        length, total = (
-            self._resolved(form({each: node.args[index] for each, node in nodes.items()}), block) for index in (1, 2)
-        )
-        return rows_of, (rows, length, total), {}, some
+        marks = [(way, mark) for mark in range(number) if way.marks[mark].loop == some.args[LOOP]]
+        loop = next((each for each in self.loops if not each.passes.keys().isdisjoint(marks)), None)
+        if loop is None or loop not in self._dominators[block]:
+            raise Unjoined
+        gathering = Gathering(dict(nodes), loop, Variable({}))
+        loop.variables.append(gathering.rows)
+        self._gatherings.append(gathering)
+        length = self._resolved(form({each: node.args[LENGTH] for each, node in nodes.items()}), block)
+        return rows_of, (gathering.rows, length, gathering.dim), {}, some
 
     def _gather(self, gathering: Gathering) -> None:
         """Gives a loop the rows that it carries: before the first turn, and after each."""
-        loop, rows = gathering.loop, gathering.rows
+        loop, rows, dim = gathering.loop, gathering.rows, gathering.dim
         turns = self._turns(loop)
         value = gathering.some.meta["val"]
         new: tuple[Any, Any, Any, Node]
         for before in loop.before:
             if before in turns:
-                known = {each: some for each in before.passes if (some := gathering.elements(each)) is not None}
-                if not known:
+                elements = self._elements(gathering, before)
+                if not elements:
                     raise Unjoined
-                counters = {each: each[0].decisions[each[1]].args[0][0] for each in before.passes}
-                elements = [
-                    self._resolved(form({each: some[index] for each, some in known.items()}), before)
-                    for index in range(len(next(iter(known.values()))))
-                ]
-                args = (rows, self._resolved(form(counters), before), elements)
-                new = rows_with, args, {}, gathering.some
+                new = rows_with, (rows, elements, dim), {}, gathering.some
             else:
-                given = [
-                    {each: found for each in before.passes if (found := gathering.argument(each, index)) is not None}
-                    for index in (2, 3)
-                ]
-                if not all(given):
+                given = {each: some for each in before.passes if (some := gathering.sizes(each)) is not None}
+                if not given:
                     raise Unjoined
-                total, sizes = (self._resolved(form(each), before) for each in given)
-                new = first_rows, (total, sizes, value.dtype, value.device), {}, gathering.some
+                sizes = self._resolved(form(given), before)
+                new = no_rows, (sizes, dim, value.dtype, value.device), {}, gathering.some
+                if elements := self._elements(gathering, before):  # the first turn does something else
+                    before.operators.append(new)
+                    new = rows_with, (Local(before, len(before.operators) - 1), elements, dim), {}, gathering.some
             before.operators.append(new)
             rows.values[before] = Local(before, len(before.operators) - 1)
+
+    def _elements(self, gathering: Gathering, before: Block) -> list[Any]:
+        """What the turn that ends with a block has appended, or the first ones where they are not in the loop.
+
+        Raises:
+            Unjoined: The passes of the block have appended other numbers of elements.
+        """
+        is_turn = before in self._turns(gathering.loop)
+        known = {each: some for each in before.passes if (some := gathering.elements(each, is_turn)) is not None}
+        counts = {len(some) for some in known.values()}
+        if len(counts) > 1:
+            raise Unjoined
+        return [
+            self._resolved(form({each: some[index] for each, some in known.items()}), before)
+            for index in range(max(counts, default=0))
+        ]
 
     def _resolved(self, value: Any, block: Block) -> Any:
         """A form with places in the flow for the nodes of the ways."""

@@ -1,4 +1,7 @@
-"""Lists that the turns of a loop append to, as tensors with a row for each element, which the loop carries."""
+"""Lists that the turns of a loop append to, as tensors which the loop carries: each turn adds its elements at the end.
+
+What a loop carries so, and nothing in it reads, an ONNX Loop gives as a scan output, which costs nothing in each turn.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,16 @@ import torch
 from torch.fx import Node
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG
 from opbridge.capture.decisions.forms import Pass
 
-__all__ = ["Gathering", "first_rows", "no_turn", "rows_of", "rows_with"]
+__all__ = ["GATHERING", "LENGTH", "LOOP", "Gathering", "no_rows", "no_turn", "rows_of", "rows_with"]
+
+GATHERING = (GATHERED, GATHERED_ALONG)
+"""The operators that make a tensor of the elements of a list that has grown in a loop."""
+
+_ELEMENTS, LENGTH, SIZES, _COUNT, LOOP, _DIM = range(6)
+"""Their arguments."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +44,39 @@ class Gathering:
         """One of the operators."""
         return next(iter(self.nodes.values()))
 
-    def argument(self, each: Pass, index: int) -> Any:
-        """An argument of the operator for the loop that a pass is in a turn of, or before the first one."""
-        way, number = each
-        return next((node.args[index] for node in self._of(each)), None) if number < len(way.marks) else None
+    @property
+    def dim(self) -> int | None:
+        """The dimension that the elements are joined along; None for a new first one."""
+        return None if self.some.target is GATHERED else int(self.some.args[_DIM])
 
-    def elements(self, each: Pass) -> list[Node] | None:
-        """The elements of the turn that ends with a pass; None where no operator has them."""
+    def sizes(self, each: Pass) -> Any:
+        """The sizes of an element of the loop that a pass is in a turn of, or before the first one; None: not known."""
         way, number = each
+        return next((node.args[SIZES] for node in self._of(each)), None) if number < len(way.marks) else None
+
+    def elements(self, each: Pass, is_turn: bool) -> list[Node] | None:
+        """The elements of the turn that ends with a pass; None where no operator has them.
+
+        Args:
+            each: The pass.
+            is_turn: Whether it is a turn of the loop, and not what is before it: of that the elements of all turns that
+                end with the pass are meant.
+        """
+        way, number = each
+        if number >= len(way.marks):
+            return None
         turn = way.marks[number].turn
         for node in self._of(each):
-            elements, _, _, _, count, _ = node.args
-            found: Any = elements
-            if turn and len(found) >= turn * count:
-                return list(found[(turn - 1) * count : turn * count])
+            count: Any = node.args[_COUNT]
+            found: Any = node.args[_ELEMENTS]
+            if (turn or not is_turn) and len(found) >= turn * count:
+                return list(found[(turn - 1) * count if is_turn else 0 : turn * count])
         return None
 
     def _of(self, each: Pass) -> list[Node]:
         way, number = each
         loop = way.marks[number].loop
-        return [node for (other, _), node in self.nodes.items() if other is way and node.args[5] == loop]
+        return [node for (other, _), node in self.nodes.items() if other is way and node.args[LOOP] == loop]
 
 
 def no_turn() -> torch.Tensor:
@@ -61,30 +84,29 @@ def no_turn() -> torch.Tensor:
     return torch.zeros((), dtype=torch.int64)
 
 
-def first_rows(total: Any, sizes: list[Any], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """A tensor with a row for each element that there will be."""
-    return torch.zeros((total, *sizes), dtype=dtype, device=device)
-
-
-def rows_with(rows: torch.Tensor, turns: torch.Tensor, elements: list[torch.Tensor]) -> torch.Tensor:
-    """The rows with the elements of a turn.
+def no_rows(sizes: list[Any], dim: int | None, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """What a loop carries before its first turn.
 
     Args:
-        rows: The rows.
-        turns: How many turns there have been, with this one.
-        elements: Its elements.
+        sizes: The sizes of an element.
+        dim: The dimension that elements are joined along; None for a new first one.
+        dtype: Their dtype.
+        device: Their device.
     """
-    count = len(elements)
-    first = ((turns - 1) * count).reshape(1).to(rows.device)
-    places = first if count == 1 else first + torch.arange(count, device=rows.device)
-    new = elements[0].unsqueeze(0) if count == 1 else torch.stack(elements)
-    return rows.index_copy(0, places, new)
+    shape = [0, *sizes] if dim is None else [*sizes[:dim], 0, *sizes[dim + 1 :]]
+    return torch.zeros(shape, dtype=dtype, device=device)
 
 
-def rows_of(rows: torch.Tensor, length: Any, total: Any) -> torch.Tensor:
-    """The rows that turns have written."""
-    if torch_sizes.is_equal(length, total):
-        return rows
-    torch._check(length >= 0)
-    torch._check(length <= rows.shape[0])
-    return rows.narrow(0, 0, length)
+def rows_with(rows: torch.Tensor, elements: list[torch.Tensor], dim: int | None) -> torch.Tensor:
+    """What a loop carries with the elements of a turn."""
+    if dim is not None:
+        return torch.cat([rows, *elements], dim)
+    new = elements[0].unsqueeze(0) if len(elements) == 1 else torch.stack(elements)
+    return torch.cat([rows, new])
+
+
+def rows_of(rows: torch.Tensor, length: Any, dim: int | None) -> torch.Tensor:
+    """What a loop has carried to its end, of which the length may be known."""
+    if length is not None and not torch_sizes.is_equal(rows.shape[dim or 0], length):
+        torch._check(rows.shape[dim or 0] == length)
+    return rows

@@ -9,6 +9,7 @@ from types import CodeType
 __all__ = ["live_names"]
 
 _READING = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
+_READING_CELLS = frozenset({"LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "DELETE_DEREF"})
 _LEAVING = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
 _WITHOUT_NEXT = _LEAVING | {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
 _JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
@@ -18,13 +19,17 @@ _READING_ALL = frozenset({"locals", "vars", "eval", "exec", "super"})
 def live_names(code: CodeType, offset: int) -> frozenset[str]:
     """The local variables that may be read after an instruction before they are written.
 
-    Variables that inner functions share are always among them.
+    Variables of functions around this one are always among them. One that it shares with an inner function is where it
+    reads it, or makes such a function: a function that exists already is told from others by what it shares.
 
     Args:
         code: The code of the function.
         offset: Where the instruction is.
     """
-    return _live(code).get(offset, frozenset(code.co_varnames)) | frozenset(code.co_cellvars + code.co_freevars)
+    live = _live(code)
+    while offset > 0 and offset not in live:
+        offset -= 2  # a call of a function is left at the last of its cache entries
+    return live.get(offset, frozenset(code.co_varnames + code.co_cellvars)) | frozenset(code.co_freevars)
 
 
 @functools.cache
@@ -51,8 +56,8 @@ def _live(code: CodeType) -> dict[int, frozenset[str]]:
         changed = False
         for each in reversed(instructions):
             found_after = frozenset[str]().union(*(before[place] for place in following[each.offset]))
-            needed = found_after - {each.argval} if each.opname == "STORE_FAST" else found_after
-            needed = needed | {each.argval} if each.opname in _READING else needed
+            needed = found_after - {each.argval} if each.opname in ("STORE_FAST", "STORE_DEREF") else found_after
+            needed = needed | {each.argval} if each.opname in _READING | _READING_CELLS else needed
             changed = changed or needed != before[each.offset]
             before[each.offset], after_each[each.offset] = needed, found_after
     return after_each

@@ -7,11 +7,20 @@ import dis
 import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-__all__ = ["Turns", "frames_between", "is_of_model", "place"]
+import torch
+
+from opbridge.capture.decisions.changing_numbers import carry
+
+__all__ = ["Turns", "frames_between", "is_the_models", "place"]
+
+_OTHERS = frozenset({"torch", "opbridge", "contextlib", "sympy", "mpmath"})
+
+_MOST_CODE = 1 << 14
+"""Of so many code objects something is known at once: each capture may bring its own."""
 
 _Found = TypeVar("_Found")
 
@@ -21,9 +30,18 @@ class Turns:
 
     The position in a sequence that a `for` loop goes over is held by the interpreter alone. Two places in a loop are
     the same only in the same turn.
+
+    Args:
+        returned: Called with the frame of a function that has such a loop, and with what it returns.
+        numbers: The variables of functions that hold another number in each turn of a loop.
+
+    Attributes:
+        carried: The numbers of these, each with the tensor that it is read from, by their identity.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, returned: Callable[[FrameType, Any], None], numbers: Mapping[CodeType, Iterable[str]]) -> None:
+        self._returned, self._numbers = returned, numbers
+        self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self._counts: dict[FrameType, Counter[int]] = {}
 
     @contextlib.contextmanager
@@ -57,19 +75,23 @@ class Turns:
         if counts is None:
             return
         loops = _loops(frame.f_code)
-        begin, end, own = next(each for each in loops if each[0] == offset)
+        begin, end, own = next((each for each in loops if each[0] == offset), (0, 0, 0))
         for first, _, line in loops:
             if begin < first < end and line != own:
                 counts.pop(line, None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._ran if _loops(frame.f_code) and is_of_model(frame) else None
+        has_loops = _loops(frame.f_code) or frame.f_code in self._numbers
+        return self._ran if has_loops and is_the_models(frame) else None
 
     def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             self._counts.setdefault(frame, Counter())[frame.f_lineno] += 1
+            if frame.f_code in self._numbers:
+                carry(frame, self._numbers[frame.f_code], self.carried)
         elif event == "return":
             self._counts.pop(frame, None)
+            self._returned(frame, argument)
         return self._ran
 
 
@@ -80,6 +102,8 @@ def _by_code(function: Callable[[CodeType], _Found]) -> Callable[[CodeType], _Fo
     @functools.wraps(function)
     def found(code: CodeType) -> _Found:
         if id(code) not in known:
+            if len(known) >= _MOST_CODE:
+                known.clear()
             known[id(code)] = code, function(code)  # which keeps its identity
         return known[id(code)][1]
 
@@ -96,17 +120,6 @@ def _loops(code: CodeType) -> tuple[tuple[int, int, int], ...]:
     )
 
 
-def is_of_model(frame: FrameType) -> bool:
-    """Whether a frame runs the model's code, or one of torch's modules."""
-    name = str(frame.f_globals.get("__name__"))
-    if name == "torch.nn.modules.module":  # which calls modules, and their hooks
-        return False
-    return name.startswith("torch.nn.") or name.partition(".")[0] not in _OTHERS
-
-
-_OTHERS = frozenset({"torch", "opbridge", "contextlib", "sympy", "mpmath"})
-
-
 def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterator[FrameType]:
     """The frames that run, the outermost first and without itself."""
     found = []
@@ -115,6 +128,14 @@ def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterato
         found.append(frame)
         frame = frame.f_back
     yield from reversed(found)
+
+
+def is_the_models(frame: FrameType) -> bool:
+    """Whether a frame runs the model's code, or one of torch's modules."""
+    name = str(frame.f_globals.get("__name__"))
+    if name == "torch.nn.modules.module":  # which calls modules, and their hooks
+        return False
+    return name.startswith("torch.nn.") or name.partition(".")[0] not in _OTHERS
 
 
 def place(

@@ -36,6 +36,7 @@ def state_of(
     modules: Iterable[tuple[str, Mapping[str, Any]]],
     is_known: Callable[[Any], bool],
     elements: Callable[[list[Any]], list[Any]] = lambda held: held,
+    carried: Mapping[int, tuple[Any, torch.Tensor]] | None = None,
 ) -> State:
     """What the variables of frames, and the attributes of modules that a run has set, hold.
 
@@ -44,8 +45,9 @@ def state_of(
         modules: The attributes of each module, by their names.
         is_known: Whether a tensor is one of the graph.
         elements: Gives the elements of a list that count: not those that the turns of a loop have appended.
+        carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
     """
-    reader = _Reader(is_known, elements)
+    reader = _Reader(is_known, elements, carried or {})
     structure = (
         tuple(tuple((name, reader.of(value)) for name, value in _variables(frame)) for frame in frames),
         tuple((path, tuple((name, reader.of(value)) for name, value in held.items())) for path, held in modules),
@@ -60,8 +62,13 @@ def _variables(frame: FrameType) -> list[tuple[str, Any]]:
 
 
 class _Reader:
-    def __init__(self, is_known: Callable[[Any], bool], elements: Callable[[list[Any]], list[Any]]) -> None:
-        self._is_known, self._elements = is_known, elements
+    def __init__(
+        self,
+        is_known: Callable[[Any], bool],
+        elements: Callable[[list[Any]], list[Any]],
+        carried: Mapping[int, tuple[Any, torch.Tensor]],
+    ) -> None:
+        self._is_known, self._elements, self._carried = is_known, elements, carried
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []
         self.leaves: list[Any] = []
@@ -72,6 +79,8 @@ class _Reader:
             return type(value), repr(value) if isinstance(value, (float, complex)) else value
         if isinstance(value, torch.SymInt):
             return self._leaf(value, "SymInt")
+        if isinstance(value, torch.SymFloat) and id(value) in self._carried:
+            return self._leaf(self._carried[id(value)][1], "SymFloat")
         if isinstance(value, (torch.SymFloat, torch.SymBool)):
             return "number", type(value), torch_sizes.text_of(value)
         if isinstance(value, torch.Tensor):

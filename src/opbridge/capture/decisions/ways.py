@@ -6,7 +6,7 @@ import dis
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,10 @@ from torch.fx import Node
 
 from opbridge.base.sources import Source, of_code
 from opbridge.base.torch_private.torch_decisions import DECISION
-from opbridge.capture.decisions.answers import Answers, Mark, WaysRefused
+from opbridge.capture.decisions.answers import Answers, LoopsLearned, Mark, WaysRefused
 from opbridge.capture.decisions.other_turns import refuse_other_turns
 from opbridge.capture.limits import CaptureLimits
+from opbridge.capture.tracer.turning_loops import Learned
 from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["Edge", "Point", "Unjoined", "Way", "Ways", "WaysRefused", "explore", "is_number"]
@@ -157,7 +158,8 @@ class Ways:
         through: The ways that give each answer, each with the number of the segment after it.
         ways: The captures.
         turns: How many turns the loops have that ask before each, where no answers are given.
-        growth: How many elements a turn appends to a list, by the place of the list.
+        learned: What the runs have shown of the loops.
+        raising: The answers that were given to runs which raised an error.
     """
 
     def __init__(self, *, joined: bool) -> None:
@@ -170,7 +172,14 @@ class Ways:
         self.through: dict[Edge, list[tuple[Way, int]]] = {}
         self.ways: list[Way] = []
         self.turns = _FIRST_TURNS
-        self.growth: dict[Hashable, int] = {}
+        self.learned = Learned()
+        self.raising: set[tuple[bool, ...]] = set()
+
+    def forget(self) -> None:
+        """Begins again, with what the runs have shown of the loops."""
+        learned = self.learned
+        vars(self).update(vars(Ways(joined=self.joined)))
+        self.learned = learned
 
     def add(self, marks: Sequence[Mark], way: Way | None) -> None:
         """Adds a run; without a way, it raised an error after its last decision.
@@ -286,12 +295,21 @@ class Ways:
         """
         after = self._after()
         pairs = ((edge, later) for edge, found in after.items() if edge in self.through for later in found)
-        wanted = {pair for pair in pairs if pair not in self._together}
-        if not wanted:
-            return None
-        aims: list[Edge] = list(
-            next(pair for edge in after for later in after[edge] if (pair := (edge, later)) in wanted)
-        )
+        wanted = {pair: None for pair in pairs if pair not in self._together}
+        found = (tuple(answer for _, answer in self._path_by(pair, wanted, after)) for pair in wanted)
+        return next((answers for answers in found if answers not in self.raising), None)
+
+    def _path_by(
+        self, pair: tuple[Edge, Edge], wanted: Container[tuple[Edge, Edge]], after: Mapping[Edge, Collection[Edge]]
+    ) -> list[Edge]:
+        """A way to the end by two answers, and by as many others as there are that are wanted together.
+
+        Args:
+            pair: The answers.
+            wanted: The pairs that are wanted.
+            after: For each answer, those that may come later.
+        """
+        aims: list[Edge] = list(pair)
         path: list[Edge] = []
         edge: Edge = (None, False)
         while (point := self.next[edge]) is not None and point is not self.end:
@@ -308,7 +326,7 @@ class Ways:
             }
             edge = max(worth, key=worth.__getitem__)
             path.append(edge)
-        return tuple(answer for _, answer in path)
+        return path
 
     def _turns(self) -> tuple[bool, ...] | None:
         """The answers of a run with enough turns of a loop, one right after the other.
@@ -330,7 +348,9 @@ class Ways:
                 continue
             before, after = self._path((None, False), edge), self._path(edge, None)
             assert before is not None and after is not None
-            return tuple(answer for _, answer in (*before, *turns, *after))
+            answers = tuple(answer for _, answer in (*before, *turns, *after))
+            if answers not in self.raising:
+                return answers
         return None
 
     def _path(self, edge: Edge, aim: Edge | None) -> list[Edge] | None:
@@ -428,17 +448,24 @@ def explore(
                 "b) where both are cheap to compute, or allow more with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
-        given = Answers(module, functools.partial(ways.chosen, answers), of_sizes=of_sizes, growth=ways.growth)
+        given = Answers(module, functools.partial(ways.chosen, answers), of_sizes=of_sizes, learned=ways.learned)
         try:
             graph = run(given)
+        except LoopsLearned:
+            limits.count()
+            ways.forget()
+            answers = ()
+            continue
         except WaysRefused:
             raise
         except Exception as error:
-            without_turns = ways.turns == 0 and _is_for_want_of_turns(error, given)
+            has_none = any(mark.loop is not None and not mark.turn and not mark.answer for mark in given.marks)
+            without_turns = has_none and _is_for_want_of_turns(error, given)
             if not given.marks or not (without_turns or _is_raised_by_model(error)):
                 raise
             first = first or error
             ways.add(given.marks, None)
+            ways.raising.add(answers)
         else:
             refuse_other_turns(given.marks)
             ways.add(given.marks, Way.of(graph, given.marks))

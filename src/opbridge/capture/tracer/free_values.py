@@ -49,11 +49,22 @@ def _pass(recorder: Recording, node: Node, bodies: list[GraphModule], values: li
     _, position = known
     with recorder.graph.inserting_before(node):
         added = [recorder.argument(value) for value in values]
+    for each in added:
+        if isinstance(each, Node):
+            _move_before(each, node)
     args = list(node.args)
     args += [()] * (position + 1 - len(args))
     operands: Any = args[position]
     args[position] = (*operands, *added)
     node.args = tuple(args)
+
+
+def _move_before(value: Node, node: Node) -> None:
+    """Moves a number that was first read after an operator, and what it is computed from, before that operator."""
+    if value.graph is node.graph and node < value:
+        for each in value.all_input_nodes:
+            _move_before(each, node)
+        node.prepend(value)
 
 
 def _add_placeholder(body: GraphModule, value: Any) -> None:

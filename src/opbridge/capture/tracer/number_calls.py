@@ -21,7 +21,7 @@ import torch
 
 from opbridge.base.torch_private import torch_proxies
 from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, Rows, SizedSequence, Zipped
-from opbridge.capture.tracer.turning_loops import asks, grown_length
+from opbridge.capture.tracer.turning_loops import asks, copied, grown_length
 
 __all__ = ["OTHER_PACKAGES", "FollowingCalls", "length"]
 
@@ -210,12 +210,35 @@ def _range(*limits: Any) -> Any:
 
 def _list(*args: Any) -> Any:
     """`list`: one of a symbolic length stays that."""
-    return args[0] if len(args) == 1 and isinstance(args[0], SizedSequence) else list(*args)
+    return _collected(list, *args)
 
 
 def _tuple(*args: Any) -> Any:
     """`tuple`: one of a symbolic length stays that."""
-    return args[0] if len(args) == 1 and isinstance(args[0], SizedSequence) else tuple(*args)
+    return _collected(tuple, *args)
+
+
+def _collected(kind: type, *args: Any) -> Any:
+    """What a type of sequences makes of a sequence: one of a symbolic length stays that."""
+    if len(args) != 1:
+        return kind(*args)
+    (values,) = args
+    if isinstance(values, SizedSequence):
+        return values
+    if isinstance(values, torch.Tensor):
+        found = _sequence(values)
+        return kind(values) if found is None else found
+    if isinstance(values, types.GeneratorType):  # whose loop may ask before each turn
+        values = _filled(values)
+    return copied(values, kind(values))
+
+
+def _filled(values: Any) -> list[Any]:
+    """The elements of a generator, in a list that its loop sees."""
+    found = []
+    for each in values:
+        found.append(each)
+    return found
 
 
 def _sequence(value: Any) -> Any:
@@ -247,8 +270,13 @@ def _reversed(*args: Any) -> Any:
 
 
 def _map(function: Any, *iterables: Any) -> Any:
-    """`map`: of the functions that have another form here."""
-    return map(_AS_VALUES.get(function, function) if isinstance(function, type) else function, *iterables)
+    """`map`: of the functions that have another form here, and of sequences of a symbolic length."""
+    if isinstance(function, type):
+        function = _AS_VALUES.get(function, function)
+    found = tuple(map(_sequence, iterables))
+    if found and None not in found:
+        return (function(*each) for each in Zipped(found))
+    return map(function, *iterables)
 
 
 def _isinstance(value: Any, kinds: Any) -> bool:

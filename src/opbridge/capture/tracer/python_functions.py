@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
+from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
 from opbridge.capture.tracer.turning_loops import gathered
 
 __all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
@@ -57,12 +57,16 @@ class PythonFunctions(TorchFunctionMode):
             elif any(isinstance(item, SizedSequence) for item in items):
                 items = [item.tensor() if isinstance(item, SizedSequence) else item for item in items]
                 return args[0][tuple(items) if isinstance(args[1], tuple) else items[0]]
-        elif function in _JOINING:
-            parts = gathered(args[0] if args else (kwargs or {}).get("tensors"))
+        elif function in _COMPLEX_NUMBERS and args[0].is_complex() and all(type(size) is int for size in args[0].shape):
+            return _unknown(args[0].shape)
+        elif function in CUTTING:
+            parts = cut(function, *args, **(kwargs or {}))
             if parts is not None:
-                return _JOINING[function](
-                    parts, *args[1:], **{k: v for k, v in (kwargs or {}).items() if k != "tensors"}
-                )
+                return parts
+        elif function in _JOINING:
+            found = _JOINING[function](*args, **(kwargs or {}))
+            if found is not None:
+                return found
         elif function is torch.Tensor.new_tensor and isinstance(args[1], SizedSequence):
             given = {"dtype": args[0].dtype, "device": args[0].device} | (kwargs or {})
             return args[1].tensor(given["dtype"], given["device"])
@@ -74,8 +78,6 @@ class PythonFunctions(TorchFunctionMode):
                 return torch._refs.tensor(*args, **(kwargs or {}))
         elif function is torch._VF._pad_packed_sequence:
             return _padded(*args)
-        elif function in _COMPLEX_NUMBERS and args[0].is_complex() and all(type(size) is int for size in args[0].shape):
-            return _unknown(args[0].shape)
         elif function in _TAKING_SIZES:
             args = tuple(map(_with_numbers, args))
         elif function in _WITH_NUMBERS:
@@ -98,22 +100,32 @@ class PythonFunctions(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def _stacked(parts: list[torch.Tensor], dim: int = 0, *, out: Any = None) -> torch.Tensor:
-    """What `torch.stack` gives for the elements of tensors."""
-    joined = torch.cat(parts) if len(parts) > 1 else parts[0]
-    return joined.movedim(0, dim)
+def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> torch.Tensor | None:
+    """What `torch.stack` gives for a list that has grown in a loop."""
+    found = None if out is not None else gathered(tensors, None)
+    return None if found is None else _rows(found[0]).movedim(0, dim)
 
 
-def _concatenated(parts: list[torch.Tensor], dim: int = 0, axis: int | None = None, *, out: Any = None) -> torch.Tensor:
-    """What `torch.cat` gives for the elements of tensors."""
+def _rows(parts: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
+def _concatenated(tensors: Any, dim: int = 0, axis: int | None = None, *, out: Any = None) -> torch.Tensor | None:
+    """What `torch.cat` gives for a list that has grown in a loop."""
     dim = dim if axis is None else axis
+    found = None if out is not None else gathered(tensors, dim)
+    if found is None:
+        return None
+    parts, along = found
+    if along is not None:
+        return torch.cat(parts, along)
     dim = dim % (parts[0].dim() - 1)
     if len({tuple(part.shape[1:]) for part in parts}) > 1:
-        return torch.cat([_concatenated([part], dim) for part in parts], dim)
-    return _stacked(parts, dim).flatten(dim, dim + 1)
+        return torch.cat([part.movedim(0, dim).flatten(dim, dim + 1) for part in parts], dim)
+    return _rows(parts).movedim(0, dim).flatten(dim, dim + 1)
 
 
-_JOINING: dict[Any, Callable[..., torch.Tensor]] = {
+_JOINING: dict[Any, Callable[..., torch.Tensor | None]] = {
     torch.stack: _stacked,
     torch.cat: _concatenated,
     torch.concat: _concatenated,

@@ -12,17 +12,21 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.tracer.turning_loops import turns_of
+from opbridge.base.torch_private import torch_proxies, torch_sizes
+from opbridge.capture.tracer.turning_loops import asks, note_part, number_at, turns_of
 
 __all__ = [
+    "CUTTING",
     "Joined",
+    "Numbers",
+    "Parts",
     "Range",
     "Repeated",
     "Reversed",
     "Rows",
     "SizedSequence",
     "Zipped",
+    "cut",
     "iterating_tensors",
     "repeating_lists",
 ]
@@ -197,6 +201,92 @@ class Rows(SizedSequence):
         return list(self.rows.unbind(0))
 
 
+class Numbers(SizedSequence):
+    """`tensor.tolist()`."""
+
+    is_indexed = True
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows = rows
+
+    @property
+    def length(self) -> Any:
+        return self.rows.shape[0]
+
+    def at(self, index: Any) -> Any:
+        return number_at(self.rows, index) if self.rows.dim() == 1 else torch.select(self.rows, 0, index).tolist()
+
+    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        return self.rows.to(dtype=dtype, device=device)
+
+    def elements(self) -> list[Any]:
+        return [each.tolist() for each in self.rows.unbind(0)]
+
+
+class Parts(SizedSequence):
+    """`tensor.split(lengths, dim)`, with lengths of which there is a symbolic number."""
+
+    is_indexed = True
+
+    def __init__(self, whole: torch.Tensor, lengths: Numbers, dim: int) -> None:
+        self.whole, self.lengths, self.dim = whole, lengths, dim
+        self._ends = lengths.rows.cumsum(0)
+
+    @property
+    def length(self) -> Any:
+        return self.lengths.length
+
+    def at(self, index: Any) -> Any:
+        size = self.lengths.at(index)
+        begin = number_at(self._ends, index) - size
+        whole = self.whole.shape[self.dim]
+        for condition in (size >= 0, begin >= 0, begin + size <= whole):
+            torch._check(condition)
+        note_part(size, whole)
+        return self.whole.narrow(self.dim, begin, size)
+
+    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        return torch.as_tensor(self.elements(), dtype=dtype, device=device)
+
+    def elements(self) -> list[Any]:
+        return list(self.whole.split(self.lengths.elements(), self.dim))
+
+
+def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSequence | None:
+    """What `split` and `unbind` give, where that has a symbolic length, and loops over it ask for it.
+
+    Args:
+        function: The function of torch's.
+        args: Its arguments.
+        settings: Its keyword arguments.
+
+    Returns:
+        None where it gives something else.
+    """
+    if not args or not isinstance(args[0], torch.Tensor) or not args[0].dim():
+        return None
+    tensor, *others = args
+    if function in _UNBINDING:
+        dim = (*others, settings.get("dim", 0))[0]
+        rows = Rows(tensor if dim == 0 else tensor.movedim(dim, 0))
+        return rows if _is_asked(rows) else None
+    lengths = next((each for each in (*others[:1], *settings.values()) if isinstance(each, Numbers)), None)
+    if lengths is None or lengths.rows.dim() != 1:
+        return None
+    dim = (*others[1:], settings.get("dim", 0))[0]
+    return Parts(tensor, lengths, dim % tensor.dim())
+
+
+_UNBINDING = frozenset({torch.unbind, torch.Tensor.unbind})
+_SPLITTING = frozenset({torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes})
+CUTTING = _UNBINDING | _SPLITTING
+"""The functions that `cut` is for."""
+
+
+def _is_asked(sequence: SizedSequence) -> bool:
+    return isinstance(sequence.length, torch.SymInt) and asks(sequence)
+
+
 class Reversed(SizedSequence):
     """`reversed(sequence)`."""
 
@@ -245,7 +335,10 @@ class Zipped(SizedSequence):
 
 @contextlib.contextmanager
 def iterating_tensors() -> Iterator[None]:
-    """Within this context, a loop over the rows of a tensor, whose number is symbolic, asks before each turn."""
+    """Within this context, a loop over the rows of a tensor, whose number is symbolic, asks before each turn.
+
+    So does one over its numbers.
+    """
     kind: Any = torch.Tensor
     original = kind.__iter__
 
@@ -257,7 +350,14 @@ def iterating_tensors() -> Iterator[None]:
         found: Iterator[Any] = original(tensor)
         return found
 
-    with replacing((kind, "__iter__", iterated)):
+    fake: Any = torch_proxies.FakeTensor
+    as_numbers = fake.tolist
+
+    def listed(tensor: torch.Tensor) -> Any:
+        found = Numbers(tensor) if tensor.dim() else None
+        return as_numbers(tensor) if found is None or not _is_asked(found) else found
+
+    with replacing((kind, "__iter__", iterated), (fake, "tolist", listed)):
         yield
 
 

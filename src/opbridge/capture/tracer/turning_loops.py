@@ -4,6 +4,8 @@
 is what `while i < n:` asks, so that the capture of decisions makes an ONNX Loop of it. `for row in x` asks for the
 rows of `x` so.
 
+The loop of a comprehension asks so too, and that of a generator, in whatever goes over the generator.
+
 A list that each turn appends to keeps its elements, of which a capture has as many as it has turns. What `torch.stack`
 and `torch.cat` make of the whole list, and its length, are those for any number of turns. Everything else that a model
 does with such a list depends on the number of turns, so that captures of several numbers of turns differ.
@@ -12,23 +14,41 @@ does with such a list depends on the number of turns, so that captures of severa
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import dis
+import functools
+import inspect
 import itertools
 import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Protocol
 
 import torch
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.base.torch_private.torch_decisions import FIRST_TURN, GATHERED
+from opbridge.base.torch_private.torch_decisions import FIRST_TURN, GATHERED, GATHERED_ALONG
 
-__all__ = ["Counted", "Growing", "Loops", "Turning", "asking", "asks", "gathered", "grown_length", "turns_of"]
+__all__ = [
+    "Counted",
+    "Growing",
+    "Learned",
+    "Loops",
+    "Turning",
+    "asking",
+    "asks",
+    "copied",
+    "gathered",
+    "grown_length",
+    "note_part",
+    "number_at",
+    "turns_of",
+]
 
 _FOR_ITER = dis.opmap["FOR_ITER"]
 _GET_ITER = dis.opmap["GET_ITER"]
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 
 
 class Counted(Protocol):
@@ -51,12 +71,29 @@ class Counted(Protocol):
         """Whether data decide how many elements there are."""
 
 
+@dataclass
+class Learned:
+    """What the runs of a model have shown of its loops, so that the next ones know it from the begin.
+
+    Attributes:
+        growth: How many elements a turn appends to a list, by the place of the list.
+        differing: The dimension in which the elements of a list differ, by the same.
+        numbers: The variables of a function that hold another number in each turn of a loop.
+        carries_numbers: Whether such variables are looked for.
+    """
+
+    growth: dict[Hashable, int] = field(default_factory=dict)
+    differing: dict[Hashable, int] = field(default_factory=dict)
+    numbers: dict[CodeType, set[str]] = field(default_factory=dict)
+    carries_numbers: bool = True
+
+
 @dataclass(eq=False)
 class Growing:
     """A list that may grow in the turns of a loop.
 
     Attributes:
-        held: The list.
+        held: The list, or a tuple that was made of it.
         loop: The loop.
         first: How many elements it had before the loop.
         each: How many elements a turn appends; None while that is not known.
@@ -65,7 +102,7 @@ class Growing:
         is_kept: Whether turns do nothing else with it than appending the same number of elements.
     """
 
-    held: list[Any]
+    held: list[Any] | tuple[Any, ...]
     loop: Turning
     first: int
     each: int | None = None
@@ -81,14 +118,15 @@ class Growing:
             self.is_kept = False
         self.each = count
         if self.is_kept:
-            self.loop.growth[self.place] = count
+            self.loop.learned.growth[self.place] = count
         else:
-            self.loop.growth.pop(self.place, None)
+            self.loop.learned.growth.pop(self.place, None)
         self.known = list(self.held)
 
     def elements(self) -> list[Any]:
         """Its elements without those of turns that are over, where turns do nothing but append to it."""
-        return self.held[: self.first] + self.held[len(self.known) :] if self.is_kept else self.held
+        held = list(self.held)
+        return held[: self.first] + held[len(self.known) :] if self.is_kept else held
 
     @property
     def has_grown(self) -> bool:
@@ -98,7 +136,11 @@ class Growing:
     @property
     def count(self) -> int:
         """How many elements a turn appends, as this run or an earlier one has shown; 0 where none has."""
-        return self.loop.growth.get(self.place, 0) if self.each is None else self.each
+        return self.loop.learned.growth.get(self.place, 0) if self.each is None else self.each
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The elements that turns have appended."""
+        return list(self.known[self.first :])
 
 
 class Loops:
@@ -106,7 +148,7 @@ class Loops:
 
     Args:
         of_sizes: Whether loops over sizes are meant, and not only those whose number of turns data decide.
-        growth: How many elements a turn appends to a list, as far as earlier runs have shown; this one adds to it.
+        learned: What earlier runs have shown; this one adds to it.
 
     Attributes:
         running: Those that run, the outermost first.
@@ -115,13 +157,32 @@ class Loops:
         asked_of_data: Whether there was one whose number of turns data decide.
     """
 
-    def __init__(self, *, of_sizes: bool, growth: dict[Hashable, int]) -> None:
-        self.of_sizes, self.growth = of_sizes, growth
+    def __init__(self, *, of_sizes: bool, learned: Learned) -> None:
+        self.of_sizes, self.learned = of_sizes, learned
         self.running: list[Turning] = []
         self.asking: Turning | None = None
         self.lists: dict[int, Growing] = {}
         self.numbers = itertools.count()
         self.asked_of_data = False
+        self._ended: dict[FrameType, Turning] = {}
+        self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
+
+    def end(self, turning: Turning) -> None:
+        """Notes that a loop has had its last turn."""
+        self.running.remove(turning)
+        if turning.frame.f_code.co_name == "<listcomp>":
+            self._ended[turning.frame] = turning
+
+    def returned(self, frame: FrameType, value: Any) -> None:
+        """Notes what a comprehension gives: a list that has grown in its loop."""
+        turning = self._ended.pop(frame, None)
+        if turning is None or type(value) is not list:
+            return
+        place = (frame.f_code, turning.offset, "result")
+        known = turning.learned.growth
+        if value and len(value) == turning.turn:
+            known[place] = 1
+        self.lists[id(value)] = Growing(value, turning, 0, known=list(value), place=place, each=1 if value else None)
 
     def forget_left(self) -> None:
         """Forgets the loops that a `break`, a `return` or an error has left."""
@@ -133,7 +194,8 @@ class Loops:
 
     def offsets_in(self, frame: FrameType) -> dict[int, Turning]:
         """The loops of a frame that run, by the offset of the instruction that begins a turn."""
-        return {each.offset: each for each in self.running if each.frame is frame}
+        found = {each.offset: each for each in self.running if each.frame is frame}
+        return found | {each.outer_offset: each for each in self.running if each.outer is frame}
 
 
 _active: list[Loops] = []
@@ -180,6 +242,9 @@ class Turning:
         number: Which loop of the run it is.
         turn: How many turns it has had.
         counter: The same, as a tensor.
+        outer: Where it is the loop of a generator, the frame that goes over that.
+        outer_offset: Where the instruction is that does so.
+        parts: For each turn, the sizes of the parts of tensors that it was given, each with the sum of all of them.
     """
 
     def __init__(self, loops: Loops, counted: Counted, frame: FrameType) -> None:
@@ -191,6 +256,9 @@ class Turning:
         self.turn = 0
         self.counter: torch.Tensor | None = None
         self.is_over = False
+        self.outer: FrameType | None = None
+        self.outer_offset = -1
+        self.parts: list[list[tuple[Any, Any]]] = []
 
     def __iter__(self) -> Turning:
         return self
@@ -213,22 +281,33 @@ class Turning:
             self._loops.asking = None
         if not goes_on:
             self.is_over = True
-            self._loops.running.remove(self)
+            self._loops.end(self)
             raise StopIteration
+        self.parts.append([])
         return self._counted.at(index)
 
     def _begin(self, frame: FrameType) -> bool:
         """Begins the loop; False where what goes over it holds more than the variables of the frame."""
-        if frame is not self.frame or frame.f_code.co_code[frame.f_lasti] != _FOR_ITER or _is_comprehension(frame):
+        if frame.f_code.co_code[frame.f_lasti] != _FOR_ITER:
             return False
+        if frame.f_code.co_flags & inspect.CO_GENERATOR:
+            self.outer = frame.f_back
+            self.outer_offset = -1 if self.outer is None else self.outer.f_lasti
+        elif frame.f_code.co_name == "<listcomp>":
+            if frame.f_back is not self.frame or not _appends_in_each_turn(frame.f_code):
+                return False
+        elif frame is not self.frame or _is_comprehension(frame):
+            return False
+        self.frame = frame
         self.offset = frame.f_lasti
         self.counter = FIRST_TURN()
-        self._last = next(each.argval for each in dis.get_instructions(frame.f_code) if each.offset == self.offset)
+        self._last = _end_of(frame.f_code, self.offset)
         loops = self._loops
         loops.running = [each for each in loops.running if each.frame is not frame or each.offset != self.offset]
         loops.running.append(self)
         loops.asked_of_data |= self._counted.is_of_data()
-        for place, each in enumerate(_lists(frame)):
+        lists = itertools.chain(_lists(frame), () if self.outer is None else _lists(self.outer))
+        for place, each in enumerate(lists):
             known = loops.lists.get(id(each))
             if known is None or (known.loop not in loops.running and not known.has_grown):
                 loops.lists[id(each)] = Growing(
@@ -245,17 +324,20 @@ class Turning:
                 each.follow()
 
     @property
-    def growth(self) -> dict[Hashable, int]:
-        """How many elements a turn appends to a list, by its place."""
-        return self._loops.growth
+    def learned(self) -> Learned:
+        """What runs have shown of the loops."""
+        return self._loops.learned
 
     def runs(self) -> bool:
         """Whether a turn of it runs."""
-        return _runs(self.frame, sys._getframe(1)) and self.offset <= self.frame.f_lasti < self._last
-
-    def most(self) -> Any:
-        """How many turns it has if nothing else ends it."""
-        return self._counted.length
+        if not self.offset <= self.frame.f_lasti < self._last:
+            return False
+        outer = self.outer
+        if outer is None:
+            return _runs(self.frame, sys._getframe(1))
+        is_loop = outer.f_code.co_code[self.outer_offset] == _FOR_ITER
+        end = _end_of(outer.f_code, self.outer_offset) if is_loop else self.outer_offset + 1
+        return _runs(outer, sys._getframe(1)) and self.outer_offset <= outer.f_lasti < end
 
     def count(self) -> Any:
         """How many turns it has had, for any number of them."""
@@ -271,32 +353,100 @@ def grown_length(value: Any) -> Any:
     return growing.first + growing.count * growing.loop.count() + now
 
 
-def gathered(value: Any) -> list[torch.Tensor] | None:
-    """The elements of a list that has grown in a loop, as tensors to be joined along a new first dimension.
+def copied(value: Any, copy: Any) -> Any:
+    """A copy of a list, or a tuple of its elements, which has grown as the list has."""
+    growing = _growing(value)
+    if growing is not None:
+        _active[-1].lists[id(copy)] = dataclasses.replace(growing, held=copy)
+    return copy
 
-    None for any other value.
+
+def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | None] | None:
+    """The elements of a list that has grown in a loop, as tensors to be joined.
+
+    Args:
+        value: The list. For any other value there are none.
+        dim: The dimension along which they are to be concatenated; None: they are to be stacked.
+
+    Returns:
+        The tensors, and the dimension along which they are to be concatenated; None for a new first one. None where
+        there are none.
     """
     growing = _growing(value)
     if growing is None:
         return None
-    elements = growing.known[growing.first :]
+    elements = growing.tensors()
     template = elements or growing.held
     if not template:
         raise RuntimeError("a non-empty list of tensors is expected")  # as torch does, which logs it besides
     if not all(isinstance(each, torch.Tensor) for each in growing.held):
         return None
-    some = template[-1]
-    if any(each.dtype != some.dtype or not torch_sizes.is_same_shape(each.shape, some.shape) for each in elements):
+    some, loop = template[-1], growing.loop
+    if any(each.dtype != some.dtype or each.dim() != some.dim() for each in elements):
         return None
-    length, total = (growing.count * turns for turns in (growing.loop.count(), growing.loop.most()))
+    first, now = list(growing.held[: growing.first]), list(growing.held[len(growing.known) :])
+    sizes = list(some.shape)
+    differing = {
+        index
+        for each in elements
+        for index, size in enumerate(each.shape)
+        if not torch_sizes.is_equal(size, sizes[index])
+    }
+    along = growing.loop.learned.differing
+    if dim is not None and differing == {dim % some.dim()}:
+        along[growing.place] = dim % some.dim()
+    elif differing:
+        return None
+    if growing.place in along:
+        if dim is None or along[growing.place] != dim % some.dim():
+            return None
+        dim = dim % some.dim()
+        sizes[dim] = 0
+        appended = GATHERED_ALONG(
+            elements or [some], _sum_of_parts(growing, dim), sizes, growing.count, loop.number, dim
+        )
+        return [*first, appended, *now], dim
     # Before the first turn there are none; the operator needs one for the dtype.
-    appended = GATHERED(elements or [some], length, total, list(some.shape), growing.count, growing.loop.number)
-    others = [each.unsqueeze(0) for each in growing.held[: growing.first]]
-    return [*others, appended, *(each.unsqueeze(0) for each in growing.held[len(growing.known) :])]
+    length = growing.count * loop.count()
+    appended = GATHERED(elements or [some], length, sizes, growing.count, loop.number)
+    return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
+
+
+def _sum_of_parts(growing: Growing, dim: int) -> Any:
+    """The sum of the sizes of the elements in one dimension, where they are parts of a tensor; None: not known."""
+    loop, count = growing.loop, growing.count
+    elements = growing.tensors()
+    if not loop.is_over or not elements or len(elements) != count * loop.turn:
+        return None
+    totals: list[Any] = []
+    for index, each in enumerate(elements):
+        parts = loop.parts[index // count]
+        total = next((total for size, total in parts if torch_sizes.is_equal(size, each.shape[dim])), None)
+        if total is None or (totals and not torch_sizes.is_equal(total, totals[0])):
+            return None
+        totals.append(total)
+    return totals[0] * count
+
+
+def number_at(numbers: torch.Tensor, index: Any) -> Any:
+    """The number of an index in a tensor of one dimension: one number, however often it is asked for."""
+    if not _active:
+        return torch.select(numbers, 0, index).item()
+    known = _active[-1].numbers_read
+    key = id(numbers), numbers._version, id(index)
+    if key not in known:
+        known[key] = torch.select(numbers, 0, index).item(), numbers, index
+    return known[key][0]
+
+
+def note_part(size: Any, total: Any) -> None:
+    """Notes the size of a part of a tensor that a turn is given, and the sum of the sizes of all parts."""
+    if _active and _active[-1].running:
+        _active[-1].running[-1].parts[-1].append((size, total))
 
 
 def _growing(value: Any) -> Growing | None:
-    if not _active or type(value) is not list:
+    if not _active or type(value) not in (list, tuple):
         return None
     found = _active[-1].lists.get(id(value))
     if found is None or not found.is_kept or not found.count or not all(map(_is, found.held, found.known)):
@@ -331,12 +481,42 @@ def _runs(frame: FrameType, within: FrameType) -> bool:
 
 def _is_comprehension(frame: FrameType) -> bool:
     """Whether a loop is that of a comprehension, whose result no variable holds until it is complete."""
-    if frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"):
+    if frame.f_code.co_name in _COMPREHENSIONS:
         return True
-    instructions = list(dis.get_instructions(frame.f_code))
-    end = next(each.argval for each in instructions if each.offset == frame.f_lasti)
+    end = _end_of(frame.f_code, frame.f_lasti)
     return any(
         each.opname in ("LIST_APPEND", "SET_ADD", "MAP_ADD") and (each.arg or 0) >= 2
-        for each in instructions
+        for each in dis.get_instructions(frame.f_code)
         if frame.f_lasti <= each.offset < end
     )
+
+
+@functools.cache
+def _appends_in_each_turn(code: CodeType) -> bool:
+    """Whether a comprehension has one loop, each turn of which appends one element."""
+    instructions = {each.offset: each for each in dis.get_instructions(code)}
+    loops = [each for each in instructions.values() if each.opname == "FOR_ITER"]
+    if len(loops) != 1:
+        return False
+    begin = loops[0].offset
+    following = dict(itertools.pairwise(instructions))
+    waiting, seen = [following[begin]], set()
+    while waiting:
+        offset = waiting.pop()
+        if offset == begin:
+            return False  # a condition leaves the element out
+        each = instructions[offset]
+        if offset in seen or each.opname == "LIST_APPEND":
+            continue
+        seen.add(offset)
+        if each.opcode in dis.hasjrel:
+            waiting.append(each.argval)
+        if not each.opname.startswith("JUMP_") and offset in following:
+            waiting.append(following[offset])
+    return True
+
+
+@functools.cache
+def _end_of(code: CodeType, offset: int) -> int:
+    """The instruction after a loop, by the one that begins a turn."""
+    return int(next(each.argval for each in dis.get_instructions(code) if each.offset == offset))

@@ -1,0 +1,147 @@
+"""Numbers of Python's that the turns of a loop change, as in `count += 1`: they become tensors that the loop carries.
+
+A run shows that a variable holds another number when Python is at a decision again. In the runs after it, the number
+that the variable holds where a turn begins is written to a tensor and read from that: a number that data decide.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from opbridge.base.torch_private.torch_decisions import CARRIED
+from opbridge.capture.decisions.liveness import live_names
+from opbridge.capture.tracer.turning_loops import Learned
+
+__all__ = ["ChangingNumbers", "carried", "carry"]
+
+_FEW = 4
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
+
+
+class ChangingNumbers:
+    """Finds the variables that hold another number in each turn of a loop.
+
+    Args:
+        learned: Where they are noted.
+    """
+
+    def __init__(self, learned: Learned) -> None:
+        self._learned = learned
+        self._held: dict[Hashable, list[tuple[FrameType, dict[str, Any]]]] = {}
+        self._visits: Counter[Hashable] = Counter()
+
+    def are_new(self, frames: Iterable[FrameType], place: Hashable, asks: bool) -> bool:
+        """Whether there is one that has not been noted.
+
+        Args:
+            frames: The frames at a decision.
+            place: Where they are.
+            asks: Whether a loop asks by it whether there is a further turn. Another loop may have a known number of
+                turns, and has to have more than some for that.
+        """
+        if not self._learned.carries_numbers:
+            return False
+        now = [(frame, _numbers(frame)) for frame in frames]
+        before = self._held.get(place)
+        self._held[place] = now
+        self._visits[place] += 1
+        if before is None or (not asks and self._visits[place] < _FEW):
+            return False
+        is_new = False
+        for (frame, numbers), (other, earlier) in zip(now, before, strict=True):
+            if frame is not other:
+                return is_new  # the function was called again
+            known = self._learned.numbers.get(frame.f_code, set())
+            for name, number in numbers.items():
+                if name in known or name not in earlier or _is_same(number, earlier[name]):
+                    continue
+                self._learned.numbers.setdefault(frame.f_code, set()).add(name)
+                is_new = True
+        return is_new
+
+
+def _numbers(frame: FrameType) -> dict[str, Any]:
+    """The numbers that the variables of a frame hold, and that a turn of the loop around it hands on to the next."""
+    names = _carried_names(frame.f_code, frame.f_lasti)
+    return {name: value for name, value in frame.f_locals.items() if name in names and _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, _NUMBERS) and type(value) is not bool
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    symbolic = (torch.SymInt, torch.SymFloat)
+    if isinstance(one, symbolic) or isinstance(other, symbolic):
+        return one is other
+    return type(one) is type(other) and repr(one) == repr(other)
+
+
+@functools.cache
+def _turns(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """The first and the last instruction of each loop of a function."""
+    return tuple(
+        (each.argval, each.offset)
+        for each in dis.get_instructions(code)
+        if "BACKWARD" in each.opname and each.opcode in dis.hasjrel
+    )
+
+
+@functools.cache
+def _carried_names(code: CodeType, offset: int) -> frozenset[str]:
+    """The variables that a turn of a loop around an instruction writes, and that a later one may read."""
+    found: set[str] = set()
+    for first, last in _turns(code):
+        if first <= offset <= last + 20:
+            written = {
+                each.argval
+                for each in dis.get_instructions(code)
+                if first <= each.offset <= last and each.opname in ("STORE_FAST", "STORE_DEREF")
+            }
+            found |= written & live_names(code, last)
+    return frozenset(found)
+
+
+@functools.cache
+def _heads(code: CodeType) -> frozenset[int]:
+    """The lines that turns of the loops of a function begin with."""
+    lines = {each.offset: each.positions.lineno for each in dis.get_instructions(code) if each.positions}
+    ends = {each.offset: each.opname for each in dis.get_instructions(code)}
+    return frozenset(
+        line
+        for first, last in _turns(code)
+        if (line := lines.get(first if ends[last].startswith("JUMP") else last)) is not None
+    )
+
+
+def carry(frame: FrameType, names: Iterable[str], tensors: dict[int, tuple[Any, torch.Tensor]]) -> None:
+    """Where a turn of a loop begins, has the numbers of some variables read from tensors.
+
+    It is called by a trace function, after which Python takes the variables from `f_locals`.
+
+    Args:
+        frame: The frame of the loop.
+        names: The variables.
+        tensors: Gets each number, with the tensor that it is read from, by the identity of the number.
+    """
+    if frame.f_lineno not in _heads(frame.f_code):
+        return
+    variables = frame.f_locals
+    for name in names:
+        number = variables.get(name)
+        if _is_number(number):
+            tensor = CARRIED(number, isinstance(number, (float, torch.SymFloat)))
+            variables[name] = read = tensor.item()
+            tensors[id(read)] = read, tensor
+
+
+def carried(number: Any, floating: bool) -> torch.Tensor:
+    """A number as a tensor."""
+    return torch.full((), number, dtype=torch.float64 if floating else torch.int64)
