@@ -39,26 +39,6 @@ class Convolved(nn.Module):
         return nn.functional.conv1d(nn.functional.pad(x, (1, 0)), torch.ones(3, 3, 2))[..., -length:], x[..., -4:]
 
 
-class Scanned(nn.Module):
-    """A recurrence over the elements, with the state of a short convolution beside it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(3, 3)
-
-    def forward(self, x):
-        last, length = x, x.shape[-1]
-        if length < 4:
-            last = nn.functional.pad(x, (4 - length, 0))
-        kept = torch.zeros(*x.shape[:-1], 4)
-        kept.copy_(last[..., -4:])
-        state, found = x.new_zeros(x.shape[0], 3), []
-        for turn in range(length):
-            state = torch.tanh(self.linear(x[..., turn]) + state)
-            found.append(state)
-        return torch.stack(found, -1), kept
-
-
 class InFours(nn.Module):
     """The means of four elements each; a signal of another length is filled up."""
 
@@ -115,13 +95,12 @@ class Interpolated(nn.Module):
     [
         (Padded(), 2, (1, 3, 4, 30)),
         (Convolved(), 2, (1, 2, 3, 4, 30)),
-        (Scanned(), 2, (1, 3, 4, 30)),
         (InFours(), 2, (1, 3, 4, 7, 8, 30)),
         (Growing(), 1, (1, 15, 17, 40)),
         (Dropping(), 1, (1, 15, 17, 40)),
         (Interpolated(), 2, (5, 6, 7, 8, 31)),
     ],
-    ids=["pad", "convolution", "loop", "multiples", "table", "random", "interpolate"],
+    ids=["pad", "convolution", "multiples", "table", "random", "interpolate"],
 )
 def test_a_capture_of_the_other_side_covers_both(model, axis, sizes):
     shapes = ({0: "batch", axis: "length"},)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -56,7 +56,7 @@ def first_capture(attempt: Attempt) -> Captured:
         attempt.start_again("direct")
         attempt.looping = of_sizes
         try:
-            return _with_all_sizes(attempt, _with_other_sides(attempt, capture_decisions(attempt), capture_decisions))
+            return _with_all_sizes(attempt, capture_decisions(attempt))
         except WaysRefused as error:
             if not of_sizes:
                 raise CaptureError(str(error)) from error
@@ -152,18 +152,11 @@ def _following_sizes(attempt: Attempt) -> Captured:
     return _one_of(found, failure) if found is None else _with_other_sides(attempt, found)
 
 
-def _with_other_sides(
-    attempt: Attempt, found: Captured, capture: Callable[[Attempt], Captured] = capture_with_retries
-) -> Captured:
+def _with_other_sides(attempt: Attempt, found: Captured) -> Captured:
     """A capture of the other sides of the model's questions about sizes, where it is the model on both sides.
 
     1. The model is captured for sizes on the other side; what it pads there is nothing for the example.
     2. It is captured for the example again; what it pads there is nothing for the sizes on the other side.
-
-    Args:
-        attempt: The attempt.
-        found: The capture of the example.
-        capture: How the model is captured for other sizes: as it was for the example.
     """
     example = shapes = attempt.shapes
     for condition, sizes in list(other_sides.of_other_sides(found.graph, example)):
@@ -174,7 +167,7 @@ def _with_other_sides(
         for captured, other in attempts:
             kept = dict(vars(attempt))
             padding = other_sides.PaddingNothing(other_sides.sizes_of_symbols(found.graph, other))
-            new = _for_sizes(attempt, captured, frozenset(sizes), padding, capture)
+            new = _for_sizes(attempt, captured, frozenset(sizes), padding)
             if (
                 new is not None
                 and (captured is tried or padding.changed)
@@ -294,11 +287,7 @@ def _agrees(attempt: Attempt, graph: CapturedGraph | None, leaves: list[Any], st
 
 
 def _for_sizes(
-    attempt: Attempt,
-    shapes: Shapes,
-    free: frozenset[str],
-    padding: other_sides.PaddingNothing,
-    capture: Callable[[Attempt], Captured],
+    attempt: Attempt, shapes: Shapes, free: frozenset[str], padding: other_sides.PaddingNothing
 ) -> Captured | None:
     """A capture for other sizes than the example's; None where it fails.
 
@@ -307,14 +296,14 @@ def _for_sizes(
         shapes: The dynamic shapes with these sizes.
         free: The places of the sizes that stay symbolic.
         padding: What is padded meanwhile.
-        capture: How the model is captured.
     """
-    example = attempt.shapes
+    example, general = attempt.shapes, attempt.general
     attempt.start_again("direct")
+    attempt.general = general  # as the example was captured: the attempt is not made with another
     attempt.notes, attempt.shapes, attempt.example, attempt.other_side = [], shapes, example, free
     try:
         with padding:
-            return _outcome(attempt, capture)[0]
+            return _outcome(attempt)[0]
     except UsageError:  # the model does not run within the mode, as where it compiles a function
         return None
     finally:
@@ -384,10 +373,10 @@ def _copied(leaves: list[Any]) -> list[Any]:
     return [each.clone() if isinstance(each, torch.Tensor) else each for each in leaves]
 
 
-def _outcome(attempt: Attempt, capture: Callable[[Attempt], Captured] = capture_with_retries) -> _Outcome:
+def _outcome(attempt: Attempt) -> _Outcome:
     """What an attempt gives: the graph, or what it raises."""
     try:
-        return capture(attempt), None
+        return capture_with_retries(attempt), None
     except UsageError:
         raise
     except Exception as error:
