@@ -35,3 +35,8 @@ def test_files_are_named_from_the_working_directory():
     file = os.path.join(os.getcwd(), "package", "model.py")
     (source,) = sources.innermost(f'File "{file}", line 1, in forward\n    pass')
     assert str(source) == os.path.join("package", "model.py") + ":1"
+
+
+def test_a_file_of_a_package_of_another_environment_is_named_as_one_of_this():
+    trace = '  File "/elsewhere/env/lib/python3.11/site-packages/package/layers.py", line 3, in forward\n    return x\n'
+    assert [str(each) for each in sources.innermost(trace)] == ["package/layers.py:3"]

@@ -139,7 +139,14 @@ def test_a_file_that_is_right_where_pytorch_is_not() -> None:
 def test_noise_proves_nothing() -> None:
     truth = normal(100).double()
     found = judgement((truth + normal(100, seed=1)).float(), (truth + normal(100, seed=2)).float(), truth)
-    assert not found.ok and "float64 decides nothing" in found.remark
+    assert not found.ok and "float64 decides nothing" in found.remark and not found.noisy
+
+
+def test_noise_is_what_pytorch_gives_otherwise_for_inputs_nearby() -> None:
+    truth = normal(100).double()
+    expected, actual = ((truth + normal(100, seed=seed)).float() for seed in (1, 2))
+    assert judgement(expected, actual, truth, (truth + normal(100, seed=3)).float()).noisy
+    assert not judgement(expected, actual, truth, expected + 1e-6).noisy
 
 
 def test_infinities_and_nans_are_those_of_one_of_the_two() -> None:

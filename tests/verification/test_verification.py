@@ -182,6 +182,24 @@ def test_sizes_that_the_model_refuses_are_left_out_and_others_tried(tmp_path: Pa
     assert "test_verification.py" in str(found.left_out[0].left_out) and "left out: n=1" in str(found)
 
 
+NOISY = """(float[n] x) => (float[n] y)
+    <int64 zero = {0}, int64 two = {2}, float noisy = {1.0001e9}, float plain = {{FACTOR}}> {
+    shape = Shape(x) n = Gather(shape, zero) small = Less(n, two) factor = Where(small, noisy, plain)
+    scaled = Mul(x, factor) y = Sin(scaled) }"""
+
+
+def test_sizes_for_which_pytorch_has_no_digits_are_left_out_and_others_tried(tmp_path: Path) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x * (1e9 if x.shape[0] < 2 else 3.0))
+
+    right = saved(tmp_path, NOISY.replace("{FACTOR}", "3.0"))
+    found = opbridge.verify(right, model, (rows(4),))
+    assert found.ok and labels(found)[3:] == ["n=1", "n=2", "n=5"]
+    assert [run.label for run in found.left_out] == ["n=1"] and "no digits" in str(found.left_out[0].left_out)
+    assert not opbridge.verify(saved(tmp_path, NOISY.replace("{FACTOR}", "3.1")), model, (rows(4),)).ok
+    assert not opbridge.verify(right, model, (rows(1),)).ok  # the example is asked for
+
+
 @pytest.mark.usefixtures("one_side")
 def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,6 @@ import linecache
 import os
 import re
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,18 +42,17 @@ class Source:
         return f"{self.file}:{self.line}"
 
 
-@functools.cache
-def _site_packages() -> tuple[str, ...]:
-    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    return tuple(os.path.join(path, "") for path in paths)
+_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 
 
 @functools.cache
 def _readable(file: str) -> str:
-    """A file's name without the parts that differ from machine to machine."""
-    for prefix in _site_packages():
-        if file.startswith(prefix):
-            return file[len(prefix) :]
+    """A file's name without the parts that differ from machine to machine.
+
+    A package may lie in another environment than the one that runs, which takes it by a `.pth` file.
+    """
+    if packages := _PACKAGES.match(file):
+        return file[packages.end() :]
     here = os.path.join(os.getcwd(), "")
     return file[len(here) :] if file.startswith(here) else file
 

@@ -199,7 +199,10 @@ def _with_all_sizes(attempt: Attempt, found: Captured) -> Captured:
     )
     if not is_open:
         return found
-    return _of_all_sizes(attempt, None if attempt.is_same_elsewhere else found.graph) or found
+    graph = found.graph
+    asked = tuple(each for each in graph.conditions if each.expression not in attempt.joined)
+    example = None if attempt.is_same_elsewhere else dataclasses.replace(graph, conditions=asked)
+    return _of_all_sizes(attempt, example) or found
 
 
 def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Captured | None:
@@ -294,8 +297,9 @@ def _for_sizes(
         free: The places of the sizes that stay symbolic.
         padding: What is padded meanwhile.
     """
-    example = attempt.shapes
+    example, general = attempt.shapes, attempt.general
     attempt.start_again("direct")
+    attempt.general = general  # as the example was captured: the attempt is not made with another
     attempt.notes, attempt.shapes, attempt.example, attempt.other_side = [], shapes, example, free
     try:
         with padding:

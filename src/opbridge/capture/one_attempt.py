@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_shape_env, torch_sizes, torch_tracing
+from opbridge.base.torch_private import torch_shape_env, torch_size_arithmetic, torch_sizes, torch_tracing
 from opbridge.capture import fake_implementations, fixed_sizes, model_module
 from opbridge.capture.advice import model_line
 from opbridge.capture.autograd_functions import Functions
@@ -179,6 +179,7 @@ class Attempt:
             self.operators.whole() if self.strategy != "strict" else contextlib.nullcontext(),
             fake_implementations.without_checks(self.unchecked),
             torch_shape_env.recording_guard_stacks(model_line) if self.dynamic else contextlib.nullcontext(),
+            torch_size_arithmetic.dividing_sizes_directly() if self.dynamic else contextlib.nullcontext(),
             torch_tracing.in_onnx_export(),
         ):
             if self.strategy == "direct":

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.fx import Interpreter
 from torch.overrides import TorchFunctionMode
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.size_constraints import holds_for_all, largest_of
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
+from opbridge.graph.running import Running
 
 __all__ = [
     "PaddingNothing",
@@ -174,7 +174,7 @@ def results(graph: CapturedGraph, leaves: Sequence[Any]) -> list[Any]:
             values[leaf.node] = value
     placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
     # One run: to compile the module's code would take longer.
-    return list(Interpreter(graph.module).run(*(values[node] for node in placeholders)))
+    return list(Running(graph.module).run(*(values[node] for node in placeholders)))
 
 
 def of_other_values(leaves: Sequence[Any]) -> list[Any]:

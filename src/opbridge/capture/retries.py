@@ -117,7 +117,8 @@ def _with_special_sizes_if_needed(attempt: Attempt) -> Captured:
         return _with_special_sizes_if_needed(attempt)
     if torch_tracing.asks_for_gradient(first):
         return _with_gradients(attempt)
-    if not attempt.dynamic or is_data_dependent(first):
+    is_of_other_side = bool(attempt.other_side) and not attempt.by_size
+    if not attempt.dynamic or is_of_other_side or is_data_dependent(first):
         raise first
     attempt.general = False
     try:

@@ -69,6 +69,7 @@ class Comparison:
         reason: A difference in shape or dtype; the values were not compared then.
         forgiven: Whether the elements outside the tolerance are right nevertheless.
         remark: Why they are, or what else is known of the difference.
+        noisy: Whether PyTorch's own values have no digits: inputs that differ by one rounding give others.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Comparison:
     reason: str | None = None
     forgiven: bool = False
     remark: str = ""
+    noisy: bool = False
 
     @property
     def ok(self) -> bool:

@@ -167,7 +167,8 @@ def judged(
         nearby: PyTorch's outputs on inputs that differ by one rounding, or with sums that do.
 
     Returns:
-        The comparison, with what was found as its remark; `forgiven` where every element is right.
+        The comparison, with what was found as its remark; `forgiven` where every element is right, `noisy` where
+        PyTorch's outputs nearby are others.
     """
     near = [each for each in nearby if each.shape == expected.shape]
     if comparison.reason is not None or reference.shape != expected.shape:
@@ -191,8 +192,11 @@ def judged(
         if bool(torch.where(is_finite, close | (off <= allowed), same).all()):
             remark = f"equal to float64 within the tolerance; PyTorch itself is off by {float(own.max()):.2g} from it"
             return dataclasses.replace(comparison, forgiven=True, remark=remark)
+        spread = [torch.where(is_finite, (other - left).nan_to_num(0.0, 0.0, 0.0), 0.0) for other in others]
         return dataclasses.replace(
-            comparison, remark=f"float64 decides nothing, as PyTorch itself is off by {float(own.max()):.2g} from it"
+            comparison,
+            remark=f"float64 decides nothing, as PyTorch itself is off by {float(own.max()):.2g} from it",
+            noisy=any(rms(each) > NOISE * rms(truth) for each in spread),
         )
     common = float(own.kthvalue(int(_COMMON * (own.numel() - 1)) + 1).values)
     allowed = torch.maximum(allowed, FACTOR * own.clamp(min=common))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from opbridge.graph.decisions import decision_of
 from opbridge.graph.operators import operator_of
+from opbridge.graph.running import Running
 from opbridge.verification.report import SideReport
 
 if TYPE_CHECKING:
@@ -85,10 +85,17 @@ class Sides:
                 values[leaf.node] = value.detach().clone() if isinstance(value, torch.Tensor) else value
         given = [values[node] for node in graph.graph.nodes if node.op == "placeholder"]
         taken: set[Side] = set()
+
+        def note(node: Node, answer: bool) -> None:
+            asked = decision_of(node)
+            if asked is not None:
+                # The other side of a loop is that it has no turn.
+                taken.add((asked.number, answer == asked.stays if _is_loop(node) else answer))
+
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self._seed)
             try:
-                results = _Following(graph.module, taken, most_turns).run(*given)
+                results = Running(graph.module, note, most_turns).run(*given)
             except Exception:  # an operator raises for these values, or a loop does not end
                 results = None
         return frozenset(taken), results
@@ -116,58 +123,5 @@ class Sides:
         )
 
 
-class _Following(Interpreter):
-    """Runs a graph, and notes the answer of each decision.
-
-    Args:
-        module: The graph.
-        taken: Where the sides are noted.
-        most_turns: The most turns that a loop may have; None: any number.
-    """
-
-    def __init__(self, module: GraphModule, taken: set[Side], most_turns: int | None) -> None:
-        super().__init__(module)
-        self._taken, self._most_turns = taken, most_turns
-
-    def run_node(self, n: Node) -> Any:
-        if n.op == "call_function":
-            operator = operator_of(n)
-            if operator == "higher_order::cond":
-                return self._branch(n)
-            if operator == "higher_order::while_loop":
-                return self._repeat(n)
-        return super().run_node(n)
-
-    def _branch(self, node: Node) -> Any:
-        args, _ = self.fetch_args_kwargs_from_env(node)
-        condition, if_true, if_false, operands = args
-        answer = bool(condition)
-        self._note(node, answer)
-        return self._run(if_true if answer else if_false, operands)
-
-    def _repeat(self, node: Node) -> Any:
-        args, _ = self.fetch_args_kwargs_from_env(node)
-        condition, body, carried, given = args
-        carried = tuple(carried)
-        asked = decision_of(node)
-        turns = bool(_only(self._run(condition, (*carried, *given))))
-        self._note(node, turns == (asked is None or asked.stays))  # the other side of a loop is that it has no turn
-        for _ in itertools.count() if self._most_turns is None else range(self._most_turns):
-            if not bool(_only(self._run(condition, (*carried, *given)))):
-                return carried
-            carried = tuple(self._run(body, (*carried, *given)))
-        raise RuntimeError(f"a loop has more than {self._most_turns} turns")
-
-    def _note(self, node: Node, answer: bool) -> None:
-        asked = decision_of(node)
-        if asked is not None:
-            self._taken.add((asked.number, answer))
-
-    def _run(self, body: Any, operands: Sequence[Any]) -> Any:
-        if isinstance(body, GraphModule):
-            return _Following(body, self._taken, self._most_turns).run(*operands)
-        return body(*operands)
-
-
-def _only(value: Any) -> Any:
-    return value[0] if isinstance(value, (tuple, list)) else value
+def _is_loop(node: Node) -> bool:
+    return operator_of(node) == "higher_order::while_loop"

@@ -276,12 +276,19 @@ def subgraphs_traced_by(trace: Callable[..., Any], fake_mode: Any) -> Iterator[N
         yield
 
 
-def new_fake_mode(shape_env: Any) -> Any:
-    """A mode in which operators give tensors without values, which have no memory to read."""
+def new_fake_mode(shape_env: Any, *, cached: bool = True) -> Any:
+    """A mode in which operators give tensors without values, which have no memory to read.
+
+    Args:
+        shape_env: What is known of symbolic sizes.
+        cached: Whether the mode keeps what operators give.
+    """
     from torch._functorch import config
 
     with config.patch(fake_tensor_allow_unsafe_data_ptr_access=False):
-        return FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True, export=True)
+        mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True, export=True)
+    mode.cache_enabled = mode.cache_enabled and cached
+    return mode
 
 
 def placeholder(graph: Graph, name: str) -> Node:

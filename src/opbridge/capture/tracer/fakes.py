@@ -30,9 +30,11 @@ class Fakes:
     """
 
     def __init__(self, *, general: bool, dynamic: frozenset[str] = frozenset(), axes: Iterable[Axis] = ()) -> None:
+        axes = tuple(axes)
         self._named = {axis.name: axis for axis in axes if axis.name is not None}
         self.sizes = torch_shape_env.Sizes(general=general, dynamic=dynamic)
-        self.mode = torch_proxies.new_fake_mode(self.sizes.env)
+        # With dynamic sizes, to keep what an operator gives takes longer than to compute it again.
+        self.mode = torch_proxies.new_fake_mode(self.sizes.env, cached=not axes)
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._memory: Counter[int] = Counter()
 
