@@ -89,7 +89,7 @@ def _model(name: str, threshold: float) -> torch.nn.Module:
     raise ValueError(name)
 
 
-DETECTORS = ("fasterrcnn", "keypointrcnn", "retinanet", "fcos")
+DETECTORS = ("fasterrcnn", "maskrcnn", "keypointrcnn", "retinanet", "fcos")
 
 
 def detector(name: str, threshold: float) -> torch.nn.Module:
