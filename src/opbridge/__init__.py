@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from opbridge.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from opbridge.conversion import Conversion, convert
     from opbridge.errors import (
         BuildError,
         CaptureError,
+        ConversionError,
         KernelError,
         MissingOperators,
         ModelFileError,
@@ -59,6 +61,8 @@ _HOMES = {
     "BuildError": "errors",
     "CallGroup": "recording.groups",
     "CaptureError": "errors",
+    "Conversion": "conversion",
+    "ConversionError": "errors",
     "Decision": "graph.decisions",
     "ExportedParts": "parts.data",
     "KernelError": "errors",
@@ -80,6 +84,7 @@ _HOMES = {
     "VerificationError": "errors",
     "build": "kernels.build",
     "check": "pipeline",
+    "convert": "conversion",
     "export": "pipeline",
     "inventory": "plan.inventory",
     "load": "kernels.load",
@@ -98,6 +103,8 @@ __all__ = [
     "BuildError",
     "CallGroup",
     "CaptureError",
+    "Conversion",
+    "ConversionError",
     "Decision",
     "ExportedParts",
     "KernelError",
@@ -119,6 +126,7 @@ __all__ = [
     "VerificationError",
     "build",
     "check",
+    "convert",
     "export",
     "inventory",
     "load",

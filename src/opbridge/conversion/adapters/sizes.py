@@ -1,0 +1,91 @@
+"""Constants, shapes and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from opbridge.conversion.step import Step, lower
+
+_ENDLESS = (1 << 63) - 1
+
+
+@lower(12, "Constant", says="the value is a tensor")
+def _constant_12(step: Step) -> None:
+    for name, dtype in (
+        ("value_float", ir.DataType.FLOAT),
+        ("value_floats", ir.DataType.FLOAT),
+        ("value_int", ir.DataType.INT64),
+        ("value_ints", ir.DataType.INT64),
+        ("value_string", ir.DataType.STRING),
+        ("value_strings", ir.DataType.STRING),
+    ):
+        value = step.get(name)
+        if value is None:
+            continue
+        if dtype == ir.DataType.STRING:
+            given = [value] if isinstance(value, (str, bytes)) else list(value)
+            raw = [each.encode() if isinstance(each, str) else each for each in given]
+            array = np.asarray(raw, object).reshape(() if name == "value_string" else (-1,))
+            tensor: ir.TensorProtocol = ir.StringTensor(array, shape=ir.Shape(array.shape))
+        else:
+            tensor = ir.tensor(value, dtype=dtype)
+        step.set(**{name: None})
+        step.node.attributes["value"] = ir.AttrTensor("value", tensor)
+
+
+@lower(9, "ConstantOfShape", says="expanded from one number")
+def _constant_of_shape_9(step: Step) -> Sequence[ir.Value]:
+    value = step.get("value")
+    number = np.zeros(1, np.float32) if value is None else value.numpy()
+    return [step.emit("Expand", step.number(number.reshape(()), number.dtype), step.data)]
+
+
+@lower(15, "Shape", says="a part of the whole shape")
+def _shape_15(step: Step) -> Sequence[ir.Value] | None:
+    start, end = int(step.get("start", 0)), step.get("end")
+    step.set(start=None, end=None)
+    if start == 0 and end is None:
+        return None
+    whole = step.emit("Shape", step.data)
+    return [step.sliced(whole, start, _ENDLESS if end is None else int(end), 0)]
+
+
+@lower(14, "Reshape", says="")
+def _reshape_14(step: Step) -> None:
+    if not step.get("allowzero", 0):
+        step.set(allowzero=None)
+        return
+    target = step.constant(1)
+    if target is None or (target == 0).any():
+        step.refuse("with allowzero=1 and sizes that may be 0")
+    step.set(allowzero=None)
+
+
+@lower(14, "Trilu", says="composed of a mask and a choice")
+def _trilu_14(step: Step) -> Sequence[ir.Value]:
+    rank = step.rank()
+    rows, columns = (step.size(step.data, rank - at) for at in (2, 1))
+    offset = step.constant(1)
+    k = step.input(1)
+    upper = bool(step.get("upper", 1))
+    if isinstance(rows, int) and isinstance(columns, int) and (k is None or offset is not None):
+        first = 0 if offset is None else int(offset.ravel()[0])
+        ones = np.ones((rows, columns), np.bool_)
+        kept: ir.Value = step.number(np.triu(ones, first) if upper else np.tril(ones, first), np.bool_)
+    else:
+        along = [
+            step.emit("Range", step.number(np.int64(0)), _scalar(step, each), step.number(np.int64(1)))
+            for each in (rows, columns)
+        ]
+        distance = step.emit("Sub", along[1], step.unsqueezed(along[0], [1]))
+        first_ = step.number(0) if k is None else k
+        less = step.emit("Less", distance, first_)
+        kept = step.emit("Not", less if upper else step.emit("Less", first_, distance))
+    return [step.emit("Where", kept, step.data, step.number(0, step.dtype(step.data)))]
+
+
+def _scalar(step: Step, size: int | ir.Value) -> ir.Value:
+    return step.number(np.int64(size)) if isinstance(size, int) else step.squeezed(size, [0])
