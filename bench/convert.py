@@ -77,10 +77,10 @@ def _with_constants(case: Case) -> Case:
     model.CopyFrom(case.model)
     kept, left = [], []
     for at, (value, given) in enumerate(zip(case.model.graph.input, case.inputs, strict=True)):
-        array = np.asarray(given) if not isinstance(given, (list, tuple)) and given is not None else None
+        array = given if isinstance(given, (np.ndarray, np.generic)) and value.type.HasField("tensor_type") else None
         small = array is not None and array.ndim <= 1 and (array.dtype == np.int64 or array.ndim == 0)
         if at and small and array is not None:
-            model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), value.name))
         else:
             kept.append(value)
             left.append(given)

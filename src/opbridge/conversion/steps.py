@@ -39,6 +39,8 @@ _REVIEWED = 28
 _CRASHING = frozenset({"Einsum"})
 """Operators whose inference has ended the process on calls that are not valid."""
 
+_CONSTANTS_OF_ALL_TYPES = 9
+
 _ONNX = ("", "ai.onnx")
 
 
@@ -71,25 +73,17 @@ class Converter:
             if opset is None:
                 opset = model.graph.opset_imports.get("", self._target)
             self._graph(graph, opset)
+            if self._target < _CONSTANTS_OF_ALL_TYPES and isinstance(graph, ir.Graph):
+                self._store_constants(graph)
             if "" in imports or graph is model.graph or any(each.domain in _ONNX for each in graph):
                 imports[""] = self._target
 
     def _graph(self, graph: Any, opset: int) -> None:
         nodes = list(graph)
+        self._infer(nodes, opset)
         for node in nodes:
-            if node.domain == "ai.onnx":
-                node.domain = ""
-            if node.domain == "" and node.op_type not in _CRASHING and any(
-                each.name and self._types.shape(each) is None for each in node.outputs
-            ):
-                infer(node, opset, self._types)
-        for node in nodes:
-            for attribute in node.attributes.values():
-                if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
-                    self._graph(attribute.as_graph(), opset)
-                elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
-                    for body in attribute.as_graphs():
-                        self._graph(body, opset)
+            for body in _bodies(node):
+                self._graph(body, opset)
             if node.domain != "":
                 continue
             said: list[str] = []
@@ -100,10 +94,47 @@ class Converter:
             else:
                 self.changes.extend(Change.of(node, each) for each in dict.fromkeys(said))
 
+    def _infer(self, nodes: list[ir.Node], opset: int) -> None:
+        """Notes the types of the outputs of nodes, where they are not known."""
+        for node in nodes:
+            if node.domain == "ai.onnx":
+                node.domain = ""
+            if node.domain == "" and node.op_type not in _CRASHING:
+                if any(each.name and self._types.shape(each) is None for each in node.outputs):
+                    infer(node, opset, self._types)
+
+    def _body(self, graph: ir.Graph, opset: int, said: list[str]) -> None:
+        """Converts a body of a node that was built."""
+        nodes = list(graph)
+        self._infer(nodes, opset)
+        for node in nodes:
+            self._settle(node, opset, said)
+
+    def _store_constants(self, graph: ir.Graph) -> None:
+        """Turns constants of types that Constant does not give into initializers."""
+        for node in list(graph):
+            for body in _bodies(node):
+                self._store_constants(body)
+            value = node.attributes.get("value")
+            if node.op_type != "Constant" or node.domain != "" or value is None or node.outputs[0].is_graph_output():
+                continue
+            tensor = value.as_tensor()
+            if tensor.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE):
+                continue
+            old = node.outputs[0]
+            new = ir.Value(name=old.name, const_value=tensor, type=ir.TensorType(tensor.dtype), shape=tensor.shape)
+            ir.convenience.replace_all_uses_with(old, new)
+            old.name = None
+            graph.remove(node, safe=False)
+            graph.register_initializer(new)
+
     def _settle(self, node: ir.Node, opset: int, said: list[str], *, top: bool = False) -> None:
         """Takes a node from the form of an opset to that of the target."""
         operator = node.op_type
         try:
+            if not top:
+                for body in _bodies(node):
+                    self._body(body, opset, said)
             self._steps(node, opset, said, top)
         except Refused as refused:
             refused.operator = refused.operator or operator
@@ -234,6 +265,8 @@ class Converter:
 
     def _not_permitted(self, node: ir.Node, target: onnx.defs.OpSchema) -> ir.Value | None:
         """A value of a type that a form does not take."""
+        if node.op_type == "Constant":
+            return None  # before opset 9, those of other types than floats become initializers
         variables: dict[str, str] = {}
         for values, parameters in ((node.inputs, target.inputs), (node.outputs, target.outputs)):
             for at, value in enumerate(values):
@@ -288,6 +321,15 @@ class Converter:
         return name
 
 
+def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The bodies of a node such as If."""
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+            yield from attribute.as_graphs()
+
+
 def _detach(node: ir.Node) -> None:
     """Takes a node that was removed from among the users of its inputs."""
     for at in range(len(node.inputs)):
@@ -302,10 +344,9 @@ def _names(model: ir.Model) -> Iterator[str]:
         for node in graph.all_nodes():
             yield node.name or ""
             yield from (each.name or "" for each in node.outputs)
-            for attribute in node.attributes.values():
-                if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
-                    yield from (each.name or "" for each in attribute.as_graph().inputs)
-                    yield from attribute.as_graph().initializers
+            for body in _bodies(node):
+                yield from (each.name or "" for each in body.inputs)
+                yield from body.initializers
 
 
 def _written(node: ir.Node) -> tuple[Any, ...]:

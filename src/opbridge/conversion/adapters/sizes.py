@@ -53,15 +53,28 @@ def _shape_15(step: Step) -> Sequence[ir.Value] | None:
     return [step.sliced(whole, start, _ENDLESS if end is None else int(end), 0)]
 
 
-@lower(14, "Reshape", says="")
-def _reshape_14(step: Step) -> None:
+@lower(14, "Reshape", says="without allowzero: a tensor without elements may be refused when the model runs")
+def _reshape_14(step: Step) -> Sequence[ir.Value] | None:
+    """Before opset 14 a size of 0 always meant the size that the tensor had there.
+
+    Sizes that the model computes are 0 only for tensors without elements. Those are reshaped as before where the
+    places of the zeros agree; otherwise a runtime finds that the numbers of elements differ.
+    """
     if not step.get("allowzero", 0):
-        step.set(allowzero=None)
-        return
-    target = step.constant(1)
-    if target is None or (target == 0).any():
-        step.refuse("with allowzero=1 and sizes that may be 0")
+        return None
+    target, sizes = step.constant(1), step.shape(step.data)
+    if (target is not None and (target == 0).any()) or 0 in (sizes or ()):
+        nothing = np.zeros(1, step.dtype(step.data).numpy())
+        value = ir.tensor(nothing, dtype=step.dtype(step.data))
+        return [step.emit("ConstantOfShape", step.input(1), value=value)]
     step.set(allowzero=None)
+    return None
+
+
+@lower(15, "CastLike", says="a Cast to the type")
+def _cast_like_15(step: Step) -> Sequence[ir.Value]:
+    found: ir.Value = step.emit("Cast", step.data, to=int(step.dtype(step.input(1))))
+    return [found]
 
 
 @lower(14, "Trilu", says="composed of a mask and a choice")
