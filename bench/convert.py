@@ -25,7 +25,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.reference import ReferenceEvaluator
 
 from opbridge.conversion.comparing import difference, is_random
-from opbridge.conversion.convert import converted
+from opbridge.conversion.converting import converted
 from opbridge.conversion.schemas import newest
 from opbridge.errors import ConversionError, OpbridgeError
 

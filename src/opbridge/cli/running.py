@@ -15,7 +15,14 @@ from typing import Any
 
 import typer
 
-from opbridge.cli import conversion_commands, kernel_commands, model_commands, operator_commands, sweep_commands, target_commands
+from opbridge.cli import (
+    conversion_commands,
+    kernel_commands,
+    model_commands,
+    operator_commands,
+    sweep_commands,
+    target_commands,
+)
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.console import Screen, print_error

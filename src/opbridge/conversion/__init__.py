@@ -18,7 +18,7 @@ report.py        what is said of it
 
 from __future__ import annotations
 
-from opbridge.conversion.convert import OLDEST, convert
+from opbridge.conversion.converting import OLDEST, convert
 from opbridge.conversion.report import Change, Comparison, Conversion, Refusal
 
 __all__ = ["OLDEST", "Change", "Comparison", "Conversion", "Refusal", "convert"]

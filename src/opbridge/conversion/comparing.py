@@ -43,6 +43,9 @@ _ATTEMPTS = (8, 2, 1)
 """Random integers are smaller than these, in turn: what an index or a size may be is known to the model only."""
 
 
+_FAILURES: tuple[type[Exception], ...] = (OpbridgeError, *ERRORS)
+
+
 def is_random(model: ir.Model) -> bool:
     """Whether a model gives other results in each run."""
     nodes = itertools.chain(model.graph.all_nodes(), *(each.all_nodes() for each in model.functions.values()))
@@ -93,7 +96,7 @@ def _compared(first: Any, second: Any) -> Comparison:
         shapes = {name: list(each.shape) for name, each in used.items()}
         try:
             found = second.run(names, used)
-        except (OpbridgeError, *ERRORS) as error:
+        except _FAILURES as error:
             result.failed = f"{_short(error)} (inputs of shapes {shapes})"
             return result
         largest, matches = 0.0, True
@@ -112,9 +115,7 @@ def _first_that_runs(session: Any, attempts: Sequence[Mapping[str, Any]], why: s
     for feeds in attempts:
         try:
             return (feeds, session.run(None, feeds)), why
-        except (OpbridgeError, *ERRORS) as error:
-            why = why or _short(error)
-        except Exception as error:  # a value that is no tensor
+        except Exception as error:  # ONNX Runtime's, and values that are no tensors
             why = why or _short(error)
     return None, why
 

@@ -13,8 +13,8 @@ from opbridge.conversion.step import Refused, Step
 __all__ = ["expanded"]
 
 
-def expanded(step: Step, schema: onnx.defs.OpSchema, target: int) -> list[ir.Value]:
-    """The values of an operator's definition, whose nodes are added.
+def expanded(step: Step, schema: onnx.defs.OpSchema, target: int) -> list[ir.Value | None]:
+    """The values of an operator's definition, whose nodes are added; None for an output that nobody reads.
 
     Args:
         step: The node.
@@ -29,32 +29,37 @@ def expanded(step: Step, schema: onnx.defs.OpSchema, target: int) -> list[ir.Val
         raise Refused("", schema.since_version)
     written = next((each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")), target)
     made = {*proto.input, *(name for node in proto.node for name in node.output)}
-    missing = [at for at, name in enumerate(proto.output) if name not in made]  # those that nobody reads
-    if any(step.is_used(at) for at in missing):
+    kept = [name if name in made else None for name in proto.output]  # what nobody reads may be left out
+    if any(name is None and step.is_used(at) for at, name in enumerate(kept)):
         raise Refused("with an output that its definition does not give", schema.since_version)
-    kept = [name for name in proto.output if name in made]
-    if kept != list(proto.output)[: len(kept)]:
-        raise Refused("with only some of its outputs", schema.since_version)
     del proto.output[:]
-    proto.output.extend(kept)
+    proto.output.extend(name for name in kept if name is not None)
     body = ir.serde.deserialize_function(proto)
     _bind(body, step, schema)
     for at, parameter in enumerate(body.inputs):
         given = step.input(at)
         for node, place in list(parameter.uses()):
             node.replace_input_with(place, given)
-    results = [step.input(body.inputs.index(each)) if each in body.inputs else each for each in body.outputs]
+    outputs = iter(list(body.outputs))
+    results: list[ir.Value | None] = []
+    for name in kept[: len(step.node.outputs)]:
+        found = None if name is None else next(outputs)
+        results.append(step.input(body.inputs.index(found)) if found in body.inputs else found)
+    body.outputs.clear()  # a value is an output of one graph only
     nodes = list(body)
     _rename(nodes, step)
-    results = results[: len(step.node.outputs)]
-    body.outputs.clear()  # a value is an output of one graph only
     for node in nodes:
         body.remove(node, safe=False)
         step.add(node, written)
     # A result that is an input, or twice the same, has to be a value of its own.
-    own: list[ir.Value] = []
-    for value in results:
-        own.append(value if value is not None and value.producer() in nodes and value not in own else _copied(step, value))
+    own: list[ir.Value | None] = []
+    for at, value in enumerate(results):
+        if kept[at] is None:
+            own.append(None)
+        elif value is not None and value.producer() in nodes and value not in own:
+            own.append(value)
+        else:
+            own.append(_copied(step, value))
     return own
 
 

@@ -32,3 +32,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
     model = onnx.ModelProto.FromString(sys.stdin.buffer.read())
     sys.stdout.buffer.write(answer(sys.argv[1], model))
+
+
+if __name__ == "__main__":
+    main()

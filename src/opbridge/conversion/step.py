@@ -264,6 +264,9 @@ def infer(node: ir.Node, opset: int, types: Types) -> None:
     schema = form(node.op_type, opset) if node.domain == "" else None
     if schema is None:
         return
+    if node.op_type in ("If", "Loop"):
+        _infer_bodies(node, opset, types)
+        return
     proto = ir.serde.serialize_node(node)
     given, constants = {}, {}
     for value in node.inputs:
@@ -287,6 +290,34 @@ def infer(node: ir.Node, opset: int, types: Types) -> None:
     _infer_rank(node, types)
 
 
+def _infer_bodies(node: ir.Node, opset: int, types: Types) -> None:
+    """Notes the types in the bodies of a node, and those of its outputs that follow from them."""
+    attribute = node.attributes.get("then_branch" if node.op_type == "If" else "body")
+    if attribute is None or attribute.is_ref():
+        return
+    graphs = [each.as_graph() for each in node.attributes.values() if each.type == ir.AttributeType.GRAPH]
+    for graph in graphs:
+        for parameter, given in zip(graph.inputs[2:], node.inputs[2:], strict=False):
+            dtype = types.dtype(given)
+            if dtype is not None and types.of(parameter) is None:
+                types.set(parameter, onnx.helper.make_tensor_type_proto(int(dtype), None))
+        for inner in graph:
+            infer(inner, opset, types)
+    results = attribute.as_graph().outputs
+    carried = len(node.inputs) - 2
+    for at, value in enumerate(node.outputs):
+        place = at if node.op_type == "If" else at + 1
+        if types.of(value) is not None or place >= len(results):
+            continue
+        dtype = types.dtype(results[place])
+        ranks = [types.shape(graph.outputs[place]) for graph in graphs]
+        same = len({None if each is None else len(each) for each in ranks}) == 1 and ranks[0] is not None
+        if dtype is not None:
+            known = ranks[0] is not None and same and (node.op_type == "If" or at < carried)
+            sizes = [None] * len(ranks[0] or ()) if known else None
+            types.set(value, onnx.helper.make_tensor_type_proto(int(dtype), sizes))
+
+
 _OF_A_SHAPE = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}
 
 
@@ -304,7 +335,7 @@ def _infer_rank(node: ir.Node, types: Types) -> None:
         types.set(result, onnx.helper.make_tensor_type_proto(int(dtype), [None] * max(count[0], len(given))))
 
 
-Adapter: TypeAlias = Callable[[Step], "Sequence[ir.Value] | None"]
+Adapter: TypeAlias = Callable[[Step], "Sequence[ir.Value | None] | None"]
 """Puts a node in another form: in place, with None, or with the values that take the place of its outputs."""
 
 LOWER: dict[tuple[str, int], tuple[Adapter, str]] = {}
@@ -325,9 +356,9 @@ def _register(table: dict[tuple[str, int], tuple[Adapter, str]], opset: int, nam
 
 def lower(opset: int, *names: str, says: str) -> Callable[[Adapter], Adapter]:
     """Registers what to do with operators that changed in an opset when it is lowered; `says` is for the report."""
-    return _register(LOWER, opset, names, says)  # type: ignore[no-any-return]
+    return _register(LOWER, opset, names, says)
 
 
 def raised(opset: int, *names: str, says: str) -> Callable[[Adapter], Adapter]:
     """Registers what to do with operators that changed in an opset when it is raised; `says` is for the report."""
-    return _register(RAISE, opset, names, says)  # type: ignore[no-any-return]
+    return _register(RAISE, opset, names, says)

@@ -16,7 +16,7 @@ is refused; all such nodes are collected.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -34,7 +34,7 @@ __all__ = ["Converter"]
 del adapters  # imported for what they register
 
 _REVIEWED = 28
-"""The newest opset whose changes of meaning the adapters know. Later changes are taken only if the words are the same."""
+"""The newest opset whose changes of meaning the adapters know. Later ones are taken only if the words are the same."""
 
 _CRASHING = frozenset({"Einsum"})
 """Operators whose inference has ended the process on calls that are not valid."""
@@ -67,7 +67,9 @@ class Converter:
     def convert(self) -> None:
         """Converts all graphs and functions, and says so in their opsets."""
         model = self._model
-        for graph in (*model.functions.values(), model.graph):
+        self._types.pass_to_functions(model)
+        graphs: tuple[Any, ...] = (*model.functions.values(), model.graph)
+        for graph in graphs:
             imports = graph.opset_imports
             opset = imports.pop("ai.onnx", None) or imports.get("", None)
             if opset is None:
@@ -122,7 +124,12 @@ class Converter:
             if tensor.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE):
                 continue
             old = node.outputs[0]
-            new = ir.Value(name=old.name, const_value=tensor, type=ir.TensorType(tensor.dtype), shape=tensor.shape)
+            new = ir.Value(
+                name=old.name,
+                const_value=tensor,
+                type=ir.TensorType(tensor.dtype),
+                shape=ir.Shape(tensor.shape.numpy()),
+            )
             ir.convenience.replace_all_uses_with(old, new)
             old.name = None
             graph.remove(node, safe=False)
@@ -178,7 +185,7 @@ class Converter:
         node, stop = step.node, step.changed
         source, target = schemas.form(node.op_type, stop), schemas.form(node.op_type, stop - 1)
         if (found := LOWER.get((node.op_type, stop))) is not None:
-            return self._adapted(step, *found, target)
+            return self._adapted(step, *found, source, target)
         assert source is not None
         if target is None or target.deprecated:
             return self._by_definition(step, source)
@@ -188,7 +195,7 @@ class Converter:
         node, stop = step.node, step.changed
         source, target = schemas.form(node.op_type, stop - 1), schemas.form(node.op_type, stop)
         if (found := RAISE.get((node.op_type, stop))) is not None:
-            return self._adapted(step, *found, target)
+            return self._adapted(step, *found, source, target)
         if source is None:
             raise Refused("", stop, "Declare the opset that the model was made for.")
         assert target is not None
@@ -196,7 +203,14 @@ class Converter:
             return self._by_definition(step, source)
         return self._same(step, source, target)
 
-    def _adapted(self, step: Step, adapter: Adapter, says: str, target: onnx.defs.OpSchema | None) -> tuple[Any, str]:
+    def _adapted(
+        self,
+        step: Step,
+        adapter: Adapter,
+        says: str,
+        source: onnx.defs.OpSchema | None,
+        target: onnx.defs.OpSchema | None,
+    ) -> tuple[Any, str]:
         """What an adapter makes of a node; one that it changed in place is checked against the other form."""
         before = _written(step.node)
         results = adapter(step)
@@ -205,10 +219,12 @@ class Converter:
         changed = says if _written(step.node) != before else ""
         if target is None or target.deprecated:
             return None, changed
+        for name in self._said(step.node, source or target, target)[1]:
+            del step.node.attributes[name]
         results, more = self._same(step, target, target)
         return results, "; ".join(each for each in (changed, more) if each)
 
-    def _by_definition(self, step: Step, source: onnx.defs.OpSchema) -> tuple[list[ir.Value], str]:
+    def _by_definition(self, step: Step, source: onnx.defs.OpSchema) -> tuple[list[ir.Value | None], str]:
         results = expanded(step, source, self._target)
         built = dict.fromkeys(each.op_type for each, _ in step.new if each.op_type not in ("Constant", "Identity"))
         return results, f"replaced by its definition ({', '.join(built)})" if built else "replaced by its definition"
@@ -286,20 +302,22 @@ class Converter:
             assert node.graph is not None
             node.graph.insert_before(node, [each for each, _ in step.new])
 
-    def _replace(self, step: Step, results: list[ir.Value]) -> None:
+    def _replace(self, step: Step, results: Sequence[ir.Value | None]) -> None:
         """Puts the nodes that were built in the place of a node."""
         node = step.node
         graph = node.graph
         assert graph is not None
         made = {value for each, _ in step.new for value in each.outputs}
         outputs = list(node.outputs)[: len(results)]
-        taken: list[ir.Value] = []
+        taken: list[ir.Value | None] = []
         for value in results:
-            if value not in made or value in taken:
+            if value is not None and (value not in made or value in taken):
                 value = step.emit("Identity", value)
             taken.append(value)
         graph.insert_before(node, [each for each, _ in step.new])
         for old, new in zip(outputs, taken, strict=True):
+            if new is None:
+                continue
             type_ = self._types.of(old)
             if type_ is not None:
                 self._types.set(new, type_)
@@ -337,7 +355,8 @@ def _detach(node: ir.Node) -> None:
 
 
 def _names(model: ir.Model) -> Iterator[str]:
-    for graph in (model.graph, *model.functions.values()):
+    graphs: tuple[Any, ...] = (model.graph, *model.functions.values())
+    for graph in graphs:
         yield from (each.name or "" for each in graph.inputs)
         if isinstance(graph, ir.Graph):
             yield from graph.initializers

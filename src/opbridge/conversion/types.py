@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from opbridge.conversion.inference_worker import answer
+from opbridge.conversion import inference_worker
 from opbridge.onnx.shapes import Size, Sizes, sizes
 
 __all__ = ["Types", "checked", "folded", "inferred", "lean", "type_text"]
@@ -83,6 +83,19 @@ class Types:
         if tensor is not None:
             return onnx.helper.make_tensor_type_proto(int(tensor.dtype), list(tensor.shape.numpy()))
         return None
+
+    def pass_to_functions(self, model: ir.Model) -> None:
+        """Gives the inputs of functions the types that all their calls agree on."""
+        calls: dict[ir.Value, list[onnx.TypeProto | None]] = {}
+        for node in model.graph.all_nodes():
+            function = model.functions.get(node.op_identifier())
+            if function is not None:
+                for parameter, given in zip(function.inputs, node.inputs, strict=False):
+                    calls.setdefault(parameter, []).append(self.of(given))
+        for parameter, given_types in calls.items():
+            common = _common(given_types)
+            if common is not None:
+                self._types[parameter] = common
 
     def set(self, value: ir.Value, type_: onnx.TypeProto) -> None:
         """Notes the type of a value that was added."""
@@ -194,6 +207,21 @@ def _size(dim: onnx.TensorShapeProto.Dimension) -> Size:
     return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
 
 
+def _common(found: Sequence[onnx.TypeProto | None]) -> onnx.TypeProto | None:
+    """The type that several have in common; None where they differ in more than sizes."""
+    first = found[0]
+    if first is None or any(each is None or type_text(each) != type_text(first) for each in found):
+        return None
+    if not first.HasField("tensor_type"):
+        return first
+    shapes = {tuple(map(_size, each.tensor_type.shape.dim)) for each in found if each is not None}
+    known = all(each is not None and each.tensor_type.HasField("shape") for each in found)
+    if not known or len({len(each) for each in shapes}) > 1:
+        return onnx.helper.make_tensor_type_proto(first.tensor_type.elem_type, None)
+    sizes_ = [at[0] if len(set(at)) == 1 else None for at in zip(*shapes, strict=True)]
+    return onnx.helper.make_tensor_type_proto(first.tensor_type.elem_type, sizes_)
+
+
 def _by_name(infos: Iterable[onnx.ValueInfoProto]) -> dict[str, onnx.TypeProto]:
     return {each.name: each.type for each in infos if each.type.WhichOneof("value")}
 
@@ -262,14 +290,13 @@ def checked(model: onnx.ModelProto, *, isolated: bool = True) -> str | None:
 def _asked(what: str, model: onnx.ModelProto, isolated: bool) -> bytes | None:
     if not isolated:
         try:
-            return answer(what, model)
+            return inference_worker.answer(what, model)
         except Exception:  # as a process that failed
             return None
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)}
-    code = "from opbridge.conversion.inference_worker import main; main()"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code, what],
+            [sys.executable, "-P", inference_worker.__file__, what],
             input=model.SerializeToString(),
             capture_output=True,
             timeout=_SECONDS,

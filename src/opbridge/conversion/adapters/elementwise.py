@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -173,13 +174,28 @@ def _bitwise_not_18(step: Step) -> Sequence[ir.Value]:
     return [step.emit("Sub", step.emit("Neg", step.data), step.number(1, dtype))]
 
 
+@lower(20, "Gelu", says="composed of Erf or Tanh")
+def _gelu_20(step: Step) -> Sequence[ir.Value]:
+    x, dtype = step.data, step.dtype(step.data)
+    half, one = step.number(0.5, dtype), step.number(1.0, dtype)
+    if step.get("approximate", "none") == "tanh":
+        cube = step.emit("Mul", x, step.emit("Mul", x, x))
+        inner = step.emit("Add", x, step.emit("Mul", cube, step.number(0.044715, dtype)))
+        bent = step.emit("Tanh", step.emit("Mul", inner, step.number(math.sqrt(2 / math.pi), dtype)))
+    else:
+        bent = step.emit("Erf", step.emit("Div", x, step.number(math.sqrt(2), dtype)))
+    return [step.emit("Mul", step.emit("Mul", x, step.emit("Add", bent, one)), half)]
+
+
 # Elements without an operator of many inputs
 
 
 @lower(8, "Sum", "Max", "Min", "Mean", says="of tensors of one shape")
 def _variadic_8(step: Step) -> Sequence[ir.Value] | None:
     shapes = [step.shape(each) for each in step.node.inputs]
-    if shapes[0] is not None and all(None not in shapes[0] and each == shapes[0] for each in shapes if each is not None):
+    if shapes[0] is not None and all(
+        None not in shapes[0] and each == shapes[0] for each in shapes if each is not None
+    ):
         if None not in shapes:
             return None
     if step.node.op_type != "Sum" or len(shapes) == 1:

@@ -36,18 +36,19 @@ def _gather_elements_11(step: Step) -> Sequence[ir.Value]:
     assert indices is not None
     rank = step.rank()
     axis = int(step.get("axis", 0)) % rank
-    sizes = [step.size(data, each) for each in range(rank)]
-    of_indices = [step.size(indices, each) for each in range(rank)]
-    if not all(isinstance(each, int) for each in (*sizes, *of_indices)):
+    sizes, of_indices = step.shape(data) or [], step.shape(indices) or []
+    fixed = [each for each in sizes if isinstance(each, int)]
+    of_fixed = [each for each in of_indices if isinstance(each, int)]
+    if len(fixed) < rank or len(of_fixed) < rank:
         step.refuse("of sizes that only the model's run tells")
     whole = step.cast(indices, ir.DataType.INT64)
-    places = step.emit("Where", step.emit("Less", whole, [0]), step.emit("Add", whole, [sizes[axis]]), whole)
-    strides = [int(np.prod(sizes[each + 1 :], dtype=np.int64)) for each in range(rank)]
+    places = step.emit("Where", step.emit("Less", whole, [0]), step.emit("Add", whole, [fixed[axis]]), whole)
+    strides = [int(np.prod(fixed[each + 1 :], dtype=np.int64)) for each in range(rank)]
     places = step.emit("Mul", places, [strides[axis]])
-    others = np.zeros(of_indices, np.int64)
+    others = np.zeros(of_fixed, np.int64)
     for each in range(rank):
         if each != axis:
-            others += np.arange(of_indices[each]).reshape([-1] + [1] * (rank - each - 1)) * strides[each]
+            others += np.arange(of_fixed[each]).reshape([-1] + [1] * (rank - each - 1)) * strides[each]
     places = step.emit("Add", places, step.number(others))
     return [step.emit("Gather", step.emit("Reshape", data, [-1]), places, axis=0)]
 

@@ -71,6 +71,18 @@ def _reshape_14(step: Step) -> Sequence[ir.Value] | None:
     return None
 
 
+@lower(27, "Range", says="computed in float32")
+def _range_27(step: Step) -> Sequence[ir.Value] | None:
+    dtype = step.dtype(step.data)
+    if dtype not in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+        step.set(stash_type=None)
+        return None
+    if step.get("stash_type", 1) != 1:
+        step.refuse(f"with stash_type={step.get('stash_type')}")
+    given = [step.emit("Cast", each, to=int(ir.DataType.FLOAT)) for each in step.node.inputs]
+    return [step.emit("Cast", step.emit("Range", *given), to=int(dtype))]
+
+
 @lower(15, "CastLike", says="a Cast to the type")
 def _cast_like_15(step: Step) -> Sequence[ir.Value]:
     found: ir.Value = step.emit("Cast", step.data, to=int(step.dtype(step.input(1))))

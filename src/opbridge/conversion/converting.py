@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -14,7 +12,7 @@ from opbridge.conversion.comparing import compare, is_random
 from opbridge.conversion.report import Comparison, Conversion, Refusal
 from opbridge.conversion.steps import Converter
 from opbridge.conversion.types import Types, checked, inferred, lean
-from opbridge.errors import ConversionError, ModelFileError, UsageError
+from opbridge.errors import ConversionError, UsageError
 from opbridge.onnx import reading
 from opbridge.onnx.serialize import serialize, to_bytes
 from opbridge.runtimes.onnxruntime import Limits
@@ -178,7 +176,7 @@ def _as_inputs(model: ir.Model) -> None:
     for value in model.graph.initializers.values():
         tensor = value.const_value
         if value not in given and tensor is not None:
-            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
+            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
             model.graph.inputs.append(value)
 
 
@@ -221,5 +219,3 @@ def _check(result: Conversion) -> None:
     """
     if not result.comparison.ok:
         raise ConversionError(f"{result.comparison.summary()} Nothing was written.", comparison=result.comparison)
-
-
