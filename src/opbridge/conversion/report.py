@@ -33,6 +33,7 @@ class Change:
 
     @classmethod
     def of(cls, node: ir.Node, what: str) -> Change:
+        """What was done to a node."""
         return cls(node.op_type, what, node.name or "", place_of(node))
 
 
@@ -58,6 +59,7 @@ class Refusal:
 
     @classmethod
     def of(cls, node: ir.Node, refused: Refused) -> Refusal:
+        """Why a node was refused."""
         inner = refused.operator or node.op_type
         why = f"{inner} {refused.why}".rstrip()
         if inner != node.op_type:
