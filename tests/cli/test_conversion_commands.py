@@ -30,6 +30,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model.onnx"
 
 
+@pytest.mark.slow
 def test_convert(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = model.with_name("older.onnx")
     assert main(["convert", str(model), "--opset", "11", "-o", str(output)]) == 0
