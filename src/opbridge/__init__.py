@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 from opbridge.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from opbridge.conversion import Conversion, convert
     from opbridge.errors import (
         BuildError,
         CaptureError,
+        ConversionError,
         FixError,
         KernelError,
         MissingOperators,
@@ -64,6 +66,8 @@ _HOMES = {
     "BuildError": "errors",
     "CallGroup": "recording.groups",
     "CaptureError": "errors",
+    "Conversion": "conversion",
+    "ConversionError": "errors",
     "Decision": "graph.decisions",
     "ExportedParts": "parts.data",
     "Finding": "rules.findings",
@@ -89,6 +93,7 @@ _HOMES = {
     "VerificationError": "errors",
     "build": "kernels.build",
     "check": "pipeline",
+    "convert": "conversion",
     "export": "pipeline",
     "fix": "fixing.fix",
     "inventory": "plan.inventory",
@@ -109,6 +114,8 @@ __all__ = [
     "BuildError",
     "CallGroup",
     "CaptureError",
+    "Conversion",
+    "ConversionError",
     "Decision",
     "ExportedParts",
     "Finding",
@@ -134,6 +141,7 @@ __all__ = [
     "VerificationError",
     "build",
     "check",
+    "convert",
     "export",
     "fix",
     "inventory",

@@ -7,12 +7,14 @@ next. The command line prints it and ends with `exit_status`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 __all__ = [
     "BuildError",
     "CaptureError",
+    "ConversionError",
     "FixError",
     "KernelError",
     "MissingOperators",
@@ -76,6 +78,21 @@ class TranslationError(OpbridgeError):
     """A translation was called and could not build its nodes."""
 
     exit_status = 1
+
+
+class ConversionError(OpbridgeError):
+    """A model cannot be put at an opset, or its results would change there.
+
+    Attributes:
+        refusals: The nodes that have no form at that opset.
+        comparison: How the models compare, where they were run.
+    """
+
+    exit_status = 1
+
+    def __init__(self, message: str, refusals: Sequence[Any] = (), comparison: Any = None) -> None:
+        self.refusals, self.comparison = list(refusals), comparison
+        super().__init__(message)
 
 
 class SaveError(OpbridgeError):

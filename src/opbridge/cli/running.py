@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import os
@@ -14,7 +15,14 @@ from typing import Any
 
 import typer
 
-from opbridge.cli import kernel_commands, model_commands, operator_commands, sweep_commands, target_commands
+from opbridge.cli import (
+    conversion_commands,
+    kernel_commands,
+    model_commands,
+    operator_commands,
+    sweep_commands,
+    target_commands,
+)
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.console import Screen, print_error
@@ -23,6 +31,7 @@ from opbridge.errors import OpbridgeError
 __all__ = ["main"]
 
 del (
+    conversion_commands,
     kernel_commands,
     model_commands,
     operator_commands,
@@ -100,6 +109,8 @@ def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
         for name in ("plan", "verification"):
             if hasattr(error, name):
                 document[name] = getattr(error, name).to_json()
+        if getattr(error, "refusals", None):
+            document["refusals"] = [dataclasses.asdict(each) for each in error.refusals]  # type: ignore[attr-defined]
         file = getattr(error, "file", None)
         if file is not None:
             document["file"] = str(file)

@@ -1,0 +1,57 @@
+"""The command for opsets: convert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from opbridge.cli.answers import Answer
+from opbridge.cli.app import app
+from opbridge.cli.console import aligned, print_plain
+from opbridge.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from opbridge.conversion import Conversion
+
+__all__ = ["convert"]
+
+
+@app.command()
+def convert(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="Any ONNX file.", show_default=False)],
+    opset: Annotated[int, typer.Option(help="The opset, from 7 to the newest that the onnx package knows.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; left out, nothing is written.")
+    ] = None,
+    ir_version: Annotated[
+        int | None, typer.Option("--ir-version", help="The version of the file format; by default, the opset's own.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Run both models on the same random inputs first.")
+    ] = True,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Put a model at another opset, older or newer, with the same results.
+
+    Lists every node that has no form there, with its line. Nothing is written then, or where the results would differ.
+    """
+    import opbridge
+
+    found = opbridge.convert(model, opset=opset, output=output, ir_version=ir_version, verify=verify)
+    return Answer(found.document(), lambda screen: _show(screen, found))
+
+
+def _show(console: Console, found: Conversion) -> None:
+    """What was done, how often, and how the two models compare."""
+    counted = found.counted()
+    if counted:
+        rows = [("nodes", "operator", "what was done")]
+        rows += [(str(count), operator, what) for operator, what, count in counted]
+        print_plain(console, aligned(rows, right=[0]) + "\n")
+    print_plain(console, found.summary())
+    print_plain(console, found.comparison.summary())
+    if found.files:
+        print_plain(console, f"Written: {', '.join(map(str, found.files))}")
