@@ -47,6 +47,7 @@ WORDS = {
     "program": "what export returns: the model, its plan, its verification",
     "verification": "the last stage",
     "fixing": "repairs for targets, with proof",
+    "conversion": "models at other opsets",
     "save": "the fifth stage",
     "trace": "the other way to capture: torch's TorchScript exporter",
     "fit": "the fourth stage",
