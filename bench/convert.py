@@ -24,10 +24,10 @@ import onnxruntime
 from onnx.backend.test.loader import load_model_tests
 from onnx.reference import ReferenceEvaluator
 
-from opbridge.conversion.comparing import difference, is_random
 from opbridge.conversion.converting import converted
 from opbridge.conversion.schemas import newest
 from opbridge.errors import ConversionError, OpbridgeError
+from opbridge.side_by_side import difference, is_random
 
 OPSETS = (11, 13, 15, 17, 18, 21, newest())
 

@@ -48,6 +48,7 @@ WORDS = {
     "verification": "the last stage",
     "fixing": "repairs for targets, with proof",
     "conversion": "models at other opsets",
+    "side_by_side": "two models on the same inputs",
     "save": "the fifth stage",
     "trace": "the other way to capture: torch's TorchScript exporter",
     "fit": "the fourth stage",

@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from opbridge.conversion.comparing import compare, difference
 from opbridge.conversion.converting import converted
 from opbridge.errors import ConversionError
+from opbridge.side_by_side import compare, difference
 
 F, INT64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 

@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import opbridge
-from opbridge.conversion import Comparison, Conversion, converting
-from opbridge.conversion.comparing import difference
+from opbridge.conversion import Conversion, converting
 from opbridge.errors import ConversionError, ModelFileError, UsageError
+from opbridge.side_by_side import SideBySide, difference
 
 F, INT64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -94,7 +94,7 @@ def test_writes_nothing_where_results_differ(tmp_path: Path, monkeypatch: pytest
     path, output = tmp_path / "model.onnx", tmp_path / "older.onnx"
     onnx.save(squeeze_and("Gelu"), path)
     output.write_bytes(b"as it was")
-    monkeypatch.setattr(converting, "compare", lambda *_, **__: Comparison(failed="it does not run"))
+    monkeypatch.setattr(converting, "compare", lambda *_, **__: SideBySide(failed="it does not run"))
     with pytest.raises(ConversionError, match="Nothing was written"):
         convert(path, opset=13, output=output)
     assert output.read_bytes() == b"as it was"

@@ -2,7 +2,7 @@
 
 In: any ONNX file and an opset. Out: a `Conversion`: the model, what was changed, and how the two compare; or a
 refusal that names every node. A node goes from opset to opset through the changes of its operator: `steps`.
-May import: save, runtimes, onnx, base.
+May import: save, side_by_side, runtimes, onnx, base.
 
 convert.py       a file, converted, compared and written
 steps.py         a model, node by node
@@ -12,13 +12,12 @@ functions.py     operators replaced by their definitions
 widening.py      calls in a wider type
 schemas.py       the forms of operators
 types.py         the types of values
-comparing.py     both models in ONNX Runtime
 report.py        what is said of it
 """
 
 from __future__ import annotations
 
 from opbridge.conversion.converting import OLDEST, convert
-from opbridge.conversion.report import Change, Comparison, Conversion, Refusal
+from opbridge.conversion.report import Change, Conversion, Refusal
 
-__all__ = ["OLDEST", "Change", "Comparison", "Conversion", "Refusal", "convert"]
+__all__ = ["OLDEST", "Change", "Conversion", "Refusal", "convert"]

@@ -8,8 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from opbridge.conversion import schemas
-from opbridge.conversion.comparing import compare, is_random
-from opbridge.conversion.report import Comparison, Conversion, Refusal
+from opbridge.conversion.report import Conversion, Refusal
 from opbridge.conversion.steps import Converter
 from opbridge.conversion.types import Types, checked, inferred, lean
 from opbridge.errors import ConversionError, UsageError
@@ -18,6 +17,7 @@ from opbridge.onnx.serialize import serialize, to_bytes
 from opbridge.runtimes.onnxruntime import Limits
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
+from opbridge.side_by_side import SideBySide, compare, is_random
 
 __all__ = ["OLDEST", "convert", "converted"]
 
@@ -122,7 +122,7 @@ def converted(
     _as_inputs(loaded)
     _check_form(label, proto, loaded, isolated)
     return Conversion(
-        loaded, source, opset, versions, converter.changes, Comparison(note="the comparison was left out.")
+        loaded, source, opset, versions, converter.changes, SideBySide(note="the comparison was left out.")
     )
 
 

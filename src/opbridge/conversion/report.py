@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import onnx_ir as ir
 
 from opbridge.conversion.step import Refused
+from opbridge.side_by_side import SideBySide
 
-__all__ = ["Change", "Comparison", "Conversion", "Refusal", "Run"]
+__all__ = ["Change", "Conversion", "Refusal"]
 
 
 @dataclass(frozen=True)
@@ -84,62 +84,6 @@ def place_of(node: ir.Node) -> str:
     return f"{file}:{rest.partition(',')[0]}"
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run of both models.
-
-    Attributes:
-        shapes: The shapes of the inputs by their names.
-        largest: The largest difference of any element, relative to the largest element of its output where that is
-            more than 1.
-        matches: Whether that is within what rounding explains.
-    """
-
-    shapes: Mapping[str, Sequence[int]]
-    largest: float
-    matches: bool
-
-
-@dataclass
-class Comparison:
-    """The original and the converted model, run on the same inputs.
-
-    Attributes:
-        runs: The runs that the original completed.
-        note: Why there is none, or what was left out.
-        output: The output that differs most where one does not match.
-        failed: Why the converted model does not run, where the original does.
-    """
-
-    runs: list[Run] = field(default_factory=list)
-    note: str = ""
-    output: str = ""
-    failed: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing speaks against the converted model."""
-        return not self.failed and all(each.matches for each in self.runs)
-
-    @property
-    def largest(self) -> float:
-        """The largest difference of all runs."""
-        return max((each.largest for each in self.runs), default=0.0)
-
-    def summary(self) -> str:
-        """The comparison in one sentence."""
-        if self.failed:
-            return f"The original runs, and the converted model does not: {self.failed}"
-        if not self.runs:
-            return f"Not compared: {self.note}"
-        sizes = f"{len(self.runs)} set{'s' if len(self.runs) > 1 else ''} of random inputs"
-        if self.ok:
-            said = f"Same results in ONNX Runtime on {sizes}; the largest difference is {self.largest:.2g}."
-        else:
-            said = f"The results differ in ONNX Runtime by {self.largest:.2g}, at the output '{self.output}'."
-        return f"{said} {self.note}".rstrip()
-
-
 @dataclass
 class Conversion:
     """A model at another opset.
@@ -159,7 +103,7 @@ class Conversion:
     opset: int
     ir_versions: tuple[int, int]
     changes: list[Change]
-    comparison: Comparison
+    comparison: SideBySide
     files: list[Path] = field(default_factory=list)
 
     def counted(self) -> list[tuple[str, str, int]]:

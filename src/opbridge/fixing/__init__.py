@@ -1,6 +1,6 @@
 """Repairs what rules find in a model for its targets, with proof that the results are as they were.
 
-In: any ONNX file, and the names of targets. Out: `Fixed`, and a file. Imports `rules`, `targets`, `runtimes`, `save`,
+In: any ONNX file, and the names of targets. Out: `Fixed`, and a file. Imports `rules`, `targets`, `save`, `side_by_side`,
 `onnx`, `base`.
 """
 

@@ -7,19 +7,21 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
 
 from opbridge.errors import FixError, UsageError
-from opbridge.fixing.comparing import Comparison, compare
+from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.fixing.repairs import REPAIRS
 from opbridge.onnx import reading, serialize
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.lint import check_patterns, chosen_rules, look
 from opbridge.rules.looking import Looked
 from opbridge.runtimes.onnxruntime.model_file import checked_model
-from opbridge.save.writer import save as save_model
+from opbridge.save import writer
+from opbridge.side_by_side import SideBySide, compare, is_random
 from opbridge.targets import find_target
 
 __all__ = ["Change", "Fixed", "difference", "fix"]
@@ -56,7 +58,7 @@ class Fixed:
     model: ir.Model
     changes: Sequence[Change]
     left: Findings
-    comparison: Comparison | None
+    comparison: SideBySide | None
     path: str = ""
 
     def summary(self) -> str:
@@ -67,12 +69,7 @@ class Fixed:
         assert found is not None
         counts = Counter(each.finding.rule for each in self.changes)
         said = ", ".join(f"{rule} {count}" for rule, count in counts.items())
-        proof = (
-            f"the results on {found.runs} random inputs are "
-            + ("the same" if found.largest == 0 else f"within {found.largest:.2g} of those before")
-            + f" (the original by {found.by})"
-        )
-        return f"Repaired {said}; {proof}."
+        return f"Repaired {said}. {found.summary()}"
 
     def document(self) -> dict[str, Any]:
         """The result as plain data."""
@@ -81,7 +78,7 @@ class Fixed:
             "ok": self.left.ok,
             "path": self.path,
             "changes": [{"done": each.done, **each.finding.document()} for each in self.changes],
-            "runs": 0 if found is None else found.runs,
+            "runs": 0 if found is None else len(found.runs),
             "largest_difference": None if found is None else found.largest,
             "left": self.left.document(),
         }
@@ -117,7 +114,7 @@ def fix(
     checked, label = checked_model(model)
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
         raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
-    original, changed = reading.load(checked), reading.load(checked)
+    changed = reading.load(checked)
     changes: list[Change] = []
     tried: set[tuple[str, str]] = set()
     looked = Looked(changed)
@@ -141,17 +138,30 @@ def fix(
     left = Findings(label, targets, [finding for finding, _ in look(Looked(changed), targets, chosen_rules((), ()))])
     if not changes:
         return Fixed(changed, (), left, None)
-    before, after = serialize.to_bytes(original), serialize.to_bytes(changed)
-    found = compare(original, changed, before, after)
-    if not found.is_same:
-        why = found.why_not or f"they differ by up to {found.largest:.3g}"
+    if output is None:
+        found = _proof(label, checked, serialize.to_bytes(changed), changed)
+        return Fixed(changed, changes, left, found)
+    with writer.staged(changed, output) as files:
+        found = _proof(label, checked, files.path, changed)
+        files.commit()
+    return Fixed(changed, changes, left, found, os.fspath(output))
+
+
+def _proof(label: str, original: str | bytes, new: str | Path | bytes, model: ir.Model) -> SideBySide:
+    """What both models give.
+
+    Raises:
+        FixError: They were not shown to give the same.
+    """
+    found = compare(original, new, random=is_random(model))
+    if not found.runs and not found.failed:
+        found = compare_with_evaluator(original, new) or found
+    if not found.runs or not found.ok:
         raise FixError(
-            f"The repaired model of {label} was not shown to give what the original gives ({why}), so nothing was "
-            "written. Leave out rules with --ignore (ignore=) to see which repair it is."
+            f"The repaired model of {label} was not shown to give what the original gives, so nothing was written. "
+            f"{found.summary()} Leave out rules with --ignore (ignore=) to see which repair it is."
         )
-    if output is not None:
-        save_model(changed, output)
-    return Fixed(changed, changes, left, found, "" if output is None else os.fspath(output))
+    return found
 
 
 def difference(original: str | bytes, fixed: ir.Model) -> str:

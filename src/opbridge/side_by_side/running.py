@@ -1,4 +1,4 @@
-"""The original and the converted model, side by side in ONNX Runtime on the same random inputs."""
+"""The original and the new model, side by side in ONNX Runtime on the same random inputs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.conversion.report import Comparison, Run
 from opbridge.errors import OpbridgeError
 from opbridge.runtimes.onnxruntime import Limits, open_session
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
+from opbridge.side_by_side.results import Run, SideBySide
 
-__all__ = ["compare", "difference", "is_random"]
+__all__ = ["compare", "compare_sessions", "difference", "is_random"]
 
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -53,13 +53,13 @@ def is_random(model: ir.Model) -> bool:
 
 
 def compare(
-    original: str | bytes, converted: str | Path | bytes, *, random: bool, isolated: bool | Limits = True
-) -> Comparison:
+    original: str | bytes, new: str | Path | bytes, *, random: bool, isolated: bool | Limits = True
+) -> SideBySide:
     """Runs both models on the same random inputs, of several sizes where these are dynamic.
 
     Args:
         original: The file, or its content.
-        converted: The file, or its content.
+        new: The file, or its content.
         random: Whether the model gives other results in each run.
         isolated: Whether the models run in processes of their own, or with which limits.
     """
@@ -67,28 +67,34 @@ def compare(
     try:
         first = open_session(original, isolated, **options)
     except OpbridgeError as error:
-        return Comparison(note=f"ONNX Runtime does not load the original: {_short(error)}")
+        return SideBySide(note=f"ONNX Runtime does not load the original: {_short(error)}")
     try:
-        second = open_session(converted if isinstance(converted, bytes) else str(converted), isolated, **options)
+        second = open_session(new if isinstance(new, bytes) else str(new), isolated, **options)
     except OpbridgeError as error:
-        return Comparison(failed=_short(error))
+        return SideBySide(failed=_short(error))
     if random:
-        return Comparison(note="the model draws random numbers. Both models load.")
+        return SideBySide(note="the model draws random numbers. Both models load.")
     try:
-        return _compared(first, second)
+        return compare_sessions(first, second)
     finally:
         for each in (first, second):
             if hasattr(each, "close"):
                 each.close()
 
 
-def _compared(first: Any, second: Any) -> Comparison:
-    result = Comparison()
+def compare_sessions(first: Any, second: Any) -> SideBySide:
+    """Runs two sessions on the same random inputs.
+
+    Args:
+        first: The original's.
+        second: The new model's.
+    """
+    result = SideBySide()
     names = [each.name for each in first.get_outputs()]
     why = ""
     for feeds in _inputs(first.get_inputs()):
         if isinstance(feeds, str):
-            return Comparison(note=feeds)
+            return SideBySide(note=feeds)
         expected, why = _first_that_runs(first, feeds, why)
         if expected is None:
             continue

@@ -1,0 +1,65 @@
+"""The original by ONNX's reference evaluator, where ONNX Runtime refuses it and runs what it was repaired to."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from opbridge.errors import OpbridgeError
+from opbridge.runtimes.onnxruntime import open_session
+from opbridge.side_by_side import SideBySide
+from opbridge.side_by_side.running import compare_sessions
+
+__all__ = ["compare_with_evaluator"]
+
+_MOST_BYTES = 1 << 26
+"""It is for small models: it runs in Python, and in this process."""
+
+
+class _Evaluated:
+    """The evaluator in the form of a session."""
+
+    def __init__(self, evaluator: Any, like: Any) -> None:
+        self._evaluator, self._like = evaluator, like
+
+    def get_inputs(self) -> Any:
+        """The inputs of the repaired model, which are the same."""
+        return self._like.get_inputs()
+
+    def get_outputs(self) -> Any:
+        """Its outputs."""
+        return self._like.get_outputs()
+
+    def run(self, names: Sequence[str] | None, feeds: Mapping[str, Any]) -> Any:
+        """The outputs."""
+        return self._evaluator.run(None if names is None else list(names), dict(feeds))
+
+
+def compare_with_evaluator(original: str | bytes, new: str | Path | bytes) -> SideBySide | None:
+    """As `side_by_side.compare`; None where the evaluator does not take the original, or the new model does not load.
+
+    Args:
+        original: The file, or its content.
+        new: The file, or its content.
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    if (len(original) if isinstance(original, bytes) else os.path.getsize(original)) > _MOST_BYTES:
+        return None
+    try:
+        model = onnx.ModelProto.FromString(original) if isinstance(original, bytes) else onnx.load(original)
+        evaluator = ReferenceEvaluator(model)
+    except Exception:  # it raises anything for a model that it does not take
+        return None
+    try:
+        second = open_session(new if isinstance(new, bytes) else str(new), True, optimised=False)
+    except OpbridgeError:
+        return None
+    found = compare_sessions(_Evaluated(evaluator, second), second)
+    note = "The reference evaluator of onnx ran the original, which ONNX Runtime refuses."
+    return dataclasses.replace(found, note=f"{note} {found.note}".rstrip())

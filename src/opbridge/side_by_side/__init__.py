@@ -1,0 +1,9 @@
+"""Two ONNX models side by side on the same random inputs: whether one that was made of the other gives the same.
+
+In: two files. Out: `SideBySide`. Imports `runtimes` and `errors`.
+"""
+
+from opbridge.side_by_side.results import Run, SideBySide
+from opbridge.side_by_side.running import compare, difference, is_random
+
+__all__ = ["Run", "SideBySide", "compare", "difference", "is_random"]
