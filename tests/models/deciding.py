@@ -797,3 +797,22 @@ def segments_of_two_tensors(x):
     splits = [torch.split(each, lengths.tolist(), dim=1) for each in (x.T, x.T.cos())]
     found = [one @ other.T + other.sum() for one, other in zip(*splits)]  # noqa: B905
     return torch.stack(found)
+
+
+_STEPS = (torch.sin, torch.cos, torch.neg, lambda x: x * x)
+
+
+@_deciding(2, _signs)
+def an_element_that_data_choose(x):
+    return _STEPS[int(x[0, :3].argmax())](x) + 1
+
+
+@_deciding(3, _signs)
+class LayerThatDataChoose(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(4)])
+
+    def forward(self, x):
+        place = x.sum(0).argmax() - 2  # some are counted from the last
+        return torch.tanh(self.layers[place](x))

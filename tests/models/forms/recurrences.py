@@ -102,9 +102,9 @@ def linear_attention(x):
     return torch.einsum("blk,blkv->blv", query, total) / (query * key.cumsum(1)).sum(-1, keepdim=True)
 
 
-@form(_X, refused_dynamic="it needs length == 5")
+@form(_X)
 class CellInLoop(nn.Module):
-    """A cell in a loop of Python's over the sequence, which has as many steps as the example."""
+    """A cell in a loop of Python's over the sequence."""
 
     def __init__(self) -> None:
         super().__init__()

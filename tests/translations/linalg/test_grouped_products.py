@@ -81,7 +81,7 @@ def test_any_number_of_groups():
 
 def test_many_groups_are_few_nodes():
     program = opbridge.export(
-        grouped_mm, (torch.randn(16, 8), torch.randn(384, 8, 16), torch.arange(384, dtype=torch.int32) // 24)
+        grouped_mm, (torch.randn(16, 8), torch.randn(384, 8, 16), torch.arange(1, 385, dtype=torch.int32) // 24)
     )
     assert len(program.model.graph) < 10 and len(program.model.functions) == 1
 

@@ -24,6 +24,7 @@ __all__ = [
     "GATHERED",
     "GATHERED_ALONG",
     "WHILE_LOOP",
+    "NoSuchElement",
     "answering",
     "differing",
     "forget_skipped_frames",
@@ -111,12 +112,20 @@ WHILE_LOOP = torch.ops.higher_order.while_loop
 
 
 @contextlib.contextmanager
-def answering(env: Any, answer: Callable[[torch.SymBool], bool | None]) -> Iterator[None]:
+def answering(
+    env: Any, answer: Callable[[torch.SymBool], bool | None], elements: Callable[[], int | None]
+) -> Iterator[None]:
     """Within this context, truth values that only data decides are answered, and known from there on.
+
+    An index of a list is answered by a truth value for each element; where all are false, the list has no such element.
 
     Args:
         env: The ShapeEnv of a capture.
         answer: Gives the answer; None leaves the question to torch, which raises an error.
+        elements: Where a number is asked for as an index, gives how many elements there are; else None.
+
+    Raises:
+        NoSuchElement: From where an index is asked for; see above.
     """
     import sympy
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -129,21 +138,39 @@ def answering(env: Any, answer: Callable[[torch.SymBool], bool | None]) -> Itera
             return evaluate(expression, *args, **kwargs)
         except GuardOnDataDependentSymNode:
             if isinstance(expression, sympy.Symbol) or not isinstance(expression, sympy.logic.boolalg.Boolean):
-                raise  # a number is asked for; a symbol counts as Boolean
+                count = elements()  # a number is asked for; a symbol counts as Boolean
+                if count is None:
+                    raise
+                found = (each for each in range(count) if evaluated(_is_element(expression, each, count)))
+                place = next(found, None)
+                if place is None:
+                    raise NoSuchElement("list index out of range") from None
+                return sympy.Integer(place)
             if expression in answers:
                 return sympy.true if answers[expression] else sympy.false
-            chosen = answer(env.create_symboolnode(expression))
-            if chosen is None:
+            is_so = answer(env.create_symboolnode(expression))
+            if is_so is None:
                 raise
-        answers[expression] = chosen
-        _note(env, expression if chosen else sympy.Not(expression))
-        return sympy.true if chosen else sympy.false
+        answers[expression] = is_so
+        _note(env, expression if is_so else sympy.Not(expression))
+        return sympy.true if is_so else sympy.false
 
     env.evaluate_expr = evaluated
     try:
         yield
     finally:
         del env.evaluate_expr
+
+
+class NoSuchElement(IndexError):
+    """What the model raises where an index that data decide is none of the list's."""
+
+
+def _is_element(index: Any, element: int, count: int) -> Any:
+    """Whether an index is that of an element, counted from the first or from the last."""
+    import sympy
+
+    return sympy.Or(sympy.Eq(index, element), sympy.Eq(index, element - count))
 
 
 def known(condition: Any) -> bool | None:

@@ -13,6 +13,7 @@ import torch
 from opbridge.base.sources import Source
 from opbridge.base.torch_private.torch_decisions import DECISION
 from opbridge.capture.decisions.changing_numbers import ChangingNumbers
+from opbridge.capture.decisions.indexing import elements_asked_for
 from opbridge.capture.decisions.places import Turns, frames_between, is_the_models, place
 from opbridge.capture.decisions.state import state_of
 from opbridge.capture.tracer.turning_loops import Learned, Loops
@@ -69,6 +70,7 @@ class Answers:
         marks: The decisions so far.
         turns: The turns of the other loops.
         loops: The loops that ask.
+        outermost: The frame in which the model is called.
     """
 
     def __init__(
@@ -86,6 +88,11 @@ class Answers:
         self.turns = Turns(self.loops.returned, self.loops.learned.numbers)
         self._numbers = ChangingNumbers(self.loops.learned)
         self.marks: list[Mark] = []
+        self.outermost: FrameType | None = None
+
+    def elements_asked_for(self) -> int | None:
+        """How many elements a list has of which Python asks for the index of one; None where it asks for no index."""
+        return None if self.outermost is None else elements_asked_for(self.outermost)
 
     def answer(
         self, recorder: Any, condition: torch.SymBool, outermost: FrameType, sources: tuple[Source, ...]

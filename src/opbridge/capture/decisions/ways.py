@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from opbridge.base.sources import Source, of_code
-from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.base.torch_private.torch_decisions import DECISION, NoSuchElement
 from opbridge.capture.decisions.answers import Answers, LoopsLearned, Mark, WaysRefused
 from opbridge.capture.decisions.other_turns import refuse_other_turns
 from opbridge.capture.limits import CaptureLimits
@@ -492,7 +492,9 @@ def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:
 
 
 def _is_raised_by_model(error: Exception) -> bool:
-    """Whether a `raise` or an `assert` of the model's raised an error."""
+    """Whether a `raise` or an `assert` of the model's raised an error, or an index that no element has."""
+    if isinstance(error, NoSuchElement):
+        return True
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -189,9 +189,9 @@ class _Run:
         with self._origins.following(), self._noting_zeros():
             if self._answers is None:
                 return self._module(*args, **kwargs)
-            self._outermost = sys._getframe()
+            self._outermost = self._answers.outermost = sys._getframe()
             with (
-                torch_decisions.answering(self._fakes.sizes.env, self._decide),
+                torch_decisions.answering(self._fakes.sizes.env, self._decide, self._answers.elements_asked_for),
                 self._answers.turns.counting(),
                 asking(self._answers.loops),
                 iterating_tensors(),

@@ -1,0 +1,85 @@
+"""Elements of a list that data choose: `steps[i](x)`, with a decision on each element.
+
+Python asks for a number there, and says neither of what nor how many elements there are. The line tells: the source
+positions of the instruction that runs are those of the subscript, whose value is a name or an attribute.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import linecache
+import sys
+from collections.abc import Sequence
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from opbridge.capture.decisions.places import is_the_models
+
+__all__ = ["elements_asked_for"]
+
+_MOST_ELEMENTS = 32
+_SUBSCRIPTS = frozenset(dis.opmap[each] for each in ("BINARY_SUBSCR", "BINARY_OP") if each in dis.opmap)
+
+
+def elements_asked_for(outermost: FrameType) -> int | None:
+    """How many elements there are where Python asks for the index of one; None where it asks for something else.
+
+    Args:
+        outermost: The frame in which the model is called.
+    """
+    held = _subscripted(outermost)
+    return len(held) if held is not None and 0 < len(held) <= _MOST_ELEMENTS else None
+
+
+def _subscripted(outermost: FrameType) -> Sequence[Any] | None:
+    """The list that the innermost line of the model outside of torch takes an element of."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not outermost:
+        name = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if name != "torch" and is_the_models(frame):
+            return _value(frame)
+        frame = frame.f_back
+    return None
+
+
+def _value(frame: FrameType) -> Sequence[Any] | None:
+    if frame.f_code.co_code[frame.f_lasti] not in _SUBSCRIPTS:
+        return None
+    found = _expression(frame.f_code, frame.f_lasti)
+    if found is None:
+        return None
+    value: Any = frame.f_locals.get(found[0], frame.f_globals.get(found[0]))
+    for attribute in found[1:]:
+        value = getattr(value, attribute, None)
+    return value if isinstance(value, list | tuple | torch.nn.ModuleList | torch.nn.Sequential) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _expression(code: CodeType, at: int) -> tuple[str, ...] | None:
+    """The names of what an instruction takes an element of: `("self", "steps")`; None where it is no such expression."""
+    position = list(code.co_positions())[at // 2]
+    if None in position:
+        return None
+    first, last, start, end = position
+    assert first is not None and last is not None
+    lines = [linecache.getline(code.co_filename, each).encode() for each in range(first, last + 1)]
+    if not all(lines):
+        return None
+    lines[-1] = lines[-1][:end]
+    text = b"".join([lines[0][start:], *lines[1:]] if len(lines) > 1 else [lines[0][start:]]).decode()
+    try:
+        node = ast.parse(f"({text})", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    if not isinstance(node, ast.Subscript):
+        return None
+    names: list[str] = []
+    value = node.value
+    while isinstance(value, ast.Attribute):
+        names.append(value.attr)
+        value = value.value
+    return (value.id, *reversed(names)) if isinstance(value, ast.Name) else None
