@@ -60,7 +60,7 @@ def _value(frame: FrameType) -> Sequence[Any] | None:
 
 @functools.lru_cache(maxsize=1024)
 def _expression(code: CodeType, at: int) -> tuple[str, ...] | None:
-    """The names of what an instruction takes an element of: `("self", "steps")`; None where it is no such expression."""
+    """The names of what an instruction takes an element of: `("self", "steps")`; None where that is something else."""
     position = list(code.co_positions())[at // 2]
     if None in position:
         return None
