@@ -117,6 +117,13 @@ def test_a_repair_that_changes_results_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_model_without_findings_is_written_as_it_is(tmp_path):
+    data = model("g (float[4] x) => (float[4] y) { y = Relu (x) }")
+    fixed = opbridge.fix(data, "tensorrt:8.5", tmp_path / "fixed.onnx")
+    assert fixed.comparison is None and fixed.path == str(tmp_path / "fixed.onnx")
+    assert opbridge.session(fixed.path).run(None, {"x": np.float32([-1, 0, 1, 2])})[0].tolist() == [0, 0, 1, 2]
+
+
 def test_the_model_itself_is_not_overwritten(tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(UNUSED)

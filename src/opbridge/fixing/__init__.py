@@ -5,5 +5,6 @@ In: any ONNX file, and the names of targets. Out: `Fixed`, and a file. Imports `
 """
 
 from opbridge.fixing.fix import Change, Fixed, difference, fix
+from opbridge.fixing.repairs import REPAIRS
 
-__all__ = ["Change", "Fixed", "difference", "fix"]
+__all__ = ["REPAIRS", "Change", "Fixed", "difference", "fix"]

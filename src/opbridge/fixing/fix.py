@@ -97,8 +97,8 @@ def fix(
     Args:
         model: The path of an ONNX file, or its content.
         target: As for `opbridge.lint`.
-        output: Where to write it; None: nowhere. Nothing is written where the results would change, or where they
-            cannot be compared.
+        output: Where to write it, also where there is nothing to repair; None: nowhere. Nothing is written where the
+            results would change, or where they cannot be compared.
         select: The rules whose findings are repaired, or patterns of them; none: all.
         ignore: The rules whose findings are left.
 
@@ -137,7 +137,9 @@ def fix(
         looked = Looked(changed)
     left = Findings(label, targets, [finding for finding, _ in look(Looked(changed), targets, chosen_rules((), ()))])
     if not changes:
-        return Fixed(changed, (), left, None)
+        if output is not None:
+            writer.save(changed, output)
+        return Fixed(changed, (), left, None, "" if output is None else os.fspath(output))
     if output is None:
         found = _proof(label, checked, serialize.to_bytes(changed), changed)
         return Fixed(changed, changes, left, found)

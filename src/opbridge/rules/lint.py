@@ -32,7 +32,7 @@ class OpsetRange(Rule):
     identifier = "opset-range"
     title = "An opset or IR version that the target does not take"
     why = "The target refuses the whole model, or takes operators in another meaning."
-    remedy = "Export with --opset (opset_version=)."
+    remedy = "Export with --opset (opset_version=), or convert the file: opbridge convert MODEL.onnx --opset N."
 
 
 class DynamicInputs(Rule):
