@@ -1,6 +1,6 @@
 """ONNX's own node tests, each converted to other opsets and compared with what it gave before.
 
-    python bench/convert.py                     # all tests, all opsets, a table and the wrong ones
+    python bench/convert.py                     # all tests, all opsets: a table in RESULTS.md, and the wrong ones
     python bench/convert.py --opsets 13 --every 10 --list refused
 
 A result is compared in ONNX Runtime with the original where both have kernels there, else by ONNX's reference evaluator
@@ -23,6 +23,7 @@ import onnx
 import onnxruntime
 from onnx.backend.test.loader import load_model_tests
 from onnx.reference import ReferenceEvaluator
+from results import table, write_section
 
 from opbridge.conversion.converting import converted
 from opbridge.conversion.schemas import newest
@@ -170,6 +171,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only one in so many tests")
     parser.add_argument("--contains", default="", help="only tests with this in their names")
     parser.add_argument("--list", default="WRONG", help="the kinds to list, with commas")
+    parser.add_argument("--print", action="store_true", help="write nothing to RESULTS.md")
     given = parser.parse_args()
     start = time.monotonic()
     found: Counter[tuple[int, str]] = Counter()
@@ -179,11 +181,13 @@ def main() -> int:
             found[each.opset, each.kind] += 1
             if each.kind in given.list.split(","):
                 print(f"{each.kind}: {each.test} {each.source} -> {each.opset}: {each.why}", flush=True)
-    kinds = sorted({kind for _, kind in found})
-    print("opset  " + "  ".join(f"{kind:>16}" for kind in kinds))
-    for opset in opsets:
-        print(f"{opset:>5}  " + "  ".join(f"{found[opset, kind]:>16}" for kind in kinds))
-    print(f"{time.monotonic() - start:.0f} s")
+    kinds = sorted({kind for _, kind in found} | {"WRONG"})
+    rows = [[str(opset), *(f"{found[opset, kind]:,}" for kind in kinds)] for opset in opsets]
+    body = table(["to opset", *kinds], rows) + f"\n\n{time.monotonic() - start:.0f} s."
+    if given.print or given.every > 1 or given.contains:
+        print(body)
+    else:
+        write_section("convert", "ONNX's node tests at other opsets", body)
     return int(any(count for (_, kind), count in found.items() if kind == "WRONG"))
 
 
