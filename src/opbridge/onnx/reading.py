@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+from opbridge.base.garbage import no_collection
 from opbridge.errors import ModelFileError
 
 __all__ = ["load"]
@@ -20,7 +21,8 @@ def load(model: str | bytes) -> ir.Model:
         ModelFileError: It cannot be read. ONNX Runtime may take such a file all the same.
     """
     try:
-        return ir.load(model) if isinstance(model, str) else ir.from_proto(onnx.ModelProto.FromString(model))
+        with no_collection():
+            return ir.load(model) if isinstance(model, str) else ir.from_proto(onnx.ModelProto.FromString(model))
     except Exception as error:  # a damaged file raises anything
         label = model if isinstance(model, str) else "The model in memory"
         said = " ".join(f"{type(error).__name__}: {error}".split())[:500]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from opbridge.base.garbage import no_collection
 from opbridge.onnx import opsets
 from opbridge.onnx.shapes import Sizes, infer, sizes
 from opbridge.rules.node_types import give_types
@@ -43,9 +44,10 @@ class Looked:
         self.nodes: list[ir.Node] = []
         self._known: set[ir.Value] = set()
         self._others: dict[ir.Node, int] = {}
-        self._walk(model.graph, self.opset)
-        for function in model.functions.values():
-            self._walk(function, function.opset_imports.get("", function.opset_imports.get("ai.onnx", self.opset)))
+        with no_collection():
+            self._walk(model.graph, self.opset)
+            for each in model.functions.values():
+                self._walk(each, each.opset_imports.get("", each.opset_imports.get("ai.onnx", self.opset)))
 
     def _walk(self, graph: Any, opset: int) -> None:
         if isinstance(graph, ir.Graph):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import onnx_ir as ir
 
 from opbridge.onnx import opsets
 from opbridge.rules.looking import Looked
-from opbridge.rules.node_types import all_by_type_variable, by_type_variable, function_body
+from opbridge.rules.node_types import all_by_type_variable, function_body
 from opbridge.rules.of_facts import type_name
 from opbridge.rules.rule import FactRule, Hit, NodeRule
 from opbridge.targets import facts
@@ -45,16 +46,9 @@ class MixedTypes(NodeRule):
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        schema = opsets.native_schema(node.op_type, looked.opset_of(node)) if node.domain in _ONNX else None
-        if schema is None:
-            return
-        found: dict[str, set[ir.DataType]] = defaultdict(set)
-        for variable, of_one_type, dtype in by_type_variable(node, schema):
-            if of_one_type:
-                found[variable].add(dtype)
-        for types in found.values():
-            if len(types) > 1:
-                yield Hit(f"{node.op_type} has inputs of {' and '.join(sorted(map(type_name, types)))}.", node)
+        if node.domain in _ONNX:
+            for types in _mixed(node.op_type, looked.opset_of(node), _types_of_inputs(node)):
+                yield Hit(f"{node.op_type} has inputs of {' and '.join(types)}.", node)
 
 
 class TypeNotInOnnx(NodeRule):
@@ -67,13 +61,41 @@ class TypeNotInOnnx(NodeRule):
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        schema = opsets.native_schema(node.op_type, looked.opset_of(node)) if node.domain in _ONNX else None
-        if schema is None:
-            return
-        for variable, _, dtype in by_type_variable(node, schema):
-            if not opsets.allows(node.op_type, looked.opset_of(node), {variable: _spelled(dtype)}):
-                yield Hit(f"{node.op_type} of opset {looked.opset_of(node)} does not take {type_name(dtype)}.", node)
-                return
+        opset = looked.opset_of(node)
+        if node.domain in _ONNX and (found := _not_allowed(node.op_type, opset, _types_of_inputs(node))):
+            yield Hit(f"{node.op_type} of opset {opset} does not take {found}.", node)
+
+
+_Types = tuple[ir.DataType | None, ...]
+
+
+def _types_of_inputs(node: ir.Node) -> _Types:
+    """The element types of a node's inputs; None for one that is not known, or no tensor."""
+    types = (None if each is None else each.type for each in node.inputs)
+    return tuple(each.dtype if isinstance(each, ir.TensorType) else None for each in types)
+
+
+# A model has many nodes of few forms.
+@functools.lru_cache(maxsize=4096)
+def _mixed(op_type: str, opset: int, types: _Types) -> tuple[tuple[str, ...], ...]:
+    """For each type variable that has to be one type, the names of those that inputs have where they are several."""
+    schema = opsets.native_schema(op_type, opset)
+    found: dict[str, set[ir.DataType]] = defaultdict(set)
+    for position, dtype in enumerate(types):
+        if schema is not None and schema.inputs and dtype is not None and schema.homogeneous(position):
+            found[schema.type_variable(position)].add(dtype)
+    return tuple(tuple(sorted(map(type_name, each))) for each in found.values() if len(each) > 1)
+
+
+@functools.lru_cache(maxsize=4096)
+def _not_allowed(op_type: str, opset: int, types: _Types) -> str:
+    """The name of the first type that an operator does not take; "": it takes all."""
+    schema = opsets.native_schema(op_type, opset)
+    for position, dtype in enumerate(types):
+        if schema is not None and schema.inputs and dtype is not None:
+            if not opsets.allows(op_type, opset, {schema.type_variable(position): _spelled(dtype)}):
+                return type_name(dtype)
+    return ""
 
 
 class NoKernel(FactRule):
