@@ -127,6 +127,7 @@ def replacing_shape_functions(
                 table[op] = functools.partial(_fake_or, function, table.get(op))
         stack.enter_context(_own_results())
         stack.enter_context(_complex_numbers_of_sizes())
+        stack.enter_context(_sizes_of_data_from_zero())
         try:
             yield
         finally:
@@ -135,6 +136,27 @@ def replacing_shape_functions(
                     table.pop(op, None)
                 else:
                     table[op] = original
+
+
+@contextlib.contextmanager
+def _sizes_of_data_from_zero() -> Iterator[None]:
+    """Within this context, a size that a fake implementation makes for what data decide may be 0 or 1.
+
+    `create_unbacked_symint`, which torchvision's suppression of boxes and older libraries call, takes it to be 2 or
+    more, so that `if len(kept) > 0:` would be no question.
+    """
+    from torch._library.fake_impl import FakeImplCtx
+
+    original = FakeImplCtx.create_unbacked_symint
+
+    def create(self: FakeImplCtx, *, min: int = 0, max: int | None = None) -> torch.SymInt:
+        return self.new_dynamic_size(min=min, max=max)
+
+    FakeImplCtx.create_unbacked_symint = create
+    try:
+        yield
+    finally:
+        FakeImplCtx.create_unbacked_symint = original
 
 
 @contextlib.contextmanager

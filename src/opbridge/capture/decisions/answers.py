@@ -112,7 +112,8 @@ class Answers:
             self.turns.begin_turn(asking.frame, asking.offset)
             if asking.outer is not None:
                 self.turns.begin_turn(asking.outer, asking.outer_offset)
-        held = state_of(frames, self._attributes(), recorder.knows, self._elements, self.turns.carried)
+        others = [*self._attributes(), ("", self.loops.gone_over())]
+        held = state_of(frames, others, recorder.knows, self._elements, self.turns.carried)
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
         tensors += [self.turns.carried[id(each)][1] for each in numbers if id(each) in self.turns.carried]

@@ -192,6 +192,10 @@ class Loops:
         """The numbers of turns that the loops that run have had, the innermost first."""
         return [each.counter for each in reversed(self.running) if each.counter is not None]
 
+    def gone_over(self) -> dict[str, Counted]:
+        """What the loops that run go over, which no variable need hold any more, by the number of the loop."""
+        return {str(number): each.counted for number, each in enumerate(self.running)}
+
     def offsets_in(self, frame: FrameType) -> dict[int, Turning]:
         """The loops of a frame that run, by the offset of the instruction that begins a turn."""
         found = {each.offset: each for each in self.running if each.frame is frame}
@@ -237,6 +241,7 @@ class Turning:
     """The turns of a loop that runs.
 
     Attributes:
+        counted: What it goes over.
         frame: The frame that it runs in.
         offset: Where the instruction is that begins a turn.
         number: Which loop of the run it is.
@@ -248,7 +253,7 @@ class Turning:
     """
 
     def __init__(self, loops: Loops, counted: Counted, frame: FrameType) -> None:
-        self._loops, self._counted, self.frame = loops, counted, frame
+        self._loops, self.counted, self.frame = loops, counted, frame
         self._plain: Iterator[Any] | None = None
         self._index: Any = None
         self.offset = self._last = -1
@@ -268,7 +273,7 @@ class Turning:
             return next(self._plain)
         if self.counter is None:
             if not self._begin(sys._getframe(1)):
-                self._plain = iter(self._counted.elements())
+                self._plain = iter(self.counted.elements())
                 return next(self._plain)
         else:
             self._end_turn()
@@ -276,7 +281,7 @@ class Turning:
         index = self._index = self.counter.item()
         self._loops.asking = self
         try:
-            goes_on = bool(self._counted.has(index))
+            goes_on = bool(self.counted.has(index))
         finally:
             self._loops.asking = None
         if not goes_on:
@@ -284,7 +289,7 @@ class Turning:
             self._loops.end(self)
             raise StopIteration
         self.parts.append([])
-        return self._counted.at(index)
+        return self.counted.at(index)
 
     def _begin(self, frame: FrameType) -> bool:
         """Begins the loop; False where what goes over it holds more than the variables of the frame."""
@@ -305,7 +310,7 @@ class Turning:
         loops = self._loops
         loops.running = [each for each in loops.running if each.frame is not frame or each.offset != self.offset]
         loops.running.append(self)
-        loops.asked_of_data |= self._counted.is_of_data()
+        loops.asked_of_data |= self.counted.is_of_data()
         lists = itertools.chain(_lists(frame), () if self.outer is None else _lists(self.outer))
         for place, each in enumerate(lists):
             known = loops.lists.get(id(each))
@@ -341,7 +346,7 @@ class Turning:
 
     def count(self) -> Any:
         """How many turns it has had, for any number of them."""
-        return self._counted.length if self.is_over else self._index
+        return self.counted.length if self.is_over else self._index
 
 
 def grown_length(value: Any) -> Any:
