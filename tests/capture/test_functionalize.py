@@ -253,3 +253,28 @@ def test_a_write_to_what_shares_memory_with_such_a_part_is_refused():
 
     with pytest.raises(CaptureError, match=r"writes to a tensor that narrow.*narrow\(...\).clone\(\)"):
         capture(model, (torch.randn(5, 4), torch.tensor(1)))
+
+
+def _written_part(x, start):
+    y = x.clone()
+    y.narrow(0, start, 2).add_(10)
+    return y
+
+
+def _written_part_of_a_split(x, start):
+    y = x.clone()
+    torch.tensor_split(y, start.reshape(1))[1].add_(1)
+    return y
+
+
+@pytest.mark.parametrize("model", [_written_part, _written_part_of_a_split])
+def test_a_part_that_data_choose_is_not_written_to(model):
+    with pytest.raises(CaptureError, match=r"writes.* (narrow|tensor_split)[^.]*\(\.\.\.\)(\[0\])?\.clone\(\)"):
+        opbridge.check(model, (torch.rand(6, 2), torch.tensor(1)))
+
+
+def test_a_split_that_data_choose_after_a_write():
+    def model(x, start):
+        return [each.relu() for each in torch.tensor_split(x.mul(2).relu_(), start.reshape(1))]
+
+    assert_matches(model, torch.randn(6, 2), torch.tensor(1), others=[(torch.randn(6, 2), torch.tensor(4))])

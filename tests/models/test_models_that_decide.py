@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -98,6 +99,34 @@ def test_a_random_rotation():
     model = augmentation.RandomAffine(degrees=10.0, p=1.0).eval()
     program = opbridge.export(model, (torch.rand(2, 3, 8, 8),))
     assert program.capture.strategy == "direct"
+
+
+def test_changes_of_colours_in_a_random_order():
+    augmentation = pytest.importorskip("kornia.augmentation", reason="kornia is not installed")
+    names = ("brightness_factor", "contrast_factor", "saturation_factor", "hue_factor")
+
+    class Drawn(torch.nn.Module):
+        """What is drawn at random is given."""
+
+        def __init__(self):
+            super().__init__()
+            self.jitter = augmentation.ColorJitter(0.3, 0.3, 0.3, 0.3, p=1.0)
+
+        def forward(self, x, order, factors):
+            drawn = dict(zip(names, factors.unbind(0), strict=True), order=order, batch_prob=torch.ones(2))
+            return self.jitter(x, params={**drawn, "forward_input_shape": torch.tensor([2, 3, 6, 6])})
+
+    torch.manual_seed(0)
+    model, x = Drawn().eval(), torch.rand(2, 3, 6, 6)
+    neutral, factors = torch.tensor([[1.0], [1], [1], [0]]), torch.tensor([[1.2], [0.8], [1.1], [0.05]])
+    given = (x, torch.tensor([2, 0, 3, 1]), factors.repeat(1, 2))
+    session = opbridge.export(model, given, verify=False).session()
+    for order in itertools.permutations(range(4)):
+        kept = torch.rand(4, 1) > 0.3
+        given = (torch.rand(2, 3, 6, 6), torch.tensor(order), torch.where(kept, factors, neutral).repeat(1, 2))
+        feeds = {each.name: value.numpy() for each, value in zip(session.get_inputs(), given, strict=True)}
+        (found,) = session.run(None, feeds)
+        torch.testing.assert_close(torch.from_numpy(found), model(*given), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("is_training", [True, False])

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.sources import raised_at
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture import fixed_sizes, other_sides
 from opbridge.capture.advice import is_data_dependent, reason
@@ -66,6 +67,8 @@ def first_capture(attempt: Attempt) -> Captured:
             vars(attempt).update(kept)
             if not of_sizes and (is_data_dependent(error) or isinstance(error, SizesContradicted)):
                 first = error  # a question that has more than two answers; that of before has two
+            else:
+                why = f"The capture of all sides of its decisions stops: {_said_of(error)}"
     if isinstance(first, SizesContradicted) and (decided := _of_all_sizes(attempt)) is not None:
         return decided
     if not isinstance(first, CaptureError | SizesContradicted) and not is_data_dependent(first):
@@ -82,6 +85,14 @@ def first_capture(attempt: Attempt) -> Captured:
         if not why:
             raise
         raise CaptureError(f"{error}\n{why}") from error.__cause__
+
+
+def _said_of(error: Exception) -> str:
+    """What stopped a capture of the sides of decisions, with its line."""
+    if not isinstance(error, CaptureError):
+        return reason(error)
+    line = raised_at(error)
+    return f"{error} (at {line})" if line else str(error)
 
 
 def capture_by_torch_export(attempt: Attempt) -> Captured:

@@ -19,9 +19,10 @@ from torch.fx import Graph, GraphModule, Node
 from opbridge.base.torch_private import torch_operators, torch_tracing
 from opbridge.capture import fake_implementations
 from opbridge.capture.opaque_operators import shapes_as_in
-from opbridge.capture.tracer.writes import written_by
+from opbridge.capture.tracer.writes import PARTS_BY_DATA, written_by
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Weight
+from opbridge.graph.node_sources import sources_of
 from opbridge.graph.values import tensors_in
 
 __all__ = ["FunctionalGraph", "functionalize"]
@@ -175,6 +176,8 @@ def _analyse(graph: CapturedGraph) -> FunctionalGraph | None:
         for key in keys[node]:
             sharing[key].append(node)
     writes = {node: found for node in nodes if node.op == "call_function" and (found := written_by(node))}
+    if _writes_parts(nodes, keys, writes):
+        return None
     constant = _constants(nodes, keys, sharing, writes, graph.weights)
     functional = FunctionalGraph(graph, constant)
     order = {node: position for position, node in enumerate(nodes)}
@@ -192,6 +195,29 @@ def _analyse(graph: CapturedGraph) -> FunctionalGraph | None:
                     return None
         functional.rebinds[node] = tuple(dict.fromkeys(rebound))
     return functional
+
+
+def _writes_parts(nodes: list[Node], keys: Mapping[Node, set[int]], writes: Mapping[Node, list[Node]]) -> bool:
+    """Whether a part of a tensor, where data say which part it is, or the tensor, is written to after it was taken.
+
+    Raises:
+        CaptureError: It is, and tensor_split gave the part.
+    """
+    parts: list[Node] = []
+    for node in nodes:
+        for target in writes.get(node, ()):
+            part = next((each for each in parts if keys[target] & (keys[each] | keys[each.all_input_nodes[0]])), None)
+            if part is None:
+                continue
+            if part.target is torch.ops.aten.narrow.Tensor:
+                return True
+            raise CaptureError(
+                f"The model writes, at {next(iter(sources_of(node)), node.name)}, to a tensor that tensor_split has "
+                "split where a tensor says, or to one of its parts. Copy the part: tensor_split(...)[0].clone()."
+            )
+        if node.target in PARTS_BY_DATA:
+            parts.append(node)
+    return False
 
 
 def _constants(

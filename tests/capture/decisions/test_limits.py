@@ -64,3 +64,17 @@ def test_sides_of_other_ranks_are_refused_with_both_lines():
     said = str(caught.value)
     assert f"test_limits.py:{line + 1}" in said
     assert "2 dimensions" in said and "0 dimensions" in said
+
+
+def test_a_side_that_cannot_be_captured_is_named_beside_its_decision():
+    def model(x):
+        if x.sum() > 100:
+            return torch.from_numpy(x.numpy()) * 2
+        return x + 1
+
+    line = model.__code__.co_firstlineno
+    with pytest.raises(CaptureError) as caught:
+        opbridge.check(model, (X,))
+    decision, stop = (str(caught.value).find(f"test_limits.py:{line + each}") for each in (1, 2))
+    assert 0 <= decision < stop
+    assert "a NumPy array" in str(caught.value)

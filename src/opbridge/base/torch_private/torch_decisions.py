@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -27,12 +27,16 @@ __all__ = [
     "NoSuchElement",
     "answering",
     "differing",
+    "element_of",
+    "expression_of",
     "forget_skipped_frames",
     "known",
     "like",
     "negated",
+    "numbers_of",
     "suppose",
     "supposing",
+    "symbols_of",
     "union",
     "unsupposing",
 ]
@@ -113,7 +117,11 @@ WHILE_LOOP = torch.ops.higher_order.while_loop
 
 @contextlib.contextmanager
 def answering(
-    env: Any, answer: Callable[[torch.SymBool], bool | None], elements: Callable[[], int | None]
+    env: Any,
+    answer: Callable[[torch.SymBool, tuple[int, int] | None], bool | None],
+    elements: Callable[[], int | None],
+    chosen: dict[Any, int],
+    again: Callable[[Any], None],
 ) -> Iterator[None]:
     """Within this context, truth values that only data decides are answered, and known from there on.
 
@@ -121,8 +129,12 @@ def answering(
 
     Args:
         env: The ShapeEnv of a capture.
-        answer: Gives the answer; None leaves the question to torch, which raises an error.
+        answer: Gives the answer; None leaves the question to torch, which raises an error. It is also told, where the
+            question is whether an index is that of an element, which element that is, and of how many.
         elements: Where a number is asked for as an index, gives how many elements there are; else None.
+        chosen: Gets the elements that indices are those of; see `element_of`.
+        again: Called with a question that an earlier answer decides, as an expression, or as a constant where it is
+            not known which question that was.
 
     Raises:
         NoSuchElement: From where an index is asked for; see above.
@@ -132,8 +144,11 @@ def answering(
 
     evaluate = env.evaluate_expr
     answers: dict[Any, bool] = {}  # of conditions of which the environment takes no note
+    asked: dict[Any, tuple[int, int]] = {}  # the questions about an index, while they are asked
 
     def evaluated(expression: Any, *args: Any, **kwargs: Any) -> Any:
+        if expression in (sympy.true, sympy.false):
+            again(expression)
         try:
             return evaluate(expression, *args, **kwargs)
         except GuardOnDataDependentSymNode:
@@ -141,19 +156,28 @@ def answering(
                 count = elements()  # a number is asked for; a symbol counts as Boolean
                 if count is None:
                     raise
-                found = (each for each in range(count) if evaluated(_is_element(expression, each, count)))
-                place = next(found, None)
-                if place is None:
-                    raise NoSuchElement("list index out of range") from None
-                return sympy.Integer(place)
+                return sympy.Integer(element(expression, count))
             if expression in answers:
+                again(expression)
                 return sympy.true if answers[expression] else sympy.false
-            is_so = answer(env.create_symboolnode(expression))
+            is_so = answer(env.create_symboolnode(expression), asked.get(expression))
             if is_so is None:
                 raise
         answers[expression] = is_so
         _note(env, expression if is_so else sympy.Not(expression))
         return sympy.true if is_so else sympy.false
+
+    def element(index: Any, count: int) -> int:
+        questions = {_is_element(index, each, count): (each, count) for each in range(count)}
+        asked.update(questions)
+        try:
+            place = next((each for question, (each, _) in questions.items() if evaluated(question)), None)
+        finally:
+            asked.clear()
+        if place is None:
+            raise NoSuchElement("list index out of range") from None
+        chosen[index] = place
+        return place
 
     env.evaluate_expr = evaluated
     try:
@@ -162,8 +186,34 @@ def answering(
         del env.evaluate_expr
 
 
+def element_of(number: Any, chosen: Mapping[Any, int]) -> int | None:
+    """Which element of a list a symbolic number has been the index of; None where of none."""
+    return chosen.get(number.node.expr)
+
+
 class NoSuchElement(IndexError):
     """What the model raises where an index that data decide is none of the list's."""
+
+
+def expression_of(condition: torch.SymBool) -> Any:
+    """A condition as an expression that can be compared."""
+    return condition.node.expr
+
+
+def symbols_of(number: Any) -> frozenset[Any]:
+    """The symbols of a number, of which there are none in one that is known."""
+    return frozenset(number.node.expr.free_symbols) if hasattr(number, "node") else frozenset()
+
+
+def numbers_of(value: Any) -> list[Any]:
+    """The numbers that a tensor without values knows of itself: its sizes, and what has been read from it.
+
+    A number is one itself.
+    """
+    if not isinstance(value, torch.Tensor):
+        return [value]
+    memos = (getattr(value, name, None) for name in ("item_memo", "nonzero_memo", "unique_memo"))
+    return [*value.shape, *(each for each in memos if each is not None)]
 
 
 def _is_element(index: Any, element: int, count: int) -> Any:

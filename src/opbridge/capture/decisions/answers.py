@@ -11,11 +11,13 @@ from typing import Any
 import torch
 
 from opbridge.base.sources import Source
+from opbridge.base.torch_private import torch_decisions
 from opbridge.base.torch_private.torch_decisions import DECISION
 from opbridge.capture.decisions.changing_numbers import ChangingNumbers
 from opbridge.capture.decisions.indexing import elements_asked_for
 from opbridge.capture.decisions.places import Turns, frames_between, is_the_models, place
 from opbridge.capture.decisions.state import state_of
+from opbridge.capture.decisions.unseen import handles_errors, shallow, writes_globals
 from opbridge.capture.tracer.turning_loops import Learned, Loops
 from opbridge.errors import CaptureError
 
@@ -46,6 +48,8 @@ class Mark:
         leaves: How many values of the graph its variables held.
         loop: Which loop of the run asks by it whether there is a further turn; None for any other decision.
         turn: How many turns that loop has had.
+        unseen: What else Python held there; None where that is not known.
+        is_last_element: Whether the model raises an error after the answer False, as an index is that of no element.
     """
 
     place: Hashable
@@ -54,6 +58,14 @@ class Mark:
     leaves: int
     loop: int | None = None
     turn: int = 0
+    unseen: Hashable = None
+    is_last_element: bool = False
+
+
+def _contents(held: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """What the attributes of a module hold, but for those of any module."""
+    found = ((name, shallow(value)) for name, value in held.items() if name not in _ATTRIBUTES_OF_MODULES)
+    return {name: contents for name, contents in found if contents is not None}
 
 
 class Answers:
@@ -71,6 +83,8 @@ class Answers:
         turns: The turns of the other loops.
         loops: The loops that ask.
         outermost: The frame in which the model is called.
+        chosen: The elements that indices are those of, for the trace to fill.
+        again: The uses of earlier answers: the decision, None for any, and how many decisions there were.
     """
 
     def __init__(
@@ -83,6 +97,11 @@ class Answers:
     ) -> None:
         self._modules = list(module.named_modules())
         self._before = {path: dict(vars(each)) for path, each in self._modules}
+        self._contents = {path: _contents(held) for path, held in self._before.items()}
+        self._asked: frozenset[Any] = frozenset()
+        self._expressions: dict[Any, int] = {}
+        self.chosen: dict[Any, int] = {}
+        self.again: list[tuple[int | None, int]] = []
         self._choose = choose
         self.loops = Loops(of_sizes=of_sizes, learned=learned or Learned())
         self.turns = Turns(self.loops.returned, self.loops.learned.numbers)
@@ -94,10 +113,27 @@ class Answers:
         """How many elements a list has of which Python asks for the index of one; None where it asks for no index."""
         return None if self.outermost is None else elements_asked_for(self.outermost)
 
+    def note_again(self, question: Any) -> None:
+        """Notes that a question, given as an expression or as a constant, was answered by an earlier answer."""
+        self.again.append((self._expressions.get(question), len(self.marks)))
+
     def answer(
-        self, recorder: Any, condition: torch.SymBool, outermost: FrameType, sources: tuple[Source, ...]
+        self,
+        recorder: Any,
+        condition: torch.SymBool,
+        outermost: FrameType,
+        sources: tuple[Source, ...],
+        element: tuple[int, int] | None = None,
     ) -> bool:
-        """The answer to a question, which the graph gets a mark of."""
+        """The answer to a question, which the graph gets a mark of.
+
+        Args:
+            recorder: What records the graph.
+            condition: The question.
+            outermost: The frame in which the model is called.
+            sources: The lines that were running, the innermost first.
+            element: Where it is whether an index is that of an element of a list: which one, and of how many.
+        """
         asking = self.loops.asking
         if len(self.marks) >= (_MOST_DECISIONS if asking is None else _MOST_TURNS):
             raise WaysRefused(
@@ -112,19 +148,40 @@ class Answers:
             self.turns.begin_turn(asking.frame, asking.offset)
             if asking.outer is not None:
                 self.turns.begin_turn(asking.outer, asking.outer_offset)
-        others = [*self._attributes(), ("", self.loops.gone_over())]
-        held = state_of(frames, others, recorder.knows, self._elements, self.turns.carried)
+        held = state_of(
+            frames,
+            [*self._attributes(), ("", self.loops.gone_over())],
+            recorder.knows,
+            self._elements,
+            self.turns.carried,
+            self.chosen,
+            self._asked,
+        )
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
         tensors += [self.turns.carried[id(each)][1] for each in numbers if id(each) in self.turns.carried]
-        here = (place(frames, self.turns, self.loops.offsets_in), held.structure)
+        here = ((place(frames, self.turns, self.loops.offsets_in), element), held.structure)
         if self._numbers.are_new(frames, here[0], asking is not None):
             raise LoopsLearned
-        chosen = self._choose(self.marks, here, None if asking is None else asking.turn)
+        is_last = element is not None and element[0] == element[1] - 1 and not handles_errors(frames)
+        chosen = is_last or self._choose(self.marks, here, None if asking is None else asking.turn)
         recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
         loop, turn = (None, 0) if asking is None else (asking.number, asking.turn)
-        self.marks.append(Mark(here, chosen, sources, len(held.leaves), loop, turn))
+        self._expressions[torch_decisions.expression_of(condition)] = len(self.marks)
+        if element is None:
+            self._asked |= torch_decisions.symbols_of(condition)
+        unseen = None if self._is_changed_within() or writes_globals(frames) else held.unseen
+        self.marks.append(Mark(here, chosen, sources, len(held.leaves), loop, turn, unseen, is_last))
         return chosen
+
+    def _is_changed_within(self) -> bool:
+        """Whether the run has changed what an attribute of a module holds, and not the attribute."""
+        return any(
+            name in now and now[name] is before[name] and shallow(before[name]) != contents
+            for path, module in self._modules
+            for now, before in [(vars(module), self._before[path])]
+            for name, contents in self._contents[path].items()
+        )
 
     def _elements(self, held: list[Any]) -> list[Any]:
         """The elements of a list, without those that the turns of a loop have appended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from opbridge.base.torch_private import torch_decisions
 from opbridge.capture.decisions.answers import Answers
@@ -44,14 +44,14 @@ def capture_decisions(attempt: Attempt) -> Captured:
     try:
         try:
             explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
-            found = _merged(attempt, ways)
+            found = _merged(attempt, ways, run)
         except Exception:
             if not ways.learned.numbers:
                 raise
             ways = Ways(joined=True)  # a loop may have a known number of turns, and need Python's own numbers
             ways.learned.carries_numbers = False
             explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
-            found = _merged(attempt, ways)
+            found = _merged(attempt, ways, run)
     except Unjoined as error:
         if asked_turns := [point for point in ways.points.values() if point.asks]:
             lines = ", ".join(sorted({str(point.sources[0]) for point in asked_turns if point.sources}))
@@ -63,7 +63,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
         ways = Ways(joined=False)
         try:
             explore(ways, run, attempt.module, attempt.limits)
-            found = _merged(attempt, ways)
+            found = _merged(attempt, ways, run)
         except Unjoined as error:
             raise WaysRefused(
                 "The model cannot be captured: the ways that it may take by its data do not end alike. Let each of "
@@ -79,12 +79,23 @@ def capture_decisions(attempt: Attempt) -> Captured:
     return found
 
 
-def _merged(attempt: Attempt, ways: Ways) -> Captured:
+def _merged(attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]) -> Captured:
     """The graph of all ways.
 
     Raises:
         Unjoined: Ways that seemed to have joined do not do the same.
     """
+    try:
+        return _merged_once(attempt, ways)
+    except Unjoined:
+        if not ways.has_left_some:
+            raise
+    ways.tries_all, ways.has_left_some = True, False
+    explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
+    return _merged_once(attempt, ways)
+
+
+def _merged_once(attempt: Attempt, ways: Ways) -> Captured:
     attempt.merged = Merged(Flow(ways), ways.ways[0].graph.structure)
     try:
         return attempt.capture_once()

@@ -25,7 +25,9 @@ from opbridge.capture.decisions.gathering import (
     rows_with,
 )
 from opbridge.capture.decisions.known_numbers import is_known_as
-from opbridge.capture.decisions.ways import Point, Unjoined, Way, Ways, WaysRefused
+from opbridge.capture.decisions.telling_apart import held as held_at
+from opbridge.capture.decisions.way import Way
+from opbridge.capture.decisions.ways import Point, Unjoined, Ways, WaysRefused
 from opbridge.graph.node_sources import sources_of
 
 __all__ = ["Block", "Flow", "Local", "Loop", "Outer", "Variable"]
@@ -172,6 +174,7 @@ class Flow:
 
     def __init__(self, ways: Ways) -> None:
         self._ways = ways
+        self._is_strict = ways.has_left_some
         self._apart: set[Node] = set()  # operators that no common end has
         while not self._is_built():
             pass
@@ -180,7 +183,8 @@ class Flow:
         """Builds the blocks; False where some of their common ends are not common after all."""
         self.start, self.end = self._blocks()
         self.blocks = list(_in_order(self.start))
-        self._split_common_ends()
+        if not self._is_strict:
+            self._split_common_ends()
         self.blocks = list(_in_order(self.start))
         self._dominators = _dominators(self.blocks)
         self.loops = {
@@ -366,7 +370,10 @@ class Flow:
 
     def _place(self, nodes: Mapping[Pass, Node], block: Block) -> Any:
         """Where the value comes from that the passes of a block have as these nodes, as seen from there."""
-        nodes = _as_variable_of_python(nodes, block)
+        if self._is_strict and (found := self._of_decision_before(nodes, block)) is not None:
+            return found
+        if block.decides and not nodes.keys() >= block.passes.keys():
+            nodes = _as_variable_of_python(nodes, block) or nodes
         some = next(iter(nodes.values()))
         if all(node.op in ("placeholder", "get_attr") for node in nodes.values()):
             identities = {_identity(node, way) for (way, _), node in nodes.items()}
@@ -379,6 +386,17 @@ class Flow:
             if is_above and all(self._is_of_last_pass(node, each, block) for each, node in nodes.items()):
                 return Local(*place)
         return self._variable(nodes, block)
+
+    def _of_decision_before(self, nodes: Mapping[Pass, Node], block: Block) -> Any:
+        """Where a value comes from that a variable of Python's holds at the decision before a block; else None."""
+        if len(block.before) != 1 or not block.before[0].decides:
+            return None
+        (before,) = block.before
+        seen = _passes_before(nodes, before)
+        if not seen.keys() <= before.passes.keys():
+            return None
+        known = _as_variable_of_python(seen, before)
+        return None if known is None else self._place(known, before)
 
     def _turns(self, block: Block) -> list[Block]:
         """The blocks that lead back to one, at the end of a turn of a loop.
@@ -475,29 +493,21 @@ def _common_end(group: list[Block], apart: set[Node]) -> int:
     return count
 
 
-def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[Pass, Node]:
-    """The nodes in all passes of a decision, where variables of Python's hold those that are known.
+def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[Pass, Node] | None:
+    """The nodes in all passes of a decision, where variables of Python's hold those that are known; else None.
 
     Raises:
         Unjoined: Several variables hold them, and differ in other passes.
     """
-    if not block.decides or nodes.keys() >= block.passes.keys():
-        return nodes
-    held = {each: _held(*each) for each in block.passes}
+    held = {each: held_at(*each) for each in block.passes}
     found = [
         {each: values[index] for each, values in held.items()}
-        for index in range(len(next(iter(held.values()))))
+        for index in range(min(map(len, held.values())))
         if all(held[each][index] is node for each, node in nodes.items())
     ]
     if any(each != found[0] for each in found[1:]):
         raise Unjoined
-    return found[0] if found else nodes
-
-
-def _held(way: Way, number: int) -> list[Any]:
-    """What Python's variables hold at a decision."""
-    tensors, numbers, *_ = way.decisions[number].args
-    return [*tensors, *numbers]
+    return found[0] if found else None
 
 
 def _in_order(start: Block) -> Iterator[Block]:

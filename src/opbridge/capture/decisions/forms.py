@@ -8,7 +8,8 @@ from typing import Any
 
 from torch.fx import Node
 
-from opbridge.capture.decisions.ways import Unjoined, Way, is_number
+from opbridge.capture.decisions.way import Way, is_number
+from opbridge.capture.decisions.ways import Unjoined
 
 __all__ = ["Computed", "Given", "Pass", "form"]
 

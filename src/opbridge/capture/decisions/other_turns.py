@@ -42,6 +42,6 @@ def _differing(one: Any, other: Any) -> list[str]:
         *zip((each[1] for each in attributes), (each[1] for each in of_others), strict=False),
     ]
     found = [
-        name for before, after in pairs for (name, held), (_, now) in zip(before, after, strict=False) if held != now
+        name for before, after in pairs for (name, *held), (_, *now) in zip(before, after, strict=False) if held != now
     ]
     return list(dict.fromkeys(found))

@@ -6,27 +6,27 @@ import dis
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
-from torch.fx import Node
 
 from opbridge.base.sources import Source, of_code
-from opbridge.base.torch_private.torch_decisions import DECISION, NoSuchElement
+from opbridge.base.torch_private.torch_decisions import NoSuchElement
 from opbridge.capture.decisions.answers import Answers, LoopsLearned, Mark, WaysRefused
 from opbridge.capture.decisions.other_turns import refuse_other_turns
+from opbridge.capture.decisions.telling_apart import differing_pass
+from opbridge.capture.decisions.way import Way
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.tracer.turning_loops import Learned
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["Edge", "Point", "Unjoined", "Way", "Ways", "WaysRefused", "explore", "is_number"]
+__all__ = ["Edge", "Point", "Unjoined", "Ways", "WaysRefused", "explore"]
 
 _MOST_LINES = 5
 _FIRST_TURNS = 3
 _MOST_STEPS = 4096
-_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
+_FEW_CAPTURES = 16
 
 
 class Unjoined(Exception):
@@ -34,76 +34,6 @@ class Unjoined(Exception):
 
     The message, where there is one, says what differs.
     """
-
-
-@dataclass(frozen=True, eq=False)
-class Way:
-    """One capture.
-
-    Attributes:
-        graph: What it recorded, without in-place operators.
-        marks: The decisions that it came to.
-        decisions: Their nodes.
-        segments: The operators before the first decision, between two, and after the last one, without the arithmetic
-            of sizes, and without those that nothing reads: what is written to in place has such views left, of which
-            there are others in another turn of a loop.
-    """
-
-    graph: CapturedGraph
-    marks: tuple[Mark, ...]
-    decisions: tuple[Node, ...]
-    segments: tuple[tuple[Node, ...], ...]
-
-    @classmethod
-    def of(cls, graph: CapturedGraph, marks: Sequence[Mark]) -> Way:
-        """The way of a capture."""
-        decisions: list[Node] = []
-        segments: list[list[Node]] = [[]]
-        _share_views(graph)
-        unread = _unread(graph)
-        for node in graph.graph.nodes:
-            if node in unread:
-                continue
-            if node.op == "call_function" and node.target is DECISION:
-                decisions.append(node)
-                segments.append([])
-            elif node.op == "call_function" and not is_number(node):
-                segments[-1].append(node)
-        return cls(graph, tuple(marks), tuple(decisions), tuple(map(tuple, segments)))
-
-
-def _share_views(graph: CapturedGraph) -> None:
-    """Has views that are the same, between two decisions, be one: the first of them.
-
-    torch's functionalisation makes a view of what has been written to again, where it is first read. Where a way has
-    not written to it, the view is read where the model makes it.
-    """
-    known: dict[Hashable, Node] = {}
-    for node in graph.graph.nodes:
-        if node.op != "call_function":
-            continue
-        if node.target is DECISION:
-            known.clear()
-        elif _is_view(node.target):
-            first = known.setdefault((node.target, repr(node.args), repr(node.kwargs)), node)
-            if first is not node:
-                node.replace_all_uses_with(first)
-
-
-def _unread(graph: CapturedGraph) -> set[Node]:
-    """The views that nothing reads."""
-    found: set[Node] = set()
-    for node in reversed(graph.graph.nodes):
-        if node.op == "call_function" and _is_view(node.target) and found.issuperset(node.users):
-            found.add(node)
-    return found
-
-
-def _is_view(operator: Any) -> bool:
-    if not isinstance(operator, torch._ops.OpOverload):
-        return False
-    returned = [each.alias_info for each in operator._schema.returns]
-    return any(each is not None and not each.is_write for each in returned)
 
 
 @dataclass(eq=False)
@@ -118,6 +48,7 @@ class Point:
         passes: The ways through it, each with the number of the decision in it, once for each time.
         asks: Whether a loop asks by it whether there is a further turn.
         tried: The numbers of turns that such a loop has been given.
+        unseen: What else Python held there in each run; see `Mark`.
     """
 
     key: Hashable
@@ -127,6 +58,11 @@ class Point:
     passes: list[tuple[Way, int]] = field(default_factory=list)
     asks: bool = False
     tried: set[int] = field(default_factory=set)
+    unseen: set[Hashable] = field(default_factory=set)
+
+    def shows_all(self) -> bool:
+        """Whether what is done after it depends on nothing but what Python's variables hold."""
+        return None not in self.unseen and len(self.unseen) == 1
 
     def changing(self) -> int:
         """How many values that Python's variables hold are other ones in another turn of a way."""
@@ -160,12 +96,18 @@ class Ways:
         turns: How many turns the loops have that ask before each, where no answers are given.
         learned: What the runs have shown of the loops.
         raising: The answers that were given to runs which raised an error.
+        tries_all: Whether all answers are tried together, however many captures that takes.
+        has_left_some: Whether some have not been; see `_not_together`.
     """
 
     def __init__(self, *, joined: bool) -> None:
         self.joined = joined
         self._together: set[tuple[Edge, Edge]] = set()  # answers of one run, each with a later one
+        self.tries_all = False
+        self.has_left_some = False
+        self._again: set[tuple[Point, Edge]] = set()  # decisions, each with a later answer before a use of its own
         self._paths: list[list[Edge]] = []
+        self._untaken: tuple[int, dict[Edge, int]] = (-1, {})
         self.points: dict[Hashable, Point] = {}
         self.end = Point("end")
         self.next: dict[Edge, Point | None] = {}
@@ -181,8 +123,13 @@ class Ways:
         vars(self).update(vars(Ways(joined=self.joined)))
         self.learned = learned
 
-    def add(self, marks: Sequence[Mark], way: Way | None) -> None:
+    def add(self, marks: Sequence[Mark], way: Way | None, again: Iterable[tuple[int | None, int]] = ()) -> None:
         """Adds a run; without a way, it raised an error after its last decision.
+
+        Args:
+            marks: The decisions that it came to.
+            way: Its capture.
+            again: Its uses of earlier answers; see `Answers`.
 
         Raises:
             Unjoined: It does something else after an answer than another run did.
@@ -194,12 +141,16 @@ class Ways:
             key = mark.place if self.joined else answers
             new = Point(key, mark.sources, answers, mark.leaves, asks=mark.loop is not None)
             point = self.points.setdefault(key, new)
+            point.unseen.add(mark.unseen)
             self._follow(edge, point, way, number)
+            if mark.is_last_element:
+                self.next.setdefault((point, False), None)
             if way is not None:
                 point.passes.append((way, number))
             edge = (point, mark.answer)
             path.append(edge)
             answers = (*answers, mark.answer)
+        self._note_again(path, again)
         if way is None:
             self.next.setdefault(edge, None)
             return
@@ -208,6 +159,13 @@ class Ways:
         self.ways.append(way)
         self._paths.append(path)
         self._together.update((one, other) for index, one in enumerate(path) for other in path[index + 1 :])
+
+    def _note_again(self, path: Sequence[Edge], again: Iterable[tuple[int | None, int]]) -> None:
+        for decision, count in set(again):
+            for number in range(count) if decision is None else (decision,):
+                point = path[number][0]
+                assert point is not None
+                self._again.update((point, later) for later in path[number + 1 : count])
 
     def _follow(self, edge: Edge, point: Point, way: Way | None, number: int) -> None:
         if self.next.setdefault(edge, point) is not point:
@@ -225,7 +183,7 @@ class Ways:
         if self.joined and (untried := self._untried_turns()) is not None:
             answers, self.turns = untried
             return answers
-        return self._not_together() or self._turns()
+        return self._not_through() or self._not_together() or self._turns() or self._not_told_apart()
 
     def _untried_turns(self) -> tuple[tuple[bool, ...], int] | None:
         """The answers of a run, and how many turns the loops that ask are to have; None where enough have been tried.
@@ -286,18 +244,88 @@ class Ways:
         if again and self.joined:
             return not again[-1]  # which leaves a loop
         point = self.points.get(place if self.joined else tuple(mark.answer for mark in marks))
-        return point is not None and (point, False) in self.next and (point, True) not in self.next
+        if point is None:
+            return False
+        steps = self._steps_to_untaken()
+        return steps.get((point, True), _MOST_STEPS) < steps.get((point, False), _MOST_STEPS)
+
+    def _steps_to_untaken(self) -> dict[Edge, int]:
+        """How many answers there are from each one to the nearest that no run has got yet."""
+        if self._untaken[0] != len(self.next):
+            aims = [edge for point in self.points.values() for edge in ((point, False), (point, True))]
+            self._untaken = len(self.next), self._steps_before([edge for edge in aims if edge not in self.next])
+        return self._untaken[1]
+
+    def _not_through(self) -> tuple[bool, ...] | None:
+        """The answers of a run that gives an answer which only runs that raised an error have given so far."""
+        for edge in self._after():
+            if edge not in self.through:
+                before, after = self._path((None, False), edge), self._path(edge, None)
+                if before is not None and after is not None:
+                    answers = tuple(answer for _, answer in (*before, *after))
+                    if answers not in self.raising:
+                        return answers
+        return None
 
     def _not_together(self) -> tuple[bool, ...] | None:
         """The answers of a run that gives two answers which no run has got both of.
 
-        A number that Python computes from an earlier answer, and that no variable holds, shows only so.
+        A number that Python computes from an earlier answer, and that no variable holds, shows only so. Two answers
+        with a decision between them at which variables show all that Python holds are tried together where there are
+        few captures, and else left: the later one is not told by what it does that the earlier one was given.
         """
         after = self._after()
-        pairs = ((edge, later) for edge, found in after.items() if edge in self.through for later in found)
+        pairs = ((edge, later) for edge, found in after.items() for later in found)
         wanted = {pair: None for pair in pairs if pair not in self._together}
+        if not self.tries_all and len(self.ways) + len(self.raising) >= _FEW_CAPTURES:
+            count = len(wanted)
+            unseen = {edge: self._unseen_after(edge) for edge in after}
+            wanted = {
+                (edge, later): None
+                for edge, later in wanted
+                if later[0] in unseen[edge] or (edge[0], later) in self._again
+            }
+            self.has_left_some = len(wanted) < count
         found = (tuple(answer for _, answer in self._path_by(pair, wanted, after)) for pair in wanted)
         return next((answers for answers in found if answers not in self.raising), None)
+
+    def _not_told_apart(self) -> tuple[bool, ...] | None:
+        """The answers of a run in which variables differ that hold the same in all runs that gave some answer.
+
+        What is done after that answer does not show otherwise which of them it takes.
+        """
+        if not self.has_left_some:
+            return None
+        wanted: dict[Edge, tuple[Way, int]] = {}
+        for edge in self._after():
+            point = edge[0]
+            assert point is not None
+            if edge in self.through and (other := differing_pass(self.through[edge], point.passes)) is not None:
+                wanted[edge] = other
+        for edge, (way, number) in sorted(wanted.items(), key=lambda each: each[1][1]):
+            path = [*self._paths[self.ways.index(way)][:number], edge]
+            while (point := self.next[path[-1]]) is not None and point is not self.end and len(path) < _MOST_STEPS:
+                near = self._steps_before([each for each in wanted if each not in path]), self._steps_to(None)
+                sides: list[Edge] = [side for answer in (True, False) if (side := (point, answer)) in near[1]]
+                if not sides:
+                    break
+                path.append(min(sides, key=lambda side: (near[0].get(side, _MOST_STEPS), near[1][side])))
+            answers = tuple(answer for _, answer in path)
+            if answers not in self.raising and path not in self._paths:
+                return answers
+        return None
+
+    def _unseen_after(self, edge: Edge) -> set[Point]:
+        """The decisions that may depend on an answer before them by something that no variable shows."""
+        found: set[Point] = set()
+        waiting = [self.next[edge]]
+        while waiting:
+            point = waiting.pop()
+            if point is None or point is self.end or point in found or point.shows_all():
+                continue
+            found.add(point)
+            waiting += [self.next.get((point, answer)) for answer in (False, True)]
+        return found
 
     def _path_by(
         self, pair: tuple[Edge, Edge], wanted: Container[tuple[Edge, Edge]], after: Mapping[Edge, Collection[Edge]]
@@ -369,11 +397,17 @@ class Ways:
 
     def _steps_to(self, aim: Edge | None) -> dict[Edge, int]:
         """How many answers there are from each one to another one, or to the end."""
+        return self._steps_before(
+            [aim] if aim is not None else [edge for edge, at in self.next.items() if at is self.end]
+        )
+
+    def _steps_before(self, aims: Iterable[Edge]) -> dict[Edge, int]:
+        """How many answers there are from each one to the nearest of several."""
         before: dict[Point, list[Edge]] = {}
         for edge, point in self.next.items():
             if point is not None:
                 before.setdefault(point, []).append(edge)
-        layer = [aim] if aim is not None else before.get(self.end, [])
+        layer = list(aims)
         found = dict.fromkeys(layer, 0)
         while layer:
             layer = [
@@ -464,11 +498,11 @@ def explore(
             if not given.marks or not (without_turns or _is_raised_by_model(error)):
                 raise
             first = first or error
-            ways.add(given.marks, None)
+            ways.add(given.marks, None, given.again)
             ways.raising.add(answers)
         else:
             refuse_other_turns(given.marks)
-            ways.add(given.marks, Way.of(graph, given.marks))
+            ways.add(given.marks, Way.of(graph, given.marks), given.again)
         limits.count()
         untaken = ways.untaken()
         if untaken is None:
@@ -502,8 +536,3 @@ def _is_raised_by_model(error: Exception) -> bool:
         return False
     instructions = dis.get_instructions(trace.tb_frame.f_code)
     return any(each.offset == trace.tb_lasti and each.opname == "RAISE_VARARGS" for each in instructions)
-
-
-def is_number(node: Node) -> bool:
-    """Whether a node is a number."""
-    return isinstance(node.meta.get("val"), _NUMBERS)

@@ -191,7 +191,13 @@ class _Run:
                 return self._module(*args, **kwargs)
             self._outermost = self._answers.outermost = sys._getframe()
             with (
-                torch_decisions.answering(self._fakes.sizes.env, self._decide, self._answers.elements_asked_for),
+                torch_decisions.answering(
+                    self._fakes.sizes.env,
+                    self._decide,
+                    self._answers.elements_asked_for,
+                    self._answers.chosen,
+                    self._answers.note_again,
+                ),
                 self._answers.turns.counting(),
                 asking(self._answers.loops),
                 iterating_tensors(),
@@ -282,10 +288,10 @@ class _Run:
         setattr(tracer.root, name, body)
         return tracer.create_node("get_attr", name, (), {})
 
-    def _decide(self, condition: torch.SymBool) -> bool | None:
+    def _decide(self, condition: torch.SymBool, element: tuple[int, int] | None) -> bool | None:
         if self._recording is not self._recorder:
             return None
-        return self._answers.answer(self._recorder, condition, self._outermost, self._origins.stack())
+        return self._answers.answer(self._recorder, condition, self._outermost, self._origins.stack(), element)
 
     def _inputs(self) -> tuple[list[Any], list[Leaf]]:
         """The leaves that the module is run on, and the graph's inputs."""

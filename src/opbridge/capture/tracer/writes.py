@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.fx import Node
 
-__all__ = ["written_by"]
+__all__ = ["PARTS_BY_DATA", "written_by"]
+
+PARTS_BY_DATA = frozenset({torch.ops.aten.narrow.Tensor, torch.ops.aten.tensor_split.tensor_indices_or_sections})
+"""Operators that give parts of a tensor where data say, which share its memory, although a capture does not see it."""
 
 
 def written_by(node: Node) -> list[Node]:
