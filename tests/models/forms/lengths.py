@@ -420,3 +420,43 @@ def loop_over_length(x):
 @form(_SEQUENCE)
 def loop_over_batch(x):
     return torch.stack([row.softmax(-1) for row in x])
+
+
+@form(_SEQUENCE)
+def as_many_turns_as_half_the_length(x):
+    found = torch.zeros_like(x)
+    for i in range(x.shape[1] // 2):
+        x = x * 0.5
+        found = found + x * i
+    return found
+
+
+@form(_IMAGE)
+def as_many_turns_as_the_larger_size(image):
+    """kornia's distance transform: what is reached grows until the far end of the image is."""
+    reached, found = image.clamp(0, 1), torch.zeros_like(image)
+    for i in range(math.ceil(max(image.shape[2], image.shape[3]) / 2)):
+        near = functional.avg_pool2d(reached, 3, 1, 1)
+        is_near = near > 0.3
+        found = found + (i * 2 + near) * is_near.to(image.dtype)
+        reached = torch.where(is_near, torch.ones_like(reached), reached)
+    return found
+
+
+@form(_SEQUENCE)
+class BlocksOfWhichTheLastMayBeShorter(nn.Module):
+    """transformers' MiniMax: each block of a sequence is weighted within it, and the blocks before it are a state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.Buffer(torch.rand(2, 2))
+
+    def forward(self, x):
+        state, found = x.new_zeros(x.shape[0], x.shape[2]), []
+        for i in range((x.shape[1] + 1) // 2):
+            start = i * 2
+            end = min(start + 2, x.shape[1])
+            block = x[:, start:end]
+            found.append(self.weights[: end - start, : end - start] @ block + state[:, None])
+            state = state * 0.5 + block.sum(1)
+        return torch.cat(found, 1)
