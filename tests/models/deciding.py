@@ -523,6 +523,15 @@ def sizes_that_data_decides(x):
     return y / max(len(y), 1), (x > 0).nonzero() * y.numel(), found * len(found) + counts.max().item()
 
 
+@_deciding(0)
+def rows_beside_as_many_as_data_say(x):
+    """torch_geometric's GATConv: there is nothing where there are neither nodes nor edges."""
+    both = torch.cat([x, x[x[:, 0] > 0]])
+    if both.numel() == 0:
+        return both
+    return both.softmax(0) * 2
+
+
 @_deciding(1, _levels)
 def a_number_that_an_answer_makes_zero(x):
     """The product of a number that data decides and one that a decision chooses, which no variable holds."""

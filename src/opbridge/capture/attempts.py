@@ -44,7 +44,7 @@ def first_capture(attempt: Attempt) -> Captured:
     if attempt.shapes.needs_torch_export:
         return capture_by_torch_export(attempt)
     try:
-        return _with_all_sizes(attempt, _following_sizes(attempt))
+        return _with_all_sizes(attempt, _with_loops(attempt, _following_sizes(attempt)))
     except UsageError:
         raise
     except Exception as error:
@@ -163,6 +163,28 @@ def _following_sizes(attempt: Attempt) -> Captured:
     return _one_of(found, failure) if found is None else _with_other_sides(attempt, found)
 
 
+def _with_loops(attempt: Attempt, found: Captured) -> Captured:
+    """A capture; where that has the turns of a loop as the example does, one in which their number is a decision.
+
+    So it is with `range(x.shape[0] // 2)`, which does not fix the size itself, but what it is computed to.
+    """
+    if attempt.is_for_example or not attempt.shapes.axes or not fixed_sizes.unrolls_a_loop(found.graph):
+        return found
+    kept = dict(vars(attempt))
+    attempt.start_again("direct")
+    attempt.notes, attempt.looping = [], True
+    try:
+        looped = capture_decisions(attempt)
+        if not fixed_sizes.unrolls_a_loop(looped.graph):
+            return looped
+    except UsageError:
+        raise
+    except Exception:  # the loop is none that a file holds, which the conditions of the first capture tell
+        pass
+    vars(attempt).update(kept)
+    return found
+
+
 def _with_other_sides(attempt: Attempt, found: Captured) -> Captured:
     """A capture of the other sides of the model's questions about sizes, where it is the model on both sides.
 
@@ -249,7 +271,9 @@ def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Cap
 
 def _is_by_loop(failure: Exception | None) -> bool:
     """Whether a loop of the model's fixes a size."""
-    return isinstance(failure, SizesContradicted) and fixed_sizes.is_by_loop(failure.conditions)
+    if not isinstance(failure, SizesContradicted):
+        return False
+    return failure.unrolls or fixed_sizes.is_by_loop(failure.conditions)
 
 
 def _for_other_sizes(attempt: Attempt, shapes: Shapes) -> CapturedGraph | None:

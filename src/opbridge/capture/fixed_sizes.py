@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
 from opbridge.capture.size_constraints import Condition, holds_for_all, sized
@@ -24,6 +25,7 @@ __all__ = [
     "is_by_python",
     "leaves_out_example",
     "limiting",
+    "unrolls_a_loop",
     "with_larger_example",
 ]
 
@@ -52,6 +54,21 @@ def is_by_loop(demands: Sequence[Condition]) -> bool:
         demands: What a capture needs of the sizes.
     """
     return any(source is not None and _LOOPS.search(source.code) for _, source in demands)
+
+
+def unrolls_a_loop(graph: CapturedGraph) -> bool:
+    """Whether a capture has as many turns of a loop as the example has, for sizes that give this number alone.
+
+    Args:
+        graph: The capture.
+    """
+    return is_by_loop(
+        [
+            (each.expression, next(iter(innermost(each.stack)), None))
+            for each in graph.conditions
+            if " == " in each.expression and " % " not in each.expression and not each.by_operator
+        ]
+    )
 
 
 def limiting(demands: Sequence[Condition], axes: Mapping[tuple[int, int], Axis], times: int = 2) -> list[str]:

@@ -51,11 +51,12 @@ class SizesContradicted(Exception):
 
     Attributes:
         conditions: What it needs of them, each with the line that causes it where that is known.
+        unrolls: Whether the capture has as many turns of a loop as the example has; see `fixed_sizes.unrolls_a_loop`.
     """
 
-    def __init__(self, conditions: list[Any]) -> None:
+    def __init__(self, conditions: list[Any], *, unrolls: bool = False) -> None:
         super().__init__("Constraints violated: " + "; ".join(text for text, _ in conditions))
-        self.conditions = conditions
+        self.conditions, self.unrolls = conditions, unrolls
 
 
 class Attempt:
@@ -234,7 +235,7 @@ class Attempt:
         leaves = pytree.tree_leaves((self.args, self.kwargs))
         contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
         if contradicted:
-            raise SizesContradicted(contradicted)
+            raise SizesContradicted(contradicted, unrolls=fixed_sizes.unrolls_a_loop(graph))
 
     def _program(self, shapes: Any) -> ExportedProgram:
         with (

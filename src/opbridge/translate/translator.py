@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +122,7 @@ class _Walk:
         self.failures: dict[Node, str] = {}
         self.faults: dict[Node, Fault] = {}
         self._depth = 0
+        self._named = 1  # how deep the nodes are whose ONNX nodes say which node they are of
         self._raised_by: Step | None = None
 
     def graph(self, module: GraphModule, arguments: Sequence[Any] | None = None) -> Any:
@@ -173,6 +174,16 @@ class _Walk:
         for written in self.rebinds.get(node, ()):
             self.stands_for[written] = self.stands_for[node]
 
+    @contextlib.contextmanager
+    def _naming_sides(self, operator: str) -> Iterator[None]:
+        """Within this context, the nodes of a decision's sides, each a graph of its own, say which node they are of."""
+        named = self._named
+        self._named = self._depth + 1 if operator == "higher_order::cond" else named
+        try:
+            yield
+        finally:
+            self._named = named
+
     def _labelled(self, node: Node, operator: str) -> contextlib.AbstractContextManager[None]:
         if self._depth > 1 and not has_module_path(node):
             return contextlib.nullcontext()
@@ -218,13 +229,14 @@ class _Walk:
             built = self.graph(step.graph, [self.stands_for[argument] for argument in node.all_input_nodes])
         elif operator.startswith("higher_order::"):
             convert = self.values.as_operand
-            built = control_flow.translate(
-                operator,
-                self.builder,
-                lambda graph, given: [self.values.as_tensor(value) for value in _listed(self.graph(graph, given))],
-                [convert(argument) for argument in args],
-                {name: convert(value) for name, value in kwargs.items()},
-            )
+            with self._naming_sides(operator):
+                built = control_flow.translate(
+                    operator,
+                    self.builder,
+                    lambda graph, given: [self.values.as_tensor(value) for value in _listed(self.graph(graph, given))],
+                    [convert(argument) for argument in args],
+                    {name: convert(value) for name, value in kwargs.items()},
+                )
         elif step.route in operator_nodes.ROUTES:
             values = operator_nodes.Values(self.stands_for.__getitem__, self.values.as_tensor, self.values.described)
             built = operator_nodes.build(node, step.route, self.builder, values)
@@ -272,9 +284,9 @@ class _Walk:
             return value
         if shape is not None and not node.meta.get("open_rank"):
             value.shape = ir.Shape(shape)
-        if self._depth == 1:
+        if self._depth == self._named:
             producer = value.producer()
-            if producer is not None and "opbridge.node" not in producer.metadata_props:
+            if self._depth == 1 and producer is not None and "opbridge.node" not in producer.metadata_props:
                 value.name = self.builder.unique(f"{self.builder.prefix}{suffix}")
             if producer is not None:
                 _append(producer.metadata_props, "opbridge.node", f"{node.name}{suffix}")

@@ -11,6 +11,8 @@ PyTorch, and at each operator that decides so, the runtime's value is taken wher
    elements that are equal to PyTorch's within the tolerance, and none twice. Equal elements that a stable sort has to
    leave in their order are not excused.
 
+Where the model decides by data or by sizes, the graph is computed along the sides that the inputs take.
+
 The file is right where the outputs of this computation agree with its own.
 
 ONNX Runtime fuses quantised operators, and rounds in a fused one where none of its values can be read. So where reading
@@ -36,6 +38,7 @@ from opbridge.verification import exchange
 from opbridge.verification.compare import compare, tolerance
 from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
+from opbridge.verification.taken_sides import along_taken_sides
 from opbridge.verification.ties import picks_along
 
 if TYPE_CHECKING:
@@ -102,10 +105,10 @@ def replay(
     Raises:
         Unusable: The values of the runtime cannot be had, or PyTorch cannot compute a node.
     """
-    functional = capture.functional
+    leaves = pytree.tree_leaves((args, dict(kwargs)))
+    model, functional = along_taken_sides(model, capture.functional, leaves, _decides)
     if not any(_decides(node) for node in functional.graph.graph.nodes):
         return None
-    leaves = pytree.tree_leaves((args, dict(kwargs)))
     found = counterparts(model.graph, functional.graph)
     names: dict[str, str] = {}
     for node in functional.graph.graph.nodes:

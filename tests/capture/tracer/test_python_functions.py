@@ -55,6 +55,24 @@ CASES: dict[str, tuple[Callable[..., Any], list[list[Any]]]] = {
         lambda x, at, value: put(x, (slice(1, None), at), value),
         [[torch.randn(3, 4), number(at), torch.randn(2)] for at in (2, 0, -1)],
     ),
+    "sizes": (
+        lambda x, n: (
+            x.repeat(n, 1),
+            x.view(n, 12 // n),
+            x.reshape((n, -1)),
+            x[None].expand(n, 2, 6) + 1,
+            x.new_zeros(n, 3),
+            x.tile((n,)),
+        ),
+        [[torch.randn(2, 6), number(n)] for n in (2, 3, 1)],
+    ),
+    "the size of an image": (
+        lambda x, size: [
+            torch.nn.functional.interpolate(x, size.tolist(), mode=mode, antialias=antialias)
+            for mode, antialias in (("nearest", False), ("bilinear", False), ("bilinear", True), ("bicubic", True))
+        ],
+        [[torch.randn(1, 2, 6, 6), number(size)] for size in ((4, 5), (9, 3), (1, 6))],
+    ),
     "a mask of bytes": (
         lambda x, mask: (x[mask], torch.where(mask[:, None], x, 0.0)),
         [[torch.randn(3, 4), number(mask, dtype=torch.uint8)] for mask in ([0, 2, 1], [0, 0, 255], [0, 0, 0])],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from functools import partial
+from pathlib import Path
 
 import torch
 from operators_of_models import tripled_if_large, unknown
@@ -28,6 +29,11 @@ def _abort(x):
 
 
 def _sleep(x):
+    time.sleep(600)
+
+
+def _tell_and_sleep(x):
+    Path(os.environ["SWEEP_PID"]).write_text(str(os.getpid()))
     time.sleep(600)
 
 
@@ -104,6 +110,8 @@ BREAKING = [
     _one("eat", _eat),
     _one("tanh", torch.tanh),
 ]
+
+LONG = [_one("tells", _tell_and_sleep)]
 
 MANY = [_one(f"relu{number}", _pause) for number in range(12)]
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ from helpers.sweeps import Interrupted
 from opbridge import UsageError
 from opbridge.cli import main
 from opbridge.coverage import models
+from opbridge.coverage.engine.memory import own_memory
 from opbridge.coverage.models import catalogue, results
 
 FILE = Path(__file__).parent / "models_to_sweep.py"
@@ -136,6 +142,27 @@ def test_a_sweep_of_a_shard():
     found = swept("MANY", shard="2/3", jobs=1)
     assert [each["model"] for each in found.models] == [name for name in names if catalogue.in_shard(name, 2, 3)]
     assert found.document["settings"]["shard"] == "2/3" and 0 < len(found.models) < len(names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_a_sweep_that_is_killed(tmp_path, number):
+    told = tmp_path / "pid"
+    command = [sys.executable, "-m", "opbridge", "models", "--family", f"{FILE}:LONG", "--jobs", "1"]
+    environment = {**os.environ, "SWEEP_PID": str(told), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as sweep:
+        worker = int(_awaited(lambda: told.exists() and told.read_text()))
+        sweep.send_signal(number)
+    _awaited(lambda: not own_memory(worker))
+
+
+def _awaited(look, seconds=60):
+    """What `look` gives as soon as it is true."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
 
 
 def test_a_family_that_a_function_makes():

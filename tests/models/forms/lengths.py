@@ -420,3 +420,56 @@ def loop_over_length(x):
 @form(_SEQUENCE)
 def loop_over_batch(x):
     return torch.stack([row.softmax(-1) for row in x])
+
+
+@form(_SEQUENCE)
+def as_many_turns_as_half_the_length(x):
+    found = torch.zeros_like(x)
+    for i in range(x.shape[1] // 2):
+        x = x * 0.5
+        found = found + x * i
+    return found
+
+
+@form(_IMAGE)
+def as_many_turns_as_the_larger_size(image):
+    """kornia's distance transform: what is reached grows until the far end of the image is."""
+    reached, found = image.clamp(0, 1), torch.zeros_like(image)
+    for i in range(math.ceil(max(image.shape[2], image.shape[3]) / 2)):
+        padded = functional.pad(reached, (1, 1, 1, 1), mode="replicate")
+        near = functional.conv2d(padded.reshape(-1, 1, *padded.shape[2:]), torch.full((1, 1, 3, 3), 0.1)).view_as(image)
+        is_near = near > 0.3
+        found = found + (i * 2 + near) * is_near.to(image.dtype)
+        reached = torch.where(is_near, torch.ones_like(reached), reached)
+    return found
+
+
+@form(_SEQUENCE)
+class BlocksOfWhichTheLastMayBeShorter(nn.Module):
+    """transformers' MiniMax: each block of a sequence is weighted within it, and the blocks before it are a state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.Buffer(torch.rand(2, 2))
+
+    def forward(self, x):
+        state, found = x.new_zeros(x.shape[0], x.shape[2]), []
+        for i in range((x.shape[1] + 1) // 2):
+            start = i * 2
+            end = min(start + 2, x.shape[1])
+            block = x[:, start:end]
+            found.append(self.weights[: end - start, : end - start] @ block + state[:, None])
+            state = state * 0.5 + block.sum(1)
+        return torch.cat(found, 1)
+
+
+@form(_SEQUENCE)
+def a_range_of_one_step(x):
+    """transformers' Encodec without chunks: the chunk is as long as the sound."""
+    length = x.shape[1]
+    found = [x[:, begin : begin + length].cumsum(1) for begin in range(0, length, length)]
+    for begin in range(length, length * 3, length):
+        found.append(x * begin)
+    if found[0].shape[1] - found[-1].shape[1] > 0:
+        found[-1] = functional.pad(found[-1], (0, 0, 0, 1))
+    return torch.stack(found)

@@ -246,13 +246,21 @@ def suppose(condition: torch.SymBool, answer: bool) -> None:
 
 
 def _note(env: Any, expression: Any) -> None:
-    """Makes an expression known as true, where it is a comparison or says that several hold."""
+    """Makes an expression known as true, where it is a comparison or says that several hold.
+
+    What contradicts the sizes of the example is not noted: it holds for others, as where there are no rows.
+    """
     import sympy
 
     plain = sympy.to_nnf(expression, simplify=False)
     for each in plain.args if isinstance(plain, sympy.And) else (plain,):
         if isinstance(each, sympy.core.relational.Relational):
-            env.guard_or_defer_runtime_assert(each, "a decision")
+            learned = Learned(env)
+            try:
+                env.guard_or_defer_runtime_assert(each, "a decision")
+            except AssertionError:  # torch's own, of the range that a symbol would have
+                learned.forget()
+                learned.forget_of_data()
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manag
 from opbridge.base.attributes import replacing
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private.torch_operators import operator_object
+from opbridge.base.torch_private.torch_sizes import is_of_data
 
 __all__ = [
     "as_while_exporting",
@@ -128,6 +129,7 @@ def replacing_shape_functions(
         stack.enter_context(_own_results())
         stack.enter_context(_complex_numbers_of_sizes())
         stack.enter_context(_sizes_of_data_from_zero())
+        stack.enter_context(_images_of_any_size())
         try:
             yield
         finally:
@@ -174,6 +176,24 @@ def _complex_numbers_of_sizes() -> Iterator[None]:
         return lambda x: torch.sym_float(x) if isinstance(x, torch.SymInt | torch.SymFloat) else made(x)
 
     with replacing((common, "dtype_to_type_ctor", constructor)):
+        yield
+
+
+@contextlib.contextmanager
+def _images_of_any_size() -> Iterator[None]:
+    """Within this context, an image may get a size that data decide: the operators raise where it is not positive."""
+    import torch._meta_registrations as registrations
+
+    original = registrations.upsample_common_check
+
+    @functools.wraps(original)
+    def check(input_size: Any, output_size: Sequence[Any], num_spatial_dims: int) -> Any:
+        for size in (*input_size[2:], *output_size):
+            if is_of_data(size):
+                torch._check(size > 0)
+        return original(input_size, output_size, num_spatial_dims)
+
+    with replacing((registrations, "upsample_common_check", check)):
         yield
 
 

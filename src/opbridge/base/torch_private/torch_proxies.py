@@ -67,6 +67,10 @@ class GraphTracer(PythonKeyTracer):
     Args:
         on_node: Called with each new node.
         nodes: The node of each tensor; has the methods of a dictionary that torch uses.
+
+    Attributes:
+        computes_sizes: Whether a size is computed from the symbols in it, and is not that of the first tensor that has
+            it: in a loop, this tensor may be one of its first turn.
     """
 
     def __init__(self, on_node: Callable[[Node], None], nodes: Any) -> None:
@@ -77,6 +81,7 @@ class GraphTracer(PythonKeyTracer):
         self.tensor_tracker = nodes
         self.symnode_tracker = _Sizes(self._compute_size)
         self.on_node = on_node
+        self.computes_sizes = False
 
     def create_node(
         self,
@@ -99,6 +104,8 @@ class GraphTracer(PythonKeyTracer):
     def bind_size(self, size: torch.SymInt, make: Callable[[], Node]) -> None:
         """Says how to get a symbolic size as a node, unless that is known; `make` is called at most once."""
         sizes: Any = self.symnode_tracker
+        if self.computes_sizes and not size.node._expr.is_symbol and self.knows_size(size):
+            return
         if size not in sizes:
             thunk = proxy_tensor.Thunk(lambda: self.proxy(make()))
             sizes[size] = thunk

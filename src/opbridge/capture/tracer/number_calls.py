@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.torch_private import torch_proxies
+from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, Rows, SizedSequence, Zipped
 from opbridge.capture.tracer.turning_loops import asks, copied, grown_length
 
@@ -205,6 +205,10 @@ def _range(*limits: Any) -> Any:
         start, stop, step = (*limits, 1) if len(limits) == 2 else limits if len(limits) == 3 else (0, *limits, 1)
         if type(step) is int and step:
             return Range(start, stop, step)
+        if isinstance(step, torch.SymInt) and step > 0:
+            count = torch_sizes.known_size(-((start - stop) // step))
+            if isinstance(count, int):  # as in `range(0, length, length)`, where all is one part
+                return [start + index * step for index in range(count)]
     return range(*limits)
 
 

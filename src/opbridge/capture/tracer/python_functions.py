@@ -28,7 +28,7 @@ class PythonFunctions(TorchFunctionMode):
     2. `torch.tensor` and `torch.as_tensor` take sizes and values of tensors among its numbers.
     3. `torch._assert` of a tensor is an operator.
     4. A deep copy of a tensor is an operator.
-    5. Functions that make a tensor take integer tensors without dimensions among the sizes.
+    5. Functions that take sizes take integer tensors without dimensions among them.
     6. Packed sequences are padded to a length that may be symbolic.
     7. Operators on quantised tensors take scales and zero points that are tensors as numbers.
     8. Lists of a symbolic length become tensors.
@@ -80,6 +80,8 @@ class PythonFunctions(TorchFunctionMode):
             return _padded(*args)
         elif function in _TAKING_SIZES:
             args = tuple(map(_with_numbers, args))
+        elif function in _TAKING_SIZES_AFTER_TENSOR:
+            args = (args[0], *map(_with_numbers, args[1:]))
         elif function in _WITH_NUMBERS:
             found = _WITH_NUMBERS[function](*args, **(kwargs or {}))
             if found is not None:
@@ -173,6 +175,22 @@ def _unknown(sizes: Any) -> Any:
 
 # Functions whose positional arguments are sizes, or tuples of them.
 _TAKING_SIZES = frozenset({torch.zeros, torch.ones, torch.empty, torch.rand, torch.randn})
+
+# The same, after the first one, which is the tensor.
+_TAKING_SIZES_AFTER_TENSOR = frozenset(
+    {
+        torch.Tensor.repeat,
+        torch.Tensor.tile,
+        torch.tile,
+        torch.Tensor.expand,
+        torch.Tensor.view,
+        torch.Tensor.reshape,
+        torch.reshape,
+        torch.Tensor.new_empty,
+        torch.Tensor.new_zeros,
+        torch.Tensor.new_ones,
+    }
+)
 
 
 def _with_numbers(sizes: Any) -> Any:

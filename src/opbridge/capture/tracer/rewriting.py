@@ -17,6 +17,7 @@ from opbridge.base.torch_private import (
     torch_sizes,
     torch_tracing,
 )
+from opbridge.base.torch_private.torch_decisions import DECISION
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.writes import written_by
@@ -60,6 +61,7 @@ class _Rewriting:
         for node in original.graph.nodes:
             if node.op == "placeholder":
                 self._copies[node] = self._placeholder(node)
+        recorder.tracer.computes_sizes = any(node.target is DECISION for node in original.graph.nodes)
         with (
             torch_overrides.as_while_exporting(),
             self._fake_mode,

@@ -190,6 +190,7 @@ class _Run:
             if self._answers is None:
                 return self._module(*args, **kwargs)
             self._outermost = self._answers.outermost = sys._getframe()
+            self._recorder.tracer.computes_sizes = True
             with (
                 torch_decisions.answering(
                     self._fakes.sizes.env,

@@ -61,7 +61,7 @@ class LocalPool:
                 max_tasks=work.renewed_after,
                 context=context,
                 initializer=worker.start,
-                initargs=(work, pid, Path(self._folder.name) / str(number)),
+                initargs=(work, pid, Path(self._folder.name) / str(number), os.getpid()),
             )
             for number, pid in enumerate(pids)
         ]

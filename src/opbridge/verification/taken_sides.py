@@ -1,0 +1,186 @@
+"""A file and its captured graph without decisions: in the place of each, the side that some inputs take.
+
+The nodes of a side stand in a graph of their own, so that no value of it can be read, and none be replaced by the
+runtime's. Where the side stands in the place of its decision, both are done as with any other node.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from opbridge.capture.functionalize import FunctionalGraph
+from opbridge.graph.captured_graph import Leaf
+from opbridge.graph.operators import operator_of
+from opbridge.verification.graph_run import GraphRun
+
+__all__ = ["along_taken_sides"]
+
+_MOST_LEVELS = 8
+_COND = "higher_order::cond"
+
+
+def along_taken_sides(
+    model: ir.Model, functional: FunctionalGraph, leaves: Sequence[Any], matters: Callable[[Node], bool]
+) -> tuple[ir.Model, FunctionalGraph]:
+    """The model and the graph with the sides that inputs take, where these hold a node that matters.
+
+    Args:
+        model: The ONNX model. It is not changed.
+        functional: The captured graph that it was made from. It is not changed.
+        leaves: The leaves of `(args, kwargs)`.
+        matters: Whether a node matters.
+
+    Raises:
+        Unusable: PyTorch cannot compute a node.
+    """
+    for _ in range(_MOST_LEVELS):
+        wanted = [node for node in functional.graph.graph.nodes if _is_decision(node) and _holds(node, matters)]
+        answers = _answers(functional, leaves, wanted) if wanted else {}
+        named = {name: node for node in model.graph if node.op_type == "If" and (name := _name_of(node)) is not None}
+        answers = {node: answer for node, answer in answers.items() if node.name in named}
+        if not answers:
+            break
+        model = model.clone()
+        for each in list(model.graph):
+            name = _name_of(each) if each.op_type == "If" else None
+            taken = next((answer for node, answer in answers.items() if node.name == name), None)
+            if name is not None and taken is not None:
+                _put_side(model.graph, each, name, taken)
+        functional = _with_sides(functional, answers)
+    return model, functional
+
+
+def _is_decision(node: Node) -> bool:
+    return node.op == "call_function" and operator_of(node) == _COND
+
+
+def _holds(node: Node, matters: Callable[[Node], bool]) -> bool:
+    """Whether a side of a decision has a node that matters."""
+    root = node.graph.owning_module
+    sides = [getattr(root, str(each.target)) for each in node.args[1:3] if isinstance(each, Node)]
+    return any(
+        matters(inner) or (_is_decision(inner) and _holds(inner, matters))
+        for side in sides
+        for inner in side.graph.nodes
+        if inner.op == "call_function"
+    )
+
+
+def _answers(functional: FunctionalGraph, leaves: Sequence[Any], wanted: Sequence[Node]) -> dict[Node, bool]:
+    """What some decisions come to."""
+    found: dict[Node, bool] = {}
+    run = GraphRun(functional, leaves)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        for node in functional.graph.graph.nodes:
+            if node.op == "get_attr":
+                run.read(node)
+            elif node.op == "call_function":
+                if node in wanted:
+                    condition = node.args[0]
+                    found[node] = bool(run.values[condition] if isinstance(condition, Node) else condition)
+                run.assign(node, run.compute(node))
+    return found
+
+
+def _name_of(node: ir.Node) -> str | None:
+    """The name of the captured node that an `If` was made from."""
+    keys = node.metadata_props.get("opbridge.node", "").split()
+    return keys[0].partition(":")[0] if keys else None
+
+
+def _put_side(graph: ir.Graph, decision: ir.Node, name: str, answer: bool) -> None:
+    """Puts the nodes of a side into the graph, in the place of the decision."""
+    side = decision.attributes["then_branch" if answer else "else_branch"].as_graph()
+    returned, nodes = list(side.outputs), list(side)
+    constants = list(side.initializers.values())
+    side.outputs.clear()
+    side.initializers.clear()
+    side.remove(nodes)
+    for constant in constants:
+        graph.initializers[str(constant.name)] = constant
+    for node in nodes:
+        keys = node.metadata_props.get("opbridge.node", "").split()
+        if keys:
+            node.metadata_props["opbridge.node"] = " ".join(_inner(name, key) for key in keys)
+    graph.insert_before(decision, nodes)
+    for old, new in zip(decision.outputs, returned, strict=True):
+        if any(output is old for output in graph.outputs):
+            same = ir.node("Identity", [new], outputs=[ir.Value(name=old.name, type=old.type, shape=old.shape)])
+            graph.insert_before(decision, same)
+            new = same.outputs[0]
+            for position, output in enumerate(graph.outputs):
+                if output is old:
+                    graph.outputs[position] = new
+        ir.convenience.replace_all_uses_with(old, new)
+    graph.remove(decision, safe=True)
+
+
+def _inner(name: str, key: str) -> str:
+    """What a node of a side is called in the graph around it."""
+    return f"{name}_of_{key}"
+
+
+def _with_sides(functional: FunctionalGraph, answers: dict[Node, bool]) -> FunctionalGraph:
+    """The captured graph with the sides of some decisions in their place."""
+    old = functional.graph
+    root = torch.nn.Module()
+    graph = Graph()
+    stands_for: dict[Node, Any] = {}
+
+    def copied(node: Node, name: str) -> Node:
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: stands_for[argument])
+        target: Any = node.target
+        if node.op == "get_attr":
+            value: Any = node.graph.owning_module
+            for part in str(node.target).split("."):
+                value = getattr(value, part)
+            target = f"{name}_value"
+            setattr(root, target, value)
+        new = graph.create_node(node.op, target, args, kwargs, name, node.type)
+        new.meta = dict(node.meta)
+        return new
+
+    def put(decision: Node) -> Any:
+        branch: Any = decision.args[1 if answers[decision] else 2]
+        side = getattr(decision.graph.owning_module, str(branch.target))
+        operands: Any = decision.args[3] if len(decision.args) > 3 else ()
+        given = iter([stands_for[each] if isinstance(each, Node) else each for each in operands])
+        for inner in side.graph.nodes:
+            if inner.op == "placeholder":
+                stands_for[inner] = next(given)
+            elif inner.op == "output":
+                return torch.fx.node.map_arg(inner.args[0], lambda argument: stands_for[argument])
+            else:
+                stands_for[inner] = copied(inner, _inner(decision.name, inner.name))
+        raise AssertionError("a graph without an output")
+
+    for node in old.graph.nodes:
+        if node in answers:
+            stands_for[node] = put(node)
+        elif node.op == "call_function" and operator_of(node) == "_operator::getitem" and node.args[0] in answers:
+            stands_for[node] = stands_for[node.args[0]][node.args[1]]
+        else:
+            stands_for[node] = copied(node, node.name)
+
+    def leaf(each: Leaf) -> Leaf:
+        if each.node is None:
+            return each
+        new = stands_for[each.node]
+        return dataclasses.replace(each, node=new) if isinstance(new, Node) else Leaf(each.name, None, new)
+
+    captured = dataclasses.replace(
+        old,
+        module=GraphModule(root, graph),
+        inputs=tuple(map(leaf, old.inputs)),
+        outputs=tuple(map(leaf, old.outputs)),
+        weights={stands_for[node]: weight for node, weight in old.weights.items()},
+    )
+    constant = {new for node in functional.constant if isinstance(new := stands_for[node], Node)}
+    rebinds = {stands_for[node]: tuple(stands_for[each] for each in of) for node, of in functional.rebinds.items()}
+    return FunctionalGraph(captured, constant, rebinds)
