@@ -91,6 +91,7 @@ def compare_sessions(first: Any, second: Any) -> SideBySide:
     """
     result = SideBySide()
     names = [each.name for each in first.get_outputs()]
+    others = [each.name for each in second.get_outputs()]  # in the same order; one that was an input has another name
     why = ""
     for feeds in _inputs(first.get_inputs()):
         if isinstance(feeds, str):
@@ -101,7 +102,7 @@ def compare_sessions(first: Any, second: Any) -> SideBySide:
         used, values = expected
         shapes = {name: list(each.shape) for name, each in used.items()}
         try:
-            found = second.run(names, used)
+            found = second.run(others, used)
         except _FAILURES as error:
             result.failed = f"{_short(error)} (inputs of shapes {shapes})"
             return result
