@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 import onnx_ir as ir
+from onnx_ir.passes import common as passes
 
 from opbridge.conversion.names import Names
 from opbridge.conversion.placing import detach, replace
@@ -18,9 +19,12 @@ from opbridge.rules.looking import Looked, name_of
 from opbridge.targets import Target
 from opbridge.targets.facts import Fact
 
-__all__ = ["Around", "Refused", "Repair", "Site", "has_repair", "origin_of", "repair", "repairs_of"]
+__all__ = ["Around", "Refused", "Repair", "Site", "has_repair", "repair", "repairs_of"]
 
 _Kind = TypeVar("_Kind", bound=Fact)
+
+_NODE = "opbridge.node"
+"""The metadata of what gives the value of a node of the capture, and not of the nodes beside it."""
 
 
 class Around:
@@ -30,15 +34,22 @@ class Around:
         model: The model.
         targets: What it is repaired for.
         asked: The rules that were asked for by their names.
+
+    Attributes:
+        left_unread: Whether a repair has left nodes that nothing reads any more.
     """
 
     def __init__(self, model: ir.Model, targets: Sequence[Target], asked: Iterable[str] = ()) -> None:
         self.model, self.targets, self.asked = model, targets, frozenset(asked)
         self.name = Names(model)
+        self.left_unread = False
         self.look()
 
     def look(self) -> None:
-        """Looks at the model again, after it was changed."""
+        """Looks at the model again, after it was changed, and without the nodes that repairs have left unread."""
+        if self.left_unread:
+            passes.RemoveUnusedNodesPass()(self.model)
+            self.left_unread = False
         self.looked = Looked(self.model)
         self.types = Types(self.model, None)
 
@@ -100,24 +111,20 @@ class Site:
 
     def put(self, step: Step, *results: ir.Value | None) -> None:
         """Puts what was built in the place of the node, with its results in the place of the node's outputs."""
-        metadata = origin_of(step.node)
         _give_types(step)
         replace(step, results)
         last = {each.producer() for each in results if each is not None}
         for node, _ in step.new:
-            if node not in last and node.graph is not None:
-                node.metadata_props.clear()
-                node.metadata_props.update(metadata)
+            if node not in last:
+                node.metadata_props.pop(_NODE, None)
 
     def put_before(self, step: Step) -> None:
         """Puts what was built in front of the node, which stays."""
         assert step.node.graph is not None
-        metadata = origin_of(step.node)
         _give_types(step)
         step.node.graph.insert_before(step.node, [each for each, _ in step.new])
         for node, _ in step.new:
-            node.metadata_props.clear()
-            node.metadata_props.update(metadata)
+            node.metadata_props.pop(_NODE, None)
 
     def give_up(self) -> None:
         """Forgets what was built and not put anywhere."""
@@ -133,11 +140,6 @@ def _give_types(step: Step) -> None:
         if dtype is not None and value.type is None:
             value.type = ir.TensorType(dtype)
             value.shape = None if shape is None else ir.Shape(shape)
-
-
-def origin_of(node: ir.Node) -> dict[str, str]:
-    """What the file says of where a node comes from, for the nodes beside the one that gives its result."""
-    return {key: text for key, text in node.metadata_props.items() if key != "opbridge.node"}
 
 
 Repair: TypeAlias = Callable[[Site], str]
