@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import onnx
+import onnx_ir as ir
+
+from opbridge.conversion.step import Step
 from opbridge.fixing.site import Refused, Site, repair
 from opbridge.targets.facts import Below
 
@@ -36,8 +40,7 @@ def in_parts(site: Site) -> str:
         if at == parts - 1:
             break
         # What was taken goes to the front, in its order, the others behind it, in theirs; then the front is cut off.
-        nothing = step.emit("Expand", step.number(0.0), step.emit("Shape", values))
-        ones = step.emit("Expand", step.number(1.0), step.emit("Shape", chosen))
+        nothing, ones = _filled(step, 0.0, values), _filled(step, 1.0, chosen)
         taken = step.emit("ScatterElements", nothing, chosen, ones, axis=axis)
         left = step.emit("Sub", step.number(1.0), taken)
         before = step.emit("Sub", step.emit("CumSum", taken, axis), 1.0)
@@ -56,3 +59,10 @@ def in_parts(site: Site) -> str:
 
 
 _END = 2**31 - 1
+
+
+def _filled(step: Step, number: float, like: ir.Value) -> ir.Value:
+    """A number in the shape of a tensor."""
+    made: ir.Value = step.emit("Expand", step.number(number), step.emit("Shape", like))
+    step.types.set(made, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, step.shape(like)))
+    return made

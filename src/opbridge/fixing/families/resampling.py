@@ -52,9 +52,9 @@ def by_products(site: Site) -> str:
         weights = _weights(step, before, float(number) if by_scales else int(number))
         result = _applied(step, result, weights, axis, rank)
         done += 1
-    if not done:
-        return ""
     site.put(step, result)
+    if not done:
+        return "left out a Resize to the same sizes"
     return f"wrote Resize as {done} product{'s' * (done > 1)} with constant weights"
 
 
