@@ -410,6 +410,18 @@ def test_types_that_no_other_holds_are_kept(lacking):
     kept(made, lacking(facts=_TYPES.format("Sin", '"float16"')), "unsupported-type")
 
 
+def test_truth_values_in_a_type_that_is_not_taken(lacking):
+    made = model("(float[n, 3] x) => (int64[n, 1] y) { n = IsNaN (x) i = Cast <to = 6> (n) y = ArgMax <axis = 1> (i) }")
+    repaired(made, "tensorrt:8.5", "unsupported-type")
+
+
+def test_bfloat16_without_a_kernel(lacking):
+    made = model("(bfloat16[n, 3] x, bfloat16[3] z) => (bfloat16[n, 3] y) { y = Add (x, z) }")
+    changed = ir.from_proto(made)
+    changes, left = fixing.repaired(changed, [find_target("onnxruntime")])
+    assert [each.done for each in changes] == ["computed Add in float32"] and not left
+
+
 def test_int64_where_int32_holds_it(lacking):
     target = lacking(facts=_TYPES.format("Less", '"int32", "float32"'))
     made = model(

@@ -53,9 +53,12 @@ def repaired(
     around = Around(model, targets, asked)
     changes: list[Change] = []
     refused: dict[tuple[str, ...], str] = {}
+    rules = every if chosen is None else chosen
+    settled = False
     for _ in range(_MOST_ROUNDS):
         done = 0
-        for finding, node in look(around.looked, targets, every if chosen is None else chosen):
+        found = look(around.looked, targets, rules)
+        for finding, node in found:
             if _key(finding) in refused or (node is not None and node.graph is None):
                 continue
             said, why = _repaired(Site(around, finding, node))
@@ -65,9 +68,12 @@ def repaired(
             else:
                 refused[_key(finding)] = why
         if not done:
+            settled = rules == every
             break
         around.look()
-    left = [finding for finding, _ in look(around.looked, targets, every)]
+    if not settled:
+        found = look(around.looked, targets, every)
+    left = [finding for finding, _ in found]
     for value in (value for node in around.looked.nodes for value in node.outputs):
         if value.type is None:
             value.shape = None  # a file has no shape without a type

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -20,8 +22,8 @@ _D = ir.DataType
 def cast_and_back(site: Site) -> str:
     """The operator computes in a type that the target takes, where the results are the same, and they are cast back.
 
-    1. A wider type that holds every value, for operators that move, choose or compare elements, and for float16 and
-       bfloat16 where the wider result, rounded, is the result.
+    1. A wider type that holds every value, or every value of the type that it was cast from, for operators that move,
+       choose or compare elements; and for float16 and bfloat16 where the wider result, rounded, is the result.
     2. int32 in the place of int64, where all values are known to fit.
     """
     node = site.node
@@ -30,13 +32,15 @@ def cast_and_back(site: Site) -> str:
     schema = schemas.form(node.op_type, site.opset) if node.domain in ("", "ai.onnx") else None
     if value is None or dtype is None or schema is None or not schema.inputs:
         return ""
-    taken = _taken(site, dtype)
     variable = schemas.type_of_value(schema, schema.inputs, 0).type_str
+    values = [each for _, each in _of_variable(node, schema, variable)]
+    held = _holding(values, dtype)
+    taken = _taken(site, dtype, held)
     for wide in taken:
         if dtype == _D.INT64 and wide == _D.INT32:
-            if not all(_fits(site.looked, each) for at, each in _of_variable(node, schema, variable)):
+            if not all(_fits(site.looked, each) for each in values):
                 continue
-        elif not is_exact(node.op_type, dtype) or wide not in holding(dtype):
+        elif not is_exact(node.op_type, dtype) or wide not in held:
             continue
         return _computed_in(site, schema, variable, dtype, wide)
     if taken:
@@ -44,7 +48,18 @@ def cast_and_back(site: Site) -> str:
     return ""
 
 
-def _taken(site: Site, dtype: _D) -> list[_D]:
+def _holding(values: Sequence[ir.Value], dtype: _D) -> list[_D]:
+    """The types that hold all elements: of their type, or of the narrower one that a value was cast from."""
+    held = list(holding(dtype))
+    if len(values) == 1:
+        node = values[0].producer()
+        given = node.inputs[0] if node is not None and node.op_type == "Cast" else None
+        if given is not None and given.dtype is not None and dtype in holding(given.dtype):
+            held += [each for each in holding(given.dtype) if each not in (*held, dtype)]
+    return held
+
+
+def _taken(site: Site, dtype: _D, held: Sequence[_D]) -> list[_D]:
     """The types that the targets have the operator for, those that are near first."""
     allowed: set[_D] | None = None
     for fact in site.facts(Types):
@@ -60,7 +75,7 @@ def _taken(site: Site, dtype: _D) -> list[_D]:
         for fact in target.of_kind(Unstored)
         for name in fact.types
     }
-    order = [*holding(dtype), _D.INT32]
+    order = dict.fromkeys((*held, _D.INT32))
     return [each for each in order if each in allowed and type_name(each) not in nowhere]
 
 
