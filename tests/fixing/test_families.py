@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from opbridge import fixing
+from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.onnx import serialize
 from opbridge.rules.lint import chosen_rules
 from opbridge.runtimes.onnxruntime import open_session
@@ -69,6 +70,17 @@ def repaired(made: onnx.ModelProto, target: str, rule: str = "missing-operator")
     lines = {each.metadata_props.get("opbridge.source") for each in fixed.model.graph}
     assert lines == {"net.py:7"}
     return fixed
+
+
+def repaired_by_reference(made: onnx.ModelProto, target: str, rule: str) -> Fixed:
+    """As `repaired`, for what ONNX Runtime does not run: the results are those of ONNX's evaluator."""
+    changed = ir.from_proto(made)
+    changes, left = fixing.repaired(changed, [find_target(target)])
+    assert rule in {each.finding.rule for each in changes} and rule not in {each.rule for each in left}, left
+    content = serialize.to_bytes(changed)
+    found = compare_with_evaluator(made.SerializeToString(), content)
+    assert found is not None and found.runs and found.ok, found
+    return Fixed(changed, changes, left, content, found)
 
 
 def kept(made: onnx.ModelProto, target: str, rule: str = "missing-operator", said: str = "") -> None:
@@ -372,6 +384,32 @@ def test_zero_points():
     assert "Round" in operators(repaired(made, "tensorrt:8.6", "nonzero-input"))
     made = model(_QUANTIZED, s=np.float32([0.05, 0.1, 0.2]), z=np.int8([3, -4, 0]))
     assert "Round" in operators(repaired(made, "tensorrt:8.6", "nonzero-input"))
+
+
+def test_unsigned_numbers_with_their_middle_as_zero_are_signed_ones():
+    fixed = repaired(model(_QUANTIZED, s=np.float32(0.05), z=np.uint8(128)), "tensorrt:8.6", "nonzero-input")
+    assert [each.op_type for each in fixed.model.graph if each.op_type != "Constant"][:2] == [
+        "QuantizeLinear",
+        "DequantizeLinear",
+    ]
+    text = "(float[n, 3] x) => (float[n, 3] y) { w = DequantizeLinear (q, s, z) y = MatMul (x, w) }"
+    q = np.random.default_rng(0).integers(0, 256, (3, 3)).astype("u1")
+    fixed = repaired(model(text, q=q, s=np.float32(0.1), z=np.uint8(128)), "tensorrt:8.6", "nonzero-input")
+    assert "DequantizeLinear" in operators(fixed)
+
+
+def test_attributes_and_outputs_of_newer_forms(lacking):
+    made = model(
+        "(float[2, n, 3] x, float[1, 8, 3] w, float[1, 8, 2] r) => (float[2, n, 1, 2] y)"
+        " { y = LSTM <hidden_size = 2, layout = 1> (x, w, r) }"
+    )
+    fixed = repaired_by_reference(made, "tensorrt:10.1", "unsupported-attribute")
+    assert "LSTM" in operators(fixed)
+    made = model(
+        "(float[n, 3] x, float[3] s) => (float[n, 3] y, float[n, 1] m, float[n, 1] d)"
+        " { y, m, d = LayerNormalization (x, s) }"
+    )
+    repaired(made, "tensorrt:10.1", "unsupported-argument")
 
 
 def test_zero_points_of_constants_and_biases():

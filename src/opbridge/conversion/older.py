@@ -19,14 +19,22 @@ _OLDEST = 7
 """The oldest opset that nodes are converted to."""
 
 
-def in_older_operators(node: ir.Node, opset: int, types: Types, name: Callable[[str], str]) -> list[str]:
-    """Puts other operators in the place of a node: those that it is lowered to at the opset before its own came.
+def in_older_operators(
+    node: ir.Node,
+    opset: int,
+    types: Types,
+    name: Callable[[str], str],
+    refused: Callable[[ir.Node], bool] | None = None,
+) -> list[str]:
+    """Puts others in the place of a node: those that it is lowered to at the opset before its operator came.
 
     Args:
         node: The node.
         opset: The opset that it is of, and that the nodes in its place are of.
         types: What is known of the model's values.
         name: Gives a value or a node a new name.
+        refused: Whether a call of the operator itself is not wanted; None: none is. Else what the node is lowered to at
+            the opset before a newer form of it came will do.
 
     Returns:
         The operators in its place.
@@ -37,16 +45,21 @@ def in_older_operators(node: ir.Node, opset: int, types: Types, name: Callable[[
     forms = schemas.changes(node.op_type)
     if node.domain not in ("", "ai.onnx") or not forms or schemas.form(node.op_type, opset) is None:
         raise Refused("(no operator of ONNX)")
-    scratch = _Scratch(node, opset, types)
-    try:
-        if forms[0] > _OLDEST:
-            scratch.lower(forms[0] - 1, name)
-        else:
-            scratch.define(name)
-    except Refused:
-        scratch.discard()
-        raise
-    return scratch.put_in_place(name)
+    stops = [each for each in forms[1:] if _OLDEST < each <= opset] if refused is not None else []
+    reason: Refused | None = None
+    for stop in (*reversed(stops), forms[0]):
+        scratch = _Scratch(node, opset, types)
+        try:
+            if stop > _OLDEST:
+                scratch.lower(stop - 1, name)
+            else:
+                scratch.define(name)
+            return scratch.put_in_place(name, refused)
+        except Refused as found:
+            scratch.discard()
+            reason = reason or found
+    assert reason is not None
+    raise reason
 
 
 class _Scratch:
@@ -113,11 +126,14 @@ class _Scratch:
         for node in list(self._graph):
             detach(node)
 
-    def put_in_place(self, name: Callable[[str], str]) -> list[str]:
-        """Moves what the copy has become to the model."""
+    def put_in_place(self, name: Callable[[str], str], refused: Callable[[ir.Node], bool] | None) -> list[str]:
+        """Moves what the copy has become to the model.
+
+        Raises:
+            Refused: The operator itself is among it, in a call that is not wanted.
+        """
         nodes = list(self._graph)
-        if any(each.op_type == self._node.op_type for each in nodes):
-            self.discard()
+        if any(each.op_type == self._node.op_type and (refused is None or refused(each)) for each in nodes):
             raise Refused("(no other operators are older)")
         outputs = iter(list(self._graph.outputs))
         results: list[ir.Value | None] = [next(outputs) if used else None for used in self._used]

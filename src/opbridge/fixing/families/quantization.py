@@ -11,6 +11,54 @@ from opbridge.fixing.site import Refused, Site, repair
 _LARGEST = 1 << 26
 
 
+_MIDDLE = 128
+
+
+@repair("nonzero-input", "unsupported-type", operators=["QuantizeLinear", "DequantizeLinear"])
+def as_signed(site: Site) -> str:
+    """uint8 with the zero point 128 is int8 with 0: what is quantised, or stored, is 128 less."""
+    node = site.node
+    writer = node if node.op_type == "QuantizeLinear" else None
+    value = node.outputs[0] if writer is not None else node.inputs[0]
+    assert value is not None
+    readers = [each for each, _ in value.uses()]
+    zeros = [_zero_of(each) for each in (node, *readers)]
+    if value.dtype != ir.DataType.UINT8 or value.is_graph_output() or not readers:
+        return ""
+    if any(each is None or np.any(each != _MIDDLE) for each in zeros):
+        return ""
+    if any(each.op_type != "DequantizeLinear" or each.inputs[0] is not value for each in readers):
+        return ""
+    if writer is None:
+        stored = _stored(value)
+        if stored is None:
+            return ""
+        step = site.step()
+        signed = step.number((stored.astype(np.int16) - _MIDDLE).astype(np.int8), ir.DataType.INT8)
+        site.put_before(step)
+        for reader in readers:
+            reader.replace_input_with(0, signed)
+    else:
+        value.type = ir.TensorType(ir.DataType.INT8)
+        if "output_dtype" in writer.attributes:
+            writer.attributes["output_dtype"] = ir.AttrInt64("output_dtype", int(ir.DataType.INT8))
+        readers.append(writer)
+    for each in readers:
+        step = site.step(each)
+        zero = _zero_of(each)
+        assert zero is not None
+        made = step.number(np.zeros(zero.shape, np.int8), ir.DataType.INT8)
+        site.put_before(step)
+        each.replace_input_with(2, made)
+    site.around.left_unread = True
+    return "wrote int8 with the zero point 0 in the place of uint8 with 128"
+
+
+def _zero_of(node: ir.Node) -> np.ndarray | None:
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    return None if value is None else _stored(value)
+
+
 @repair("unsupported-type", "quantized-bias", "nonzero-input", operators=["DequantizeLinear"])
 def dequantized_constant(site: Site) -> str:
     """A constant is stored as the numbers that it stands for, where that is a bias of int32 or it has zero points."""
