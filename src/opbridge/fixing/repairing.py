@@ -18,7 +18,7 @@ __all__ = ["Change", "repaired"]
 
 del families  # imported for the repairs that they register
 
-_MOST_ROUNDS = 8
+_MOST_ROUNDS = 12
 """A repair may bring findings of its own, as an operator in other operators does."""
 
 
@@ -56,15 +56,15 @@ def repaired(
     rules = every if chosen is None else chosen
     settled = False
     for _ in range(_MOST_ROUNDS):
-        done = 0
+        done: set[ir.Node | None] = set()
         found = look(around.looked, targets, rules)
         for finding, node in found:
-            if _key(finding) in refused or (node is not None and node.graph is None):
-                continue
+            if _key(finding) in refused or (node is not None and (node.graph is None or node in done)):
+                continue  # what else was found at a node may not hold any more once it was changed
             said, why = _repaired(Site(around, finding, node))
             if said:
                 changes.append(Change(finding, said))
-                done += 1
+                done.add(node)
             else:
                 refused[_key(finding)] = why
         if not done:
