@@ -448,6 +448,31 @@ def test_types_that_no_other_holds_are_kept(lacking):
     kept(made, lacking(facts=_TYPES.format("Sin", '"float16"')), "unsupported-type")
 
 
+@pytest.mark.parametrize(
+    ("text", "operator"),
+    [
+        ("(float[n, 3] x) => (bool[n, 3] y) { d = Div (x, x) z = Sub (d, d) e = Div (z, z) y = IsNaN (e) }", "IsNaN"),
+        ("(bool[n, 3] x, bool[3] z) => (bool[n, 3] y) { y = Xor (x, z) }", "Xor"),
+        ("(float[n, 3] x) => (int64 y) { y = Size (x) }", "Size"),
+        ("(int64[n, 3] x, float[2] v) => (float[n, 7, 3] y) { y = OneHot <axis = 1> (x, d, v) }", "OneHot"),
+    ],
+    ids=["IsNaN", "Xor", "Size", "OneHot"],
+)
+def test_small_operators(lacking, text, operator):
+    made = model(text, **({"d": np.array(7)} if operator == "OneHot" else {}))
+    assert operator not in operators(repaired(made, lacking(operator)))
+
+
+def test_one_hot_of_a_computed_depth_is_kept(lacking):
+    made = model("(int64[n] x, int64 d, float[2] v) => (float[n, k] y) { y = OneHot (x, d, v) }")
+    kept(made, lacking("OneHot"), said="with a depth that the model computes")
+
+
+def test_what_is_defined_by_a_loop_stays_where_there_are_none(lacking):
+    made = model("(int64 n) => (int64[k] y) { y = Range (zero, n, one) }", zero=np.array(0), one=np.array(1))
+    kept(made, lacking("Range", "Loop"))
+
+
 def test_truth_values_in_a_type_that_is_not_taken(lacking):
     made = model("(float[n, 3] x) => (int64[n, 1] y) { n = IsNaN (x) i = Cast <to = 6> (n) y = ArgMax <axis = 1> (i) }")
     repaired(made, "tensorrt:8.5", "unsupported-type")

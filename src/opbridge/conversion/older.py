@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import onnx_ir as ir
 
@@ -25,6 +25,7 @@ def in_older_operators(
     types: Types,
     name: Callable[[str], str],
     refused: Callable[[ir.Node], bool] | None = None,
+    unwanted: Collection[str] = (),
 ) -> list[str]:
     """Puts others in the place of a node: those that it is lowered to at the opset before its operator came.
 
@@ -35,6 +36,7 @@ def in_older_operators(
         name: Gives a value or a node a new name.
         refused: Whether a call of the operator itself is not wanted; None: none is. Else what the node is lowered to at
             the opset before a newer form of it came will do.
+        unwanted: Other operators that must not be among them.
 
     Returns:
         The operators in its place.
@@ -54,7 +56,7 @@ def in_older_operators(
                 scratch.lower(stop - 1, name)
             else:
                 scratch.define(name)
-            return scratch.put_in_place(name, refused)
+            return scratch.put_in_place(name, refused, unwanted)
         except Refused as found:
             scratch.discard()
             reason = reason or found
@@ -126,7 +128,9 @@ class _Scratch:
         for node in list(self._graph):
             detach(node)
 
-    def put_in_place(self, name: Callable[[str], str], refused: Callable[[ir.Node], bool] | None) -> list[str]:
+    def put_in_place(
+        self, name: Callable[[str], str], refused: Callable[[ir.Node], bool] | None, unwanted: Collection[str]
+    ) -> list[str]:
         """Moves what the copy has become to the model.
 
         Raises:
@@ -135,6 +139,8 @@ class _Scratch:
         nodes = list(self._graph)
         if any(each.op_type == self._node.op_type and (refused is None or refused(each)) for each in nodes):
             raise Refused("(no other operators are older)")
+        if lacked := [each.op_type for each in nodes if each.op_type in unwanted]:
+            raise Refused(f"(it would be written with {lacked[0]})")
         outputs = iter(list(self._graph.outputs))
         results: list[ir.Value | None] = [next(outputs) if used else None for used in self._used]
         for given, stand_in in self._given.items():

@@ -17,7 +17,7 @@ from opbridge.conversion.types import Types
 from opbridge.rules.findings import Finding
 from opbridge.rules.looking import Looked, name_of
 from opbridge.targets import Target
-from opbridge.targets.facts import Fact
+from opbridge.targets.facts import Fact, Missing, Only
 
 __all__ = ["Around", "Refused", "Repair", "Site", "has_repair", "repair", "repairs_of"]
 
@@ -96,6 +96,17 @@ class Site:
         for target in self.around.targets:
             if self.finding.target in ("", str(target)):
                 yield from (each for each in target.of_kind(kind) if name_of(self.node) in each.operators)
+
+    def is_lacked(self, operator: str) -> bool:
+        """Whether a target of the finding has no such operator."""
+        for target in self.around.targets:
+            if self.finding.target in ("", str(target)):
+                lists = target.of_kind(Only)
+                if lists and not any(operator in each.operators for each in lists):
+                    return True
+                if any(operator in each.operators for each in target.of_kind(Missing)):
+                    return True
+        return False
 
     def step(self, node: ir.Node | None = None) -> Step:
         """What builds others in the place of a node, in the forms of its opset.

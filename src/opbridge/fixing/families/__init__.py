@@ -15,6 +15,7 @@ running        CumSum
 sampling       GridSample
 scattering     ScatterND
 signals        DFT and STFT
+small          IsNaN, OneHot, Size, Xor
 sizes          sizes computed from data that are dimensions of tensors
 types          inputs of one operator that differ in type
 widths         types that a target does not take
@@ -37,6 +38,7 @@ from opbridge.fixing.families import (
     scattering,
     signals,
     sizes,
+    small,
     types,
     widths,
 )
@@ -58,6 +60,7 @@ __all__ = [
     "scattering",
     "signals",
     "sizes",
+    "small",
     "types",
     "widths",
 ]

@@ -10,12 +10,16 @@ from opbridge.conversion.older import in_older_operators
 from opbridge.fixing.site import Site, repair
 from opbridge.targets.facts import Attribute
 
+_WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
+"""Operators that others are defined by, and that are no gain where the target lacks them too."""
+
 
 @repair("missing-operator", "no-kernel", "not-in-onnx", "unsupported-revision", "unsupported-rank")
 def in_other_operators(site: Site) -> str:
     """Others are put in its place, in the forms of the model's opset."""
     operator = site.node.op_type
-    made = in_older_operators(site.node, site.opset, site.around.types, site.around.name)
+    lacked = frozenset(each for each in _WITH_BODIES if site.is_lacked(each))
+    made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, unwanted=lacked)
     return f"wrote {operator} with {', '.join(made)}"
 
 

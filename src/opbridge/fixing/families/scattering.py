@@ -7,7 +7,7 @@ from typing import Any
 import onnx_ir as ir
 
 from opbridge.fixing.site import Refused, Site, repair
-from opbridge.targets.facts import Attribute, Missing, Only
+from opbridge.targets.facts import Attribute
 
 
 @repair("unsupported-attribute", "missing-operator", "no-kernel", operators=["ScatterND"])
@@ -49,15 +49,10 @@ def _row(size: int | ir.Value) -> Any:
 def _is_refused(site: Site, reduction: str) -> bool:
     """Whether a target does not take ScatterElements with the reduction either."""
     name = "ScatterElements"
+    if site.is_lacked(name):
+        return True
     for target in site.around.targets:
-        if site.finding.target not in ("", str(target)):
-            continue
-        lists = target.of_kind(Only)
-        if lists and not any(name in each.operators for each in lists):
-            return True
-        if any(name in each.operators for each in target.of_kind(Missing)):
-            return True
-        for each in target.of_kind(Attribute):
+        for each in target.of_kind(Attribute) if site.finding.target in ("", str(target)) else ():
             if name in each.operators and each.attribute == "reduction" and reduction not in each.allowed:
                 return True
     return False
