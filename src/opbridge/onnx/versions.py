@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["ir_version"]
 
-# The last opset of each version of ONNX's file format, by `onnx.helper.VERSION_TABLE`.
+# The last opset of each version of ONNX's file format, by the table of versions of the onnx package.
 _IR_VERSIONS = {9: 4, 10: 5, 11: 6, 14: 7, 18: 8, 20: 9, 22: 10, 23: 11, 24: 12, 27: 13}
 
 
