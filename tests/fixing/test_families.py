@@ -418,7 +418,8 @@ def test_zero_points_of_constants_and_biases():
     q, s, z = rng.integers(-9, 9, (3, 3)).astype("i1"), np.float32([0.5, 2, 0.1]), np.int8([1, 2, 3])
     repaired(model(text, q=q, s=s, z=z), "tensorrt:8.6", "nonzero-input")
     text = "(float[n, 3] x) => (float[n, 3] y) { b = DequantizeLinear (q, s) y = Add (x, b) }"
-    repaired(model(text, q=np.int32([1, -200, 7]), s=np.float32(0.01)), "tensorrt:8.6", "unsupported-type")
+    fixed = fix(model(text, q=np.int32([1, -200, 7]), s=np.float32(0.01)), "tensorrt:8.6")
+    assert fixed.comparison.runs and fixed.comparison.ok and "DequantizeLinear" not in operators(fixed)
 
 
 def test_a_quantized_value_that_others_read_is_kept():
@@ -476,6 +477,12 @@ def test_what_is_defined_by_a_loop_stays_where_there_are_none(lacking):
 def test_truth_values_in_a_type_that_is_not_taken(lacking):
     made = model("(float[n, 3] x) => (int64[n, 1] y) { n = IsNaN (x) i = Cast <to = 6> (n) y = ArgMax <axis = 1> (i) }")
     repaired(made, "tensorrt:8.5", "unsupported-type")
+
+
+def test_an_input_of_a_type_that_the_target_does_not_have_is_left(lacking):
+    made = model("(float[4] x, double[4] z) => (float[4] y) { d = Cast <to = 1> (z) y = Add (x, d) }")
+    fixed = fix(made, "tensorrt:10.1")
+    assert not fixed.changes and {each.rule for each in fixed.left} == {"value-type"}
 
 
 def test_bfloat16_without_a_kernel(lacking):

@@ -168,6 +168,8 @@ def marks_as_numbers(site: Site) -> str:
 
     They are 0 and 1, which every type has; what reads them chooses among them.
     """
+    if site.found_at is None:  # an input of the model
+        return ""
     node = site.node
     value = node.inputs[0] if node.op_type == "Cast" and node.inputs else None
     if value is None or value.dtype != _D.BOOL or node.outputs[0].is_graph_output():
