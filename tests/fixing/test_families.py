@@ -490,6 +490,22 @@ def test_bfloat16_without_a_kernel(lacking):
     changed = ir.from_proto(made)
     changes, left = fixing.repaired(changed, [find_target("onnxruntime")])
     assert [each.done for each in changes] == ["computed Add in float32"] and not left
+    found = compare_with_evaluator(made.SerializeToString(), serialize.to_bytes(changed))
+    assert found.runs and found.ok
+
+
+def test_models_of_bfloat16_are_compared_at_its_rounding():
+    text = "(bfloat16[n, 3] x) => (bfloat16[n, 3] y) { f = Cast <to = 1> (x) c = Mul (f, k) y = Cast <to = 16> (c) }"
+    one, other = (model(text, k=np.float32(factor)) for factor in (1, 1.001))
+    same, near = (compare(one.SerializeToString(), each.SerializeToString(), random=False) for each in (one, other))
+    assert len(same.runs) == len(near.runs) == 4 and same.ok and near.ok and same.largest == 0
+    far = model("(bfloat16[n, 3] x) => (bfloat16[n, 3] y) { y = Identity (n) n = Cast <to = 16> (x) }")
+    del far.graph.node[:]
+    far.graph.node.append(onnx.helper.make_node("Concat", ["x", "x"], ["w"], axis=1))
+    far.graph.node.append(onnx.helper.make_node("Slice", ["w", "a", "b", "c"], ["y"]))
+    for name, at in (("a", 1), ("b", 4), ("c", 1)):
+        far.graph.initializer.append(onnx.numpy_helper.from_array(np.array([at]), name))
+    assert not compare(one.SerializeToString(), far.SerializeToString(), random=False).ok
 
 
 def test_int64_where_int32_holds_it(lacking):

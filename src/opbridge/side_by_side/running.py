@@ -15,6 +15,7 @@ import onnx_ir as ir
 from opbridge.errors import OpbridgeError
 from opbridge.runtimes.onnxruntime import Limits, open_session
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
+from opbridge.side_by_side.ends import has_bfloat16, in_float32, narrowed
 from opbridge.side_by_side.results import Run, SideBySide
 
 __all__ = ["compare", "compare_sessions", "difference", "is_random"]
@@ -72,6 +73,11 @@ def compare(
         second = open_session(new if isinstance(new, bytes) else str(new), isolated, **options)
     except OpbridgeError as error:
         return SideBySide(failed=_short(error))
+    if has_bfloat16(first):
+        for each in (first, second):
+            if hasattr(each, "close"):
+                each.close()
+        first, second = (narrowed(open_session(in_float32(each), isolated, **options)) for each in (original, new))
     if random:
         return SideBySide(note="the model draws random numbers. Both models load.")
     try:
