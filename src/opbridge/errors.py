@@ -22,6 +22,7 @@ __all__ = [
     "OpbridgeError",
     "RunError",
     "SaveError",
+    "TargetError",
     "TranslationError",
     "TranslationFault",
     "UsageError",
@@ -177,6 +178,27 @@ class FixError(OpbridgeError):
     """A model that was repaired was not shown to give what it gave before; nothing was written."""
 
     exit_status = 1
+
+
+class _Findings(Protocol):
+    """As much of `opbridge.rules.Findings` as its error needs."""
+
+    def document(self) -> dict[str, Any]: ...
+
+
+class TargetError(OpbridgeError):
+    """The target does not take the exported model, and no repair mends that.
+
+    Attributes:
+        findings: All that was found, warnings among them.
+        file: Where the exported model was kept, `NAME.failed.onnx`; None where it was not meant for a file.
+    """
+
+    exit_status = 1
+
+    def __init__(self, message: str, findings: _Findings, file: Path | None = None) -> None:
+        self.findings, self.file = findings, file
+        super().__init__(message)
 
 
 class VerificationError(OpbridgeError):

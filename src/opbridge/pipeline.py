@@ -4,6 +4,7 @@
     plan        Capture, registry         -> Plan         a route for every operator, or a reason and a remedy
     translate   Capture, Plan             -> ir.Model     and the Plan as it turned out: what fails is tried by its next
       and fit   ir.Model, Plan, Target                    route, until nothing changes (`opbridge.translate.reroute`)
+    repair      ir.Model, Target          -> ir.Model     what the target does not take, in another form (`target=`)
     save        Program                   -> files        whole or not at all, and in their places once verified
     verify      Program                   -> Verification
 
@@ -29,7 +30,14 @@ from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.model_inputs import example_inputs
 from opbridge.capture.model_module import as_module
 from opbridge.capture.shape_forms import by_own_names
-from opbridge.errors import MissingOperators, SaveError, TranslationFault, UsageError, VerificationError
+from opbridge.errors import (
+    MissingOperators,
+    SaveError,
+    TargetError,
+    TranslationFault,
+    UsageError,
+    VerificationError,
+)
 from opbridge.fit.target import Target, find_target
 from opbridge.plan.data import Plan
 from opbridge.program import Program
@@ -45,6 +53,7 @@ from opbridge.translations.registry import Registry
 
 if TYPE_CHECKING:
     from opbridge.capture.listing import Raw
+    from opbridge.targets import Target as Limits
     from opbridge.verification import Verification
 
 __all__ = ["Progress", "check", "export"]
@@ -61,7 +70,7 @@ class Progress(Protocol):
     """Receives the stages of an export as they run."""
 
     def stage(self, name: str) -> contextlib.AbstractContextManager[Stage]:
-        """Enters the stage `name`, one of capture, plan, translate, save, verify."""
+        """Enters the stage `name`, one of capture, plan, translate, repair, save, verify."""
 
 
 class _Silent:
@@ -182,7 +191,9 @@ def export(
         routes: Operators pinned to a route, by name or shell pattern ("aten::*").
         operator_export_type: A mode of torch.onnx.export, by name or enum, in the place of `allow` and `routes`: ONNX,
             ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH or RAW; see `opbridge.symbolics.export_types`.
-        target: The runtime that the model is fitted to; by default onnxruntime.
+        target: What the model is to run on, as "tensorrt:10.1", or the path of a file that describes it; by default
+            onnxruntime. The opset is then one that it takes, what it does not take is repaired where it can be
+            (`Program.repairs`), and what stays is in `Program.findings`.
         capture: How the model is captured: "export" by running it on tensors without values, and by torch.export where
             that stops and torch.export does not; "torch.export" by torch.export alone; "trace" by torch's TorchScript
             exporter, which follows Python through the example and freezes what it decides there; or "auto": export,
@@ -209,6 +220,8 @@ def export(
         SaveError: the file cannot be written; what stood there before still does.
         VerificationError: the model does not give what PyTorch gives. The file is kept as `NAME.failed.onnx` for
             inspection until a later export to the same path is verified; what stood at the path before still does.
+        TargetError: The target does not take the model, and no repair mends that. The file is kept as
+            `NAME.failed.onnx`, as for a VerificationError.
         UsageError: arguments that cannot be used.
     """
     keywords.check_legacy(legacy, model)
@@ -263,6 +276,10 @@ def export(
         stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
     program = Program(built, plan, captured.capture, timings=timings, kernels=list(plan.kernels))
     program.model.metadata_props.update(_metadata(captured.target, plan))
+    if captured.target.limits is not None:
+        with _timed("repair", reporter, timings) as stage:
+            _repair(program, captured.target.limits, "the model" if path is None else str(path))
+            stage.detail(_of_target(program))
     with contextlib.ExitStack() as files:
         staged = None
         if path is not None:
@@ -276,11 +293,13 @@ def export(
             with _timed("verify", reporter, timings) as stage:
                 program.verification = _verify(program, path, rtol=rtol, atol=atol, inputs=inputs)
                 stage.detail(program.verification.summary())
-        if staged is not None and path is not None and not _failed(program):
+        if staged is not None and path is not None and not _failed(program) and _taken(program):
             program.files = staged.commit()
             program.path = path
     if _failed(program):
         raise _verification_error(program, path, external_data)
+    if not _taken(program):
+        raise _target_error(program, path, external_data)
     if path is not None and program.verification is not None:
         remove_failed(path)
     if path is None and f is not None:
@@ -371,6 +390,41 @@ def _failed(program: Program) -> bool:
     return program.verification is not None and not program.verification.ok
 
 
+def _repair(program: Program, limits: Limits, label: str) -> None:
+    """Repairs what the target does not take of the model, and notes what stays."""
+    from opbridge.fixing import repaired
+    from opbridge.rules import Findings
+
+    program.repairs, left = repaired(program.model, [limits])
+    program.findings = Findings(label, [limits], left)
+
+
+def _of_target(program: Program) -> str:
+    """How many repairs were made, and what stays."""
+    assert program.findings is not None
+    made = f"{counted(len(program.repairs), 'repair')}; " if program.repairs else ""
+    return made + program.findings.counted()
+
+
+def _taken(program: Program) -> bool:
+    return program.findings is None or program.findings.ok
+
+
+def _target_error(program: Program, path: Path | None, external_data: bool | None) -> TargetError:
+    """The error for a program that its target does not take, whose file it keeps under another name."""
+    findings = program.findings
+    assert findings is not None
+    text = findings.describe_errors()
+    if path is None:
+        return TargetError(text, findings)
+    try:
+        kept = keep_failed(program.model, path, findings.counted(), external_data=external_data)
+    except SaveError as error:
+        return TargetError(f"{text}\nThe exported file could not be kept ({error}).", findings)
+    proved = "" if program.verification is None else ", which gives what PyTorch gives"
+    return TargetError(f"{text}\nThe exported file{proved}, is kept as {kept}.", findings, kept)
+
+
 def _verification_error(program: Program, path: Path | None, external_data: bool | None) -> VerificationError:
     """The error for a program that failed its verification, whose file it keeps under another name."""
     verification = program.verification
@@ -400,7 +454,7 @@ def _metadata(target: Target, plan: Plan) -> dict[str, str]:
         "opbridge.version": __version__,
         "torch.version": torch.__version__,
         "opbridge.opset": str(target.opset),
-        "opbridge.target": f"{target.name} {target.version}",
+        "opbridge.target": str(target),
         **({"opbridge.kernels": " ".join(plan.kernels)} if plan.kernels else {}),
     }
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import onnxruntime
 
     from opbridge.capture import Capture
+    from opbridge.fixing import Change
     from opbridge.plan.data import Plan
+    from opbridge.rules import Findings
     from opbridge.runtimes.onnxruntime import IsolatedSession, Limits
     from opbridge.verification import Verification
 
@@ -35,6 +37,8 @@ class Program:
             those that come with opbridge, and takes the libraries of others.
         unverified: Why it could not be compared although that was asked for; "" where it was, or was not asked for.
         timings: Seconds that each stage took, by its name.
+        repairs: What was changed for the target, where the model was exported for another one than ONNX Runtime.
+        findings: What the target does not take of it, or takes otherwise; None where it was exported for ONNX Runtime.
     """
 
     model: ir.Model = field(repr=False)
@@ -46,6 +50,8 @@ class Program:
     kernels: list[str] = field(default_factory=list)
     unverified: str = ""
     timings: dict[str, float] = field(default_factory=dict)
+    repairs: Sequence[Change] = ()
+    findings: Findings | None = None
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
         """Writes the model, whole or not at all.

@@ -126,6 +126,8 @@ def calls(tmp_path, monkeypatch):
             timings=timings,
             kernels=[*calls.kernels],
             unverified="no kernel for mylib::foo" if calls.kernels else "",
+            repairs=(),
+            findings=None,
         )
 
     answers = {

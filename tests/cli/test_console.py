@@ -88,6 +88,8 @@ def program(plan, tmp_path, monkeypatch):
         timings=timings,
         kernels=[],
         unverified="",
+        repairs=(),
+        findings=None,
         capture=SimpleNamespace(strategy="non-strict"),
     )
 

@@ -127,6 +127,43 @@ def test_a_model_is_repaired(path, tmp_path, capsys):
 
 
 def test_what_is_left_is_said(path, capsys):
-    assert main(["fix", path, "-t", "tensorrt:10.1"]) == 1
+    assert main(["fix", path, "-t", "mychip.toml:1.0"]) == 1
     said = capsys.readouterr().out
-    assert "Left:" in said and "too-large" in said and "Nothing to repair." in said
+    assert "Left:" in said and "missing-operator" in said and "Nothing to repair." in said
+
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return {}
+
+def build():
+    return Net(), (torch.rand(1, 20),)
+"""
+
+
+def test_export_for_a_target_says_what_was_repaired_and_what_stays(path, tmp_path, capsys):
+    (tmp_path / "net.py").write_text(NET.format("torch.nn.functional.layer_norm(x, (20,)), x.nonzero()"))
+    assert main(["export", "net.py:build", "-o", "net.onnx", "--target", "tensorrt:8.5"]) == 0
+    said = capsys.readouterr().out
+    assert "tensorrt:8.5: missing-operator 1 repaired; 1 warning" in said
+    assert "data-dependent-shape at net.py:6" in said
+    assert onnx.load("net.onnx").opset_import[0].version == 17
+    assert main(["export", "net.py:build", "-o", "net.onnx", "--target", "tensorrt:8.5", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [each["operator"] for each in document["repairs"]] == ["LayerNormalization"]
+    assert [each["rule"] for each in document["findings"]["findings"]] == ["data-dependent-shape"]
+
+
+def test_export_of_what_the_target_does_not_take(path, tmp_path, capsys):
+    (tmp_path / "net.py").write_text(NET.format("x.topk(2)"))
+    assert main(["export", "net.py:build", "-o", "net.onnx", "--target", "mychip.toml:1.0"]) == 1
+    said = capsys.readouterr().err
+    assert "missing-operator at net.py:6: The target has no operator TopK." in said and "net.failed.onnx" in said
+    assert not (tmp_path / "net.onnx").exists() and (tmp_path / "net.failed.onnx").exists()
+    assert main(["export", "net.py:build", "-o", "net.onnx", "--target", "mychip.toml:1.0", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"]["kind"] == "TargetError" and document["file"] == "net.failed.onnx"
+    assert [each["operator"] for each in document["findings"]["findings"]] == ["TopK"]

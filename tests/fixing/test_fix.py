@@ -8,7 +8,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import opbridge
-from opbridge.fixing import repairs
+from opbridge.fixing import site
 
 
 def model(text: str, opset: int = 17, ir_version: int = 8) -> bytes:
@@ -107,11 +107,11 @@ def test_a_repair_that_could_change_results_is_none(text):
 
 
 def test_a_repair_that_changes_results_is_not_written(tmp_path, monkeypatch):
-    def wrong(looked, node):
-        node.replace_input_with(1, node.inputs[0])
+    def wrong(found):
+        found.node.replace_input_with(1, found.node.inputs[0])
         return "replaced the exponent"
 
-    monkeypatch.setitem(repairs.REPAIRS, "mixed-pow", wrong)
+    monkeypatch.setitem(site._REPAIRS, "mixed-pow", [(frozenset(), wrong)])
     with pytest.raises(opbridge.FixError, match="The results differ in ONNX Runtime by"):
         opbridge.fix(POW, "tensorrt", tmp_path / "fixed.onnx")
     assert not list(tmp_path.iterdir())

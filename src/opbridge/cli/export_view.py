@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from opbridge.kernels import aten, library
 
 if TYPE_CHECKING:
     from opbridge.program import Program
+    from opbridge.rules import Finding
     from opbridge.verification import OutputReport, Verification
 
 __all__ = ["print_export", "print_verification"]
@@ -101,6 +103,7 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     for path in program.files:
         yield "file", f"{path} ({size(path.stat().st_size)})", "bold"
     yield "operators", program.plan.summary(), ""
+    yield from _target_rows(program)
     from opbridge.graph.decisions import summary_of  # imports torch
 
     if said := summary_of(program.plan.decisions):
@@ -126,6 +129,28 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
         how = " --capture trace" if program.capture.strategy == "trace" else ""
         yield "note", f"{len(notes) - len(shown)} more; 'opbridge check {spec}{how}' lists them", "yellow"
     yield from _next_steps(program, spec)
+
+
+def _target_rows(program: Program) -> Iterator[tuple[str, str, str]]:
+    """What was repaired for the target, and what stays, a line for each rule."""
+    findings = program.findings
+    if findings is None:
+        return
+    made = Counter(each.finding.rule for each in program.repairs)
+    said = ", ".join(f"{rule} {count}" for rule, count in made.items()) or "nothing"
+    wanted = ", ".join(map(str, findings.targets))
+    yield "target", f"{wanted}: {said} repaired; {findings.counted()}", "yellow" if len(findings) else "green"
+    for target in findings.targets:
+        if target.remark:
+            yield "", target.remark, "yellow"
+    by_rule: dict[tuple[str, str], list[Finding]] = {}
+    for each in findings:
+        by_rule.setdefault((each.severity, each.rule), []).append(each)
+    for (severity, rule), found in by_rule.items():
+        first = found[0]
+        where = f" at {first.place}" if first.place else f" at '{first.node}'" if first.node else ""
+        more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
+        yield severity, f"{rule}{where}: {first.message} {first.remedy}{more}", "yellow"
 
 
 def _worst_rows(verification: Verification) -> Iterator[tuple[str, str, str]]:

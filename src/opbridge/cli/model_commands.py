@@ -170,6 +170,8 @@ def export(
         "verification": program.verification.to_json() if program.verification else None,
         "kernels": program.kernels,
         "unverified": program.unverified,
+        "repairs": [{"done": each.done, **each.finding.document()} for each in program.repairs],
+        "findings": None if program.findings is None else program.findings.document(),
     }
     return Answer(document, lambda screen: print_export(screen, program, spec))
 

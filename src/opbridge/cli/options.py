@@ -96,7 +96,14 @@ ModeOption = Annotated[
 ]
 
 
-TargetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The runtime to fit the model to: onnxruntime.")]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[:VERSION]",
+        help="What the model is to run on; onnxruntime by default. See opbridge targets.",
+        show_default=False,
+    ),
+]
 
 
 DynamicOption = Annotated[

@@ -91,10 +91,10 @@ def print_findings(console: Console, findings: Findings) -> None:
         print_plain(console, "")
         _print_rows(console, [("rule", "places", "what to do"), *todo], right=[1])
         print_plain(console, "")
-    from opbridge.fixing import REPAIRS
+    from opbridge.fixing import has_repair
 
-    if repairable := sum(each.rule in REPAIRS for each in findings):
-        print_plain(console, f"opbridge fix has a repair for the rules of {repairable} of these findings.")
+    if repairable := sum(map(has_repair, findings)):
+        print_plain(console, f"opbridge fix has a repair for findings of the kind of {repairable} of these.")
     style = "" if findings.ok else "bold"
     console.print(Text(findings.summary(), style), soft_wrap=not console.is_terminal)
 

@@ -6,6 +6,9 @@ May import: save, side_by_side, runtimes, onnx, base.
 
 convert.py       a file, converted, compared and written
 steps.py         a model, node by node
+older.py         a node in operators that are older than its own
+placing.py       nodes in the place of others
+names.py         names for what is built
 step.py          what the adapters are written with
 adapters/        what to do at each change, one file a family
 functions.py     operators replaced by their definitions

@@ -15,8 +15,7 @@ is refused; all such nodes are collected.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import onnx
@@ -24,6 +23,8 @@ import onnx_ir as ir
 
 from opbridge.conversion import adapters, schemas
 from opbridge.conversion.functions import expanded
+from opbridge.conversion.names import Names
+from opbridge.conversion.placing import replace
 from opbridge.conversion.report import Change, Refusal
 from opbridge.conversion.step import LOWER, RAISE, Adapter, Refused, Step, infer
 from opbridge.conversion.types import Types
@@ -51,18 +52,18 @@ class Converter:
         model: The model.
         types: What is known of its values.
         target: The opset.
+        name: Gives a value or a node that is built a new name.
 
     Attributes:
         changes: What was done to which node of the model.
         refusals: The nodes that cannot be put at that opset.
     """
 
-    def __init__(self, model: ir.Model, types: Types, target: int) -> None:
+    def __init__(self, model: ir.Model, types: Types, target: int, name: Callable[[str], str] | None = None) -> None:
         self.changes: list[Change] = []
         self.refusals: list[Refusal] = []
         self._model, self._types, self._target = model, types, target
-        self._names = set(_names(model))
-        self._counters: dict[str, Iterator[int]] = {}
+        self._name = name or Names(model)
 
     def convert(self) -> None:
         """Converts all graphs and functions, and says so in their opsets."""
@@ -104,6 +105,14 @@ class Converter:
             if node.domain == "" and node.op_type not in _CRASHING:
                 if any(each.name and self._types.shape(each) is None for each in node.outputs):
                     infer(node, opset, self._types)
+
+    def settle(self, node: ir.Node, opset: int) -> None:
+        """Takes one node of a graph from the form of an opset to that of the target, with its bodies.
+
+        Raises:
+            Refused: It has no form there.
+        """
+        self._settle(node, opset, [])
 
     def _body(self, graph: ir.Graph, opset: int, said: list[str]) -> None:
         """Converts a body of a node that was built."""
@@ -158,7 +167,7 @@ class Converter:
             wide = widened(step, own)
             if wide is None:
                 raise Refused(f"of {self._types.text(value)}")
-            self._replace(step, wide[0])
+            replace(step, wide[0])
             for new, form in step.new:
                 self._settle(new, form, said)
             return
@@ -176,7 +185,7 @@ class Converter:
                 for new, form in step.new:
                     self._settle(new, form, said)
                 continue
-            self._replace(step, results)
+            replace(step, results)
             for new, form in step.new:
                 self._settle(new, form, said)
             return
@@ -302,42 +311,6 @@ class Converter:
             assert node.graph is not None
             node.graph.insert_before(node, [each for each, _ in step.new])
 
-    def _replace(self, step: Step, results: Sequence[ir.Value | None]) -> None:
-        """Puts the nodes that were built in the place of a node."""
-        node = step.node
-        graph = node.graph
-        assert graph is not None
-        made = {value for each, _ in step.new for value in each.outputs}
-        outputs = list(node.outputs)[: len(results)]
-        taken: list[ir.Value | None] = []
-        for value in results:
-            if value is not None and (value not in made or value in taken):
-                value = step.emit("Identity", value)
-            taken.append(value)
-        graph.insert_before(node, [each for each, _ in step.new])
-        for old, new in zip(outputs, taken, strict=True):
-            if new is None:
-                continue
-            type_ = self._types.of(old)
-            if type_ is not None:
-                self._types.set(new, type_)
-            new.type, new.shape = old.type, old.shape
-            new.metadata_props.update(old.metadata_props)
-            new.meta.update(old.meta)
-            old_name = old.name
-            ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-            old.name = None
-            if old_name:
-                new.name = old_name
-        graph.remove(node, safe=False)
-        _detach(node)
-
-    def _name(self, base: str) -> str:
-        counter = self._counters.setdefault(base, itertools.count(1))
-        name = next(each for each in (f"{base}_{at}" for at in counter) if each not in self._names)
-        self._names.add(name)
-        return name
-
 
 def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
     """The bodies of a node such as If."""
@@ -346,26 +319,6 @@ def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
             yield attribute.as_graph()
         elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
             yield from attribute.as_graphs()
-
-
-def _detach(node: ir.Node) -> None:
-    """Takes a node that was removed from among the users of its inputs."""
-    for at in range(len(node.inputs)):
-        node.replace_input_with(at, None)
-
-
-def _names(model: ir.Model) -> Iterator[str]:
-    graphs: tuple[Any, ...] = (model.graph, *model.functions.values())
-    for graph in graphs:
-        yield from (each.name or "" for each in graph.inputs)
-        if isinstance(graph, ir.Graph):
-            yield from graph.initializers
-        for node in graph.all_nodes():
-            yield node.name or ""
-            yield from (each.name or "" for each in node.outputs)
-            for body in _bodies(node):
-                yield from (each.name or "" for each in body.inputs)
-                yield from body.initializers
 
 
 def _written(node: ir.Node) -> tuple[Any, ...]:

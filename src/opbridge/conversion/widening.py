@@ -9,7 +9,7 @@ from opbridge.conversion import schemas
 from opbridge.conversion.step import Step
 from opbridge.conversion.types import type_text
 
-__all__ = ["widened"]
+__all__ = ["holding", "is_exact", "widened"]
 
 _D = ir.DataType
 
@@ -58,7 +58,7 @@ def widened(step: Step, target: onnx.defs.OpSchema) -> tuple[list[ir.Value], str
             parameter = schemas.type_of_value(target, parameters, at)
             if value is None or text is None or text in schemas.permitted(target, parameter):
                 continue
-            if dtype is None or not _is_exact(node.op_type, dtype):
+            if dtype is None or not is_exact(node.op_type, dtype):
                 return None
             wider = _wider(dtype, schemas.permitted(target, parameter))
             if wider is None:
@@ -81,12 +81,18 @@ def widened(step: Step, target: onnx.defs.OpSchema) -> tuple[list[ir.Value], str
     return results, f"computed in {next(iter(variables.values())).name.lower()}"
 
 
-def _is_exact(operator: str, dtype: _D) -> bool:
+def is_exact(operator: str, dtype: _D) -> bool:
+    """Whether an operator that computes in a wider type gives the same results, once they are cast back."""
     if operator in _CHOOSING:
         return True
     if operator in _WRAPPED and dtype in _INTEGERS:
         return True
     return operator in _ROUNDED and dtype in _HALVES
+
+
+def holding(dtype: _D) -> tuple[_D, ...]:
+    """The types that hold every value of another, the nearest first."""
+    return _WIDER.get(dtype, ())
 
 
 def _wider(dtype: _D, permitted: frozenset[str]) -> _D | None:

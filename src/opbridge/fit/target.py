@@ -1,4 +1,7 @@
-"""The target that an export is fitted to: the installed runtime, with the opset that the model is built for."""
+"""The target that an export is fitted to: a runtime with its limits, and the opset that the model is built for.
+
+The installed ONNX Runtime runs every model that is exported, whatever its target, since it is what proves the file.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from opbridge.errors import UsageError
 from opbridge.fit.integer_products import keep_products
 from opbridge.fit.padded_pools import keep_apart
 from opbridge.fit.scaled_products import keep_exact
-from opbridge.targets import onnxruntime
+from opbridge.targets import Opsets, onnxruntime
+from opbridge.targets import Target as Limits
+from opbridge.targets import find_target as find_limits
 
 __all__ = ["Target", "find_target"]
 
@@ -21,7 +26,7 @@ class Target:
     """A runtime, and the opset that a model is built for.
 
     Attributes:
-        name: The runtime's name.
+        name: The name of the runtime that proves the model.
         version: Its version.
         opset: The opset that the model is built for.
         newest: The newest opset of which the runtime has all kernels that it has for older ones.
@@ -29,6 +34,7 @@ class Target:
             variable of the schema -> type as in "tensor(float)").
         has_operator: Whether the runtime itself has an operator of a domain other than ONNX's: (domain, operator).
         correct: Rewrites, in place, nodes that the runtime computes wrongly, or not with the kernels that it has.
+        limits: What the model is to run on, where that is another runtime, with what it does not take.
     """
 
     name: str
@@ -38,27 +44,38 @@ class Target:
     lacks_kernel: Callable[[str, int, dict[str, str]], bool]
     has_operator: Callable[[str, str], bool]
     correct: Callable[[ir.Model], None]
+    limits: Limits | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}" if self.limits is None else f"{self.limits.name} {self.limits.version}"
 
 
 def find_target(name: str | None, opset: int | None) -> Target:
     """The target of a name, with an opset.
 
     Args:
-        name: "onnxruntime", the only one so far; None means the same.
-        opset: The opset that models are built for; None: the `newest` of the target.
+        name: "tensorrt:10.1", as for `opbridge.lint`; None: the installed ONNX Runtime.
+        opset: The opset that models are built for; None: the newest that the target and ONNX Runtime run well.
 
     Raises:
-        UsageError: There is no such target, or it or opbridge does not support the opset.
+        UsageError: There is no such target, or it, ONNX Runtime or opbridge does not support the opset.
     """
-    if name not in (None, onnxruntime.NAME):
-        raise UsageError(f"There is no target '{name}'; the targets are: {onnxruntime.NAME}.")
+    limits = None if name in (None, onnxruntime.NAME) else find_limits(str(name))
+    if limits is not None and limits.name == onnxruntime.NAME:
+        limits = None
+    taken = None if limits is None else limits.opsets
     oldest, newest = onnxruntime.oldest_opset(), onnxruntime.newest_opset()
     default = onnxruntime.default_opset()
-    chosen = default if opset is None else opset
+    chosen = _newest_common(limits, taken, oldest, default) if opset is None else opset
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not oldest <= chosen <= newest:
         raise UsageError(
             f"opset_version={chosen} is out of range: opbridge builds for opset {oldest} and newer, and the installed "
             f"onnxruntime {onnxruntime.version()} runs up to opset {newest}."
+        )
+    if taken is not None and not taken.oldest <= chosen <= taken.newest:
+        raise UsageError(
+            f"opset_version={chosen} is out of range: {limits} takes opset {taken.oldest} to {taken.newest} "
+            f"({taken.source}). Leave it out for the newest of them, or name another target."
         )
     return Target(
         onnxruntime.NAME,
@@ -68,7 +85,25 @@ def find_target(name: str | None, opset: int | None) -> Target:
         onnxruntime.lacks_kernel,
         onnxruntime.has_operator,
         _correct_for_onnxruntime,
+        limits,
     )
+
+
+def _newest_common(limits: Limits | None, taken: Opsets | None, oldest: int, default: int) -> int:
+    """The newest opset that the target takes, and ONNX Runtime runs well.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if taken is None:
+        return default
+    chosen = min(default, taken.newest)
+    if chosen < max(oldest, taken.oldest):
+        raise UsageError(
+            f"{limits} takes opset {taken.oldest} to {taken.newest} ({taken.source}), and opbridge builds for opset "
+            f"{oldest} to {default}. Name another version of the target."
+        )
+    return chosen
 
 
 def _correct_for_onnxruntime(model: ir.Model) -> None:

@@ -1,10 +1,17 @@
 """Repairs what rules find in a model for its targets, with proof that the results are as they were.
 
-In: any ONNX file, and the names of targets. Out: `Fixed`, and a file. Imports `rules`, `targets`, `save`,
-`side_by_side`, `onnx`, `base`.
+In: any ONNX file, and the names of targets; or a model in memory, with its targets. Out: `Fixed`, and a file; or the
+changes that were made. Imports `conversion`, `rules`, `targets`, `save`, `side_by_side`, `runtimes`, `onnx`, `base`.
+
+fix.py           a file, repaired, compared and written
+repairing.py     a model, round after round
+site.py          the place of a finding: what repairs look at and build with
+families/        the repairs, one file a family
+evaluator.py     the original by ONNX's reference evaluator
 """
 
-from opbridge.fixing.fix import Change, Fixed, difference, fix
-from opbridge.fixing.repairs import REPAIRS
+from opbridge.fixing.fix import Fixed, difference, fix
+from opbridge.fixing.repairing import Change, repaired
+from opbridge.fixing.site import has_repair
 
-__all__ = ["REPAIRS", "Change", "Fixed", "difference", "fix"]
+__all__ = ["Change", "Fixed", "difference", "fix", "has_repair", "repaired"]

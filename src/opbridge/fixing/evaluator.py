@@ -12,11 +12,12 @@ import onnx
 
 from opbridge.errors import OpbridgeError
 from opbridge.runtimes.onnxruntime import open_session
-from opbridge.side_by_side import SideBySide
+from opbridge.side_by_side import SideBySide, in_float32, narrowed
 from opbridge.side_by_side.running import compare_sessions
 
 __all__ = ["compare_with_evaluator"]
 
+_BFLOAT16 = onnx.TensorProto.BFLOAT16
 _MOST_BYTES = 1 << 26
 """It is for small models: it runs in Python, and in this process."""
 
@@ -53,13 +54,16 @@ def compare_with_evaluator(original: str | bytes, new: str | Path | bytes) -> Si
         return None
     try:
         model = onnx.ModelProto.FromString(original) if isinstance(original, bytes) else onnx.load(original)
-        evaluator = ReferenceEvaluator(model)
+        wide = any(each.type.tensor_type.elem_type == _BFLOAT16 for each in (*model.graph.input, *model.graph.output))
+        evaluator = ReferenceEvaluator(onnx.ModelProto.FromString(in_float32(model)) if wide else model)
     except Exception:  # it raises anything for a model that it does not take
         return None
     try:
-        second = open_session(new if isinstance(new, bytes) else str(new), True, optimised=False)
+        given = in_float32(new) if wide else new if isinstance(new, bytes) else str(new)
+        second = open_session(given, True, optimised=False)
     except OpbridgeError:
         return None
-    found = compare_sessions(_Evaluated(evaluator, second), second)
+    first: Any = _Evaluated(evaluator, second)
+    found = compare_sessions(narrowed(first), narrowed(second)) if wide else compare_sessions(first, second)
     note = "The reference evaluator of onnx ran the original, which ONNX Runtime refuses."
     return dataclasses.replace(found, note=f"{note} {found.note}".rstrip())

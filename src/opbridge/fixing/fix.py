@@ -14,33 +14,16 @@ import onnx_ir as ir
 
 from opbridge.errors import FixError, UsageError
 from opbridge.fixing.evaluator import compare_with_evaluator
-from opbridge.fixing.repairs import REPAIRS
+from opbridge.fixing.repairing import Change, repaired
 from opbridge.onnx import reading, serialize
-from opbridge.rules.findings import Finding, Findings
-from opbridge.rules.lint import check_patterns, chosen_rules, look
-from opbridge.rules.looking import Looked
+from opbridge.rules.findings import Findings
+from opbridge.rules.lint import check_patterns, chosen_rules
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 from opbridge.side_by_side import SideBySide, compare, is_random
 from opbridge.targets import find_target
 
-__all__ = ["Change", "Fixed", "difference", "fix"]
-
-_MOST_ROUNDS = 8
-"""A repair may bring findings of its own, as an operator in other operators does."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """What was done for one finding.
-
-    Attributes:
-        finding: The finding.
-        done: What was done, as in "cast the inputs of Add to float32".
-    """
-
-    finding: Finding
-    done: str
+__all__ = ["Fixed", "difference", "fix"]
 
 
 @dataclass(frozen=True)
@@ -115,27 +98,8 @@ def fix(
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
         raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
     changed = reading.load(checked)
-    changes: list[Change] = []
-    tried: set[tuple[str, str]] = set()
-    looked = Looked(changed)
-    for _ in range(_MOST_ROUNDS):
-        done = 0
-        for finding, node in look(looked, targets, chosen):
-            repair, key = (
-                REPAIRS.get(finding.rule),
-                (finding.rule, f"{finding.operator} {finding.node} {finding.message}"),
-            )
-            if repair is None or key in tried or (node is not None and node.graph is None):
-                continue
-            if said := repair(looked, node):
-                changes.append(Change(finding, said))
-                done += 1
-            else:
-                tried.add(key)
-        if not done:
-            break
-        looked = Looked(changed)
-    left = Findings(label, targets, [finding for finding, _ in look(Looked(changed), targets, chosen_rules((), ()))])
+    changes, found_left = repaired(changed, targets, chosen, asked=select)
+    left = Findings(label, targets, found_left)
     if not changes:
         if output is not None:
             writer.save(changed, output)

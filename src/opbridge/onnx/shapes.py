@@ -61,8 +61,9 @@ def _inferred_by_onnx(node: ir.Node, opset: int) -> list[Sizes | None]:
         if given is None or given.dtype is None or given.name is None:
             continue
         types[given.name] = onnx.helper.make_tensor_type_proto(int(given.dtype), sizes(given))
-        if given.const_value is not None and given.const_value.size <= _LARGEST:
-            constants[given.name] = ir.serde.serialize_tensor(given.const_value)
+        data = _stored(given)
+        if data is not None and data.size <= _LARGEST:
+            constants[given.name] = ir.serde.serialize_tensor(data)
     try:
         inferred = onnx.shape_inference.infer_node_outputs(
             onnx.defs.get_schema(node.op_type, opset, ""),
@@ -107,10 +108,23 @@ def _integer(node: ir.Node, name: str, default: int) -> int:
 
 def _constant(value: ir.Value | None) -> list[int] | None:
     """The elements of a small constant of integers."""
-    data = None if value is None else value.const_value
+    data = _stored(value)
     if data is None or data.size > _LARGEST or not data.dtype.is_integer():
         return None
     return [int(number) for number in data.numpy().ravel()]
+
+
+def _stored(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The elements of an initializer, or of what a Constant gives."""
+    if value is None or value.const_value is not None:
+        return None if value is None else value.const_value
+    node = value.producer()
+    if node is None or node.op_type != "Constant":
+        return None
+    for name, attribute in node.attributes.items():
+        if not attribute.is_ref() and name in ("value", "value_int", "value_ints"):
+            return attribute.as_tensor() if name == "value" else ir.tensor(attribute.value, dtype=ir.DataType.INT64)
+    return None
 
 
 def _is_given(node: ir.Node, position: int, name: str) -> bool:

@@ -75,12 +75,28 @@ class Findings(Sequence[Finding]):
 
     def summary(self) -> str:
         """How many there are, in one line."""
+        wanted = ", ".join(map(str, self.targets)) or "ONNX"
+        if not self.found:
+            return f"Nothing found: {self.model} for {wanted}."
+        return f"{self.counted()} in {self.model} for {wanted}."
+
+    def counted(self) -> str:
+        """How many there are: "2 errors and 1 warning"."""
         counts = Counter(each.severity for each in self.found)
         said = [f"{counts[each]} {each}{'s' * (counts[each] != 1)}" for each in ("error", "warning") if counts[each]]
-        wanted = ", ".join(map(str, self.targets)) or "ONNX"
-        if not said:
-            return f"Nothing found: {self.model} for {wanted}."
-        return f"{' and '.join(said)} in {self.model} for {wanted}."
+        return " and ".join(said) or "nothing found"
+
+    def describe_errors(self) -> str:
+        """What the targets do not take, each with its place and what to do, as the message of an error."""
+        wanted = " and ".join(map(str, self.targets)) or "ONNX"
+        lines: dict[str, int] = {}
+        for each in self.found:
+            if each.severity == "error":
+                where = f" at {each.place}" if each.place else f" ('{each.node}')" if each.node else ""
+                said = f"  {each.rule}{where}: {each.message} {each.remedy}"
+                lines[said] = lines.get(said, 0) + 1
+        told = [line if count == 1 else f"{line} ({count} times)" for line, count in lines.items()]
+        return "\n".join([f"{wanted} does not take the model, and no repair mends that:", *told])
 
     def document(self) -> dict[str, Any]:
         """The findings as plain data."""

@@ -11,7 +11,7 @@ from opbridge.rules.looking import Looked, bodies
 from opbridge.rules.of_facts import type_name
 from opbridge.rules.rule import Hit, NodeRule
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "origin"]
 
 
 class BranchRanks(NodeRule):
@@ -130,13 +130,13 @@ class SizeOfData(NodeRule):
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         for at in _SHAPE_INPUTS[node.op_type]:
             value = node.inputs[at] if at < len(node.inputs) else None
-            origin = None if value is None else _origin(value)
-            if origin is not None:
-                yield Hit(f"The size that {node.op_type} takes comes from {origin.op_type} '{origin.name}'.", node)
+            found = None if value is None else origin(value)
+            if found is not None:
+                yield Hit(f"The size that {node.op_type} takes comes from {found.op_type} '{found.name}'.", node)
                 return
 
 
-def _origin(value: ir.Value) -> ir.Node | None:
+def origin(value: ir.Value) -> ir.Node | None:
     """The node of `_SOURCES` that a size is computed from, where there is one."""
     waiting = [value]
     seen: set[ir.Node] = set()

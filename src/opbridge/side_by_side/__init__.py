@@ -3,7 +3,8 @@
 In: two files. Out: `SideBySide`. Imports `runtimes` and `errors`.
 """
 
+from opbridge.side_by_side.ends import in_float32, narrowed
 from opbridge.side_by_side.results import Run, SideBySide
 from opbridge.side_by_side.running import compare, difference, is_random
 
-__all__ = ["Run", "SideBySide", "compare", "difference", "is_random"]
+__all__ = ["Run", "SideBySide", "compare", "difference", "in_float32", "is_random", "narrowed"]

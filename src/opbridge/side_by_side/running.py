@@ -15,6 +15,7 @@ import onnx_ir as ir
 from opbridge.errors import OpbridgeError
 from opbridge.runtimes.onnxruntime import Limits, open_session
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
+from opbridge.side_by_side.ends import has_bfloat16, in_float32, narrowed
 from opbridge.side_by_side.results import Run, SideBySide
 
 __all__ = ["compare", "compare_sessions", "difference", "is_random"]
@@ -72,6 +73,11 @@ def compare(
         second = open_session(new if isinstance(new, bytes) else str(new), isolated, **options)
     except OpbridgeError as error:
         return SideBySide(failed=_short(error))
+    if has_bfloat16(first):
+        for each in (first, second):
+            if hasattr(each, "close"):
+                each.close()
+        first, second = (narrowed(open_session(in_float32(each), isolated, **options)) for each in (original, new))
     if random:
         return SideBySide(note="the model draws random numbers. Both models load.")
     try:
@@ -91,6 +97,7 @@ def compare_sessions(first: Any, second: Any) -> SideBySide:
     """
     result = SideBySide()
     names = [each.name for each in first.get_outputs()]
+    others = [each.name for each in second.get_outputs()]  # in the same order; one that was an input has another name
     why = ""
     for feeds in _inputs(first.get_inputs()):
         if isinstance(feeds, str):
@@ -101,7 +108,7 @@ def compare_sessions(first: Any, second: Any) -> SideBySide:
         used, values = expected
         shapes = {name: list(each.shape) for name, each in used.items()}
         try:
-            found = second.run(names, used)
+            found = second.run(others, used)
         except _FAILURES as error:
             result.failed = f"{_short(error)} (inputs of shapes {shapes})"
             return result

@@ -192,6 +192,14 @@ def test_distances_between_many_vectors() -> None:
     assert_all_match(table, *inputs, opset_version=18, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_distances_between_numbers_of_vectors_that_the_run_tells_at_old_opsets(opset: int) -> None:
+    others = [(numbers(x, 4), numbers(y, 4)) for x, y in ((30, 3), (2, 26), (25, 25), (1, 1))]
+    shapes = ({0: "x"}, {0: "y"})
+    first = numbers(5, 4), numbers(3, 4)
+    assert_matches(torch.cdist, *first, others=others, dynamic_shapes=shapes, opset_version=opset, rtol=1e-4, atol=1e-4)
+
+
 def test_distances_to_prototypes_are_one_product() -> None:
     prototypes = numbers(40, 16)
     program = assert_matches(lambda x: torch.cdist(x, prototypes), numbers(8, 16), rtol=1e-4, atol=1e-4)

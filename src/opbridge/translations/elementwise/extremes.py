@@ -13,7 +13,7 @@ from opbridge.translations.lib.dtypes import FLOATS
 from opbridge.translations.lib.reduce import any_nan, reduce
 from opbridge.translations.registry import builtin
 
-_UINT8 = ir.DataType.UINT8
+_INT32 = ir.DataType.INT32
 
 
 def _extreme(reduction: Callable[..., Any], x: Any, dim: Any, keepdim: bool) -> Any:
@@ -63,10 +63,10 @@ def aminmax(self, dim=None, keepdim: bool = False):
 def _position(search: Callable[..., Any], x: Any, axis: int) -> Any:
     """Where the extreme is along an axis, which stays with size 1: the first of equal ones, the first nan if any."""
     if x.dtype == ir.DataType.BOOL:
-        x = op.Cast(x, to=_UINT8)
+        x = op.Cast(x, to=_INT32)
     if x.dtype not in FLOATS:
         return search(x, axis=axis)
-    first_nan = op.ArgMax(op.Cast(op.IsNaN(x), to=_UINT8), axis=axis)
+    first_nan = op.ArgMax(op.Cast(op.IsNaN(x), to=_INT32), axis=axis)
     # Without a nan, first_nan is 0, where there is none.
     is_nan = op.IsNaN(op.GatherElements(x, first_nan, axis=axis))
     return op.Where(is_nan, first_nan, search(x, axis=axis))

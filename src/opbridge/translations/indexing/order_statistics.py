@@ -13,10 +13,11 @@ from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import axis_of, dim_of
 from opbridge.translations.lib.dtypes import FLOATS, cast_like
 from opbridge.translations.lib.ordering import last_position, sorted_positions, take_along_axis
+from opbridge.translations.lib.reduce import is_any, marks
 from opbridge.translations.lib.reshaping import reshape
 from opbridge.translations.registry import builtin
 
-_INT64, _UINT8 = ir.DataType.INT64, ir.DataType.UINT8
+_INT32, _INT64 = ir.DataType.INT32, ir.DataType.INT64
 
 
 def _value_and_position(x: Any, position: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
@@ -42,7 +43,7 @@ def median_dim(self, dim: int, keepdim: bool = False):
     middle = (dim_of(self, axis) + 1) // 2
     position = last_position(sorted_positions(self, axis, first=middle), axis)
     if self.dtype in FLOATS:
-        first_nan = op.ArgMax(op.Cast(op.IsNaN(self), to=_UINT8), axis=axis)
+        first_nan = op.ArgMax(op.Cast(op.IsNaN(self), to=_INT32), axis=axis)
         position = op.Where(op.IsNaN(take_along_axis(self, first_nan, axis)), first_nan, position)
     return _value_and_position(self, position, axis, keepdim)
 
@@ -87,13 +88,13 @@ def mode(self, dim: int = -1, keepdim: bool = False):
     most = op.Equal(counts, op.ReduceMax(counts, [axis]))
     # Of several values the smallest, and of that the last occurrence.
     if self.dtype == ir.DataType.BOOL:
-        x, highest = op.Cast(self, to=_UINT8), 1.0
+        x, highest = op.Cast(self, to=_INT32), 1.0
     elif self.dtype in FLOATS:
         x, highest = self, math.inf
     else:
         x, highest = self, int(np.iinfo(self.dtype.numpy()).max)
     smallest = op.ReduceMin(op.Where(most, x, highest), [axis])
-    position = op.ArgMax(op.Cast(op.Equal(x, smallest), to=_UINT8), axis=axis, select_last_index=1)
+    position = op.ArgMax(op.Cast(op.Equal(x, smallest), to=_INT32), axis=axis, select_last_index=1)
     return _value_and_position(self, position, axis, keepdim)
 
 
@@ -131,7 +132,7 @@ def _quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str
     others = [other for other in range(len(flat.shape)) if other != axis]
     places = (op.Unsqueeze(levels, others) if others else levels) * highest
     if not ignore_nan:
-        any_nan = op.Cast(op.ReduceMax(op.Cast(is_nan, to=_UINT8), [axis]), to=ir.DataType.BOOL)
+        any_nan = is_any(op.ReduceMax(marks(is_nan), [axis]))
         # A nan is the last in order, and the quantile then.
         places = op.Where(any_nan, highest, places)
     result = _interpolate_in_order(in_order, places, axis, interpolation, broadcast=not ignore_nan)

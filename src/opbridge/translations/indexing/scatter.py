@@ -135,7 +135,7 @@ def _reduced_into(x: Any, index: Any, src: Any, shape: Any, axis: int, reduce: s
     if how in ("max", "min") and dtype in FLOATS:
         # ONNX Runtime's maximum of a nan and a number may be the number, torch's is nan.
         nans = scatter_elements(
-            op.Cast(op.IsNaN(base), to=_UINT8), index, op.Cast(op.IsNaN(src), to=_UINT8), axis, "max"
+            op.Cast(op.IsNaN(base), to=_FLOAT), index, op.Cast(op.IsNaN(src), to=_FLOAT), axis, "max"
         )
         result = op.Where(op.Cast(nans, to=_BOOL), math.nan, result)
     return op.Cast(result, to=dtype)

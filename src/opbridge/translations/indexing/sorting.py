@@ -11,9 +11,10 @@ from opbridge.translations.lib.dims import Dim, axis_of, dim_of, shape_of
 from opbridge.translations.lib.dtypes import FLOATS
 from opbridge.translations.lib.ordering import sorted_positions, take_along_axis
 from opbridge.translations.lib.promotion import promote
+from opbridge.translations.lib.reduce import is_any, marks
 from opbridge.translations.registry import builtin
 
-_BOOL, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.UINT8
+_INT64 = ir.DataType.INT64
 
 
 @builtin("aten::sort")
@@ -111,8 +112,8 @@ def unique_dim_consecutive(self, dim: int, return_inverse: bool = False, return_
     axis = axis_of(dim, len(self.shape))
     rows = op.Flatten(op.Transpose(self, perm=[axis, *(other for other in range(len(self.shape)) if other != axis)]))
     here, before = op.Slice(rows, [1], [_END], [0]), op.Slice(rows, [0], [-1], [0])
-    differs = op.ReduceMax(op.Cast(op.Not(op.Equal(here, before)), to=_UINT8), [1], keepdims=0)
-    is_new = op.Concat(_true_unless_empty(rows), op.Cast(differs, to=_BOOL), axis=0)
+    differs = is_any(op.ReduceMax(marks(op.Not(op.Equal(here, before))), [1], keepdims=0))
+    is_new = op.Concat(_true_unless_empty(rows), differs, axis=0)
     starts = op.Reshape(op.NonZero(is_new), [-1])
     return op.Gather(self, starts, axis=axis), _group(is_new), _run_lengths(starts, is_new)
 
@@ -207,7 +208,7 @@ def isin(elements, test_elements, assume_unique: bool = False, invert: bool = Fa
     rank = len(elements.shape)
     elements, test_elements = promote(elements, test_elements)
     found = op.Equal(op.Unsqueeze(elements, [rank]), op.Reshape(test_elements, [-1]))
-    any_found = op.Cast(op.ReduceMax(op.Cast(found, to=_UINT8), [rank], keepdims=0), to=_BOOL)
+    any_found = is_any(op.ReduceMax(marks(found), [rank], keepdims=0))
     return op.Not(any_found) if invert else any_found
 
 
@@ -225,6 +226,6 @@ def isin_of_scalar(element, test_elements, assume_unique: bool = False, invert: 
     """isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) ->
     Tensor
     """
-    found = op.Cast(op.Equal(*promote(test_elements, element)), to=_UINT8)
-    any_found = op.Cast(op.ReduceMax(found, keepdims=0), to=_BOOL)
+    found = op.Equal(*promote(test_elements, element))
+    any_found = is_any(op.ReduceMax(marks(found), keepdims=0))
     return op.Not(any_found) if invert else any_found

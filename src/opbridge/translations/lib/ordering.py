@@ -29,14 +29,14 @@ def sorted_positions(x: Any, axis: int, *, descending: bool = False, first: Any 
     if x.dtype not in FLOATS:
         return _topk(x, count, axis, descending)
     is_nan = op.IsNaN(x)
-    if x.dtype != _DOUBLE:
-        # Double has room between the largest number and inf, and inf for nan then.
+    if x.dtype != _DOUBLE and first is not None:
+        # Double has room between the largest number and inf, and inf for nan then: no more than the first are sorted.
         bounded = op.Min(cast(x, _DOUBLE), const(1e300, _DOUBLE))
         key = op.Where(is_nan, const(math.inf, _DOUBLE), bounded)
         return _topk(key, count, axis, descending)
     # By value, and then, since sorting is stable, the nans to their end.
     by_value = _topk(op.Where(is_nan, math.inf, x), dim_of(x, axis), axis, descending)
-    nan_last = op.GatherElements(op.Cast(is_nan, to=ir.DataType.UINT8), by_value, axis=axis)
+    nan_last = op.GatherElements(op.Cast(is_nan, to=ir.DataType.FLOAT), by_value, axis=axis)
     return op.GatherElements(by_value, _topk(nan_last, count, axis, descending), axis=axis)
 
 

@@ -11,7 +11,7 @@ from onnxscript import opset18 as op
 from opbridge.translations.lib.dims import axes_of
 from opbridge.translations.lib.dtypes import FLOATS, convert
 
-__all__ = ["any_nan", "cast_for_sum", "reduce", "reduced_axes"]
+__all__ = ["any_nan", "cast_for_sum", "is_any", "marks", "reduce", "reduced_axes"]
 
 
 def reduced_axes(x: Any, dim: Any) -> list[int]:
@@ -47,5 +47,14 @@ def cast_for_sum(x: Any, dtype: Any) -> Any:
 
 def any_nan(x: Any, dim: Any, keepdim: bool) -> Any:
     """Whether there is a nan among the elements over `dim`."""
-    marks = op.Cast(op.IsNaN(x), to=ir.DataType.UINT8)
-    return op.Cast(reduce(op.ReduceMax, marks, x, dim, keepdim), to=ir.DataType.BOOL)
+    return is_any(reduce(op.ReduceMax, marks(op.IsNaN(x)), x, dim, keepdim))
+
+
+def marks(truths: Any) -> Any:
+    """Truth values as numbers, in a type that every runtime reduces."""
+    return op.Cast(truths, to=ir.DataType.FLOAT)
+
+
+def is_any(largest: Any) -> Any:
+    """Whether one of the truth values was true, by the largest of their marks: of none, it is minus infinity."""
+    return op.Greater(largest, 0.0)

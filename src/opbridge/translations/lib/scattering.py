@@ -12,12 +12,12 @@ from opbridge.translations.lib.reshaping import unsqueeze_around
 
 __all__ = ["as_vector", "index_along", "scatter_elements", "scatter_nd"]
 
-_BOOL, _FLOAT, _UINT8 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.UINT8
+_BOOL, _FLOAT = ir.DataType.BOOL, ir.DataType.FLOAT
 _OF_TRUTH = {"add": "max", "max": "max", "mul": "min", "min": "min"}
 
 
 def scatter_elements(x: Any, index: Any, updates: Any, axis: int, reduction: str = "none") -> Any:
-    """ScatterElements; with a reduction, of halves in float and of truth values in bytes, as there are kernels for."""
+    """ScatterElements; with a reduction, of halves and truth values in float, as there are kernels for."""
     return _reducing(
         x, updates, reduction, lambda x, updates, how: op.ScatterElements(x, index, updates, axis=axis, reduction=how)
     )
@@ -32,7 +32,7 @@ def _reducing(x: Any, updates: Any, reduction: str, scatter: Any) -> Any:
     if reduction == "none":
         return scatter(x, updates, reduction)
     dtype = x.dtype
-    wide = _FLOAT if dtype in HALVES else _UINT8 if dtype == _BOOL else dtype
+    wide = _FLOAT if dtype in HALVES or dtype == _BOOL else dtype
     how = _OF_TRUTH[reduction] if dtype == _BOOL else reduction
     return op.Cast(scatter(op.Cast(x, to=wide), op.Cast(updates, to=wide), how), to=dtype)
 

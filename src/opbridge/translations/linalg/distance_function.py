@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 # onnxscript reads the source of this function: what it contains is ONNX.
+from onnxscript import opset11, script
 from onnxscript import opset18 as op
-from onnxscript import script
 from onnxscript.values import Opset
 
-__all__ = ["euclidean_by_count"]
+__all__ = ["euclidean_by_count", "euclidean_in_older_opsets"]
 
 
 @script(Opset("opbridge", 1), default_opset=op)
@@ -26,4 +26,14 @@ def euclidean_by_count(x1, x2):
         distances = op.Sqrt(op.Max(squares, op.CastLike(0.0, x1)))
     else:
         distances = op.ReduceL2(op.Unsqueeze(x1, [-2]) - op.Unsqueeze(x2, [-3]), [-1], keepdims=0)
+    return distances
+
+
+@script(Opset("opbridge", 1), default_opset=opset11)
+def euclidean_in_older_opsets(is_product, left, right, zero, rows, columns):
+    """The same for opsets 11 to 17, where what has other forms in these is computed before the call."""
+    if is_product:
+        distances = opset11.Sqrt(opset11.Max(opset11.MatMul(left, right), zero))
+    else:
+        distances = opset11.ReduceL2(opset11.Sub(rows, columns), axes=[-1], keepdims=0)
     return distances

@@ -33,9 +33,30 @@ def cdist(x1, x2, p: float = 2.0, compute_mode=None):
     return _norm(op.Unsqueeze(x1, [-2]) - op.Unsqueeze(x2, [-3]), p, axis=max(len(x1.shape), len(x2.shape)))
 
 
+@builtin("aten::cdist", "aten::_cdist_forward", opset=11)
+def cdist_11(x1, x2, p: float = 2.0, compute_mode=None):
+    """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
+    counts = [dim_of(x1, -2), dim_of(x2, -2)]
+    decided = all(each.is_known for each in counts) or any(each.is_known and each > _FEW for each in counts)
+    if p != 2 or compute_mode or decided or 0 in (*x1.shape, *x2.shape):
+        return cdist(x1, x2, p, compute_mode)
+    from opbridge.translations.linalg.distance_function import euclidean_in_older_opsets
+
+    is_product = op.Greater(op.ReduceMax(shape_of(counts), keepdims=0), _FEW)
+    zero = const(0, x1.dtype)
+    return euclidean_in_older_opsets(
+        is_product, *_factors(x1, x2), zero, op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3])
+    )
+
+
 @builtin("aten::_euclidean_dist")
 def euclidean_dist(x1, x2):
     """_euclidean_dist(Tensor x1, Tensor x2) -> Tensor"""
+    return op.Sqrt(op.Max(op.MatMul(*_factors(x1, x2)), 0.0))
+
+
+def _factors(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """The matrices whose product are the squares of the distances."""
     # |a - b|^2 as one product, (-2 a, |a|^2, 1) . (b, 1, |b|^2), as torch writes it, and so with torch's rounding.
     rank = len(x2.shape)
     x2 = matrix_transpose(x2, rank)
@@ -43,7 +64,7 @@ def euclidean_dist(x1, x2):
     one1, one2 = (op.Expand(const(1, x1.dtype), op.Shape(square)) for square in (square1, square2))
     left = op.Concat(x1 * -2.0, square1, one1, axis=-1)
     right = op.Concat(x2, one2, square2, axis=-2)
-    return op.Sqrt(op.Max(op.MatMul(left, right), 0.0))
+    return left, right
 
 
 @builtin("aten::pdist", "aten::_pdist_forward")

@@ -10,10 +10,10 @@ from onnxscript import opset18 as op
 
 from opbridge.translations.lib.dims import Dim, element_count, may_be_empty
 from opbridge.translations.lib.dtypes import FLOATS, cast_like, convert, is_tensor, widen
-from opbridge.translations.lib.reduce import cast_for_sum, reduce, reduced_axes
+from opbridge.translations.lib.reduce import cast_for_sum, is_any, marks, reduce, reduced_axes
 from opbridge.translations.registry import builtin
 
-_BOOL, _FLOAT, _INT64, _UINT8 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.UINT8
+_BOOL, _FLOAT, _INT64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
 
 
 # Sums, means and products
@@ -192,11 +192,11 @@ def any_dims(self, dim=None, keepdim: bool = False):
 
 
 def _reduce_truth(reduction: Callable[..., Any], x: Any, dim: Any, keepdim: bool) -> Any:
-    truth = op.Cast(op.Cast(x, to=_BOOL), to=_UINT8)
+    truth = op.Cast(x, to=_BOOL)
     if isinstance(dim, (list, tuple)) and not dim:
         # Unlike elsewhere, no dimensions mean none here.
-        return op.Cast(truth, to=_BOOL)
-    return op.Cast(reduce(reduction, truth, x, dim, keepdim), to=_BOOL)
+        return truth
+    return is_any(reduce(reduction, marks(truth), x, dim, keepdim))
 
 
 @builtin("aten::count_nonzero", "aten::count_nonzero.dim_IntList")

@@ -1,0 +1,151 @@
+"""Whole models exported at old opsets and at the newest, each verified against PyTorch: a table in RESULTS.md.
+
+    python bench/opsets.py
+    python bench/opsets.py --models "T5 encoder" BERT --opsets 11 28 --no-write
+
+A cell is the largest difference from PyTorch over all verified runs (the example, fresh inputs, other sizes of what is
+dynamic), or why there is none. Each runs in a process of its own. Models have their published sizes and random weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from results import table, write_section
+
+OPSETS = (11, 13, 15, 17)
+_LIMIT = 900
+_EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def _vision(name: str) -> Callable[[], Any]:
+    def make() -> Any:
+        import torchvision
+
+        kind = torchvision.models.segmentation if "deeplab" in name else torchvision.models
+        settings = {"weights": None, **({"weights_backbone": None} if "deeplab" in name else {})}
+        return getattr(kind, name)(**settings), (torch.randn(2, 3, 224, 224),), {"dynamic_shapes": "batch"}
+
+    return make
+
+
+def _text(model: str, config: str, **settings: Any) -> Callable[[], Any]:
+    def make() -> Any:
+        import transformers
+
+        built = getattr(transformers, model)(getattr(transformers, config)(**settings))
+        tokens = torch.randint(0, 1000, (2, 24))
+        mask = torch.ones_like(tokens)
+        mask[1, 17:] = 0
+        shapes = {"input_ids": {0: "batch", 1: "length"}, "attention_mask": {0: "batch", 1: "length"}}
+        return built, (), {"kwargs": {"input_ids": tokens, "attention_mask": mask}, "dynamic_shapes": shapes}
+
+    return make
+
+
+def _whisper() -> Any:
+    import transformers
+
+    model = transformers.WhisperModel(transformers.WhisperConfig()).encoder
+    return model, (torch.randn(2, 80, 3000),), {"dynamic_shapes": "batch"}
+
+
+def _deform() -> Any:
+    sys.path.insert(0, str(_EXAMPLES))
+    import deform_net
+
+    return deform_net.build()
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "resnet50": _vision("resnet50"),
+    "swin_t": _vision("swin_t"),
+    "vit_b_16": _vision("vit_b_16"),
+    "deeplabv3_mobilenet_v3_large": _vision("deeplabv3_mobilenet_v3_large"),
+    "BERT": _text("BertModel", "BertConfig"),
+    "GPT-2": _text("GPT2LMHeadModel", "GPT2Config", use_cache=False),
+    "T5 encoder": _text("T5EncoderModel", "T5Config"),
+    "Whisper encoder": _whisper,
+    "deformable net": _deform,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--opsets", nargs="+", type=int)
+    parser.add_argument("--no-write", action="store_true", help="leave RESULTS.md as it is")
+    parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.cell:
+        print(json.dumps(_cell(given.cell[0], int(given.cell[1]))))
+        return 0
+    from opbridge.targets import onnxruntime
+
+    opsets = given.opsets or (*OPSETS, onnxruntime.default_opset(), onnxruntime.newest_opset())
+    rows, bad = [], 0
+    for name in given.models:
+        cells = []
+        for opset in opsets:
+            said, ok = _asked(name, opset)
+            bad += not ok
+            cells.append(said)
+            print(f"{name} at opset {opset}: {said}", flush=True)
+        rows.append([name, *cells])
+    body = f"{table(['model', *map(str, opsets)], rows)}\n\n{bad} of {len(rows) * len(opsets)} do not match."
+    if given.no_write:
+        print(f"\n{body}")
+    else:
+        write_section("opsets", "Whole models at old opsets and the newest", body)
+    return 1 if bad else 0
+
+
+def _asked(name: str, opset: int) -> tuple[str, bool]:
+    """What the process of a cell says of it, and whether the model matches there."""
+    command = [sys.executable, __file__, "--cell", name, str(opset)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT)
+    except subprocess.TimeoutExpired:
+        return f"over {_LIMIT} s", False
+    if done.returncode:
+        return f"ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}", False
+    said, ok = json.loads(done.stdout.splitlines()[-1])
+    return said, ok
+
+
+def _without_zeros(model: torch.nn.Module) -> None:
+    """Gives weights that are zero before training, as the last layer of vit_b_16, other values."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() > 1 and not weight.any():
+                weight.normal_(std=0.02)
+
+
+def _cell(name: str, opset: int) -> tuple[str, bool]:
+    import opbridge
+
+    torch.manual_seed(0)
+    model, args, keywords = MODELS[name]()
+    _without_zeros(model)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        try:
+            program = opbridge.export(model.eval(), args, path, opset_version=opset, **keywords)
+        except opbridge.OpbridgeError as error:
+            return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", False
+    found = program.verification
+    if found is None or not found.ok:
+        return f"not verified: {program.unverified}", False
+    return f"{max(each.worst.relative for each in found.outputs):.1e}", True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The repairs, one file a family, each registered for the rules whose findings it repairs. Results stay as they are.
+
+bounds         inputs that a target has to know: Clip, Pad, NonZero
+branches       an If that shapes decide
+columns        Col2Im
+einsum         Einsum
+folding        what depends on constants alone
+loops          Loops that run a known number of times
+names          names, initializers, inputs that are outputs
+older          operators in other operators: those that they were before, or that ONNX defines them by
+quantization   zero points, and constants that are quantised
+ranking        TopK of many elements
+resampling     Resize
+running        CumSum
+sampling       GridSample
+scattering     ScatterND
+signals        DFT and STFT
+small          IsNaN, OneHot, Size, Xor
+sizes          sizes computed from data that are dimensions of tensors
+types          inputs of one operator that differ in type
+widths         types that a target does not take
+"""
+
+from opbridge.fixing.families import (
+    bounds,
+    branches,
+    columns,
+    einsum,
+    folding,
+    loops,
+    names,
+    older,
+    quantization,
+    ranking,
+    resampling,
+    running,
+    sampling,
+    scattering,
+    signals,
+    sizes,
+    small,
+    types,
+    widths,
+)
+
+__all__ = [
+    "bounds",
+    "branches",
+    "columns",
+    "einsum",
+    "folding",
+    "loops",
+    "names",
+    "older",
+    "quantization",
+    "ranking",
+    "resampling",
+    "running",
+    "sampling",
+    "scattering",
+    "signals",
+    "sizes",
+    "small",
+    "types",
+    "widths",
+]

@@ -1,0 +1,61 @@
+"""An operator in other operators: those that it is lowered to at an older opset, or that ONNX defines it by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from opbridge.conversion.older import in_older_operators
+from opbridge.fixing.site import Site, repair
+from opbridge.targets.facts import Attribute
+
+_WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
+"""Operators that others are defined by, and that are no gain where the target lacks them too."""
+
+
+@repair("missing-operator", "no-kernel", "not-in-onnx", "unsupported-revision", "unsupported-rank")
+def in_other_operators(site: Site) -> str:
+    """Others are put in its place, in the forms of the model's opset."""
+    operator = site.node.op_type
+    lacked = frozenset(each for each in _WITH_BODIES if site.is_lacked(each))
+    made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, unwanted=lacked)
+    return f"wrote {operator} with {', '.join(made)}"
+
+
+@repair("unsupported-attribute")
+def without_the_attribute(site: Site) -> str:
+    """Others are put in its place, or the operator without the attribute that a newer form of it has."""
+    operator = site.node.op_type
+    facts = list(site.facts(Attribute))
+
+    def refused(node: ir.Node) -> bool:
+        return any(_is_refused(node, each) for each in facts)
+
+    made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, refused)
+    return f"wrote {operator} with {', '.join(made)}"
+
+
+def _is_refused(node: ir.Node, fact: Attribute) -> bool:
+    given = node.attributes.get(fact.attribute)
+    if given is None:
+        return False
+    values = given.value if isinstance(given.value, (list, tuple)) else [given.value]
+    return not fact.allowed or any(each not in fact.allowed for each in values)
+
+
+@repair("unsupported-argument")
+def without_the_argument(site: Site) -> str:
+    """Others are put in its place, or the operator with fewer inputs or outputs."""
+    node = site.node
+    operator, before = node.op_type, (_count(node.inputs), _count(node.outputs))
+
+    def refused(other: ir.Node) -> bool:
+        return (_count(other.inputs), _count(other.outputs)) == before
+
+    made = in_older_operators(node, site.opset, site.around.types, site.around.name, refused)
+    return f"wrote {operator} with {', '.join(made)}"
+
+
+def _count(values: Sequence[ir.Value | None]) -> int:
+    return sum(each is not None and bool(each.name) for each in values)

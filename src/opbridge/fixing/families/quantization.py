@@ -1,0 +1,177 @@
+"""Quantisation with zero points, and of constants, in floating numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from opbridge.conversion.step import Step
+from opbridge.fixing.site import Refused, Site, repair
+
+_LARGEST = 1 << 26
+
+
+_MIDDLE = 128
+
+
+@repair("nonzero-input", "unsupported-type", operators=["QuantizeLinear", "DequantizeLinear"])
+def as_signed(site: Site) -> str:
+    """uint8 with the zero point 128 is int8 with 0: what is quantised, or stored, is 128 less."""
+    node = site.node
+    writer = node if node.op_type == "QuantizeLinear" else None
+    value = node.outputs[0] if writer is not None else node.inputs[0]
+    assert value is not None
+    readers = [each for each, _ in value.uses()]
+    zeros = [_zero_of(each) for each in (node, *readers)]
+    if value.dtype != ir.DataType.UINT8 or value.is_graph_output() or not readers:
+        return ""
+    if any(each is None or np.any(each != _MIDDLE) for each in zeros):
+        return ""
+    if any(each.op_type != "DequantizeLinear" or each.inputs[0] is not value for each in readers):
+        return ""
+    if writer is None:
+        stored = _stored(value)
+        if stored is None:
+            return ""
+        step = site.step()
+        signed = step.number((stored.astype(np.int16) - _MIDDLE).astype(np.int8), ir.DataType.INT8)
+        site.put_before(step)
+        for reader in readers:
+            reader.replace_input_with(0, signed)
+    else:
+        value.type = ir.TensorType(ir.DataType.INT8)
+        if "output_dtype" in writer.attributes:
+            writer.attributes["output_dtype"] = ir.AttrInt64("output_dtype", int(ir.DataType.INT8))
+        readers.append(writer)
+    for each in readers:
+        step = site.step(each)
+        zero = _zero_of(each)
+        assert zero is not None
+        made = step.number(np.zeros(zero.shape, np.int8), ir.DataType.INT8)
+        site.put_before(step)
+        each.replace_input_with(2, made)
+    site.around.left_unread = True
+    return "wrote int8 with the zero point 0 in the place of uint8 with 128"
+
+
+def _zero_of(node: ir.Node) -> np.ndarray | None:
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    return None if value is None else _stored(value)
+
+
+@repair("unsupported-type", "quantized-bias", "nonzero-input", operators=["DequantizeLinear"])
+def dequantized_constant(site: Site) -> str:
+    """A constant is stored as the numbers that it stands for, where that is a bias of int32 or it has zero points."""
+    step = site.step()
+    value, scale = step.data, step.input(1)
+    assert scale is not None
+    stored = [_stored(each) for each in (value, scale)]
+    zero = step.input(2)
+    if zero is not None:
+        stored.append(_stored(zero))
+    if any(each is None for each in stored):
+        raise Refused("of values that the model computes")
+    numbers, scales, *zeros = [each for each in stored if each is not None]
+    if step.get("block_size", 0):
+        raise Refused("in blocks")
+    axis = int(step.get("axis", 1))
+    if scales.ndim and scales.size > 1:
+        shape = [1] * numbers.ndim
+        shape[axis % numbers.ndim] = scales.size
+        scales, zeros = scales.reshape(shape), [each.reshape(shape) for each in zeros]
+    elif scales.size == 1:
+        scales, zeros = scales.reshape(()), [each.reshape(()) for each in zeros]
+    shifted = numbers.astype(np.int64) - zeros[0].astype(np.int64) if zeros else numbers
+    result = shifted.astype(scales.dtype) * scales
+    dtype = step.dtype(step.node.outputs[0])
+    site.put(step, step.number(result, dtype))
+    return f"stored the numbers that {value.name} stands for"
+
+
+def _stored(value: ir.Value) -> np.ndarray | None:
+    """The elements of a stored value, also of many."""
+    tensor, producer = value.const_value, value.producer()
+    if value.is_graph_input():
+        return None
+    if tensor is None and producer is not None and producer.op_type == "Constant":
+        attribute = producer.attributes.get("value")
+        tensor = None if attribute is None else attribute.as_tensor()
+    return None if tensor is None or tensor.size > _LARGEST else tensor.numpy()
+
+
+@repair("nonzero-input", "unsupported-type", operators=["QuantizeLinear"])
+def rounded_in_floats(site: Site) -> str:
+    """A QuantizeLinear that DequantizeLinear alone reads, both with one scale: the two are a Round in floats."""
+    step = site.step()
+    node = step.node
+    result = node.outputs[0]
+    readers = [each for each, _ in result.uses()]
+    zero, dtype = step.input(2), step.dtype(result)
+    if not readers or result.is_graph_output() or any(not _is_inverse(each, node) for each in readers):
+        raise Refused("whose result is read by others than its DequantizeLinear")
+    if dtype not in (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16):
+        raise Refused(f"to {dtype.name.lower()}")
+    scale = step.input(1)
+    assert scale is not None
+    floats = step.dtype(step.data)
+    if floats != ir.DataType.FLOAT or step.get("block_size", 0):
+        raise Refused("of other types than float32, or in blocks")
+    shift = None if zero is None else _along(step, step.cast(zero, floats))
+    wide = _along(step, scale)
+    limits = np.iinfo(dtype.numpy())
+    rounded = step.emit("Round", step.emit("Div", step.data, wide))
+    if shift is not None:
+        rounded = step.emit("Add", rounded, shift)
+    lowest, highest = (step.number(float(each), floats) for each in (limits.min, limits.max))
+    kept = step.emit("Min", step.emit("Max", rounded, lowest), highest)
+    if shift is not None:
+        kept = step.emit("Sub", kept, shift)
+    value = step.emit("Mul", kept, wide)
+    for reader in readers:
+        ir.convenience.replace_all_uses_with(reader.outputs[0], value, replace_graph_outputs=False)
+    site.put_before(step)
+    for reader in readers:
+        _finish(site, reader, value)
+    if node.graph is not None:
+        node.graph.remove(node, safe=True)
+    return "rounded in float32, as QuantizeLinear and DequantizeLinear do"
+
+
+def _finish(site: Site, reader: ir.Node, value: ir.Value) -> None:
+    """Removes a DequantizeLinear; an output of the graph keeps its name."""
+    if reader.outputs[0].is_graph_output():
+        step = site.step(reader)
+        site.put(step, step.emit("Identity", value))
+    elif reader.graph is not None:
+        reader.graph.remove(reader, safe=True)
+
+
+def _is_inverse(reader: ir.Node, node: ir.Node) -> bool:
+    if reader.op_type != "DequantizeLinear" or reader.inputs[0] is not node.outputs[0]:
+        return False
+    given = [_same(one, other) for one, other in zip(_more(reader), _more(node), strict=True)]
+    axes = [each.attributes.get_int("axis", 1) for each in (reader, node)]
+    return all(given) and axes[0] == axes[1]
+
+
+def _more(node: ir.Node) -> list[ir.Value | None]:
+    return [*node.inputs[1:3], None, None][:2]
+
+
+def _same(one: ir.Value | None, other: ir.Value | None) -> bool:
+    if one is other:
+        return True
+    if one is None or other is None:
+        return False
+    left, right = _stored(one), _stored(other)
+    return left is not None and right is not None and np.array_equal(left, right)
+
+
+def _along(step: Step, value: ir.Value) -> ir.Value:
+    """A scale for each channel, along its axis."""
+    shape = step.shape(value)
+    if not shape or shape == [1]:
+        return value
+    rank = step.rank()
+    axis = int(step.get("axis", 1)) % rank
+    return step.unsqueezed(value, [each for each in range(rank) if each != axis])

@@ -1,0 +1,93 @@
+"""DFT and STFT as products with sines and cosines."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from opbridge.conversion.step import Step
+from opbridge.fixing.site import Refused, Site, repair
+
+_LARGEST = 1 << 22
+
+
+@repair("missing-operator", "no-kernel", operators=["DFT"])
+def transform_as_product(site: Site) -> str:
+    """One MatMul with a constant matrix: the real and the imaginary part are neighbours."""
+    step = site.step()
+    rank = step.rank()
+    axis = int(step.get("axis", 1)) if step.to < 20 else (step.known(2, "an axis") or [-2])[0]
+    axis %= rank
+    shape = step.shape(step.data)
+    size, parts = (None, None) if shape is None else (shape[axis], shape[-1])
+    inverse, onesided = bool(step.get("inverse", 0)), bool(step.get("onesided", 0))
+    given = step.known(1, "a length")
+    length = given[0] if given else size
+    if not isinstance(size, int) or not isinstance(parts, int) or not isinstance(length, int) or length != size:
+        raise Refused("of a dynamic length, or one that is cut or filled")
+    if (inverse and onesided) or axis == rank - 1 or parts not in (1, 2):
+        raise Refused("that gives real numbers")
+    matrix = _matrix(length, parts, inverse=inverse, kept=length // 2 + 1 if onesided else length)
+    if matrix.size > _LARGEST:
+        raise Refused("of so great a length")
+    order = [*(each for each in range(rank - 1) if each != axis), axis, rank - 1]
+    plain = order == list(range(rank))
+    moved = step.data if plain else step.emit("Transpose", step.data, perm=order)
+    outer = [step.size(moved, each) for each in range(rank - 2)]
+    flat = step.emit("Reshape", moved, step.sizes(*outer, length * parts))
+    product = step.emit("MatMul", flat, step.number(matrix, step.dtype(step.data)))
+    result = step.emit("Reshape", product, step.sizes(*outer, matrix.shape[1] // 2, 2))
+    if not plain:
+        result = step.emit("Transpose", result, perm=[order.index(each) for each in range(rank)])
+    site.put(step, result)
+    return f"wrote DFT of {length} elements with MatMul"
+
+
+def _matrix(length: int, parts: int, *, inverse: bool, kept: int) -> np.ndarray:
+    """(length * parts, kept * 2): element and part before, element and part after."""
+    turns = np.outer(np.arange(length), np.arange(kept)) % length
+    angle = 2 * np.pi * turns / length * (1 if inverse else -1)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    matrix = np.zeros((length, parts, kept, 2))
+    matrix[:, 0, :, 0], matrix[:, 0, :, 1] = cosine, sine
+    if parts == 2:
+        matrix[:, 1, :, 0], matrix[:, 1, :, 1] = -sine, cosine
+    return matrix.reshape(length * parts, kept * 2) / (length if inverse else 1)
+
+
+@repair("missing-operator", "no-kernel", "partly-supported", operators=["STFT"])
+def frames_as_convolution(site: Site) -> str:
+    """A convolution whose kernels are the window times the cosines and sines of each frequency."""
+    step = site.step()
+    hop = step.known(1, "a step of frames")
+    window, length = _window(step), step.known(3, "a length of frames")
+    size = length[0] if length else None if window is None else len(window)
+    shape = step.shape(step.data)
+    if hop is None or size is None or shape is None or len(shape) != 3 or shape[2] != 1:
+        raise Refused("of complex signals, or frames of unknown length")
+    dtype = step.dtype(step.data)
+    if dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
+        raise Refused("of other types than float32 and float16")
+    if window is not None and len(window) != size:
+        raise Refused("whose window is not as long as its frames")
+    kept = size // 2 + 1 if step.get("onesided", 1) else size
+    if 2 * kept * size > _LARGEST:
+        raise Refused("of so long frames")
+    shares = np.ones(size) if window is None else window.astype(np.float64)
+    matrix = _matrix(size, 1, inverse=False, kept=kept).reshape(size, kept, 2) * shares[:, None, None]
+    kernels = np.ascontiguousarray(matrix.transpose(2, 1, 0).reshape(2 * kept, 1, size))
+    batch = step.size(step.data, 0)
+    signal = step.emit("Transpose", step.data, perm=[0, 2, 1])
+    frames = step.emit("Conv", signal, step.number(kernels, dtype), strides=[hop[0]])
+    split = step.emit("Reshape", frames, step.sizes(batch, 2, kept, -1))
+    site.put(step, step.emit("Transpose", split, perm=[0, 3, 2, 1]))
+    return f"wrote STFT of frames of {size} elements with Conv"
+
+
+def _window(step: Step) -> np.ndarray | None:
+    if step.input(2) is None:
+        return None
+    found = step.constant(2)
+    if found is None:
+        raise Refused("with a window that the model computes")
+    return found

@@ -1,0 +1,190 @@
+"""The place of a finding, with what a repair looks at and builds with; and the register of repairs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+import onnx_ir as ir
+from onnx_ir.passes import common as passes
+
+from opbridge.conversion.names import Names
+from opbridge.conversion.placing import detach, replace
+from opbridge.conversion.step import Refused, Step
+from opbridge.conversion.types import Types
+from opbridge.rules.findings import Finding
+from opbridge.rules.looking import Looked, name_of
+from opbridge.targets import Target
+from opbridge.targets.facts import Fact, Missing, Only
+
+__all__ = ["Around", "Refused", "Repair", "Site", "has_repair", "repair", "repairs_of"]
+
+_Kind = TypeVar("_Kind", bound=Fact)
+
+_NODE = "opbridge.node"
+"""The metadata of what gives the value of a node of the capture, and not of the nodes beside it."""
+
+
+class Around:
+    """A model while it is repaired: what the rules see of it, and what the repairs share.
+
+    Args:
+        model: The model.
+        targets: What it is repaired for.
+        asked: The rules that were asked for by their names.
+
+    Attributes:
+        left_unread: Whether a repair has left nodes that nothing reads any more.
+    """
+
+    def __init__(self, model: ir.Model, targets: Sequence[Target], asked: Iterable[str] = ()) -> None:
+        self.model, self.targets, self.asked = model, targets, frozenset(asked)
+        self.name = Names(model)
+        self.left_unread = False
+        self.look()
+
+    def look(self) -> None:
+        """Looks at the model again, after it was changed, and without the nodes that repairs have left unread."""
+        if self.left_unread:
+            passes.RemoveUnusedNodesPass()(self.model)
+            self.left_unread = False
+        self.looked = Looked(self.model)
+        self.types = Types(self.model, None)
+
+
+@dataclass
+class Site:
+    """The place of one finding.
+
+    Attributes:
+        around: The model.
+        finding: The finding.
+        found_at: The node; None: the whole model.
+        steps: What repairs have begun to build.
+    """
+
+    around: Around
+    finding: Finding
+    found_at: ir.Node | None
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def looked(self) -> Looked:
+        """The model as the rules see it."""
+        return self.around.looked
+
+    @property
+    def model(self) -> ir.Model:
+        """The model."""
+        return self.around.model
+
+    @property
+    def node(self) -> ir.Node:
+        """The node."""
+        assert self.found_at is not None
+        return self.found_at
+
+    @property
+    def opset(self) -> int:
+        """The opset that the node is of."""
+        return self.looked.opset_of(self.node)
+
+    def facts(self, kind: type[_Kind]) -> Iterator[_Kind]:
+        """What the targets of the finding do not take of the node's operator."""
+        for target in self.around.targets:
+            if self.finding.target in ("", str(target)):
+                yield from (each for each in target.of_kind(kind) if name_of(self.node) in each.operators)
+
+    def is_lacked(self, operator: str) -> bool:
+        """Whether a target of the finding has no such operator."""
+        for target in self.around.targets:
+            if self.finding.target in ("", str(target)):
+                lists = target.of_kind(Only)
+                if lists and not any(operator in each.operators for each in lists):
+                    return True
+                if any(operator in each.operators for each in target.of_kind(Missing)):
+                    return True
+        return False
+
+    def step(self, node: ir.Node | None = None) -> Step:
+        """What builds others in the place of a node, in the forms of its opset.
+
+        Args:
+            node: The node; None: that of the finding.
+        """
+        chosen = self.node if node is None else node
+        opset = self.looked.opset_of(chosen)
+        made = Step(chosen, self.around.types, opset, opset, self.around.name)
+        self.steps.append(made)
+        return made
+
+    def put(self, step: Step, *results: ir.Value | None) -> None:
+        """Puts what was built in the place of the node, with its results in the place of the node's outputs."""
+        _give_types(step)
+        replace(step, results)
+        last = {each.producer() for each in results if each is not None}
+        for node, _ in step.new:
+            if node not in last:
+                node.metadata_props.pop(_NODE, None)
+
+    def put_before(self, step: Step) -> None:
+        """Puts what was built in front of the node, which stays."""
+        assert step.node.graph is not None
+        _give_types(step)
+        step.node.graph.insert_before(step.node, [each for each, _ in step.new])
+        for node, _ in step.new:
+            node.metadata_props.pop(_NODE, None)
+
+    def give_up(self) -> None:
+        """Forgets what was built and not put anywhere."""
+        for node in itertools.chain.from_iterable(each.new for each in self.steps):
+            if node[0].graph is None:
+                detach(node[0])
+
+
+def _give_types(step: Step) -> None:
+    """Notes in the model what is known of the values that were built."""
+    for value in itertools.chain.from_iterable(each.outputs for each, _ in step.new):
+        dtype, shape = step.types.dtype(value), step.types.shape(value)
+        if dtype is not None and value.type is None:
+            value.type = ir.TensorType(dtype)
+            value.shape = None if shape is None else ir.Shape(shape)
+
+
+Repair: TypeAlias = Callable[[Site], str]
+"""Rewrites the model at a site, and says what it did. Where it cannot, it leaves the model as it is, and gives "", or
+raises Refused with the reason."""
+
+_REPAIRS: dict[str, list[tuple[frozenset[str], Repair]]] = {}
+
+
+def repair(*rules: str, operators: Iterable[str] = ()) -> Callable[[Repair], Repair]:
+    """Registers what repairs the findings of rules; the first one that was registered comes first.
+
+    Args:
+        rules: The identifiers of the rules.
+        operators: The operators that it is for, as "TopK"; none: all.
+    """
+
+    def register(function: Repair) -> Repair:
+        for rule in rules:
+            _REPAIRS.setdefault(rule, []).append((frozenset(operators), function))
+        return function
+
+    return register
+
+
+def repairs_of(finding: Finding) -> Iterator[Repair]:
+    """What may repair a finding; those for its operator first."""
+    found = _REPAIRS.get(finding.rule, ())
+    for special in (True, False):
+        for operators, function in found:
+            if bool(operators) == special and (not operators or finding.operator in operators):
+                yield function
+
+
+def has_repair(finding: Finding) -> bool:
+    """Whether there is a repair for findings of its kind."""
+    return any(True for _ in repairs_of(finding))
