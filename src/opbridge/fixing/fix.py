@@ -15,6 +15,7 @@ import onnx_ir as ir
 from opbridge.errors import FixError, UsageError
 from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.fixing.repairs import REPAIRS
+from opbridge.fixing.versions import to_versions
 from opbridge.onnx import reading, serialize
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.lint import check_patterns, chosen_rules, look
@@ -114,8 +115,9 @@ def fix(
     checked, label = checked_model(model)
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
         raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
-    changed = reading.load(checked)
-    changes: list[Change] = []
+    changed = reading.load_with_clashes(checked)
+    changed, fitted = to_versions(changed, checked, label, targets, chosen)
+    changes = [Change(finding, said) for finding, said in fitted]
     tried: set[tuple[str, str]] = set()
     looked = Looked(changed)
     for _ in range(_MOST_ROUNDS):
@@ -168,7 +170,7 @@ def _proof(label: str, original: str | bytes, new: str | Path | bytes, model: ir
 
 def difference(original: str | bytes, fixed: ir.Model) -> str:
     """The two models as text, as a unified diff without their weights."""
-    before, after = (_text(each) for each in (reading.load(original), fixed))
+    before, after = (_text(each) for each in (reading.load_with_clashes(original), fixed))
     return "\n".join(difflib.unified_diff(before, after, "original", "fixed", lineterm="", n=1))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
+from opbridge.fixing import small_repairs
 from opbridge.onnx import opsets
 from opbridge.rules.looking import Looked, bodies
 from opbridge.rules.node_types import function_body
@@ -198,5 +199,7 @@ REPAIRS: dict[str, Repair] = {
     "no-kernel": in_other_operators,
     "constant-input": fold,
     "constant-condition": fold,
+    "unfolded": fold,
+    **small_repairs.REPAIRS,
 }
 """The repairs, by the identifiers of the rules."""

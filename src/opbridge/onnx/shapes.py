@@ -13,7 +13,7 @@ from typing import TypeAlias
 import onnx
 import onnx_ir as ir
 
-__all__ = ["Size", "Sizes", "elements", "infer", "sizes"]
+__all__ = ["Size", "Sizes", "elements", "has_rule", "infer", "sizes"]
 
 Size: TypeAlias = int | str | None
 Sizes: TypeAlias = list[Size]
@@ -42,6 +42,11 @@ def infer(node: ir.Node, opset: int) -> list[Sizes | None]:
     except (IndexError, ValueError, ZeroDivisionError):  # not a valid node, which is for the runtime to say
         found = []
     return [*found, *[None] * (len(node.outputs) - len(found))]
+
+
+def has_rule(node: ir.Node) -> bool:
+    """Whether there is a rule here for a node's operator, which asks nothing of ONNX."""
+    return node.op_type in _RULES and node.domain in ("", "ai.onnx")
 
 
 def sizes(value: ir.Value | None) -> Sizes | None:

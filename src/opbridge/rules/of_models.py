@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
+from opbridge.onnx import reading
 from opbridge.rules.looking import Looked
 from opbridge.rules.rule import Hit, ModelRule
 
@@ -49,6 +50,20 @@ class DuplicateNames(ModelRule):
                 yield Hit(f"{count} nodes are named '{name}'.")
 
 
+class ClashingNames(ModelRule):
+    """Several values of one name."""
+
+    identifier = "clashing-names"
+    title = "Several values of one name"
+    why = "Each name stands for one value in ONNX: runtimes refuse the model, or take the first value for the second."
+    remedy = "Give each value a name of its own; names of outputs (output_names) are taken by inner values at times."
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        for name in dict.fromkeys(looked.model.meta.get(reading.CLASHES, ())):
+            yield Hit(f"Several values are named '{name}'.")
+
+
 class InputIsOutput(ModelRule):
     """An input of the model that is an output too."""
 
@@ -87,6 +102,8 @@ class UndefinedNumbers(ModelRule):
                 continue
             if np.isnan(found).any():
                 yield Hit(f"The weight '{name}' has nan in it.")
+            elif np.isposinf(found).any():  # minus infinity is what masks have
+                yield Hit(f"The weight '{name}' has infinity in it.")
 
 
 class Float64(ModelRule):
@@ -111,4 +128,11 @@ class Float64(ModelRule):
                 yield Hit(f"{node.op_type} gives float64.", node)
 
 
-RULES: tuple[type[ModelRule], ...] = (UnusedInitializer, DuplicateNames, InputIsOutput, UndefinedNumbers, Float64)
+RULES: tuple[type[ModelRule], ...] = (
+    UnusedInitializer,
+    DuplicateNames,
+    ClashingNames,
+    InputIsOutput,
+    UndefinedNumbers,
+    Float64,
+)
