@@ -13,7 +13,7 @@ from opbridge.conversion.steps import Converter
 from opbridge.conversion.types import Types, checked, inferred, lean
 from opbridge.errors import ConversionError, UsageError
 from opbridge.onnx import reading
-from opbridge.onnx.serialize import serialize, to_bytes
+from opbridge.onnx.serialize import damage_is_said, serialize, to_bytes
 from opbridge.runtimes.onnxruntime import Limits
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
@@ -203,7 +203,8 @@ def _serialized(model: ir.Model) -> onnx.ModelProto:
         tensor = proto.graph.initializer.add()
         tensor.CopyFrom(weight.proto)
         if weight.tensor is not None and weight.tensor.nbytes <= _LARGEST_CHECKED:
-            tensor.raw_data = weight.tensor.tobytes()
+            with damage_is_said():
+                tensor.raw_data = weight.tensor.tobytes()
     return proto
 
 

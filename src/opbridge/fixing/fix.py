@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from opbridge.errors import FixError, UsageError
+from opbridge.errors import FixError, ModelFileError, UsageError
 from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.fixing.repairs import REPAIRS
 from opbridge.fixing.versions import to_versions
@@ -120,6 +120,9 @@ def fix(
     changes = [Change(finding, said) for finding, said in fitted]
     tried: set[tuple[str, str]] = set()
     looked = Looked(changed)
+    unreadable = [finding.message for finding, _ in look(looked, (), frozenset({"unreadable-weight"}))]
+    if unreadable:
+        raise ModelFileError(f"{label} cannot be repaired. {unreadable[0]} Put the weights beside it, or export again.")
     for _ in range(_MOST_ROUNDS):
         done = 0
         for finding, node in look(looked, targets, chosen):

@@ -48,7 +48,7 @@ def cast_to_one_type(looked: Looked, node: ir.Node | None) -> str:
         for value in node.outputs:
             if value.dtype in types and value.dtype != wanted:
                 value.type = ir.TensorType(wanted)  # type: ignore[arg-type]
-        changed.append(type_name(wanted))  # type: ignore[arg-type]
+        changed.append(type_name(wanted))
     return f"cast the inputs of {node.op_type} to {' and '.join(changed)}" if changed else ""
 
 
@@ -128,7 +128,7 @@ def rename(looked: Looked, node: ir.Node | None) -> str:
 def _free(name: str, taken: set[str]) -> str:
     number = 1
     while f"{name}_{number}" in taken:
-        number += 1
+        number = number + 1 if number < 16 else max(number, len(taken)) + 1
     return f"{name}_{number}"
 
 

@@ -23,11 +23,11 @@ def _origin_of(node: ir.Node) -> dict[str, str]:
 
 def _free(looked: Looked, name: str) -> str:
     """A name that no value of the model has."""
-    taken = {each.name for node in looked.nodes for each in (*node.inputs, *node.outputs) if each is not None}
-    taken.update(looked.model.graph.initializers)
+    taken = looked.names
     number = 1
     while f"{name}_{number}" in taken:
-        number += 1
+        number = number + 1 if number < 16 else max(number, len(taken)) + 1
+    taken.add(f"{name}_{number}")
     return f"{name}_{number}"
 
 
@@ -55,6 +55,16 @@ def clashing_names(looked: Looked, node: ir.Node | None) -> str:
     return f"gave {len(names)} values whose names were taken names of their own" if names else ""
 
 
+def sort_nodes(looked: Looked, node: ir.Node | None) -> str:
+    """unsorted-nodes: the nodes are put in the order in which they can be computed."""
+    try:
+        looked.model.graph.sort()
+    except ValueError:  # they are in a circle
+        return ""
+    looked.early.clear()
+    return "sorted the nodes"
+
+
 def declared_shape(looked: Looked, node: ir.Node | None) -> str:
     """declared-shape: the shape that the operator gives takes the place of the one that the file says."""
     assert node is not None
@@ -67,7 +77,7 @@ def declared_shape(looked: Looked, node: ir.Node | None) -> str:
 def declared_type(looked: Looked, node: ir.Node | None) -> str:
     """declared-type: the type that the operator gives takes the place of the one that the file says."""
     assert node is not None
-    for value, given in zip(node.outputs, types_given(node, looked.opset_of(node)), strict=False):
+    for value, given in zip(node.outputs, types_given(node, looked), strict=False):
         if given is not None and isinstance(value.type, ir.TensorType):
             value.type = ir.TensorType(given)
     return f"corrected the types that the file says of the outputs of {node.op_type}"
@@ -229,6 +239,7 @@ def rounded_integers(looked: Looked, node: ir.Node | None) -> str:
 
 REPAIRS: dict[str, Callable[[Looked, ir.Node | None], str]] = {
     "clashing-names": clashing_names,
+    "unsorted-nodes": sort_nodes,
     "declared-shape": declared_shape,
     "declared-type": declared_type,
     "scalar-axes": scalar_axes,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from opbridge.conversion.converting import converted
-from opbridge.errors import ConversionError, ModelFileError, UsageError
+from opbridge.errors import OpbridgeError
 from opbridge.rules.findings import Finding
 from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
@@ -54,7 +54,7 @@ def to_versions(
     if wanted != opset and not model.meta:  # a model with clashing names is repaired first
         try:
             model = converted(original, label, wanted, isolated=True).model
-        except (ConversionError, ModelFileError, UsageError):  # it says so where it is asked to convert
+        except OpbridgeError:  # it says so where it is asked to convert
             return model, []
         done.append(f"put the model from opset {opset} to {wanted}")
     limits = [each.opsets.ir_version for each in targets if each.opsets is not None]

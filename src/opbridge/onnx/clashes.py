@@ -12,6 +12,8 @@ import onnx
 __all__ = ["rename"]
 
 _DEEPEST = 64
+_FEW = 16
+"""After so many numbers that are taken, the next one is beyond all of them."""
 
 
 def rename(model: onnx.ModelProto) -> list[str]:
@@ -99,5 +101,5 @@ def _bodies(attribute: onnx.AttributeProto) -> Sequence[onnx.GraphProto]:
 def _free(name: str, taken: set[str]) -> str:
     number = 1
     while f"{name}_{number}" in taken:
-        number += 1
+        number = number + 1 if number < _FEW else max(number, len(taken)) + 1
     return f"{name}_{number}"

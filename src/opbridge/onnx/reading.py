@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+from collections.abc import Iterator
 
 import onnx
 import onnx_ir as ir
@@ -27,7 +30,7 @@ def load(model: str | bytes) -> ir.Model:
         ModelFileError: It cannot be read. ONNX Runtime may take such a file all the same.
     """
     try:
-        with no_collection():
+        with no_collection(), _quiet():
             return ir.load(model) if isinstance(model, str) else ir.from_proto(onnx.ModelProto.FromString(model))
     except Exception as error:  # a damaged file raises anything
         raise _refusal(model, error) from error
@@ -46,7 +49,7 @@ def load_with_clashes(model: str | bytes) -> ir.Model:
         return load(model)
     except ModelFileError:
         try:
-            with no_collection():
+            with no_collection(), _quiet():
                 path = model if isinstance(model, str) else ""
                 proto = onnx.load(path, load_external_data=False) if path else onnx.ModelProto.FromString(model)
                 names = clashes.rename(proto)
@@ -61,6 +64,18 @@ def load_with_clashes(model: str | bytes) -> ir.Model:
             raise _refusal(model, error) from error
         renamed.meta[CLASHES] = names
         return renamed
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of onnx_ir, which hold names as the file has them; the rules say what is wrong."""
+    logger = logging.getLogger("onnx_ir")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _refusal(model: str | bytes, error: Exception) -> ModelFileError:

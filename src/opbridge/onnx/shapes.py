@@ -39,7 +39,7 @@ def infer(node: ir.Node, opset: int) -> list[Sizes | None]:
         return _inferred_by_onnx(node, opset)
     try:
         found = rule(node)
-    except (IndexError, ValueError, ZeroDivisionError):  # not a valid node, which is for the runtime to say
+    except (AttributeError, IndexError, OverflowError, TypeError, ValueError, ZeroDivisionError):  # no valid node
         found = []
     return [*found, *[None] * (len(node.outputs) - len(found))]
 
@@ -115,7 +115,10 @@ def _constant(value: ir.Value | None) -> list[int] | None:
     data = None if value is None else value.const_value
     if data is None or data.size > _LARGEST or not data.dtype.is_integer():
         return None
-    return [int(number) for number in data.numpy().ravel()]
+    try:
+        return [int(number) for number in data.numpy().ravel()]
+    except Exception:  # of a damaged tensor, or one whose file is not there, onnx_ir and numpy raise anything
+        return None
 
 
 def _is_given(node: ir.Node, position: int, name: str) -> bool:

@@ -154,8 +154,9 @@ def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Found]:
     by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
     for node in looked.nodes:
         for rule, hits in _of_node(by_operator, node):
-            for hit in hits(node, looked):
-                yield _finding(rule, hit, rule.severity, "")
+            if rule.of_malformed or node not in looked.malformed:
+                for hit in hits(node, looked):
+                    yield _finding(rule, hit, rule.severity, "")
     for whole in of_models.RULES:
         if whole.identifier in chosen:
             for hit in whole().hits(looked):
@@ -185,6 +186,8 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
     for node in looked.nodes:
         name = name_of(node)
         for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):
+            if node in looked.malformed and not rule_.of_malformed:
+                continue
             for hit in hits(node, looked):
                 yield _finding(rule_, hit, fact.severity, fact.source, fact.note)
         if only is not None and missing is not None and name not in present and not _is_function(looked, node):
@@ -226,12 +229,11 @@ def _values_of(looked: Looked, fact: facts.Unstored) -> Iterator[Found]:
             if value.dtype is not None and of_facts.type_name(value.dtype) in fact.types:
                 hit = Hit(f"The input '{value.name}' is of {of_facts.type_name(value.dtype)}.")
                 yield _finding(ValueType, hit, fact.severity, fact.source, fact.note)
+    types = {each for each in ir.DataType if of_facts.type_name(each) in fact.types}
     for node in looked.nodes:
         for value in node.outputs:
-            if value.dtype is None or (fact.at_ends and value in ends):
-                continue
-            if (name := of_facts.type_name(value.dtype)) in fact.types:
-                hit = Hit(f"{node.op_type} gives {name}.", node)
+            if value.dtype in types and not (fact.at_ends and value in ends):
+                hit = Hit(f"{node.op_type} gives {of_facts.type_name(value.dtype)}.", node)
                 yield _finding(ValueType, hit, fact.severity, fact.source, fact.note)
                 break
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from opbridge.onnx import reading
-from opbridge.rules.looking import Looked
+from opbridge.rules.looking import LARGEST, Looked, bodies, readable
 from opbridge.rules.rule import Hit, ModelRule
 
 __all__ = ["RULES"]
@@ -97,13 +98,48 @@ class UndefinedNumbers(ModelRule):
             tensor = value.const_value
             if tensor is None or not tensor.dtype.is_floating_point() or not 1 < tensor.size <= _LARGEST_WEIGHT:
                 continue
-            found = tensor.numpy()
-            if found.dtype not in (np.float32, np.float64, np.float16):
+            found = readable(tensor)
+            if found is None or found.dtype not in (np.float32, np.float64, np.float16):
                 continue
             if np.isnan(found).any():
                 yield Hit(f"The weight '{name}' has nan in it.")
             elif np.isposinf(found).any():  # minus infinity is what masks have
                 yield Hit(f"The weight '{name}' has infinity in it.")
+
+
+class UnreadableWeight(ModelRule):
+    """A weight whose numbers cannot be read."""
+
+    identifier = "unreadable-weight"
+    title = "A weight that cannot be read"
+    why = "Its file is not there, is outside of the model's folder, or has fewer bytes than the weight's sizes need."
+    remedy = "Put the file of the weights beside the model, or export again."
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        graphs = [looked.model.graph, *(body for node in looked.nodes for body in bodies(node))]
+        for name, value in [each for graph in graphs for each in graph.initializers.items()]:
+            if value.const_value is None and not value.is_graph_input():
+                yield Hit(f"The weight '{name}' has no numbers.")
+            elif value.const_value is not None and (wrong := _unreadable(value.const_value)):
+                yield Hit(f"The weight '{name}' cannot be read: {wrong}.")
+
+
+def _unreadable(tensor: ir.TensorProtocol) -> str:
+    """Why a weight cannot be read; "": it can. Of a large one only its place is looked at."""
+    try:
+        sizes = list(tensor.shape)
+        if any(not isinstance(each, int) or each < 0 for each in sizes):
+            return f"its sizes are {sizes}"
+        if isinstance(tensor, ir.ExternalTensor):
+            length = os.path.getsize(tensor.path) - (tensor.offset or 0)
+            if tensor.nbytes > length:
+                return f"{tensor.location} has {length} bytes for it, and it needs {tensor.nbytes}"
+        if tensor.size <= LARGEST:
+            tensor.numpy()
+    except Exception as error:  # onnx_ir and numpy raise anything for a damaged one
+        return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return ""
 
 
 class Float64(ModelRule):
@@ -134,5 +170,6 @@ RULES: tuple[type[ModelRule], ...] = (
     ClashingNames,
     InputIsOutput,
     UndefinedNumbers,
+    UnreadableWeight,
     Float64,
 )

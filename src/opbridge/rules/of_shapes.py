@@ -58,6 +58,8 @@ class ShapeMismatch(NodeRule):
 def _not_broadcast(shapes: Sequence[Sizes | None]) -> str:
     """Two shapes that do not broadcast, as text; "": all do, as far as they are known."""
     known = [each for each in shapes if each is not None]
+    if all(each == known[0] for each in known[1:]):
+        return ""
     longest = max((len(each) for each in known), default=0)
     for at in range(1, longest + 1):
         given: dict[int, Sizes] = {}
@@ -226,7 +228,7 @@ class DeclaredShape(NodeRule):
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if not has_rule(node):
+        if node not in looked.said or not has_rule(node):
             return
         for value, given in zip(node.outputs, infer(node, looked.opset_of(node)), strict=True):
             said = looked.shape(value)
@@ -248,9 +250,9 @@ class DeclaredType(NodeRule):
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if node.domain not in _ONNX:
+        if node.domain not in _ONNX or node not in looked.said:
             return
-        for value, given in zip(node.outputs, types_given(node, looked.opset_of(node)), strict=False):
+        for value, given in zip(node.outputs, types_given(node, looked), strict=False):
             if given is not None and isinstance(value.type, ir.TensorType) and value.type.dtype != given:
                 said = type_name(value.type.dtype)
                 yield Hit(
@@ -258,15 +260,12 @@ class DeclaredType(NodeRule):
                 )
 
 
-def types_given(node: ir.Node, opset: int) -> Sequence[ir.DataType | None]:
+def types_given(node: ir.Node, looked: Looked) -> Sequence[ir.DataType | None]:
     """The element types that a node gives, as far as they follow from those of its inputs."""
     if node.op_type == "Cast":
         to = node.attributes.get("to")
         return [ir.DataType(to.as_int())] if to is not None and to.type == ir.AttributeType.INT else []
-    types = tuple(
-        each.type.dtype if each is not None and isinstance(each.type, ir.TensorType) else None for each in node.inputs
-    )
-    return _of_types(node.op_type, opset, types)
+    return _of_types(node.op_type, looked.opset_of(node), looked.types_of_inputs(node))
 
 
 # A model has many nodes of few forms.
