@@ -12,7 +12,7 @@ from opbridge.conversion.report import Conversion, Refusal
 from opbridge.conversion.steps import Converter
 from opbridge.conversion.types import Types, checked, inferred, lean
 from opbridge.errors import ConversionError, UsageError
-from opbridge.onnx import reading
+from opbridge.onnx import damage, reading
 from opbridge.onnx.serialize import damage_is_said, serialize, to_bytes
 from opbridge.runtimes.onnxruntime import Limits
 from opbridge.runtimes.onnxruntime.model_file import checked_model
@@ -105,6 +105,7 @@ def converted(
             f"newest that the installed onnx {onnx.__version__} knows."
         )
     loaded = reading.load(content)
+    damage.refuse(loaded, label)
     source = loaded.graph.opset_imports.get("", loaded.graph.opset_imports.get("ai.onnx", opset))
     if not OLDEST <= source <= schemas.newest():
         raise UsageError(

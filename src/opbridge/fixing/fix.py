@@ -12,11 +12,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from opbridge.errors import FixError, ModelFileError, UsageError
+from opbridge.errors import FixError, UsageError
 from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.fixing.repairs import REPAIRS
 from opbridge.fixing.versions import to_versions
-from opbridge.onnx import reading, serialize
+from opbridge.onnx import damage, reading, serialize
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.lint import check_patterns, chosen_rules, look
 from opbridge.rules.looking import Looked
@@ -116,13 +116,12 @@ def fix(
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
         raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
     changed = reading.load_with_clashes(checked)
+    if any(True for _ in look(Looked(changed), (), frozenset({"unreadable-weight"}))):
+        damage.refuse(changed, label)
     changed, fitted = to_versions(changed, checked, label, targets, chosen)
     changes = [Change(finding, said) for finding, said in fitted]
     tried: set[tuple[str, str]] = set()
     looked = Looked(changed)
-    unreadable = [finding.message for finding, _ in look(looked, (), frozenset({"unreadable-weight"}))]
-    if unreadable:
-        raise ModelFileError(f"{label} cannot be repaired. {unreadable[0]} Put the weights beside it, or export again.")
     for _ in range(_MOST_ROUNDS):
         done = 0
         for finding, node in look(looked, targets, chosen):

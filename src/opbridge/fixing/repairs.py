@@ -183,6 +183,8 @@ def fold(looked: Looked, node: ir.Node | None) -> str:
     """constant-input, constant-condition: what is computed from constants alone is computed now."""
     from onnxscript import optimizer
 
+    if small_repairs.gives_too_much(looked):
+        return ""
     if not optimizer.fold_constants(looked.model).modified:
         return ""
     passes.RemoveUnusedNodesPass()(looked.model)

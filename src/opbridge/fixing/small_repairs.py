@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +15,10 @@ from opbridge.rules.of_numbers import squares
 from opbridge.rules.of_shapes import types_given
 
 __all__ = ["REPAIRS"]
+
+
+_MOST_ELEMENTS = 1 << 24
+_MADE_FROM_SIZES = frozenset({"ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile"})
 
 
 def _origin_of(node: ir.Node) -> dict[str, str]:
@@ -47,6 +52,20 @@ def _new(looked: Looked, of: ir.Node, op_type: str, inputs: list[ir.Value | None
     node.outputs[0].name = name
     node.metadata_props.update(_origin_of(of))
     return node
+
+
+def gives_too_much(looked: Looked) -> bool:
+    """Whether something that is computed from constants alone is too large to be computed now."""
+    for node in looked.nodes:
+        for value in node.outputs:
+            if looked.is_known(value) and not looked.is_stored(value):
+                shape = looked.shape(value)
+                if shape is None and node.op_type not in _MADE_FROM_SIZES:
+                    continue
+                sizes = [each for each in shape or [None] if isinstance(each, int)]
+                if shape is None or len(sizes) < len(shape) or math.prod(sizes) > _MOST_ELEMENTS:
+                    return True
+    return False
 
 
 def clashing_names(looked: Looked, node: ir.Node | None) -> str:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from opbridge.base.garbage import no_collection
 from opbridge.errors import ModelFileError
-from opbridge.onnx import clashes
+from opbridge.onnx import clashes, light_reading
 
 __all__ = ["CLASHES", "load", "load_with_clashes"]
 
@@ -31,7 +31,10 @@ def load(model: str | bytes) -> ir.Model:
     """
     try:
         with no_collection(), _quiet():
-            return ir.load(model) if isinstance(model, str) else ir.from_proto(onnx.ModelProto.FromString(model))
+            loaded = ir.load(model) if isinstance(model, str) else ir.from_proto(onnx.ModelProto.FromString(model))
+        _contain(loaded, model)
+        _check_texts(loaded)
+        return loaded
     except Exception as error:  # a damaged file raises anything
         raise _refusal(model, error) from error
 
@@ -46,6 +49,16 @@ def load_with_clashes(model: str | bytes) -> ir.Model:
         ModelFileError: It cannot be read.
     """
     try:
+        if isinstance(model, str):
+            with no_collection(), _quiet():
+                light = light_reading.load(model)
+            if light is not None:
+                _contain(light, model)
+                _check_texts(light)
+                return light
+    except Exception:  # it is read as a whole, which says what is wrong
+        pass
+    try:
         return load(model)
     except ModelFileError:
         try:
@@ -56,14 +69,64 @@ def load_with_clashes(model: str | bytes) -> ir.Model:
                 if not names:
                     raise
                 renamed = ir.from_proto(proto)
-                if path:
-                    ir.external_data.set_base_dir(renamed.graph, os.path.dirname(path))
+            _contain(renamed, model)
+            _check_texts(renamed)
         except ModelFileError:
             raise
         except Exception as error:  # as above
             raise _refusal(model, error) from error
         renamed.meta[CLASHES] = names
         return renamed
+
+
+def _contain(model: ir.Model, source: str | bytes) -> None:
+    """Has weights beside the model read from its folder only; onnx_ir checks nothing for a tensor without a folder.
+
+    Args:
+        model: The model.
+        source: The path of its file; or its content, whose weights are in the working directory.
+    """
+    path = os.path.abspath(source) if isinstance(source, str) else ""
+    folder = os.path.dirname(path) if path else os.getcwd()
+    for tensor in _tensors(model):
+        if isinstance(tensor, ir.ExternalTensor):
+            is_in_the_model = path and os.fspath(tensor.location) == path
+            tensor.base_dir = "" if is_in_the_model else folder
+
+
+def _check_texts(model: ir.Model) -> None:
+    """Refuses names that are no text, which protobuf gives as bytes.
+
+    Raises:
+        ValueError: There is one.
+    """
+    for node in model.graph.all_nodes():
+        for text in (node.op_type, node.domain, node.name, node.overload, *(each.name for each in node.outputs)):
+            if not isinstance(text, str | None):
+                raise ValueError(f"the name {text!r} is not UTF-8")
+    for value in (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values()):
+        if not isinstance(value.name, str | None):
+            raise ValueError(f"the name {value.name!r} is not UTF-8")
+        for size in value.shape or ():
+            if isinstance(size, ir.SymbolicDim) and not isinstance(size.value, str | None):
+                raise ValueError(f"the dimension {size.value!r} is not UTF-8")
+
+
+def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
+    """All tensors of a model, those of bodies and functions included."""
+    owners: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for owner in owners:
+        for graph in (owner, *owner.subgraphs()):
+            if isinstance(graph, ir.Graph):
+                yield from (each.const_value for each in graph.initializers.values() if each.const_value is not None)
+        for node in owner.all_nodes():
+            for attribute in node.attributes.values():
+                if attribute.is_ref():
+                    continue
+                if attribute.type == ir.AttributeType.TENSOR:
+                    yield attribute.value
+                elif attribute.type == ir.AttributeType.TENSORS:
+                    yield from attribute.value
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from opbridge.base.garbage import no_collection
 from opbridge.onnx import opsets
+from opbridge.onnx.damage import problem
 from opbridge.onnx.shapes import Sizes, infer, sizes
-from opbridge.rules.forms import problem
 from opbridge.rules.node_types import give_types
 from opbridge.runtimes.onnxruntime import kernel_table
 

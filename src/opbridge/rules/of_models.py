@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.onnx import reading
-from opbridge.rules.looking import LARGEST, Looked, bodies, readable
+from opbridge.onnx import damage, reading
+from opbridge.rules.looking import Looked, bodies, readable
 from opbridge.rules.rule import Hit, ModelRule
 
 __all__ = ["RULES"]
@@ -121,25 +120,8 @@ class UnreadableWeight(ModelRule):
         for name, value in [each for graph in graphs for each in graph.initializers.items()]:
             if value.const_value is None and not value.is_graph_input():
                 yield Hit(f"The weight '{name}' has no numbers.")
-            elif value.const_value is not None and (wrong := _unreadable(value.const_value)):
+            elif value.const_value is not None and (wrong := damage.unreadable(value.const_value)):
                 yield Hit(f"The weight '{name}' cannot be read: {wrong}.")
-
-
-def _unreadable(tensor: ir.TensorProtocol) -> str:
-    """Why a weight cannot be read; "": it can. Of a large one only its place is looked at."""
-    try:
-        sizes = list(tensor.shape)
-        if any(not isinstance(each, int) or each < 0 for each in sizes):
-            return f"its sizes are {sizes}"
-        if isinstance(tensor, ir.ExternalTensor):
-            length = os.path.getsize(tensor.path) - (tensor.offset or 0)
-            if tensor.nbytes > length:
-                return f"{tensor.location} has {length} bytes for it, and it needs {tensor.nbytes}"
-        if tensor.size <= LARGEST:
-            tensor.numpy()
-    except Exception as error:  # onnx_ir and numpy raise anything for a damaged one
-        return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return ""
 
 
 class Float64(ModelRule):

@@ -63,7 +63,7 @@ class Float16Squares(NodeRule):
 def squares(value: ir.Value, looked: Looked) -> bool:
     """Whether a value is the squares of another one."""
     producer = value.producer()
-    if producer is None:
+    if producer is None or producer in looked.malformed:
         return False
     if producer.op_type == "Mul":
         return producer.inputs[0] is producer.inputs[1]

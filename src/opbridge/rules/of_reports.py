@@ -213,7 +213,7 @@ class QuantizedAxis(NodeRule):
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         weight = node.inputs[1] if len(node.inputs) > 1 else None
         producer = None if weight is None else weight.producer()
-        if producer is None or producer.op_type != "DequantizeLinear":
+        if producer is None or producer in looked.malformed or producer.op_type != "DequantizeLinear":
             return
         scale, axis = looked.shape(producer.inputs[1]), looked.attribute(producer, "axis")
         if scale and scale != [1] and axis == 1:

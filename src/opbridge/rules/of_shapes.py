@@ -179,6 +179,7 @@ class ScalarAxes(NodeRule):
     title = "Axes or sizes that are a scalar, where ONNX has a list of numbers"
     why = "Some runtimes read the scalar as a list of one number, and others refuse the model or take it for empty."
     remedy = "Write the number as a list of one."
+    severity = "warning"
     always = True
     operators = frozenset(_LISTS)
 

@@ -25,7 +25,7 @@ from attack.mutations import mutated
 __all__ = ["run"]
 
 _FILES_OF_A_PROCESS = 250
-_FIXED, _CONVERTED = 3, 25
+_FIXED, _CONVERTED = 10, 50
 """One in so many files is repaired, and put at another opset, which take longer."""
 
 _TARGETS = (
