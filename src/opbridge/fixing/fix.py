@@ -27,6 +27,9 @@ from opbridge.targets import find_target
 
 __all__ = ["Change", "Fixed", "difference", "fix"]
 
+_FIRST = frozenset({"clashing-names", "unsorted-nodes"})
+"""The rules whose repairs make a model one that others can be made in."""
+
 _MOST_ROUNDS = 8
 """A repair may bring findings of its own, as an operator in other operators does."""
 
@@ -131,6 +134,8 @@ def fix(
             )
             if repair is None or key in tried or (node is not None and node.graph is None):
                 continue
+            if finding.rule not in _FIRST and (looked.early or node in looked.malformed):
+                continue  # what is not as ONNX has it is no place for other repairs
             if said := repair(looked, node):
                 changes.append(Change(finding, said))
                 done += 1

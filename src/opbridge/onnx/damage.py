@@ -17,6 +17,8 @@ from opbridge.errors import ModelFileError
 __all__ = ["problem", "refuse", "unreadable"]
 
 
+_TYPES = frozenset(int(each) for each in ir.DataType)
+
 _LARGEST = 1 << 16
 """Of a weight of more elements only its place is looked at."""
 
@@ -94,7 +96,11 @@ def problem(node: ir.Node, opset: int) -> str:
 
 
 def _lies(attribute: ir.Attr) -> bool:
-    """Whether an attribute cannot be read."""
+    """Whether an attribute cannot be read, or names a type that there is not."""
+    if attribute.value is None:
+        return True
+    if attribute.name in ("to", "dtype") and attribute.type == ir.AttributeType.INT:
+        return attribute.value not in _TYPES
     if attribute.type != ir.AttributeType.TENSOR:
         return False
     try:

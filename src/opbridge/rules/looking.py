@@ -39,7 +39,8 @@ class Looked:
         opset: Its opset of ONNX's own operators.
         nodes: All its nodes, those of bodies and functions included, each after those that it reads.
         early: The nodes that read values which nothing before them gives, with these values.
-        malformed: What is wrong with the nodes that are not as their operator's schema has them.
+        malformed: The nodes that are not as their operator's schema has them, with what is wrong; "" where ONNX has no
+            such operator at the opset.
         said: The nodes with shapes or types of outputs that the file says, and that are not inferred here.
     """
 
@@ -80,7 +81,9 @@ class Looked:
     def _infer(self, node: ir.Node) -> None:
         if node.domain not in _ONNX:
             return
-        if wrong := problem(node, self.opset_of(node)):
+        opset = self.opset_of(node)
+        wrong = problem(node, opset)
+        if wrong or opsets.native_schema(node.op_type, opset) is None:
             self.malformed[node] = wrong
             return
         if any(each.shape is not None or each.type is not None for each in node.outputs):

@@ -28,6 +28,7 @@ class NotInOnnx(NodeRule):
     why = "No runtime loads such a model, but for one that has the operator of its own accord."
     remedy = "Raise the model's opset to one that has the operator, or use another operator."
     always = True
+    of_malformed = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         if node.domain not in _ONNX or opsets.native_schema(node.op_type, looked.opset_of(node)) is not None:
@@ -47,8 +48,8 @@ class InvalidNode(NodeRule):
     of_malformed = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if node in looked.malformed:
-            yield Hit(f"{node.op_type} {looked.malformed[node]}.", node)
+        if wrong := looked.malformed.get(node):
+            yield Hit(f"{node.op_type} {wrong}.", node)
 
 
 class UndefinedValue(NodeRule):
