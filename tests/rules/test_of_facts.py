@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.problems import PROBLEMS
 from helpers.tiny_models import IMAGE
 from helpers.tiny_models import model_of as _model
 
-from opbridge.rules import catalogue, of_facts, of_patterns
+from opbridge.rules import catalogue, of_facts, of_patterns, of_reports
 from opbridge.targets.facts import KINDS
 
 I64 = np.int64
@@ -353,7 +354,25 @@ CASES = {
             inputs="float[3, 1, 2] x, float w, float r",
         ),
     ),
+    "chain": (
+        {"kind": "chain", "operators": ["Neg"], "after": ["Abs", "Relu"]},
+        "faulty-chain",
+        _model("a = Relu (x)  b = Abs (a)  y = Neg (b)"),
+        _model("a = Abs (x)  b = Relu (a)  y = Neg (b)"),
+    ),
+    "chain, of an input": (
+        {"kind": "chain", "operators": ["Neg"], "after": ["input"]},
+        "faulty-chain",
+        _model("y = Neg (x)"),
+        _model("a = Relu (x)  y = Neg (a)"),
+    ),
 }  # fmt: skip
+PATTERNS = [each.identifier for each in (*of_patterns.RULES, *of_reports.RULES)]
+CASES |= {
+    f"{each.rule}, {each.identifier}": ({"kind": "pattern", "rule": each.rule}, each.rule, each.model, each.clean[0])
+    for each in PROBLEMS
+    if each.rule in {rule.identifier for rule in of_reports.RULES}
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -371,9 +390,7 @@ def test_a_fact_is_not_found_where_it_is_not_so(found, case):
 
 def test_each_kind_of_fact_and_each_pattern_has_a_case():
     assert {fact["kind"] for fact, *_ in CASES.values()} == set(KINDS)
-    assert {fact["rule"] for fact, *_ in CASES.values() if "rule" in fact} == {
-        each.identifier for each in of_patterns.RULES
-    }
+    assert {fact["rule"] for fact, *_ in CASES.values() if "rule" in fact} == set(PATTERNS)
     assert {rule for _, rule, *_ in CASES.values()} >= {each.identifier for each in of_facts.RULES}
 
 

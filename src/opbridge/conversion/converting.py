@@ -12,8 +12,8 @@ from opbridge.conversion.report import Conversion, Refusal
 from opbridge.conversion.steps import Converter
 from opbridge.conversion.types import Types, checked, inferred, lean
 from opbridge.errors import ConversionError, UsageError
-from opbridge.onnx import reading
-from opbridge.onnx.serialize import serialize, to_bytes
+from opbridge.onnx import damage, reading
+from opbridge.onnx.serialize import damage_is_said, serialize, to_bytes
 from opbridge.runtimes.onnxruntime import Limits
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
@@ -105,6 +105,7 @@ def converted(
             f"newest that the installed onnx {onnx.__version__} knows."
         )
     loaded = reading.load(content)
+    damage.refuse(loaded, label)
     source = loaded.graph.opset_imports.get("", loaded.graph.opset_imports.get("ai.onnx", opset))
     if not OLDEST <= source <= schemas.newest():
         raise UsageError(
@@ -203,7 +204,8 @@ def _serialized(model: ir.Model) -> onnx.ModelProto:
         tensor = proto.graph.initializer.add()
         tensor.CopyFrom(weight.proto)
         if weight.tensor is not None and weight.tensor.nbytes <= _LARGEST_CHECKED:
-            tensor.raw_data = weight.tensor.tobytes()
+            with damage_is_said():
+                tensor.raw_data = weight.tensor.tobytes()
     return proto
 
 

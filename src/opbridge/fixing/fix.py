@@ -15,9 +15,11 @@ import onnx_ir as ir
 from opbridge.errors import FixError, UsageError
 from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.fixing.repairing import Change, repaired
-from opbridge.onnx import reading, serialize
+from opbridge.fixing.versions import to_versions
+from opbridge.onnx import damage, reading, serialize
 from opbridge.rules.findings import Findings
-from opbridge.rules.lint import check_patterns, chosen_rules
+from opbridge.rules.lint import check_patterns, chosen_rules, look
+from opbridge.rules.looking import Looked
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 from opbridge.side_by_side import SideBySide, compare, is_random
@@ -97,8 +99,12 @@ def fix(
     checked, label = checked_model(model)
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
         raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
-    changed = reading.load(checked)
+    changed = reading.load_with_clashes(checked)
+    if any(True for _ in look(Looked(changed), (), frozenset({"unreadable-weight"}))):
+        damage.refuse(changed, label)
+    changed, fitted = to_versions(changed, checked, label, targets, chosen)
     changes, found_left = repaired(changed, targets, chosen, asked=select)
+    changes = [*(Change(finding, said) for finding, said in fitted), *changes]
     left = Findings(label, targets, found_left)
     if not changes:
         if output is not None:
@@ -132,7 +138,7 @@ def _proof(label: str, original: str | bytes, new: str | Path | bytes, model: ir
 
 def difference(original: str | bytes, fixed: ir.Model) -> str:
     """The two models as text, as a unified diff without their weights."""
-    before, after = (_text(each) for each in (reading.load(original), fixed))
+    before, after = (_text(each) for each in (reading.load_with_clashes(original), fixed))
     return "\n".join(difflib.unified_diff(before, after, "original", "fixed", lineterm="", n=1))
 
 

@@ -18,6 +18,9 @@ __all__ = ["Change", "repaired"]
 
 del families  # imported for the repairs that they register
 
+_FIRST = frozenset({"clashing-names", "unsorted-nodes"})
+"""The rules whose repairs make a model one that others can be made in."""
+
 _MOST_ROUNDS = 12
 """A repair may bring findings of its own, as an operator in other operators does."""
 
@@ -61,6 +64,8 @@ def repaired(
         for finding, node in found:
             if _key(finding) in refused or (node is not None and (node.graph is None or node in done)):
                 continue  # what else was found at a node may not hold any more once it was changed
+            if finding.rule not in _FIRST and (around.looked.early or node in around.looked.malformed):
+                continue  # what is not as ONNX has it is no place for other repairs
             said, why = _repaired(Site(around, finding, node))
             if said:
                 changes.append(Change(finding, said))

@@ -247,9 +247,11 @@ def native_schema(op_type: str, opset: int) -> Schema | None:
     """A standard operator as it is at an opset; None where it is no part of it: not yet, or no longer."""
     try:
         schema = onnx.defs.get_schema(op_type, opset, "")
+        return None if schema.deprecated else _as_schema(schema)
     except onnx.defs.SchemaError:
         return None
-    return None if schema.deprecated else _as_schema(schema)
+    except (TypeError, ValueError):  # no number of an opset; a form of opset 1 that onnx_ir does not take
+        return None
 
 
 @functools.cache

@@ -26,6 +26,7 @@ __all__ = [
     "TOO_LARGE_WITHOUT_WEIGHTS",
     "Content",
     "ExternalData",
+    "damage_is_said",
     "serialize",
     "to_bytes",
     "write_external_data",
@@ -210,7 +211,8 @@ def serialize(model: ir.Model) -> Content:
     """
     from google.protobuf.message import EncodeError
 
-    model = with_embedded_tensors(model)
+    with damage_is_said():
+        model = with_embedded_tensors(model)
     graph = model.graph
     initializers = []
     for value in graph.initializers.values():
@@ -252,7 +254,7 @@ def serialize(model: ir.Model) -> Content:
         metadata_props=model.metadata_props,
         device_configurations=model.device_configurations,
     )
-    with _restoring_tensor_names(model):
+    with damage_is_said(), _restoring_tensor_names(model):
         proto = ir.to_proto(model_without_data)
 
     weights = []
@@ -267,6 +269,25 @@ def serialize(model: ir.Model) -> Content:
         raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS) from error
     proto.ClearField("graph")
     return Content(proto.SerializeToString(), graph_bytes, weights)
+
+
+@contextlib.contextmanager
+def damage_is_said() -> Iterator[None]:
+    """Says of a model that cannot be serialized what is wrong with it.
+
+    Raises:
+        SaveError: It cannot.
+    """
+    try:
+        yield
+    except (ir.serde.SerdeError, OSError, TypeError, ValueError) as error:
+        inner: BaseException = error
+        while inner.__cause__ is not None:  # onnx_ir says the field only, and its cause what is wrong
+            inner = inner.__cause__
+        said = " ".join(f"{type(inner).__name__}: {inner}".split())[:300]
+        raise SaveError(
+            f"The model cannot be written ({said}). Something in it is damaged; export it again."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import onnx
 import onnx_ir as ir
 
-__all__ = ["Size", "Sizes", "elements", "infer", "sizes"]
+__all__ = ["Size", "Sizes", "elements", "has_rule", "infer", "sizes"]
 
 Size: TypeAlias = int | str | None
 Sizes: TypeAlias = list[Size]
@@ -39,9 +39,14 @@ def infer(node: ir.Node, opset: int) -> list[Sizes | None]:
         return _inferred_by_onnx(node, opset)
     try:
         found = rule(node)
-    except (IndexError, ValueError, ZeroDivisionError):  # not a valid node, which is for the runtime to say
+    except (AttributeError, IndexError, OverflowError, TypeError, ValueError, ZeroDivisionError):  # no valid node
         found = []
     return [*found, *[None] * (len(node.outputs) - len(found))]
+
+
+def has_rule(node: ir.Node) -> bool:
+    """Whether there is a rule here for a node's operator, which asks nothing of ONNX."""
+    return node.op_type in _RULES and node.domain in ("", "ai.onnx")
 
 
 def sizes(value: ir.Value | None) -> Sizes | None:
@@ -111,7 +116,10 @@ def _constant(value: ir.Value | None) -> list[int] | None:
     data = _stored(value)
     if data is None or data.size > _LARGEST or not data.dtype.is_integer():
         return None
-    return [int(number) for number in data.numpy().ravel()]
+    try:
+        return [int(number) for number in data.numpy().ravel()]
+    except Exception:  # of a damaged tensor, or one whose file is not there, onnx_ir and numpy raise anything
+        return None
 
 
 def _stored(value: ir.Value | None) -> ir.TensorProtocol | None:

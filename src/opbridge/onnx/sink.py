@@ -108,11 +108,11 @@ def read_weight(read: Callable[[], _T], name: str | None, tensor: ir.TensorProto
         tensor: The tensor, whose file is named where it is an `ir.ExternalTensor`.
 
     Raises:
-        SaveError: `read` raises an OSError.
+        SaveError: `read` raises an OSError, or a ValueError as for a file outside of the model's folder.
     """
     try:
         return read()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         source = f" from {tensor.path}" if isinstance(tensor, ir.ExternalTensor) else ""
         raise SaveError(
             f"The model was not written: its weight {name!r} cannot be read{source} ({error}). Put its file back, or "

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.onnx import reading
-from opbridge.rules import of_facts, of_models, of_patterns, of_schemas
+from opbridge.rules import of_facts, of_models, of_numbers, of_patterns, of_reports, of_schemas, of_shapes
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.looking import Looked, name_of
 from opbridge.rules.rule import FactRule, Hit, NodeRule, Rule
@@ -54,8 +54,9 @@ class ValueType(Rule):
 
 
 _OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, ValueType)
-_OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES)
-_OF_NODES = (*of_schemas.RULES, *of_patterns.RULES)
+_OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
+_PATTERNS = (*of_patterns.RULES, *of_reports.RULES)
+_OF_NODES = (*of_schemas.RULES, *of_shapes.RULES, *of_numbers.RULES, *_PATTERNS)
 
 
 def catalogue() -> list[type[Rule]]:
@@ -115,7 +116,7 @@ def check_patterns(targets: Sequence[Target]) -> None:
     Raises:
         UsageError: One does.
     """
-    known = [each.identifier for each in of_patterns.RULES]
+    known = [each.identifier for each in _PATTERNS]
     for target in targets:
         for fact in target.of_kind(facts.Pattern):
             if fact.rule not in known:
@@ -125,7 +126,7 @@ def check_patterns(targets: Sequence[Target]) -> None:
 
 
 def _loaded(model: str | bytes) -> ir.Model:
-    loaded = reading.load(model)
+    loaded = reading.load_with_clashes(model)
     if loaded.graph is None:  # not reached with files that onnx_ir reads
         raise ModelFileError("The model has no graph. Export it again.")
     return loaded
@@ -153,8 +154,9 @@ def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Found]:
     by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
     for node in looked.nodes:
         for rule, hits in _of_node(by_operator, node):
-            for hit in hits(node, looked):
-                yield _finding(rule, hit, rule.severity, "")
+            if rule.of_malformed or node not in looked.malformed:
+                for hit in hits(node, looked):
+                    yield _finding(rule, hit, rule.severity, "")
     for whole in of_models.RULES:
         if whole.identifier in chosen:
             for hit in whole().hits(looked):
@@ -165,7 +167,7 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
     """What a target does not take."""
     yield from _of_versions(looked, target, chosen)
     by_kind = {rule.kind: rule for rule in _OF_FACTS if rule.identifier in chosen}
-    patterns = {rule.identifier: rule for rule in of_patterns.RULES if rule.identifier in chosen}
+    patterns = {rule.identifier: rule for rule in _PATTERNS if rule.identifier in chosen}
     checks: list[tuple[Sequence[str], type[Rule], facts.Fact, Callable[..., Iterator[Hit]]]] = []
     for fact in target.facts:
         if isinstance(fact, facts.Pattern):
@@ -184,6 +186,8 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
     for node in looked.nodes:
         name = name_of(node)
         for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):
+            if node in looked.malformed and not rule_.of_malformed:
+                continue
             for hit in hits(node, looked):
                 yield _finding(rule_, hit, fact.severity, fact.source, fact.note)
         if only is not None and missing is not None and name not in present and not _is_function(looked, node):
@@ -225,12 +229,11 @@ def _values_of(looked: Looked, fact: facts.Unstored) -> Iterator[Found]:
             if value.dtype is not None and of_facts.type_name(value.dtype) in fact.types:
                 hit = Hit(f"The input '{value.name}' is of {of_facts.type_name(value.dtype)}.")
                 yield _finding(ValueType, hit, fact.severity, fact.source, fact.note)
+    types = {each for each in ir.DataType if of_facts.type_name(each) in fact.types}
     for node in looked.nodes:
         for value in node.outputs:
-            if value.dtype is None or (fact.at_ends and value in ends):
-                continue
-            if (name := of_facts.type_name(value.dtype)) in fact.types:
-                hit = Hit(f"{node.op_type} gives {name}.", node)
+            if value.dtype in types and not (fact.at_ends and value in ends):
+                hit = Hit(f"{node.op_type} gives {of_facts.type_name(value.dtype)}.", node)
                 yield _finding(ValueType, hit, fact.severity, fact.source, fact.note)
                 break
 

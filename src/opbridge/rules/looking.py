@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ import onnx_ir as ir
 
 from opbridge.base.garbage import no_collection
 from opbridge.onnx import opsets
+from opbridge.onnx.damage import problem
 from opbridge.onnx.shapes import Sizes, infer, sizes
 from opbridge.rules.node_types import give_types
 from opbridge.runtimes.onnxruntime import kernel_table
 
-__all__ = ["LARGEST", "Looked", "bodies", "name_of"]
+__all__ = ["LARGEST", "Looked", "bodies", "name_of", "readable"]
 
 LARGEST = 1 << 16
 """Constants of more elements than this are not looked into."""
@@ -24,6 +25,7 @@ _NOT_FOLDED = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 )
 _ONNX = ("", "ai.onnx")
+_LARGEST_OPSET = (1 << 31) - 1
 
 
 class Looked:
@@ -36,35 +38,56 @@ class Looked:
         model: The model.
         opset: Its opset of ONNX's own operators.
         nodes: All its nodes, those of bodies and functions included, each after those that it reads.
+        early: The nodes that read values which nothing before them gives, with these values.
+        malformed: The nodes that are not as their operator's schema has them, with what is wrong; "" where ONNX has no
+            such operator at the opset.
+        said: The nodes with shapes or types of outputs that the file says, and that are not inferred here.
     """
 
     def __init__(self, model: ir.Model) -> None:
         self.model = model
-        self.opset = model.graph.opset_imports.get("", model.graph.opset_imports.get("ai.onnx", 1))
+        self.opset = _opset(model.graph.opset_imports, 1)
         self.nodes: list[ir.Node] = []
+        self.said: set[ir.Node] = set()
+        self.malformed: dict[ir.Node, str] = {}
         self._known: set[ir.Value] = set()
+        self.early: dict[ir.Node, list[ir.Value]] = {}
+        self._given: set[ir.Value] = set()
+        self._types: dict[ir.Node, tuple[ir.DataType | None, ...]] = {}
         self._others: dict[ir.Node, int] = {}
         with no_collection():
             self._walk(model.graph, self.opset)
             for each in model.functions.values():
-                self._walk(each, each.opset_imports.get("", each.opset_imports.get("ai.onnx", self.opset)))
+                self._walk(each, _opset(each.opset_imports, self.opset))
 
     def _walk(self, graph: Any, opset: int) -> None:
+        self._given.update(graph.inputs)
         if isinstance(graph, ir.Graph):
             self._known.update(graph.initializers.values())
+            self._given.update(graph.initializers.values())
         for node in graph:
             self.nodes.append(node)
+            if missing := [each for each in node.inputs if each is not None and each not in self._given]:
+                self.early[node] = missing
             if opset != self.opset:
                 self._others[node] = opset
             for body in bodies(node):
                 self._walk(body, opset)
             self._infer(node)
+            self._given.update(node.outputs)
             if self._is_known(node):
                 self._known.update(node.outputs)
 
     def _infer(self, node: ir.Node) -> None:
         if node.domain not in _ONNX:
             return
+        opset = self.opset_of(node)
+        wrong = problem(node, opset)
+        if wrong or opsets.native_schema(node.op_type, opset) is None:
+            self.malformed[node] = wrong
+            return
+        if any(each.shape is not None or each.type is not None for each in node.outputs):
+            self.said.add(node)
         if any(each.type is None for each in node.outputs):
             give_types(node, self.opset_of(node))
         if all(each.shape is not None for each in node.outputs):
@@ -74,7 +97,7 @@ class Looked:
                 value.shape = ir.Shape(shape)
 
     def _is_known(self, node: ir.Node) -> bool:
-        if node.op_type in _NOT_FOLDED or node.domain not in _ONNX or any(bodies(node)):
+        if node in self.malformed or node.op_type in _NOT_FOLDED or node.domain not in _ONNX or any(bodies(node)):
             return False
         if node.op_type in ("Shape", "Size"):
             found = sizes(node.inputs[0]) if node.inputs else None
@@ -104,7 +127,23 @@ class Looked:
             tensor = _of_constant(producer)
         if tensor is None or tensor.size > LARGEST:
             return None
-        return tensor.numpy()
+        return readable(tensor)
+
+    @functools.cached_property
+    def names(self) -> set[str]:
+        """The names of all values. Whoever gives a value another one adds it."""
+        found = {each.name for node in self.nodes for each in (*node.inputs, *node.outputs) if each is not None}
+        found.update((*self.model.graph.initializers, *(each.name for each in self.model.graph.inputs)))
+        return {each for each in found if each}
+
+    def types_of_inputs(self, node: ir.Node) -> tuple[ir.DataType | None, ...]:
+        """The element types of a node's inputs; None for one that is not known, or no tensor."""
+        found = self._types.get(node)
+        if found is None:
+            types = (None if each is None else each.type for each in node.inputs)
+            found = tuple(each.dtype if isinstance(each, ir.TensorType) else None for each in types)
+            self._types[node] = found
+        return found
 
     def input(self, node: ir.Node, name: str) -> ir.Value | None:
         """An input of a node by its name in the schema, "" for the first one; None where it is not given."""
@@ -138,6 +177,11 @@ class Looked:
         return sizes(value)
 
 
+def _opset(imports: Mapping[str, int], default: int) -> int:
+    """The opset of ONNX's own operators that is imported; a number that none can be is cut off."""
+    return min(max(imports.get("", imports.get("ai.onnx", default)), 1), _LARGEST_OPSET)
+
+
 @functools.cache
 def _places(operator: str, opset: int, of_inputs: bool) -> dict[str, int]:
     """The places of an operator's inputs or outputs by their names."""
@@ -149,6 +193,14 @@ def _places(operator: str, opset: int, of_inputs: bool) -> dict[str, int]:
     if schema is None:
         return {}
     return {each.name: at for at, each in enumerate(schema.inputs if of_inputs else schema.outputs)}
+
+
+def readable(tensor: Any) -> np.ndarray | None:
+    """The elements of a tensor; None where they cannot be read, as of a file that is not there."""
+    try:
+        return np.asarray(tensor.numpy())
+    except Exception:  # onnx_ir and numpy raise anything for a damaged one
+        return None
 
 
 def _of_constant(node: ir.Node) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ class MissingOperator(FactRule):
     why = "The target refuses the model, or leaves the node to another runtime where it can."
     remedy = "Write the computation with other operators, or give the target an implementation of this one."
     kind = facts.Missing
+    of_malformed = True
 
     def hits(self, node: ir.Node, fact: facts.Missing, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
         yield Hit(f"The target has no operator {name_of(node)}.", node)
@@ -278,6 +280,7 @@ def _type(value: ir.Value | None) -> str:
     return "" if value is None or value.dtype is None else type_name(value.dtype)
 
 
+@functools.cache
 def type_name(dtype: ir.DataType) -> str:
     """A type as facts name it: "float32", "bfloat16", "bool"."""
     return {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}.get(dtype, dtype.name.lower())

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.rules.looking import Looked
+from opbridge.onnx import damage, reading
+from opbridge.rules.looking import Looked, bodies, readable
 from opbridge.rules.rule import Hit, ModelRule
 
 __all__ = ["RULES"]
@@ -49,6 +50,20 @@ class DuplicateNames(ModelRule):
                 yield Hit(f"{count} nodes are named '{name}'.")
 
 
+class ClashingNames(ModelRule):
+    """Several values of one name."""
+
+    identifier = "clashing-names"
+    title = "Several values of one name"
+    why = "Each name stands for one value in ONNX: runtimes refuse the model, or take the first value for the second."
+    remedy = "Give each value a name of its own; names of outputs (output_names) are taken by inner values at times."
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        for name in dict.fromkeys(looked.model.meta.get(reading.CLASHES, ())):
+            yield Hit(f"Several values are named '{name}'.")
+
+
 class InputIsOutput(ModelRule):
     """An input of the model that is an output too."""
 
@@ -82,11 +97,31 @@ class UndefinedNumbers(ModelRule):
             tensor = value.const_value
             if tensor is None or not tensor.dtype.is_floating_point() or not 1 < tensor.size <= _LARGEST_WEIGHT:
                 continue
-            found = tensor.numpy()
-            if found.dtype not in (np.float32, np.float64, np.float16):
+            found = readable(tensor)
+            if found is None or found.dtype not in (np.float32, np.float64, np.float16):
                 continue
             if np.isnan(found).any():
                 yield Hit(f"The weight '{name}' has nan in it.")
+            elif np.isposinf(found).any():  # minus infinity is what masks have
+                yield Hit(f"The weight '{name}' has infinity in it.")
+
+
+class UnreadableWeight(ModelRule):
+    """A weight whose numbers cannot be read."""
+
+    identifier = "unreadable-weight"
+    title = "A weight that cannot be read"
+    why = "Its file is not there, is outside of the model's folder, or has fewer bytes than the weight's sizes need."
+    remedy = "Put the file of the weights beside the model, or export again."
+    always = True
+
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        graphs = [looked.model.graph, *(body for node in looked.nodes for body in bodies(node))]
+        for name, value in [each for graph in graphs for each in graph.initializers.items()]:
+            if value.const_value is None and not value.is_graph_input():
+                yield Hit(f"The weight '{name}' has no numbers.")
+            elif value.const_value is not None and (wrong := damage.unreadable(value.const_value)):
+                yield Hit(f"The weight '{name}' cannot be read: {wrong}.")
 
 
 class Float64(ModelRule):
@@ -111,4 +146,12 @@ class Float64(ModelRule):
                 yield Hit(f"{node.op_type} gives float64.", node)
 
 
-RULES: tuple[type[ModelRule], ...] = (UnusedInitializer, DuplicateNames, InputIsOutput, UndefinedNumbers, Float64)
+RULES: tuple[type[ModelRule], ...] = (
+    UnusedInitializer,
+    DuplicateNames,
+    ClashingNames,
+    InputIsOutput,
+    UndefinedNumbers,
+    UnreadableWeight,
+    Float64,
+)

@@ -28,12 +28,61 @@ class NotInOnnx(NodeRule):
     why = "No runtime loads such a model, but for one that has the operator of its own accord."
     remedy = "Raise the model's opset to one that has the operator, or use another operator."
     always = True
+    of_malformed = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         if node.domain not in _ONNX or opsets.native_schema(node.op_type, looked.opset_of(node)) is not None:
             return
         if node.op_identifier() not in looked.model.functions:
             yield Hit(f"ONNX has no operator {node.op_type} at opset {looked.opset_of(node)}.", node)
+
+
+class InvalidNode(NodeRule):
+    """A node that is not as its operator's schema has it."""
+
+    identifier = "invalid-node"
+    title = "A node with inputs, outputs or attributes that its operator does not have"
+    why = "Runtimes refuse the model. Often an operator has the form of another opset than the model's."
+    remedy = "Export again with one opset, or write the node in the form that the model's opset has."
+    always = True
+    of_malformed = True
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        if wrong := looked.malformed.get(node):
+            yield Hit(f"{node.op_type} {wrong}.", node)
+
+
+class UndefinedValue(NodeRule):
+    """A node that reads a value that nothing gives."""
+
+    identifier = "undefined-value"
+    title = "A value that nothing gives"
+    why = "No runtime can compute it: the model was cut out of another one, or is damaged."
+    remedy = "Make the value an input of the model, or export again."
+    always = True
+    of_malformed = True
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for value in looked.early.get(node, ()):
+            if value.producer() is None:
+                yield Hit(f"{node.op_type} reads '{value.name}', which nothing gives.", node)
+
+
+class UnsortedNodes(NodeRule):
+    """A node that stands before one whose result it reads."""
+
+    identifier = "unsorted-nodes"
+    title = "A node that stands before one whose result it reads"
+    why = "ONNX has nodes in the order in which they can be computed. Where they are in a circle there is none."
+    remedy = "Sort the nodes; where they are in a circle, export again."
+    always = True
+    of_malformed = True
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for value in looked.early.get(node, ()):
+            producer = value.producer()
+            if producer is not None:
+                yield Hit(f"{node.op_type} reads '{value.name}', which {producer.op_type} gives only later.", node)
 
 
 class MixedTypes(NodeRule):
@@ -47,7 +96,7 @@ class MixedTypes(NodeRule):
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         if node.domain in _ONNX:
-            for types in _mixed(node.op_type, looked.opset_of(node), _types_of_inputs(node)):
+            for types in _mixed(node.op_type, looked.opset_of(node), looked.types_of_inputs(node)):
                 yield Hit(f"{node.op_type} has inputs of {' and '.join(types)}.", node)
 
 
@@ -62,17 +111,11 @@ class TypeNotInOnnx(NodeRule):
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         opset = looked.opset_of(node)
-        if node.domain in _ONNX and (found := _not_allowed(node.op_type, opset, _types_of_inputs(node))):
+        if node.domain in _ONNX and (found := _not_allowed(node.op_type, opset, looked.types_of_inputs(node))):
             yield Hit(f"{node.op_type} of opset {opset} does not take {found}.", node)
 
 
 _Types = tuple[ir.DataType | None, ...]
-
-
-def _types_of_inputs(node: ir.Node) -> _Types:
-    """The element types of a node's inputs; None for one that is not known, or no tensor."""
-    types = (None if each is None else each.type for each in node.inputs)
-    return tuple(each.dtype if isinstance(each, ir.TensorType) else None for each in types)
 
 
 # A model has many nodes of few forms.
@@ -144,6 +187,6 @@ def _spelled(dtype: ir.DataType) -> str:
     return f"tensor({dtype.name.lower()})"
 
 
-RULES: tuple[type[NodeRule], ...] = (NotInOnnx, MixedTypes, TypeNotInOnnx)
+RULES: tuple[type[NodeRule], ...] = (InvalidNode, UndefinedValue, UnsortedNodes, NotInOnnx, MixedTypes, TypeNotInOnnx)
 
 FACT_RULES: tuple[type[FactRule], ...] = (NoKernel,)

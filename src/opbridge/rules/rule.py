@@ -43,6 +43,7 @@ class Rule:
         remedy: What to do about it: one sentence.
         severity: Of what it finds, where no fact says otherwise.
         always: Whether it applies whatever the target, by the specification of ONNX.
+        of_malformed: Whether it looks at nodes too that are not as their operator's schema has them.
     """
 
     identifier: ClassVar[str] = ""
@@ -51,6 +52,7 @@ class Rule:
     remedy: ClassVar[str] = ""
     severity: ClassVar[str] = "error"
     always: ClassVar[bool] = False
+    of_malformed: ClassVar[bool] = False
 
 
 class FactRule(Rule):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,8 @@ _TYPES = {
     "string": np.object_,
     **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
 }
+
+_MOST_ELEMENTS = 1 << 28
 
 _ATTEMPTS = (8, 2, 1)
 """Random integers are smaller than these, in turn: what an index or a size may be is known to the model only."""
@@ -155,6 +158,9 @@ def _inputs(arguments: Sequence[Any]) -> Iterator[Any]:
                         name = str(size) if size else f"{each.name}[{axis}]"
                         size = symbols.setdefault(name, batch if axis == 0 else other + len(symbols))
                     sizes.append(size)
+                if math.prod(sizes) > _MOST_ELEMENTS or min(sizes, default=0) < 0:
+                    yield f"the input '{each.name}' is of shape {sizes}."
+                    return
                 feeds[each.name] = _drawn(rng, sizes, np.dtype(dtype), attempt)
             attempts.append(feeds)
         yield attempts

@@ -6,7 +6,7 @@ from opbridge.errors import UsageError
 from opbridge.targets.facts import Attribute, Kernels
 from opbridge.targets.target import Opsets, Target
 
-__all__ = ["NAMES", "target"]
+__all__ = ["NAMES", "is_installed", "target"]
 
 NAMES = ("onnx", "onnxruntime")
 
@@ -22,6 +22,13 @@ def target(name: str, version: str) -> Target:
         UsageError: There is no such opset, or another release is installed.
     """
     return _onnx(version) if name == "onnx" else _onnxruntime(version)
+
+
+def is_installed(name: str, version: str) -> bool:
+    """Whether a version of a target is the installed one."""
+    from opbridge.targets import onnxruntime
+
+    return name == "onnxruntime" and version == onnxruntime.version()
 
 
 def _onnx(version: str) -> Target:

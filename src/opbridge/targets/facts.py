@@ -15,6 +15,7 @@ __all__ = [
     "Absent",
     "Attribute",
     "Below",
+    "Chain",
     "Constant",
     "Elements",
     "Fact",
@@ -258,6 +259,18 @@ class Pattern(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Chain(Fact):
+    """An operator after a chain of others is computed wrongly, though each of them is there.
+
+    Attributes:
+        after: The operators before it, the nearest first; "input" stands for an input of the model.
+    """
+
+    needs = ("operators", "after")
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kernels(Fact):
     """An operator of ONNX's own has a kernel for its types, as a runtime that is installed says.
 
@@ -289,5 +302,6 @@ KINDS: dict[str, type[Fact]] = {
     "rank": Rank,
     "static": Static,
     "pattern": Pattern,
+    "chain": Chain,
 }
 """The kinds of facts, as a target's file names them."""

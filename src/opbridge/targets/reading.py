@@ -19,6 +19,9 @@ from opbridge.targets.target import Opsets, Target
 __all__ = ["find_target", "names"]
 
 _FOLDER = Path(__file__).parent / "data"
+_RELEASES = _FOLDER / "releases"
+"""Of targets that are asked of what is installed: what is published of other releases."""
+
 _MOST_BYTES = 1 << 24
 _SEVERITIES = ("error", "warning")
 _ORIGINS = ("published", "measured", "asked")
@@ -41,6 +44,9 @@ def find_target(name: str) -> Target:
     """
     head, _, version = name.partition(":")
     if head in asked.NAMES:
+        published = _RELEASES / f"{head}.toml"
+        if version and published.exists() and not asked.is_installed(head, version):
+            return _of_release(head, version, published)
         return asked.target(head, version)
     if head.endswith(".toml"):
         path = Path(head)
@@ -55,6 +61,19 @@ def find_target(name: str) -> Target:
         guess = f" Did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"There is no target '{head}'; the targets are: {', '.join(names())}.{guess}")
     return _target(_read(path), version, str(path))
+
+
+def _of_release(name: str, version: str, path: Path) -> Target:
+    """What is published of a release of a target that is not the installed one.
+
+    Raises:
+        UsageError: Nothing is, as of newer ones.
+    """
+    document = _read(path)
+    versions = [*map(str, document["versions"])]
+    if _order(version)[:2] > _order(versions[-1]):
+        return asked.target(name, version)
+    return _target(document, version, str(path))
 
 
 def _read(path: Path) -> Mapping[str, Any]:

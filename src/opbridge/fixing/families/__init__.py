@@ -10,6 +10,7 @@ names          names, initializers, inputs that are outputs
 older          operators in other operators: those that they were before, or that ONNX defines them by
 quantization   zero points, and constants that are quantised
 ranking        TopK of many elements
+reported       what people report
 resampling     Resize
 running        CumSum
 sampling       GridSample
@@ -32,6 +33,7 @@ from opbridge.fixing.families import (
     older,
     quantization,
     ranking,
+    reported,
     resampling,
     running,
     sampling,
@@ -54,6 +56,7 @@ __all__ = [
     "older",
     "quantization",
     "ranking",
+    "reported",
     "resampling",
     "running",
     "sampling",

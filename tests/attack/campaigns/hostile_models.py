@@ -1,0 +1,131 @@
+"""Models that lint, fix and convert are given: those of reported problems, damaged, and others written to do harm.
+
+Each command ends with 0, 1 or 2 within some seconds, says what is wrong in plain text, and reads nothing outside of the
+model's folder. The commands run in a process of their own, which may crash or hang.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from attack.batches import Unfit, command, in_child, run_batch
+from attack.hostile_models import SECRET, hostile
+from attack.mutations import mutated
+
+__all__ = ["run"]
+
+_FILES_OF_A_PROCESS = 250
+_FIXED, _CONVERTED = 10, 50
+"""One in so many files is repaired, and put at another opset, which take longer."""
+
+_TARGETS = (
+    "onnx:15",
+    "onnxruntime",
+    "onnxruntime:1.16",
+    "onnxruntime:1.24",
+    "onnxruntime:1.25",
+    "tensorrt:8.5",
+    "tensorrt:10.1",
+    "tensorrt",
+    "openvino",
+    "mnn",
+    "qnn",
+    "webgpu",
+    "webgpu-native",
+    "webnn",
+    "coreml-mlprogram",
+)
+
+
+def run(seconds: float, seed: int, most: int | None = None) -> dict[str, Any]:
+    """Tries files until the time is over, or `most` of them were tried.
+
+    Returns:
+        The number of files, of commands by their outcome, and the findings, each with the number that makes its file.
+    """
+    found: list[dict[str, Any]] = []
+    outcomes: collections.Counter[str] = collections.Counter()
+    number = 0
+    with tempfile.TemporaryDirectory(prefix="opbridge-attack-") as folder:
+        place = Path(folder)
+        if status := in_child(lambda: _write_seeds(place / "seeds")):
+            raise RuntimeError(f"the files to begin with cannot be made: exit status {status}")
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and (most is None or number < most):
+            numbers = range(number, min(number + _FILES_OF_A_PROCESS, most or sys.maxsize))
+            number = run_batch(
+                lambda at: _calls(place, random.Random(f"{seed} {at}"), at), seed, numbers, end, outcomes, found
+            )
+    return {"files": number, "commands": sum(outcomes.values()), "outcomes": dict(outcomes), "findings": found}
+
+
+def _write_seeds(folder: Path) -> None:
+    from helpers.problems import PROBLEMS
+
+    folder.mkdir()
+    for problem in PROBLEMS:
+        for at, model in enumerate((problem.model, *problem.clean)):
+            (folder / f"{problem.identifier}-{at}.onnx").write_bytes(model.SerializeToString())
+
+
+def _calls(place: Path, random_: random.Random, number: int) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What is done with the file of a number."""
+    folder = place / "tried"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (place / "secret.bin").write_bytes(SECRET)
+    os.symlink("../secret.bin", folder / "link.bin")
+    seeds = sorted((place / "seeds").iterdir())
+    if random_.random() < 0.3:
+        content, name = hostile(random_), "hostile"
+        if random_.random() < 0.3:
+            content = mutated(content, random_, is_model=True)
+    else:
+        seed = random_.choice(seeds)
+        content, name = mutated(seed.read_bytes(), random_, is_model=True), seed.stem
+    model = folder / "model.onnx"
+    model.write_bytes(content)
+    if keep := os.environ.get("ATTACK_KEEP"):
+        Path(keep).write_bytes(content)
+    targets = random_.sample(_TARGETS, 3)
+    options = random_.choice(([], [], ["--json"], ["--sarif"], ["--github"]))
+    yield f"{name}: lint", lambda: command(["lint", str(model), *(f"-t{each}" for each in targets), *options])
+    fixed = folder / "fixed.onnx"
+    if number % _FIXED == 0:
+        yield (
+            f"{name}: fix for {targets[0]}",
+            lambda: _written(["fix", str(model), "-t", targets[0], "-o", str(fixed)], fixed),
+        )
+    if number % _CONVERTED == 0:
+        opset = str(random_.choice((7, 11, 13, 17, 21, 24)))
+        converted = folder / "converted.onnx"
+        yield (
+            f"{name}: convert to {opset}",
+            lambda: _written(["convert", str(model), "--opset", opset, "-o", str(converted)], converted),
+        )
+
+
+def _written(arguments: list[str], output: Path) -> None:
+    """Runs a command, and looks into what it wrote.
+
+    Raises:
+        Unfit: It holds what is outside of the folder.
+    """
+    command(arguments)
+    for each in output.parent.iterdir():
+        if each.name != "link.bin" and each.is_file() and SECRET[:16] in each.read_bytes():
+            raise Unfit(f"{each.name} holds what stands in a file outside of the folder")
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if sys.argv[3:] else None), indent=1))

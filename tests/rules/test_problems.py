@@ -1,0 +1,62 @@
+"""Reported problems are found by their rules, a model beside each has no error, and repairs keep results."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from helpers.problems import LEFT_OUT, PROBLEMS, counts
+
+import opbridge
+from opbridge.rules import catalogue
+
+IDENTIFIERS = [each.identifier for each in PROBLEMS]
+AWAITED = {"T3", "T5", "T18", "T18b", "R9"}
+REPAIRABLE = [
+    pytest.param(
+        each,
+        id=each.identifier,
+        marks=[pytest.mark.xfail(strict=True, reason="no repair yet")] if each.identifier in AWAITED else [],
+    )
+    for each in PROBLEMS
+    if each.repairable
+]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=IDENTIFIERS)
+def test_a_reported_problem_is_found_by_its_rule(problem):
+    findings = opbridge.lint(problem.model.SerializeToString(), problem.target)
+    assert problem.rule in {each.rule for each in findings}, list(findings)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=IDENTIFIERS)
+def test_a_model_beside_it_has_no_error(problem):
+    for clean in problem.clean:
+        findings = opbridge.lint(clean.SerializeToString(), problem.target)
+        assert not [each for each in findings if each.severity == "error" or each.rule == problem.rule]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", REPAIRABLE)
+def test_a_repairable_problem_is_repaired_and_gives_the_same(problem, tmp_path):
+    fixed = opbridge.fix(problem.model.SerializeToString(), problem.target, tmp_path / "fixed.onnx")
+    assert fixed.changes and fixed.comparison.runs and fixed.comparison.ok
+    assert problem.rule not in {each.rule for each in fixed.left}
+    assert problem.rule not in {each.rule for each in opbridge.lint(tmp_path / "fixed.onnx", problem.target)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "problem", [each for each in PROBLEMS if not each.repairable], ids=lambda each: each.identifier
+)
+def test_another_problem_is_left_as_it_is(problem):
+    fixed = opbridge.fix(problem.model.SerializeToString(), problem.target)
+    assert problem.rule in {each.rule for each in fixed.left}
+
+
+def test_there_are_enough_of_them_each_once():
+    assert len(set(IDENTIFIERS)) == len(IDENTIFIERS)
+    reports = {re.match(r"[A-Z]\d+", each)[0] for each in IDENTIFIERS}
+    assert not reports & LEFT_OUT.keys()
+    assert len(reports) >= 40 and counts()["clean models"] >= 40
+    assert {each.rule for each in PROBLEMS} <= {each.identifier for each in catalogue()}
