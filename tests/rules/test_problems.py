@@ -11,16 +11,7 @@ import opbridge
 from opbridge.rules import catalogue
 
 IDENTIFIERS = [each.identifier for each in PROBLEMS]
-AWAITED = {"T3", "T5", "T18", "T18b", "R9"}
-REPAIRABLE = [
-    pytest.param(
-        each,
-        id=each.identifier,
-        marks=[pytest.mark.xfail(strict=True, reason="no repair yet")] if each.identifier in AWAITED else [],
-    )
-    for each in PROBLEMS
-    if each.repairable
-]
+REPAIRABLE = [pytest.param(each, id=each.identifier) for each in PROBLEMS if each.repairable]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=IDENTIFIERS)

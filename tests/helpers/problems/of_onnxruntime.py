@@ -129,7 +129,7 @@ PROBLEMS = (
         "R22", "GridSample of three dimensions at opset 16", "onnxruntime", "rank-not-in-onnx",
         model(_SAMPLED.format(mode="bilinear"), opset=16),
         (model(_SAMPLED.format(mode="linear"), opset=20, ir_version=9),),
-        kind="model",
+        repairable=True, kind="model",
     ),
     Problem(
         "R24", "an ellipsis of Einsum for no dimension and for two", "onnxruntime", "scalar-ellipsis",
