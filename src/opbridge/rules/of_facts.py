@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.rules.looking import Looked, name_of
+from opbridge.rules.forms import holds
+from opbridge.rules.looking import Looked, name_of, type_name
 from opbridge.rules.rule import FactRule, Hit
 from opbridge.targets import facts
 
@@ -220,6 +221,20 @@ class PartlySupported(FactRule):
         yield Hit(f"The target has {name_of(node)} in some forms only.", node)
 
 
+class UnsupportedForm(FactRule):
+    """Reads `facts.Form`."""
+
+    identifier = "unsupported-form"
+    title = "An operator in a form that the target does not take"
+    why = "The target was seen to refuse the operator in this form, or to answer wrongly."
+    remedy = "Write the operator in another form, or the computation with other operators."
+    kind = facts.Form
+
+    def hits(self, node: ir.Node, fact: facts.Form, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        if all(holds(each, node, looked) for each in fact.form):
+            yield Hit(f"The target does not take {name_of(node)} where {' and '.join(fact.form)}.", node)
+
+
 class UnsupportedRank(FactRule):
     """Reads `facts.Rank`."""
 
@@ -268,6 +283,7 @@ RULES: tuple[type[FactRule], ...] = (
     UnsupportedAttribute,
     UnsupportedRevision,
     PartlySupported,
+    UnsupportedForm,
     UnsupportedRank,
     DynamicShape,
 )
@@ -276,11 +292,6 @@ RULES: tuple[type[FactRule], ...] = (
 def _type(value: ir.Value | None) -> str:
     """A value's type, as in "float16"; "" where it is not known."""
     return "" if value is None or value.dtype is None else type_name(value.dtype)
-
-
-def type_name(dtype: ir.DataType) -> str:
-    """A type as facts name it: "float32", "bfloat16", "bool"."""
-    return {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}.get(dtype, dtype.name.lower())
 
 
 def _either(values: Sequence[Any]) -> str:

@@ -11,7 +11,7 @@ from opbridge.runtimes import Runtime
 
 __all__ = ["NAMES", "find", "installed", "label"]
 
-NAMES = ("onnxruntime", "openvino", "web", "reference")
+NAMES = ("onnxruntime", "openvino", "web", "mnn", "reference")
 
 
 def find(name: str) -> Runtime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import io
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,11 @@ _CONFIGURATION = {
     "KV_CACHE_PRECISION": "f32",
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
 }
+
+
+_FRONTEND = re.compile(
+    r"FrontEnd API failed with \w+:|Model wasn't fully converted\.|Failed operations detailed log:|Summary:"
+)
 
 
 def version() -> str:
@@ -76,7 +82,7 @@ def _said(error: Exception) -> str:
     """The text of an error without the places in OpenVINO's code."""
     lines = [each.strip() for each in str(error).splitlines()]
     kept = [each for each in lines if each and not each.startswith(("Exception from src", "Check '"))]
-    return " ".join(kept or lines)[:2000]
+    return " ".join(_FRONTEND.sub("", " ".join(kept or lines)).split())[:2000]
 
 
 def _to_tensor(array: np.ndarray, kind: Any) -> Any:
