@@ -35,7 +35,7 @@ def _load(connection: socket.socket, read: Read) -> Loaded:
     model = asked["model"] if asked["model"] is not None else bytes(read(asked["size"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit(asked["limits"]["gigabytes"], model)
-    os.dup2(2, 1)  # runtimes print, and nobody reads it as an answer
+    _silence()
     try:
         loaded = known.find(asked["runtime"]).load(model)
     except OpbridgeError as error:
@@ -43,6 +43,16 @@ def _load(connection: socket.socket, read: Read) -> Loaded:
         raise SystemExit(0) from None
     send(connection, {"loaded": True})
     return loaded
+
+
+def _silence() -> None:
+    """Drops what runtimes print, which is meant for their developers; with OPBRIDGE_DEBUG=1 it goes to stderr."""
+    if os.environ.get("OPBRIDGE_DEBUG", "0") not in ("", "0"):
+        os.dup2(2, 1)
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
 
 
 def _answer(connection: socket.socket, read: Read, loaded: Loaded) -> None:

@@ -24,7 +24,18 @@ _MOST_TIMES = 2
 """So many times as many cases of a form fail as are right where it is a fact all the same."""
 
 # What is said rather: a type before an attribute, and a rank only where nothing else tells.
-_COST = {"type": 1.0, "given": 1.1, "computed": 1.1, "attribute": 1.3, "opset": 1.6, "count": 2.0, "rank": 2.5}
+_COST = {
+    "type": 1.0,
+    "mode": 1.0,
+    "given": 1.2,
+    "computed": 1.1,
+    "opset": 1.6,
+    "rank": 1.8,
+    "count": 2.0,
+    "number": 2.4,
+}
+_ENUMERATIONS = ("to", "dtype", "output_dtype", "stash_type")
+_PLACES = ("axis", "batch_dims", "seed", "group", "k")
 
 
 @dataclass(frozen=True)
@@ -228,8 +239,11 @@ def _cost(condition: str) -> float:
         return _COST["opset"]
     if condition.endswith(" inputs"):
         return _COST["count"]
-    if " = " in condition:
-        return _COST["attribute"]
+    name, separator, value = condition.partition(" = ")
+    if separator:
+        is_number = name in _PLACES or value not in ("0", "1")
+        is_number = is_number and re.fullmatch(r"\[.*\]|-?[\d.e+-]+", value) is not None
+        return _COST["number" if is_number and name not in _ENUMERATIONS else "mode"]
     if " has rank " in condition or " has length " in condition:
         return _COST["rank"]
     if condition.endswith((" is given", " is left out", " is used", " is empty")):

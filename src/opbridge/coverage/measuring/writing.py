@@ -91,10 +91,11 @@ def _note(fact: Learnt, said: Mapping[str, str]) -> str:
         "wrong": "It gives another result",
         "crash": "It ends the process",
         "timeout": "It does not end",
+        "memory": "It takes all memory",
     }.get(outcome, outcome)
     often = f" in {len(fact.cases)} of {len(fact.cases) + fact.right} cases" if fact.right else ""
     tests = list(dict.fromkeys(each.partition(" (")[0] for each in fact.cases))
-    some = f", as in {', '.join(tests[:_MOST_TESTS])}" if not fact.certain else ""
+    some = f", as in {', '.join(tests[:_MOST_TESTS])}"
     return f"{how}{often}{some}{f' ({shown})' if shown else ''}."
 
 
