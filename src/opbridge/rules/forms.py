@@ -46,7 +46,7 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
     if shape is None:
         return False
     if kind == "length":
-        return len(shape) == 1 and str(shape[0]) == value
+        return len(shape) == 1 and str(shape[0]) == value and _type(found) == "int64"
     return 0 in shape if kind == "empty" else str(len(shape)) == value
 
 

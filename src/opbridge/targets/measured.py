@@ -63,9 +63,10 @@ def combined(published: Mapping[str, Any] | None, found: Mapping[str, Any]) -> d
     own: list[dict[str, Any]] = []
     for each in published.get("fact", ()):
         own += _without(dict(each), versions, version, nearest, wrong)
-    if any(each["kind"] == "only" for each in own):
-        taken = {"kind": "only", "operators": found.get("taken", []), "source": "measured"}
-        facts.append({**taken, "since": version, "until": version})
+    lists = [each for each in own if each["kind"] == "only" and _is_of(each, versions, version)]
+    listed = {operator for each in lists for operator in each["operators"]}
+    if lists and (seen := [each for each in found.get("taken", ()) if each not in listed]):
+        facts.append({"kind": "only", "operators": seen, "source": "measured", "since": version, "until": version})
     sources = {**published.get("sources", {}), **found.get("sources", {})}
     whole = {**published, "versions": versions, "sources": sources}
     return {**whole, "fact": [*own, *facts], "opsets": [*published.get("opsets", ()), *opsets]}
@@ -82,8 +83,7 @@ def _without(
     operators = fact.get("operators", [])
     left = [each for each in operators if (fact["kind"], each) not in wrong]
     first = fact.get("since") or versions[0]
-    holds = _order(first) <= _order(version) <= _order(last or versions[-1])
-    if not holds or left == operators or fact["kind"] == "only":
+    if not _is_of(fact, versions, version) or left == operators or fact["kind"] == "only":
         return [fact]
     before = versions[: versions.index(version)]
     after = versions[versions.index(version) + 1 :]
@@ -95,6 +95,12 @@ def _without(
     if after and _order(last or versions[-1]) >= _order(after[0]):
         parts.append({**fact, "since": after[0]})
     return parts
+
+
+def _is_of(fact: Mapping[str, Any], versions: list[str], version: str) -> bool:
+    """Whether a fact holds for a version."""
+    first, last = fact.get("since") or versions[0], fact.get("until") or versions[-1]
+    return _order(first) <= _order(version) <= _order(last)
 
 
 def _order(version: str) -> tuple[int, ...]:

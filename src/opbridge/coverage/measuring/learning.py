@@ -106,11 +106,11 @@ def learn(
         pending = {name: nodes for name, nodes in left.items() if (len(nodes) > 1) == several}
         pending = {name: nodes for name, nodes in pending.items() if not _explained(facts, name, nodes)}
         candidates = _candidates({name: _named(nodes, said[name]) for name, nodes in pending.items()}, taken)
-        if several:
+        if several:  # an operator is missing only where an error names it
             candidates = {
-                each: names
-                for each, names in candidates.items()
-                if each[1] or all(_names(each[0], said[n]) for n in names)
+                each: found
+                for each, found in candidates.items()
+                if each[1] or any(_names(each[0], said[name]) for name in found)
             }
         while candidates:
             best = max(candidates, key=lambda each: _score(each, candidates[each]))
@@ -126,9 +126,9 @@ def learn(
     mostly = _mostly(right, alone)
     facts += mostly
     for operator in sorted({each.operator for each in alone.values()}):
-        names = [name for name, each in alone.items() if each.operator == operator]
-        if rest := [name for name in names if not any(name in each.cases for each in mostly)]:
-            facts.append(Learnt(operator, (), rest, certain=False))
+        of_operator = [name for name, each in alone.items() if each.operator == operator]
+        if unknown := [name for name in of_operator if not any(name in each.cases for each in mostly)]:
+            facts.append(Learnt(operator, (), unknown, certain=False))
     return facts
 
 

@@ -30,6 +30,9 @@ from opbridge.targets.reading import published_target
 __all__ = ["Measured", "measure", "tried"]
 
 
+_ENDED = ("crash", "timeout", "memory")
+
+
 @dataclass(frozen=True)
 class Measured:
     """What was found.
@@ -131,6 +134,8 @@ def tried(
 ) -> tuple[dict[tuple[str, str], CaseVerdict], float]:
     """What becomes of cases on a runtime, by their names and forms; those that there are not are left out.
 
+    One that ends its process is tried again in a process of its own.
+
     Args:
         name: The runtime, which is installed.
         wanted: The names of tests, with forms.
@@ -141,8 +146,14 @@ def tried(
     """
     tasks = [CaseTask(*each) for each in wanted]
     head = {"runtime": known.label(name), "onnx": onnx.__version__}
-    with done(CaseWork(name), tasks, head, path, jobs=processes(jobs), ray=ray, progress=progress) as run:
-        found = {(task.name, task.form): each for task, each in run.verdicts.items() if each is not None}
+    options: dict[str, Any] = {"jobs": processes(jobs), "ray": ray}
+    with done(CaseWork(name), tasks, head, path, progress=progress, **options) as run:
+        verdicts = dict(run.verdicts)
+        ended = [task for task, each in verdicts.items() if each is not None and each.outcome in _ENDED]
+        if ended:
+            with done(CaseWork(name, alone=True), ended, head, None, progress=None, **options) as again:
+                verdicts.update(again.verdicts)
+        found = {(task.name, task.form): each for task, each in verdicts.items() if each is not None}
         return dict(sorted(found.items())), run.seconds
 
 

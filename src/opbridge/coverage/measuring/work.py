@@ -58,17 +58,22 @@ class CaseWork:
 
     Attributes:
         runtime: Its name.
+        alone: Whether each case has a process of its own: what one leaves behind may end the next.
         timeout: The seconds that a case may take.
     """
 
     runtime: str
+    alone: bool = False
     timeout: float = 30.0
     task_type: ClassVar[type] = CaseTask
     verdict_type: ClassVar[type] = CaseVerdict
     warm: ClassVar[str] = "opbridge.coverage.measuring.warm"
     memory: ClassVar[int | None] = 6 << 30
-    renewed_after: ClassVar[int] = 500
     environment: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @property
+    def renewed_after(self) -> int:
+        return 1 if self.alone else 500
 
     def start(self) -> None:
         """Makes the tests, where the fork server has not."""
