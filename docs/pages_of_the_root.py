@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,19 @@ def on_files(files: Any, config: Any) -> Any:
 
     for source, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
+    files.append(File.generated(config, "operators.md", content=_operators()))
     return files
+
+
+def _operators() -> str:
+    """The page of operators against targets, made of the targets' facts."""
+    sys.path.insert(0, str(ROOT / "src"))
+    try:
+        from opbridge.targets import table
+
+        return table.markdown()
+    finally:
+        sys.path.pop(0)
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

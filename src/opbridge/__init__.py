@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from opbridge.recording.recorder import Recording, record
     from opbridge.rules.findings import Finding, Findings
     from opbridge.rules.lint import lint
-    from opbridge.runtimes.onnxruntime.isolated import Limits
+    from opbridge.runtimes.limits import Limits
     from opbridge.symbolics.autograd_functions import shape_of
     from opbridge.symbolics.registered import override, symbolic
     from opbridge.symbolics.registering import register_symbolics
@@ -76,7 +76,7 @@ _HOMES = {
     "FixError": "errors",
     "Fixed": "fixing.fix",
     "KernelError": "errors",
-    "Limits": "runtimes.onnxruntime.isolated",
+    "Limits": "runtimes.limits",
     "MissingOperators": "errors",
     "ModelFileError": "errors",
     "OpbridgeError": "errors",

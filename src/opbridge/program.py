@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opbridge.errors import UsageError
+
 if TYPE_CHECKING:
     import onnx_ir as ir
     import onnxruntime
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from opbridge.fixing import Change
     from opbridge.plan.data import Plan
     from opbridge.rules import Findings
-    from opbridge.runtimes.onnxruntime import IsolatedSession, Limits
+    from opbridge.runtimes.limits import Limits
+    from opbridge.runtimes.onnxruntime import IsolatedSession
+    from opbridge.runtimes.sessions import RuntimeSession
     from opbridge.verification import Verification
 
 __all__ = ["Program", "session"]
@@ -111,9 +115,10 @@ def session(
     kernels: Sequence[str | os.PathLike[str]] = (),
     aten: Sequence[str] = (),
     isolated: bool | Limits = False,
+    runtime: str = "onnxruntime",
     **options: Any,
-) -> onnxruntime.InferenceSession | IsolatedSession:
-    """An ONNX Runtime session with a model that opbridge exported; torch is not needed, but for aten nodes.
+) -> onnxruntime.InferenceSession | IsolatedSession | RuntimeSession:
+    """A session with a model that opbridge exported; torch is not needed, but for aten nodes.
 
     Args:
         model: The file, or its bytes.
@@ -126,6 +131,10 @@ def session(
         isolated: Whether the model runs in a process of its own, with limits: what ends that process costs the call
             that did it, which raises a RunError, and the next one starts another. `opbridge.Limits` sets the limits.
             The session then has those methods of ONNX Runtime's that run a model, and takes no `options`.
+        runtime: What runs the model: "onnxruntime", "openvino", "web", "mnn" or "reference". A session of another
+            runtime than ONNX Runtime has the methods get_inputs, get_outputs, get_modelmeta and run of its sessions,
+            runs in a process of its own (the reference evaluator where `isolated` asks for it), and takes none of the
+            other options.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool).
 
@@ -133,8 +142,16 @@ def session(
     there, which says what to do. One of `threads=1` runs there too, if PyTorch runs none of its nodes.
 
     Raises:
-        ModelFileError: the file is missing or damaged, or ONNX Runtime refuses it; the message says which.
+        ModelFileError: the file is missing or damaged, or the runtime refuses it; the message says which.
+        UsageError: there is no such runtime, it is not installed, or it does not have an option.
     """
-    from opbridge.runtimes import onnxruntime as runtime
+    if runtime != "onnxruntime":
+        from opbridge.runtimes.sessions import open_runtime
 
-    return runtime.open_session(model, isolated, kernels=kernels, aten=aten, **options)
+        given = [name for name, value in {"kernels": kernels, "aten": aten, **options}.items() if value]
+        if given:
+            raise UsageError(f"{given[0]}= is for ONNX Runtime, and runtime='{runtime}'. Leave one of them out.")
+        return open_runtime(runtime, model, isolated)
+    from opbridge.runtimes.onnxruntime import open_session
+
+    return open_session(model, isolated, kernels=kernels, aten=aten, **options)

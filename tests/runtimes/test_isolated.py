@@ -53,7 +53,7 @@ def test_it_gives_what_a_session_of_this_process_gives(exported):
 def test_the_end_of_its_process_costs_one_call(exported):
     with opbridge.session(exported, isolated=True, threads=1) as session:
         first = session.run(None, feeds(session))
-        os.kill(session._process.pid, signal.SIGSEGV)
+        os.kill(session._child.process.pid, signal.SIGSEGV)
         with pytest.raises(opbridge.RunError, match=r"ended the process of the model \(SIGSEGV\)"):
             session.run(None, feeds(session))
         np.testing.assert_array_equal(session.run(None, feeds(session))[0], first[0])
@@ -62,7 +62,7 @@ def test_the_end_of_its_process_costs_one_call(exported):
 def test_a_call_that_takes_too_long_is_ended(exported):
     with opbridge.session(exported, isolated=opbridge.Limits(seconds=0.5), threads=1) as session:
         session.run(None, feeds(session))
-        os.kill(session._process.pid, signal.SIGSTOP)
+        os.kill(session._child.process.pid, signal.SIGSTOP)
         start = time.monotonic()
         with pytest.raises(opbridge.RunError, match=r"longer than the 0\.5 s"):
             session.run(None, feeds(session))

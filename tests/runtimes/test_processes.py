@@ -73,11 +73,11 @@ def test_a_session_with_nodes_that_torch_runs_does_not():
 def test_an_isolated_session_runs_after_a_fork_and_in_many_threads():
     session = isolated_session(MODEL, True, threads=1)
     here = total(session)
-    process = session._process.pid
+    process = session._child.process.pid
     assert said_in_fork(lambda: total(session)) == str(here)
     assert said_in_fork(session.close) == "None"
     assert total(session) == here, "a fork took its answer"
-    assert session._process.pid == process, "a fork ended its process"
+    assert session._child.process.pid == process, "a fork ended its process"
     scaled = [{"x": np.full((256, 256), each, np.float32)} for each in range(1, 9)]
     found = at_once(*(lambda feed=feed: float(session.run(None, feed)[0].sum()) for feed in scaled))
     assert found == [here * each**3 for each in range(1, 9)]

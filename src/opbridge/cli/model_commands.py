@@ -14,7 +14,7 @@ from opbridge.base import specs
 from opbridge.cli import part_commands
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
-from opbridge.cli.console import Screen
+from opbridge.cli.console import Screen, print_plain
 from opbridge.cli.export_view import print_export, print_verification
 from opbridge.cli.options import (
     AllowOption,
@@ -31,6 +31,7 @@ from opbridge.cli.options import (
     OnlyOption,
     OpsetOption,
     RtolOption,
+    RuntimeOption,
     SecondsOption,
     SpecArgument,
     TargetOption,
@@ -38,6 +39,7 @@ from opbridge.cli.options import (
     accepted,
     given_options,
     isolation,
+    items,
     keywords_for,
     load_subject,
     with_dynamic,
@@ -201,17 +203,23 @@ def verify(
     limit_seconds: SecondsOption = None,
     limit_gigabytes: GigabytesOption = None,
     task: TaskOption = None,
+    runtime: RuntimeOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Compare an exported file with the PyTorch model that it was made from."""
+    """Compare an exported file with the PyTorch model that it was made from, in one runtime or in several."""
     subject = load_subject(spec, task)
     own_process = isolation(isolated, limit_seconds, limit_gigabytes)
     options = given_options(rtol=rtol, atol=atol, aten=aten, isolated=own_process)
     if not isinstance(subject, specs.Subject):
         part_commands.refuse_inputs(inputs)
+        if runtime:
+            raise UsageError("A set of parts is verified in ONNX Runtime. Leave --runtime out, or verify one file.")
         return part_commands.verify_parts(subject, model, lambda part: with_dynamic(part, dynamic), options)
     subject, given = with_inputs(subject, inputs)
     keywords = accepted(opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given})
+    if runtime:
+        each = opbridge.verify(model, subject.model, subject.args, runtime=items(runtime), **keywords)
+        return Answer(each.to_json(), lambda screen: print_plain(screen, str(each)), each.ok)
     verification = opbridge.verify(model, subject.model, subject.args, **keywords)
     return Answer(verification.to_json(), lambda screen: print_verification(screen, verification), verification.ok)
 

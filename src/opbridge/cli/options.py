@@ -34,6 +34,7 @@ __all__ = [
     "OnlyOption",
     "OpsetOption",
     "RtolOption",
+    "RuntimeOption",
     "SecondsOption",
     "SpecArgument",
     "TargetOption",
@@ -200,6 +201,18 @@ GigabytesOption = Annotated[
         metavar="N",
         help="With --isolated: the memory that a run, or loading the file, may take.",
         show_default="8",
+    ),
+]
+
+
+RuntimeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime",
+        metavar="NAME",
+        help="What runs the file: onnxruntime, openvino, web, mnn or reference. Repeat it, or separate several with "
+        "commas, to see them side by side.",
+        show_default="onnxruntime",
     ),
 ]
 

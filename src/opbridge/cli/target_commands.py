@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.console import print_plain
-from opbridge.cli.options import JsonOption, items
-from opbridge.cli.target_view import print_findings, print_fixed, print_rule, print_target, print_targets
+from opbridge.cli.options import JsonOption, given_options, items
+from opbridge.cli.target_view import (
+    print_findings,
+    print_fixed,
+    print_measured,
+    print_rule,
+    print_target,
+    print_targets,
+)
 from opbridge.errors import UsageError
 
 __all__ = ["fix", "lint", "targets"]
@@ -25,13 +35,36 @@ _TARGETS = typer.Option(
 @app.command()
 def targets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME[:VERSION]]", help="A target, or a file that describes one.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME[:VERSION]]",
+            help="A target, or a file that describes one; or 'measure', and a NAME after it.",
+        ),
+    ] = None,
+    measured: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="With measure: openvino, web or mnn.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="With measure: worker processes; one a core.")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="With measure: a Ray cluster in their place.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="With measure: the file to write.", show_default="the one that lint reads"),
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """List the targets that models are compared with, or the facts of one, each with where it is known from."""
+    """List the targets that models are compared with, or the facts of one, each with where it is known from.
+
+    'opbridge targets measure NAME' runs ONNX's node tests, and forms of them in other types and of other opsets, on the
+    runtime that is installed, and writes the facts that follow.
+    """
     from opbridge import targets as known
 
+    if name == "measure":
+        return _measured(measured, given_options(output=output, jobs=jobs, ray=ray))
+    if extra := given_options(NAME=measured, jobs=jobs, ray=ray, output=output):
+        raise UsageError(f"{next(iter(extra))} is for 'opbridge targets measure NAME'. Leave it out.")
     if name is None:
         found = [known.find_target(each) for each in known.names()]
         document = {
@@ -44,6 +77,26 @@ def targets(
         return Answer(document, lambda screen: print_targets(screen, found))
     target = known.find_target(name)
     return Answer({"ok": True, **target.document()}, lambda screen: print_target(screen, target))
+
+
+def _measured(name: str | None, options: Mapping[str, Any]) -> Answer:
+    """A runtime measured, with a bar on a terminal.
+
+    Raises:
+        UsageError: No target is named, or none that can be measured.
+    """
+    from opbridge.cli import sweep_bar
+    from opbridge.coverage import measuring
+    from opbridge.coverage.measuring.work import OUTCOMES
+
+    if name is None:
+        raise UsageError("Name the target to measure: openvino, web or mnn.")
+    if {"jobs", "ray"} <= options.keys():
+        raise UsageError("--jobs is for processes here and --ray for a cluster. Leave one of them out.")
+    screen = Console(stderr=True)
+    with sweep_bar.Bar(screen, name, OUTCOMES) if screen.is_terminal else contextlib.nullcontext() as bar:
+        found = measuring.measure(name, **options, progress=bar)
+    return Answer({"ok": True, **found.document}, lambda screen: print_measured(screen, found))
 
 
 @app.command()

@@ -14,11 +14,12 @@ from rich.text import Text
 from opbridge.cli.console import aligned, plain_table, print_plain
 
 if TYPE_CHECKING:
+    from opbridge.coverage.measuring import Measured
     from opbridge.fixing import Fixed
     from opbridge.rules import Finding, Findings, Rule
     from opbridge.targets import Target
 
-__all__ = ["print_findings", "print_fixed", "print_rule", "print_target", "print_targets"]
+__all__ = ["print_findings", "print_fixed", "print_measured", "print_rule", "print_target", "print_targets"]
 
 _MOST_VERSIONS = 7
 _STYLES = {"error": "bold red", "warning": "yellow"}
@@ -50,6 +51,19 @@ def print_target(console: Console, target: Target) -> None:
         rows.append((type(fact).__name__.lower(), _few(fact.operators), _settings(fact), fact.source))
     print_plain(console, "\n".join(lines) + "\n")
     _print_rows(console, rows)
+
+
+def print_measured(console: Console, measured: Measured) -> None:
+    """What was measured, what follows, and what does not."""
+    counts = ", ".join(f"{name} {count}" for name, count in sorted(measured.counts.items(), key=lambda each: -each[1]))
+    lines = [
+        f"{measured.runtime} {measured.version}: {sum(measured.counts.values())} cases in {measured.seconds:.0f} s: "
+        f"{counts}",
+        f"{len(measured.facts)} facts; {len(measured.unexplained)} cases fail that none of them tells of:",
+        *(f"  {case}: {said}" for case, said in measured.unexplained.items()),
+        f"Written: {measured.path}",
+    ]
+    print_plain(console, "\n".join(lines))
 
 
 def _settings(fact: object) -> str:

@@ -16,7 +16,7 @@ from opbridge.onnx.shapes import Sizes, infer, sizes
 from opbridge.rules.node_types import give_types
 from opbridge.runtimes.onnxruntime import kernel_table
 
-__all__ = ["LARGEST", "Looked", "bodies", "name_of", "readable"]
+__all__ = ["LARGEST", "Looked", "bodies", "name_of", "readable", "type_name"]
 
 LARGEST = 1 << 16
 """Constants of more elements than this are not looked into."""
@@ -222,3 +222,8 @@ def bodies(node: ir.Node) -> Iterator[ir.Graph]:
 def name_of(node: ir.Node) -> str:
     """A node's operator as facts name it: "TopK", "com.microsoft::FusedConv"."""
     return node.op_type if node.domain in _ONNX else f"{node.domain}::{node.op_type}"
+
+
+def type_name(dtype: ir.DataType) -> str:
+    """A type as facts name it: "float32", "bfloat16", "bool"."""
+    return {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}.get(dtype, dtype.name.lower())

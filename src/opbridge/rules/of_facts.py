@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.rules.looking import Looked, name_of
+from opbridge.rules.forms import holds
+from opbridge.rules.looking import Looked, name_of, type_name
 from opbridge.rules.rule import FactRule, Hit
 from opbridge.targets import facts
 
@@ -222,6 +222,20 @@ class PartlySupported(FactRule):
         yield Hit(f"The target has {name_of(node)} in some forms only.", node)
 
 
+class UnsupportedForm(FactRule):
+    """Reads `facts.Form`."""
+
+    identifier = "unsupported-form"
+    title = "An operator in a form that the target does not take"
+    why = "The target was seen to refuse the operator in this form, or to answer wrongly."
+    remedy = "Write the operator in another form, or the computation with other operators."
+    kind = facts.Form
+
+    def hits(self, node: ir.Node, fact: facts.Form, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+        if all(holds(each, node, looked) for each in fact.form):
+            yield Hit(f"The target does not take {name_of(node)} where {' and '.join(fact.form)}.", node)
+
+
 class UnsupportedRank(FactRule):
     """Reads `facts.Rank`."""
 
@@ -270,6 +284,7 @@ RULES: tuple[type[FactRule], ...] = (
     UnsupportedAttribute,
     UnsupportedRevision,
     PartlySupported,
+    UnsupportedForm,
     UnsupportedRank,
     DynamicShape,
 )
@@ -278,12 +293,6 @@ RULES: tuple[type[FactRule], ...] = (
 def _type(value: ir.Value | None) -> str:
     """A value's type, as in "float16"; "" where it is not known."""
     return "" if value is None or value.dtype is None else type_name(value.dtype)
-
-
-@functools.cache
-def type_name(dtype: ir.DataType) -> str:
-    """A type as facts name it: "float32", "bfloat16", "bool"."""
-    return {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}.get(dtype, dtype.name.lower())
 
 
 def _either(values: Sequence[Any]) -> str:

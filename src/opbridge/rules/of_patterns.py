@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.rules.looking import Looked, bodies
-from opbridge.rules.of_facts import type_name
+from opbridge.rules.looking import Looked, bodies, type_name
 from opbridge.rules.rule import Hit, NodeRule
 
 __all__ = ["RULES", "origin"]

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from opbridge.onnx import opsets
-from opbridge.rules.looking import Looked
+from opbridge.rules.looking import Looked, type_name
 from opbridge.rules.node_types import all_by_type_variable, function_body
-from opbridge.rules.of_facts import type_name
 from opbridge.rules.rule import FactRule, Hit, NodeRule
 from opbridge.targets import facts
 

@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from opbridge.onnx import opsets
 from opbridge.onnx.shapes import Size, Sizes, has_rule, infer
-from opbridge.rules.looking import Looked
-from opbridge.rules.of_facts import type_name
+from opbridge.rules.looking import Looked, type_name
 from opbridge.rules.rule import Hit, NodeRule
 
 __all__ = ["RULES", "types_given"]

@@ -1,4 +1,11 @@
-"""The runtimes that run ONNX files, one package for each, with a function `session` as `Runtime` declares it.
+"""The runtimes that run ONNX files, behind one protocol, one room for each.
+
+known           the runtimes by their names
+sessions        a model loaded in one of them, in a process of its own or in this one
+worker          that process
+child, messages, tensors, ending    how the two processes talk and end
+arguments, described, limits        what a session says of its model, and what it may use
+onnxruntime, reference, openvino, web    the rooms
 
 In: an ONNX file, or its content.
 Out: a session, and what the installed runtime has kernels for.
@@ -8,11 +15,12 @@ machine that only runs models has none.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-__all__ = ["Runtime", "Session"]
+import numpy as np
+
+__all__ = ["Loaded", "Runtime", "Session"]
 
 
 class Session(Protocol):
@@ -30,12 +38,40 @@ class Session(Protocol):
         """
 
 
-class Runtime(Protocol):
-    """The interface of each runtime's package."""
+class Loaded(Protocol):
+    """A model that a runtime has loaded in this process."""
 
-    def session(self, model: str | os.PathLike[str] | bytes, /) -> Session:
-        """Loads a model from a file, or from the content of a file.
+    def run(self, feeds: Mapping[str, np.ndarray], /) -> Sequence[Any]:
+        """All outputs, in the model's order.
 
         Raises:
-            ModelFileError: There is no such file, it is damaged, or the runtime has no kernel for one of its operators.
+            Exception: Whatever the runtime raises.
+        """
+
+
+class Runtime(Protocol):
+    """What each room has; `known` lists the rooms.
+
+    Attributes:
+        NAME: What users call it.
+        TITLE: What it is.
+        INSTALL: The command that installs it.
+        ISOLATED: Whether sessions run in a process of their own, whatever the user asks for.
+        DOMAINS: The domains beside ONNX's own of which it has operators.
+    """
+
+    NAME: str
+    TITLE: str
+    INSTALL: str
+    ISOLATED: bool
+    DOMAINS: Sequence[str]
+
+    def version(self) -> str:
+        """The version that is installed; "" where none is."""
+
+    def load(self, model: str | bytes, /) -> Loaded:
+        """Loads a model in this process, from a file or from the content of one.
+
+        Raises:
+            ModelFileError: The runtime refuses it.
         """

@@ -19,6 +19,7 @@ __all__ = [
     "Constant",
     "Elements",
     "Fact",
+    "Form",
     "Kernels",
     "Least",
     "Missing",
@@ -221,6 +222,20 @@ class Partly(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Form(Fact):
+    """The operators are not there in a form of which all that it says holds.
+
+    Attributes:
+        form: What holds: "mode = cubic" of an attribute, "X is float16", "X has rank 5", "X is empty" and "axes has
+            length 2" of an input, "roi is given", "axes is computed" (and no constant), "of opset 21" of the form of
+            the operator, "1 inputs" of their number.
+    """
+
+    needs = ("operators", "form")
+    form: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rank(Fact):
     """An input has one of some numbers of dimensions.
 
@@ -299,6 +314,7 @@ KINDS: dict[str, type[Fact]] = {
     "attribute": Attribute,
     "revision": Revision,
     "partly": Partly,
+    "form": Form,
     "rank": Rank,
     "static": Static,
     "pattern": Pattern,

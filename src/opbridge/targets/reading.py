@@ -12,11 +12,11 @@ from typing import Any
 
 from opbridge.base import files
 from opbridge.errors import UsageError
-from opbridge.targets import asked
+from opbridge.targets import asked, measured
 from opbridge.targets.facts import KINDS, Fact
 from opbridge.targets.target import Opsets, Target
 
-__all__ = ["find_target", "names"]
+__all__ = ["find_target", "names", "published_target"]
 
 _FOLDER = Path(__file__).parent / "data"
 _RELEASES = _FOLDER / "releases"
@@ -29,7 +29,7 @@ _ORIGINS = ("published", "measured", "asked")
 
 def names() -> list[str]:
     """The names of the targets that opbridge has facts for."""
-    return sorted((*asked.NAMES, *(each.stem for each in _FOLDER.glob("*.toml"))))
+    return sorted({*asked.NAMES, *(each.stem for each in _FOLDER.glob("*.toml")), *measured.names()})
 
 
 def find_target(name: str) -> Target:
@@ -55,7 +55,7 @@ def find_target(name: str) -> Target:
         if not path.exists():
             raise UsageError(f"There is no file {head}. Correct the path, or name one of: {', '.join(names())}.")
     elif head in names():
-        path = _FOLDER / f"{head}.toml"
+        return _known(head, version)
     else:
         near = difflib.get_close_matches(head, names(), n=1)
         guess = f" Did you mean '{near[0]}'?" if near else ""
@@ -74,6 +74,32 @@ def _of_release(name: str, version: str, path: Path) -> Target:
     if _order(version)[:2] > _order(versions[-1]):
         return asked.target(name, version)
     return _target(document, version, str(path))
+
+
+def published_target(name: str, version: str) -> Target:
+    """What is published of a target of this package, without what is measured.
+
+    Raises:
+        UsageError: Nothing is, or of newer versions only.
+    """
+    path = _FOLDER / f"{name}.toml"
+    if not path.exists():
+        raise UsageError(f"Nothing is published of {name}.")
+    return _target(_read(path), version, str(path))
+
+
+def _known(name: str, version: str) -> Target:
+    """One of the targets of this package, with what is published of it and what is measured.
+
+    Raises:
+        UsageError: There is no such version.
+    """
+    published, found = _FOLDER / f"{name}.toml", measured.path_of(name)
+    document = _read(published) if published.exists() else None
+    if found.exists():
+        document = measured.combined(document, _read(found))
+    assert document is not None
+    return _target(document, version, str(published))
 
 
 def _read(path: Path) -> Mapping[str, Any]:

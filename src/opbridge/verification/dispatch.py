@@ -23,6 +23,7 @@ from opbridge.errors import CaptureError, ModelFileError, OpbridgeError, UsageEr
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.runtimes.onnxruntime import open_session
+from opbridge.runtimes.sessions import open_runtime
 from opbridge.verification.options import Options
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
@@ -51,6 +52,9 @@ class Exported(Protocol):
     def aten_operators(self) -> tuple[str, ...]:
         """The operators that the model calls in PyTorch."""
 
+    def to_bytes(self) -> bytes:
+        """The content of a file with the model."""
+
 
 @caches.taking_caches
 def verify_file(
@@ -65,7 +69,11 @@ def verify_file(
     start = time.perf_counter()
     args, kwargs = _checked(model, args, kwargs)
     name = os.fsdecode(path)
-    loaded = open_session(name, options.isolated, aten=options.aten, loaded=True)
+    loaded: Any
+    if options.in_onnxruntime:
+        loaded = open_session(name, options.isolated, aten=options.aten, loaded=True)
+    else:
+        loaded = open_runtime(options.runtime, name, options.isolated)
     capture = None
     if dynamic_shapes is not None:
         # If the model cannot be captured, the dimensions of the file are used; it may have been exported by a trace.
@@ -90,7 +98,7 @@ def verify_program(
 ) -> Verification:
     """`opbridge.verify` for a program, which has its own model, example inputs and dynamic shapes.
 
-    A program that ONNX Runtime refuses to load is a mismatch, not an error.
+    A program that the runtime refuses to load is a mismatch, not an error.
     """
     if not isinstance(program, Exported):
         raise UsageError(
@@ -106,11 +114,16 @@ def verify_program(
     args, kwargs = _checked(model, args, kwargs)
     name = subject or (str(program.path) if program.path is not None else "the exported model")
     try:
-        options = dataclasses.replace(options, aten=(*options.aten, *program.aten_operators()))
-        loaded = program.session(aten=options.aten, isolated=options.isolated)
+        loaded: Any
+        if options.in_onnxruntime:
+            options = dataclasses.replace(options, aten=(*options.aten, *program.aten_operators()))
+            loaded = program.session(aten=options.aten, isolated=options.isolated)
+        else:
+            content = str(program.path) if program.path is not None else program.to_bytes()
+            loaded = open_runtime(options.runtime, content, options.isolated)
     except ModelFileError as error:
         run = Run("example", "loading", failure=locate_failure(str(error), program.model))
-        return Verification(name, runtime_label(), (run,), seconds=time.perf_counter() - start)
+        return Verification(name, runtime_label(options.runtime), (run,), seconds=time.perf_counter() - start)
     return Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
 
 

@@ -4,19 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from opbridge.errors import UsageError
 from opbridge.verification.report import Verification
 
 if TYPE_CHECKING:
-    from opbridge.runtimes.onnxruntime import Limits
+    from opbridge.runtimes.limits import Limits
     from opbridge.verification.dispatch import Exported
+    from opbridge.verification.several import Verifications
 
 __all__ = ["verify", "verify_program"]
 
 
+@overload
 def verify(
+    path_or_program: str | os.PathLike[str] | Exported,
+    model: Any = None,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    runtime: str = "onnxruntime",
+    **options: Any,
+) -> Verification: ...
+
+
+@overload
+def verify(
+    path_or_program: str | os.PathLike[str] | Exported,
+    model: Any = None,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    runtime: list[str] | tuple[str, ...],
+    **options: Any,
+) -> Verifications: ...
+
+
+def verify(  # type: ignore[misc]  # the overloads leave out what does not decide the result
     path_or_program: str | os.PathLike[str] | Exported,
     model: Any = None,
     args: Any = None,
@@ -31,7 +56,8 @@ def verify(
     inputs: Any = None,
     isolated: bool | Limits = False,
     task: str | None = None,
-) -> Verification:
+    runtime: str | list[str] | tuple[str, ...] = "onnxruntime",
+) -> Verification | Verifications:
     """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
 
     1. Both run on the example inputs, on fresh random ones like them (see `opbridge.verification.fresh_inputs`), and
@@ -62,17 +88,20 @@ def verify(
             `.npy` files (see `opbridge.verification.given_inputs`).
         task: What the file was exported for, as in `opbridge.export`: it makes the example, the dynamic shapes and,
             where there are none, `inputs`.
+        runtime: What runs the file, by its name: "onnxruntime", "openvino", "web", "mnn" or "reference"; or several,
+            each of which is compared, in a list.
 
     Returns:
-        The comparison; `ok` is false where the two do not agree.
+        The comparison, or, for a list of runtimes, one for each of them; `ok` is false where PyTorch and one of them
+        do not agree. A runtime of a list that refuses the file does not agree.
 
     Raises:
-        ModelFileError: the file is missing or damaged, or ONNX Runtime refuses it.
+        ModelFileError: the file is missing or damaged, or the one runtime refuses it.
         UsageError: arguments of the wrong kind, inputs that do not fit the file, or on which the model itself raises.
         CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
     """
     from opbridge.verification import dispatch
-    from opbridge.verification.options import Options
+    from opbridge.verification.options import ONNXRUNTIME, Options
 
     if task is not None:
         from opbridge.tasks import prepare
@@ -83,10 +112,19 @@ def verify(
         args, kwargs, dynamic_shapes = (), prepared.kwargs, prepared.dynamic_shapes
         inputs = prepared.inputs if inputs is None else inputs
     allowed = (aten,) if isinstance(aten, str) else tuple(aten)
-    options = Options(samples, seed, rtol, atol, allowed, inputs, isolated=isolated)
-    if isinstance(path_or_program, (str, os.PathLike)):
-        return dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
-    return dispatch.verify_program(path_or_program, model, args, kwargs, options)
+
+    def of(name: str, own: tuple[str, ...]) -> Options:
+        return Options(samples, seed, rtol, atol, own, inputs, isolated=isolated, runtime=name)
+
+    if isinstance(runtime, str):
+        options = of(runtime, allowed)
+        if isinstance(path_or_program, (str, os.PathLike)):
+            return dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
+        return dispatch.verify_program(path_or_program, model, args, kwargs, options)
+    from opbridge.verification import several
+
+    chosen = [of(name, allowed if name == ONNXRUNTIME else ()) for name in several.checked(runtime)]
+    return several.verify_in_each(path_or_program, model, args, kwargs, dynamic_shapes, chosen)
 
 
 def verify_program(program: Exported, *, subject: str | None = None, **options: Any) -> Verification:

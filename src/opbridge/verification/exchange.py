@@ -1,4 +1,4 @@
-"""The conversion of tensors between PyTorch and ONNX Runtime, in every dtype that both have."""
+"""The conversion of tensors between PyTorch and the runtimes, in every dtype that both have."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import onnxruntime
 import torch
 
 from opbridge.base.dtypes import onnx_dtype, torch_dtype
 from opbridge.errors import UsageError
+from opbridge.runtimes.tensors import dtype_named
 
 __all__ = ["dtype_of", "quantized_as", "run", "runtime_form"]
 
@@ -51,7 +53,7 @@ def run(session: Any, feeds: Mapping[str, torch.Tensor], outputs: Sequence[str] 
     """Runs a model on tensors.
 
     Args:
-        session: An onnxruntime.InferenceSession, all of whose outputs are tensors.
+        session: A session of any runtime, all of whose outputs are tensors.
         feeds: A tensor for each input.
         outputs: The names of the outputs to compute; None: all of them.
 
@@ -59,8 +61,11 @@ def run(session: Any, feeds: Mapping[str, torch.Tensor], outputs: Sequence[str] 
         The outputs, on the CPU. Complex ones are real, with a trailing dimension of 2.
 
     Raises:
-        Exception: Whatever ONNX Runtime raises; its errors have no other common base class.
+        Exception: Whatever the runtime raises; those errors have no other common base class.
     """
+    if not hasattr(session, "run_with_ort_values"):
+        arrays = session.run(outputs, {name: _to_array(tensor) for name, tensor in feeds.items()})
+        return [_of_array(each) for each in arrays]
     values = {name: _to_runtime(tensor) for name, tensor in feeds.items()}
     return [_to_torch(value) for value in session.run_with_ort_values(outputs, values)]
 
@@ -72,6 +77,25 @@ def _to_runtime(tensor: torch.Tensor) -> Any:
     except TypeError:  # bfloat16 and the float8 dtypes, which NumPy does not have
         bits = tensor.view(torch.uint16 if tensor.itemsize == 2 else torch.uint8)
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits.numpy(), int(onnx_dtype(tensor.dtype)))
+
+
+def _to_array(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor as runtimes other than ONNX Runtime take it: of bfloat16 and float8 with the types of ml_dtypes."""
+    tensor = runtime_form(tensor)
+    try:
+        return tensor.numpy()
+    except TypeError:
+        bits = tensor.view(torch.uint16 if tensor.itemsize == 2 else torch.uint8).numpy()
+        return bits.view(dtype_named(str(tensor.dtype).removeprefix("torch.")))
+
+
+def _of_array(array: np.ndarray) -> torch.Tensor:
+    array = np.array(array)  # a copy that may be written to
+    if array.dtype.kind in "biufc":
+        return torch.from_numpy(array)
+    wanted: torch.dtype = getattr(torch, array.dtype.name)
+    bits = torch.from_numpy(array.view(np.uint16 if array.itemsize == 2 else np.uint8))
+    return bits.view(wanted)
 
 
 def _to_torch(value: Any) -> torch.Tensor:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from opbridge.errors import UsageError
-from opbridge.runtimes.onnxruntime import Limits
+from opbridge.runtimes import known
+from opbridge.runtimes.limits import Limits
 
-__all__ = ["Options"]
+__all__ = ["ONNXRUNTIME", "Options"]
+
+ONNXRUNTIME = "onnxruntime"
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Options:
             wrong for it.
         aten: Operators that PyTorch may run for the model, in addition to the default list.
         isolated: Whether the file runs in a process of its own, or with which limits it does.
+        runtime: What runs the file.
 
     Raises:
         UsageError: `samples` or `seed` is no integer or is negative, a tolerance is negative or not finite, or
@@ -40,6 +44,7 @@ class Options:
     inputs: Any = None
     complete: bool = False
     isolated: bool | Limits = False
+    runtime: str = ONNXRUNTIME
 
     def __post_init__(self) -> None:
         if type(self.samples) is not int or self.samples < 0:
@@ -51,3 +56,14 @@ class Options:
                 raise UsageError(f"{name}={value!r} is no tolerance; give a number from 0 on, or leave it out.")
         if not isinstance(self.isolated, (bool, Limits)):
             raise UsageError(f"isolated={self.isolated!r} is neither True nor opbridge.Limits(...).")
+        if self.runtime != ONNXRUNTIME:
+            known.installed(self.runtime)
+            if self.aten:
+                raise UsageError(
+                    f"aten= is for ONNX Runtime, and {self.runtime} runs no nodes in PyTorch. Leave it out."
+                )
+
+    @property
+    def in_onnxruntime(self) -> bool:
+        """Whether the file runs in ONNX Runtime, in which its nodes can be looked at one by one."""
+        return self.runtime == ONNXRUNTIME

@@ -1,4 +1,4 @@
-"""The runs of a verification: a model in PyTorch and its file in ONNX Runtime, on several sets of inputs."""
+"""The runs of a verification: a model in PyTorch and its file in a runtime, on several sets of inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
-import onnxruntime
 import torch
 from torch.utils import _pytree as pytree
 
@@ -16,6 +15,7 @@ from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
+from opbridge.runtimes import known
 from opbridge.verification import exchange
 from opbridge.verification.causes import Mismatch, search_difference
 from opbridge.verification.compare import compare, incomparable
@@ -28,7 +28,7 @@ from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
 from opbridge.verification.judge import Judge
 from opbridge.verification.model_outputs import ModelOutputs
-from opbridge.verification.options import Options
+from opbridge.verification.options import ONNXRUNTIME, Options
 from opbridge.verification.other_lines import computes_otherwise
 from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
@@ -131,7 +131,7 @@ class Verifier:
         seconds = time.perf_counter() - start
         return Verification(
             self._name,
-            runtime_label(),
+            runtime_label(self._options.runtime),
             tuple(self._runs),
             difference,
             kept,
@@ -398,7 +398,7 @@ class Verifier:
 
     def _replay(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Replay | None:
         """The captured graph with the runtime's decisions; None where there is nothing to decide, or no graph."""
-        model = self._readable_model()
+        model = self._readable_model() if self._options.in_onnxruntime else None
         if model is None or not has_nodes_of_operators(model):
             return None
         if self._capture is not None and self._capture.strategy == "trace":
@@ -412,6 +412,9 @@ class Verifier:
 
     def _find_difference(self) -> FirstDifference | None:
         if self._mismatch is None or self._runs[self._mismatch.run].ok or self._runs[self._mismatch.run].condition:
+            return None
+        if not self._options.in_onnxruntime:
+            self._notes.append("which operator differs is looked for in ONNX Runtime only: verify the file there too")
             return None
         wrong = {
             position: self._mismatch.expected[position]
@@ -462,6 +465,6 @@ def _outside(condition: str) -> str:
     return f"the capture holds only where {condition}"
 
 
-def runtime_label() -> str:
+def runtime_label(runtime: str = ONNXRUNTIME) -> str:
     """The runtime and its version, "onnxruntime 1.31.1"."""
-    return f"onnxruntime {onnxruntime.__version__}"
+    return known.label(runtime)

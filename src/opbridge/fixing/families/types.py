@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from opbridge.fixing.site import Site, repair
 from opbridge.onnx import opsets
-from opbridge.rules.of_facts import type_name
+from opbridge.rules.looking import type_name
 
 __all__ = ["cast_input"]
 

@@ -11,8 +11,7 @@ import onnx_ir as ir
 from opbridge.conversion import schemas
 from opbridge.conversion.widening import holding, is_exact
 from opbridge.fixing.site import Refused, Site, repair
-from opbridge.rules.looking import Looked, name_of
-from opbridge.rules.of_facts import type_name
+from opbridge.rules.looking import Looked, name_of, type_name
 from opbridge.targets.facts import Kernels, Types, Unstored
 
 _D = ir.DataType

@@ -13,19 +13,28 @@ opening                 a session of either kind
 
 from __future__ import annotations
 
-from opbridge.runtimes.onnxruntime.isolated import IsolatedSession, Limits, isolated_session
+from opbridge.runtimes.limits import Limits
+from opbridge.runtimes.onnxruntime.isolated import IsolatedSession, isolated_session
 from opbridge.runtimes.onnxruntime.kernel_table import Kernel, cpu_kernels, has_schema, newest_opset
+from opbridge.runtimes.onnxruntime.loaded import DOMAINS, INSTALL, ISOLATED, NAME, TITLE, load, version
 from opbridge.runtimes.onnxruntime.loading import session
 from opbridge.runtimes.onnxruntime.opening import open_session
 
 __all__ = [
+    "DOMAINS",
+    "INSTALL",
+    "ISOLATED",
+    "NAME",
+    "TITLE",
     "IsolatedSession",
     "Kernel",
     "Limits",
     "cpu_kernels",
     "has_schema",
     "isolated_session",
+    "load",
     "newest_opset",
     "open_session",
     "session",
+    "version",
 ]

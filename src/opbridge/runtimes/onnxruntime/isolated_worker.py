@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import resource
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -14,38 +12,30 @@ from typing import Any
 
 from opbridge.errors import OpbridgeError
 from opbridge.kernels import aten
-from opbridge.runtimes.onnxruntime.isolated import ModelMetadata, receive, send, tensor_from, tensor_to
+from opbridge.runtimes.arguments import ModelMetadata
+from opbridge.runtimes.ending import die_with_parent
+from opbridge.runtimes.messages import Read, receive, send, until_closed
+from opbridge.runtimes.onnxruntime.isolated import tensor_from, tensor_to
 from opbridge.runtimes.onnxruntime.loading import session
 from opbridge.runtimes.onnxruntime.model_file import required_kernels
 
 __all__ = ["main"]
 
 _TIMES_FILES = 3
-_DIE_WITH_PARENT = 1
-"""PR_SET_PDEATHSIG."""
 
 
 def main() -> None:
     """Answers requests until the other end closes."""
-    _die_with_parent()
+    die_with_parent()
     connection = socket.socket(fileno=int(sys.argv[1]))
 
-    def read(size: int) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
-        while view:
-            count = connection.recv_into(view)
-            if count == 0:
-                raise SystemExit(0)
-            view = view[count:]
-        return data
-
+    read = until_closed(connection)
     loaded = _load(connection, read)
     while True:
         _answer(connection, read, loaded)
 
 
-def _load(connection: socket.socket, read: Any) -> Any:
+def _load(connection: socket.socket, read: Read) -> Any:
     asked = receive(read)
     model = asked["model"] if asked["model"] is not None else bytes(read(asked["size"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -71,7 +61,7 @@ def _load(connection: socket.socket, read: Any) -> Any:
     return loaded
 
 
-def _answer(connection: socket.socket, read: Any, loaded: Any) -> None:
+def _answer(connection: socket.socket, read: Read, loaded: Any) -> None:
     asked = receive(read)
     feeds = {each["name"]: tensor_from(each, read) for each in asked["feeds"]}
     try:
@@ -113,7 +103,3 @@ def _limit(gigabytes: float, *, beside: int | None = None) -> None:
     if most != resource.RLIM_INFINITY:
         wanted = min(wanted, most)
     resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted if beside is None else most))
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from opbridge.runtimes.onnxruntime.isolated import Limits, isolated_session
+from opbridge.runtimes.limits import Limits
+from opbridge.runtimes.onnxruntime.isolated import isolated_session
 from opbridge.runtimes.onnxruntime.loading import session
 
 __all__ = ["open_session"]

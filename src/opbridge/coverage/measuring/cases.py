@@ -1,0 +1,221 @@
+"""ONNX's node tests, and forms of them that ask about one thing more."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from opbridge.runtimes.tensors import dtype_named
+
+__all__ = ["Case", "case", "forms", "names"]
+
+_TYPES = ("float16", "bfloat16", "float64", "int32", "int64", "int8", "uint8", "float32")
+"""The types in which a test of float32 or int64 is tried too."""
+
+_ONNX = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with inputs and what it should give.
+
+    Attributes:
+        model: The model.
+        inputs: The inputs, in the order of the model's.
+        expected: What each output should be; None: what ONNX Runtime or the reference evaluator gives.
+        rtol: The relative difference that the test allows.
+        atol: The absolute one.
+    """
+
+    model: onnx.ModelProto
+    inputs: list[Any]
+    expected: list[Any] | None
+    rtol: float
+    atol: float
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the values of its outputs are random."""
+        drawn = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+        return any(
+            node.op_type in drawn or (node.op_type == "Dropout" and len(node.input) > 2)
+            for node in self.model.graph.node
+        )
+
+    @property
+    def opset(self) -> int:
+        """The model's opset of ONNX's own operators; 0: none."""
+        return max((each.version for each in self.model.opset_import if each.domain in _ONNX), default=0)
+
+
+@functools.cache
+def _tests() -> dict[str, Case]:
+    from onnx.backend.test.case.node import collect_testcases
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = collect_testcases(None)
+    tests = {}
+    for each in found:
+        inputs, expected = each.data_sets[0]
+        tests[each.name] = Case(
+            each.model, [_value(one) for one in inputs], [_value(one) for one in expected], each.rtol, each.atol
+        )
+    return tests
+
+
+def _value(given: Any) -> Any:
+    if isinstance(given, onnx.TensorProto):
+        return numpy_helper.to_array(given)
+    return np.asarray(given) if isinstance(given, (np.generic, int, float, bool)) else given
+
+
+def names() -> list[str]:
+    """The names of all tests."""
+    return sorted(_tests())
+
+
+def case(name: str, form: str) -> Case | None:
+    """A test in a form; None where there is no such form of it.
+
+    Args:
+        name: The test's name.
+        form: "" as it is, "constants", "float16" and other types, or "opset 13".
+    """
+    test = _tests()[name]
+    if not form:
+        return test
+    if form == "constants":
+        return _with_constants(test)
+    if form.startswith("opset "):
+        return _of_opset(test, int(form.removeprefix("opset ")))
+    return _of_type(test, form)
+
+
+def forms() -> Iterator[tuple[str, str]]:
+    """Every test as it is, and the forms of them: names and forms."""
+    first: dict[tuple[str, int], str] = {}
+    for name, test in sorted(_tests().items(), key=lambda each: (len(each[0]), each[0])):
+        yield name, ""
+        if _with_constants(test) is not None:
+            yield name, "constants"
+        if any(each.HasField("g") for node in test.model.graph.node for each in node.attribute):
+            continue  # a body has types of its own
+        if len(test.model.graph.node) == 1 and test.model.graph.node[0].domain in _ONNX and test.opset:
+            node = test.model.graph.node[0]
+            since = onnx.defs.get_schema(node.op_type, test.opset, "").since_version
+            first.setdefault((node.op_type, since), name)
+    for (operator, since), name in sorted(first.items()):
+        for type_ in _TYPES:
+            yield name, type_
+        older = {each.since_version for each in _schemas(operator) if 7 <= each.since_version < since}
+        for opset in sorted(older):
+            yield name, f"opset {opset}"
+
+
+@functools.cache
+def _schemas(operator: str) -> tuple[Any, ...]:
+    return tuple(
+        each for each in onnx.defs.get_all_schemas_with_history() if each.name == operator and each.domain == ""
+    )
+
+
+def _with_constants(test: Case) -> Case | None:
+    """The test with what says how rather than what as constants, as in models: axes, sizes, bounds."""
+    kept, left, stored = [], [], []
+    for at, (value, given) in enumerate(zip(test.model.graph.input, test.inputs, strict=True)):
+        array = given if isinstance(given, np.ndarray) and value.type.HasField("tensor_type") else None
+        if at and array is not None and array.ndim <= 1 and (array.dtype == np.int64 or array.ndim == 0):
+            stored.append(numpy_helper.from_array(array, value.name))
+        else:
+            kept.append(value)
+            left.append(given)
+    if not stored:
+        return None
+    model = _copy(test.model)
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.graph.initializer.extend(stored)
+    return Case(model, left, test.expected, test.rtol, test.atol)
+
+
+def _of_opset(test: Case, opset: int) -> Case | None:
+    """The test with the same node at an older opset; None where the operator's form there is another."""
+    model = _copy(test.model)
+    for each in model.opset_import:
+        if each.domain in _ONNX:
+            each.version = opset
+    model.ir_version = min(model.ir_version, 8)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception:  # the checker and the inference of shapes raise several
+        return None
+    return Case(model, test.inputs, None, test.rtol, test.atol)
+
+
+def _of_type(test: Case, type_: str) -> Case | None:
+    """The test with inputs of another type where its operator has one; None where it does not, or they have it."""
+    node = test.model.graph.node[0]
+    schema = onnx.defs.get_schema(node.op_type, test.opset, "")
+    by_variable = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+    wanted = helper.np_dtype_to_tensor_dtype(dtype_named(type_))
+    spelled = f"tensor({onnx.TensorProto.DataType.Name(wanted).lower()})"
+    source = next((each for each in test.inputs if isinstance(each, np.ndarray)), None)
+    if source is None or source.dtype.name not in ("float32", "int64", "int32") or source.dtype.name == type_:
+        return None
+    variable = _variable(schema.inputs, 0)
+    if spelled not in by_variable.get(variable, ()):
+        return None
+    model, inputs = _copy(test.model), list(test.inputs)
+    # Of floating numbers all change, as they do in a model of that type; integers are also indices and sizes.
+    variables = {
+        each
+        for each, allowed in by_variable.items()
+        if spelled in allowed and (source.dtype.kind == "f" or each == variable)
+    }
+    changed = {
+        name
+        for names, formal in ((node.input, schema.inputs), (node.output, schema.outputs))
+        for at, name in enumerate(names)
+        if name and _variable(formal, at) in variables
+    }
+    convert = _converter(source.dtype, type_)
+    for at, value in enumerate(model.graph.input):
+        given = inputs[at]
+        if value.name in changed and isinstance(given, np.ndarray) and given.dtype == source.dtype:
+            value.type.tensor_type.elem_type = wanted
+            inputs[at] = convert(given)
+    for value in model.graph.output:
+        tensor = value.type.tensor_type
+        own = helper.np_dtype_to_tensor_dtype(source.dtype)
+        if value.name in changed and value.type.HasField("tensor_type") and tensor.elem_type == own:
+            tensor.elem_type = wanted
+    return Case(model, inputs, None, 1e-2 if type_ in ("float16", "bfloat16") else test.rtol, test.atol)
+
+
+def _converter(source: np.dtype, type_: str) -> Callable[[np.ndarray], np.ndarray]:
+    wanted = dtype_named(type_)
+    if source.kind == "f" and wanted.kind in "iu":
+        low = 0 if wanted.kind == "u" else -60
+        return lambda array: np.clip(np.rint(np.nan_to_num(array) * 4), low, 60).astype(wanted)
+    return lambda array: array.astype(wanted)
+
+
+def _variable(formal: Any, at: int) -> str:
+    if not formal:
+        return ""
+    found = formal[min(at, len(formal) - 1)]
+    return str(found.type_str)
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy

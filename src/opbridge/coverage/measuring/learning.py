@@ -1,0 +1,251 @@
+"""Facts from cases: which operators a runtime lacks, and which conditions are those of the nodes that it fails on.
+
+A fact holds of no case that is right. Among those that do, the ones that explain the most of the others come first, and
+of these the ones that say the least.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from opbridge.rules.forms import ENDS, conditions
+from opbridge.rules.looking import Looked, name_of
+
+__all__ = ["Example", "Learnt", "examples_of", "learn"]
+
+_MOST_CONDITIONS = 3
+_MOST_TIMES = 2
+"""So many times as many cases of a form fail as are right where it is a fact all the same."""
+
+# What is said rather: a type before an attribute, and a rank only where nothing else tells.
+_COST = {
+    "type": 1.0,
+    "mode": 1.0,
+    "given": 1.2,
+    "computed": 1.1,
+    "opset": 1.6,
+    "rank": 1.8,
+    "count": 2.0,
+    "number": 2.4,
+}
+_ENUMERATIONS = ("to", "dtype", "output_dtype", "stash_type")
+_PLACES = ("axis", "batch_dims", "seed", "group", "k")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A node of a case.
+
+    Attributes:
+        operator: Its operator.
+        conditions: What holds of it.
+    """
+
+    operator: str
+    conditions: frozenset[str]
+
+
+@dataclass
+class Learnt:
+    """A fact.
+
+    Attributes:
+        operator: The operator.
+        form: What holds of the nodes that fail; nothing: all do.
+        cases: The cases that it explains.
+        right: How many right cases it holds of all the same.
+        certain: Whether nodes of the form fail; else some do, and what tells them from others is not known.
+    """
+
+    operator: str
+    form: tuple[str, ...]
+    cases: list[str] = field(default_factory=list)
+    right: int = 0
+    certain: bool = True
+
+
+def examples_of(model: ir.Model) -> list[Example]:
+    """The nodes of a model, those of bodies included, each form once; functions of the model are looked into."""
+    looked = Looked(model)
+    found = {
+        Example(name_of(node), frozenset(conditions(node, looked)))
+        for node in looked.nodes
+        if node.op_identifier() not in model.functions
+    }
+    return sorted(found, key=lambda each: (each.operator, sorted(each.conditions)))
+
+
+def learn(
+    right: Mapping[str, Sequence[Example]], failing: Mapping[str, Sequence[Example]], said: Mapping[str, str]
+) -> list[Learnt]:
+    """The facts.
+
+    Args:
+        right: The nodes of the cases that are right, by the cases' names.
+        failing: Those of the others.
+        said: What the runtime said of these.
+
+    A case that no such fact explains differs in nothing from one that is right, as far as conditions say: it fails for
+    its values. Where that is so of most cases of a form, the form is a fact all the same. Of what is left, the operator
+    is said to be there partly.
+    """
+    taken: dict[str, set[frozenset[str]]] = defaultdict(set)
+    for nodes in right.values():
+        for each in nodes:
+            taken[each.operator].add(each.conditions)
+    facts: list[Learnt] = []
+    left = dict(failing)
+    # One node first: there it is known which one fails.
+    for several in (False, True):
+        pending = {name: nodes for name, nodes in left.items() if (len(nodes) > 1) == several}
+        pending = {name: nodes for name, nodes in pending.items() if not _explained(facts, name, nodes)}
+        candidates = _candidates({name: _named(nodes, said[name]) for name, nodes in pending.items()}, taken)
+        if several:  # an operator is missing only where an error names it
+            candidates = {
+                each: found
+                for each, found in candidates.items()
+                if each[1] or any(_names(each[0], said[name]) for name in found)
+            }
+        while candidates:
+            best = max(candidates, key=lambda each: _score(each, candidates[each]))
+            operator, form = best
+            facts.append(Learnt(operator, form, sorted(candidates[best])))
+            done = set(candidates[best])
+            candidates = {each: rest for each, names in candidates.items() if (rest := names - done)}
+    alone = {
+        name: nodes[0]
+        for name, nodes in failing.items()
+        if len(nodes) == 1 and not any(name in each.cases for each in facts)
+    }
+    mostly = _mostly(right, alone)
+    facts += mostly
+    for operator in sorted({each.operator for each in alone.values()}):
+        of_operator = [name for name, each in alone.items() if each.operator == operator]
+        if unknown := [name for name in of_operator if not any(name in each.cases for each in mostly)]:
+            facts.append(Learnt(operator, (), unknown, certain=False))
+    return facts
+
+
+def _mostly(right: Mapping[str, Sequence[Example]], alone: Mapping[str, Example]) -> list[Learnt]:
+    """The forms of which most cases fail, of cases of one node that nothing else explains."""
+    facts: list[Learnt] = []
+    left = dict(alone)
+    while True:
+        best: Learnt | None = None
+        forms = {
+            (each.operator, form)
+            for each in left.values()
+            for size in (1, 2)
+            for form in itertools.combinations(sorted(each.conditions), size)
+        }
+        for operator, form in sorted(forms):
+            names = [name for name, each in left.items() if each.operator == operator and each.conditions >= set(form)]
+            taken = (
+                sum(
+                    any(each.operator == operator and each.conditions >= set(form) for each in nodes)
+                    for nodes in right.values()
+                )
+                if len(names) > 1
+                else 0
+            )
+            if len(names) >= max(2, _MOST_TIMES * taken):
+                found = Learnt(operator, form, sorted(names), taken)
+                if best is None or _gain(found) > _gain(best):
+                    best = found
+        if best is None:
+            return facts
+        facts.append(best)
+        left = {name: each for name, each in left.items() if name not in best.cases}
+
+
+def _gain(fact: Learnt) -> tuple[int, float]:
+    return len(fact.cases) - fact.right, -sum(map(_cost, fact.form))
+
+
+def _explained(facts: Iterable[Learnt], name: str, nodes: Sequence[Example]) -> bool:
+    for fact in facts:
+        if any(each.operator == fact.operator and each.conditions.issuperset(fact.form) for each in nodes):
+            fact.cases.append(name)
+            return True
+    return False
+
+
+def _named(nodes: Sequence[Example], said: str) -> Sequence[Example]:
+    """The nodes whose operator an error names; all of them where it names none."""
+    return [each for each in nodes if _names(each.operator, said)] or nodes
+
+
+def _names(operator: str, said: str) -> bool:
+    return re.search(rf"\b{re.escape(operator.rpartition('::')[2])}(?:\b|-\d)", said) is not None
+
+
+_Candidate = tuple[str, tuple[str, ...]]
+
+
+def _candidates(
+    failing: Mapping[str, Sequence[Example]], taken: Mapping[str, set[frozenset[str]]]
+) -> dict[_Candidate, set[str]]:
+    """The facts that explain a failing case and no right one, each with the cases: of each node the shortest ones."""
+    found: dict[_Candidate, set[str]] = defaultdict(set)
+    memo: dict[Example, list[tuple[str, ...]]] = {}
+    for name, nodes in failing.items():
+        for each in nodes:
+            if each not in memo:
+                memo[each] = _shortest(each.conditions, taken.get(each.operator, set()))
+            for form in memo[each]:
+                found[each.operator, form].add(name)
+    # A form explains also those failing nodes for which another one was as short.
+    for (operator, form), names in found.items():
+        for name, nodes in failing.items():
+            if name not in names and any(
+                each.operator == operator and each.conditions.issuperset(form) for each in nodes
+            ):
+                names.add(name)
+    return found
+
+
+def _shortest(held: frozenset[str], taken: set[frozenset[str]]) -> list[tuple[str, ...]]:
+    """The smallest sets of conditions of a node that no right node has all of."""
+    if ends := [each for each in ENDS if each in held]:
+        return [(ends[0],)]  # nothing is said of the operator elsewhere in a model
+    if not taken:
+        return [()]
+    # Only what some right node lacks tells anything; for the rest of the right nodes another condition has to.
+    others = [each & held for each in taken]
+    for size in range(1, _MOST_CONDITIONS + 1):
+        forms = [
+            form
+            for form in itertools.combinations(sorted(held), size)
+            if not any(each.issuperset(form) for each in others)
+        ]
+        if forms:
+            return forms
+    return []
+
+
+def _score(candidate: _Candidate, names: set[str]) -> tuple[float, float, str]:
+    cost = sum(_cost(each) for each in candidate[1])
+    return len(names) / (1 + 0.2 * cost), -cost, str(candidate)
+
+
+def _cost(condition: str) -> float:
+    if condition.startswith("of opset "):
+        return _COST["opset"]
+    if condition.endswith(" inputs"):
+        return _COST["count"]
+    name, separator, value = condition.partition(" = ")
+    if separator:
+        is_number = name in _PLACES or value not in ("0", "1")
+        is_number = is_number and re.fullmatch(r"\[.*\]|-?[\d.e+-]+", value) is not None
+        return _COST["number" if is_number and name not in _ENUMERATIONS else "mode"]
+    if " has rank " in condition or " has length " in condition:
+        return _COST["rank"]
+    if condition.endswith((" is given", " is left out", " is used", " is empty")):
+        return _COST["given"]
+    return _COST["computed"] if condition.endswith((" is computed", " is a constant")) else _COST["type"]

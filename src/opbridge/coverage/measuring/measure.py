@@ -1,0 +1,232 @@
+"""A runtime, measured: every case tried on it, and the facts that follow, in the target's file."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from opbridge.coverage.engine.running import Progress, done, processes
+from opbridge.coverage.measuring import cases
+from opbridge.coverage.measuring.learning import Example, Learnt, examples_of, learn
+from opbridge.coverage.measuring.work import CaseTask, CaseVerdict, CaseWork
+from opbridge.coverage.measuring.writing import written
+from opbridge.errors import SaveError, UsageError
+from opbridge.onnx import reading
+from opbridge.rules import of_facts
+from opbridge.rules.lint import look
+from opbridge.rules.looking import Looked
+from opbridge.runtimes import known
+from opbridge.targets.measured import MEASURED, TARGETS, path_of
+from opbridge.targets.reading import published_target
+
+__all__ = ["Measured", "measure", "tried"]
+
+
+_ENDED = ("crash", "timeout", "memory")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found.
+
+    Attributes:
+        runtime: The runtime.
+        version: Its version.
+        path: The file of facts that was written.
+        counts: How many cases had each outcome.
+        facts: The facts that were learnt.
+        unexplained: The cases that fail and that no fact tells of, each with what the runtime said.
+        seconds: How long it took.
+    """
+
+    runtime: str
+    version: str
+    path: Path
+    counts: Mapping[str, int]
+    facts: Sequence[Learnt]
+    unexplained: Mapping[str, str]
+    seconds: float
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "runtime": self.runtime,
+            "version": self.version,
+            "path": str(self.path),
+            "counts": dict(self.counts),
+            "facts": len(self.facts),
+            "unexplained": dict(self.unexplained),
+            "seconds": self.seconds,
+        }
+
+
+def measure(
+    name: str,
+    *,
+    output: Path | None = None,
+    jobs: int | None = None,
+    ray: str | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Runs ONNX's node tests and forms of them on an installed runtime, and writes the facts that follow.
+
+    Args:
+        name: The target, or its runtime: "openvino", "web", "mnn".
+        output: The file to write; None: the one that lint reads, in the installed package.
+        jobs: How many processes.
+        ray: The address of a Ray cluster to use instead.
+        progress: Called after each case.
+
+    Raises:
+        UsageError: There is no such runtime, or it is not installed.
+        SaveError: The file cannot be written.
+    """
+    if name not in MEASURED:
+        raise UsageError(f"'{name}' is no target that can be measured; these are: {', '.join(MEASURED)}.")
+    runtime = known.installed(name)
+    path = output or path_of(name)
+    _write(path, None)
+    verdicts, seconds = tried(name, list(cases.forms()), path=path, jobs=jobs, ray=ray, progress=progress)
+    newest = _newest_opset(verdicts)
+    right, failing, said = _examples(verdicts, newest)
+    facts = learn(right, failing, said)
+    explained = {case for fact in facts if fact.certain for case in fact.cases}
+    text = written(
+        TARGETS[name],
+        runtime.version(),
+        f"measured: ONNX's node tests of onnx {onnx.__version__} on {known.label(name)}, {datetime.date.today()}",
+        facts,
+        said,
+        taken=sorted({each.operator for nodes in right.values() for each in nodes}),
+        newest=newest,
+        contradicted=_contradicted(name, runtime.version(), verdicts),
+    )
+    _write(path, text)
+    counts = Counter(each.outcome for each in verdicts.values())
+    return Measured(
+        name,
+        runtime.version(),
+        path,
+        counts,
+        facts,
+        {case: said[case] for case in failing if case not in explained},
+        seconds,
+    )
+
+
+def tried(
+    name: str,
+    wanted: Sequence[tuple[str, str]],
+    *,
+    path: Path | None = None,
+    jobs: int | None = None,
+    ray: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[dict[tuple[str, str], CaseVerdict], float]:
+    """What becomes of cases on a runtime, by their names and forms; those that there are not are left out.
+
+    One that ends its process is tried again in a process of its own.
+
+    Args:
+        name: The runtime, which is installed.
+        wanted: The names of tests, with forms.
+        path: The file beside which an interrupted run is kept; None: it is not.
+        jobs: How many processes.
+        ray: The address of a Ray cluster to use instead.
+        progress: Called after each case.
+    """
+    tasks = [CaseTask(*each) for each in wanted]
+    head = {"runtime": known.label(name), "onnx": onnx.__version__}
+    options: dict[str, Any] = {"jobs": processes(jobs), "ray": ray}
+    with done(CaseWork(name), tasks, head, path, progress=progress, **options) as run:
+        verdicts = dict(run.verdicts)
+        ended = [task for task, each in verdicts.items() if each is not None and each.outcome in _ENDED]
+        if ended:
+            with done(CaseWork(name, alone=True), ended, head, None, progress=None, **options) as again:
+                verdicts.update(again.verdicts)
+        found = {(task.name, task.form): each for task, each in verdicts.items() if each is not None}
+        return dict(sorted(found.items())), run.seconds
+
+
+def _examples(
+    verdicts: Mapping[tuple[str, str], CaseVerdict], newest: int | None
+) -> tuple[dict[str, list[Example]], dict[str, list[Example]], dict[str, str]]:
+    """The nodes of the cases that are right, and of the others, and what was said of these.
+
+    A case of an opset that the runtime does not take tells nothing of its operators. A node that was put at another
+    opset may mean something else there: it tells something where it is right only.
+    """
+    right: dict[str, list[Example]] = {}
+    failing: dict[str, list[Example]] = {}
+    said: dict[str, str] = {}
+    for (name, form), verdict in verdicts.items():
+        if verdict.outcome == "sweep error":
+            continue
+        case = cases.case(name, form)
+        assert case is not None
+        if newest is not None and case.opset > newest:
+            continue
+        if form.startswith("opset ") and verdict.outcome != "right":
+            continue
+        label = f"{name} ({form})" if form else name
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            nodes = examples_of(reading.load(case.model.SerializeToString()))
+        (right if verdict.outcome == "right" else failing)[label] = nodes
+        if verdict.outcome != "right":
+            said[label] = f"{verdict.outcome}: {verdict.message}"
+    return right, failing, said
+
+
+def _contradicted(name: str, version: str, verdicts: Mapping[tuple[str, str], CaseVerdict]) -> dict[str, list[str]]:
+    """By the kind of a published fact, the operators of which it says what a right case shows to be wrong."""
+    try:
+        target = published_target(name, version)
+    except UsageError:  # nothing is published, or of newer versions only
+        return {}
+    found: dict[str, set[str]] = defaultdict(set)
+    kinds = {rule.identifier: rule.kind.__name__.lower() for rule in of_facts.RULES}
+    rules = frozenset(kinds) - {"missing-operator"}
+    for (case_name, form), verdict in verdicts.items():
+        if verdict.outcome == "right":
+            case = cases.case(case_name, form)
+            assert case is not None
+            for finding, _ in look(Looked(reading.load(case.model.SerializeToString())), [target], rules):
+                if finding.severity == "error":
+                    found[kinds[finding.rule]].add(finding.operator)
+    return {kind: sorted(operators) for kind, operators in sorted(found.items())}
+
+
+def _newest_opset(verdicts: Mapping[tuple[str, str], CaseVerdict]) -> int | None:
+    """The newest opset of which a case is right, where there are newer ones and none of them is; None: all are."""
+    by_opset: dict[int, set[bool]] = defaultdict(set)
+    for (name, form), verdict in verdicts.items():
+        case = cases.case(name, form)
+        assert case is not None
+        by_opset[case.opset].add(verdict.outcome == "right")
+    taken = [opset for opset, outcomes in by_opset.items() if True in outcomes]
+    newest = max(taken, default=0)
+    return newest if newest and newest < max(by_opset) else None
+
+
+def _write(path: Path, text: str | None) -> None:
+    """Writes a file; without a text, only its folder is made.
+
+    Raises:
+        SaveError: That cannot be done.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SaveError(f"{path} cannot be written ({error}). Name another file with -o.") from error

@@ -1,0 +1,161 @@
+"""One case on a runtime, as a worker process tries it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from opbridge.coverage.measuring import cases
+from opbridge.errors import ModelFileError
+from opbridge.runtimes import known
+from opbridge.side_by_side import difference
+
+__all__ = ["OUTCOMES", "CaseTask", "CaseVerdict", "CaseWork"]
+
+OUTCOMES = ("crash", "timeout", "memory", "sweep error", "wrong", "raises", "refused", "right")
+"""What becomes of a case, the worst first."""
+
+_TOGETHER = 20
+
+
+@dataclass(frozen=True)
+class CaseTask:
+    """A test and its form, as `cases.case` takes them."""
+
+    name: str
+    form: str = ""
+
+
+@dataclass
+class CaseVerdict:
+    """What came of a case.
+
+    Attributes:
+        outcome: One of `OUTCOMES`.
+        message: What the runtime said, or how much the result differs.
+        seconds: How long it took.
+    """
+
+    outcome: str
+    message: str = ""
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class CaseWork:
+    """Tries cases on a runtime.
+
+    Attributes:
+        runtime: Its name.
+        alone: Whether each case has a process of its own: what one leaves behind may end the next.
+        timeout: The seconds that a case may take.
+    """
+
+    runtime: str
+    alone: bool = False
+    timeout: float = 30.0
+    task_type: ClassVar[type] = CaseTask
+    verdict_type: ClassVar[type] = CaseVerdict
+    warm: ClassVar[str] = "opbridge.coverage.measuring.warm"
+    memory: ClassVar[int | None] = 6 << 30
+    environment: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @property
+    def renewed_after(self) -> int:
+        return 1 if self.alone else 500
+
+    def start(self) -> None:
+        """Makes the tests, where the fork server has not."""
+        cases.names()
+
+    def attempt(self, task: CaseTask) -> CaseVerdict | None:
+        """Loads the case's model, runs it, and compares."""
+        start = time.perf_counter()
+        case = cases.case(task.name, task.form)
+        if case is None:
+            return None
+        expected = case.expected if case.expected is not None else _expected(case)
+        if expected is None:
+            return None
+        outcome, message = _tried(self.runtime, case, expected)
+        return CaseVerdict(outcome, message[:300], round(time.perf_counter() - start, 3))
+
+    def groups(self, tasks: Iterable[CaseTask]) -> Iterator[list[CaseTask]]:
+        waiting = iter(tasks)
+        while batch := list(itertools.islice(waiting, _TOGETHER)):
+            yield batch
+
+
+def _tried(runtime: str, case: cases.Case, expected: Sequence[Any]) -> tuple[str, str]:
+    given = zip(case.model.graph.input, case.inputs, strict=True)
+    feeds = {value.name: each for value, each in given}
+    try:
+        loaded = known.find(runtime).load(case.model.SerializeToString())
+    except ModelFileError as error:
+        return "refused", str(error)
+    try:
+        found = list(loaded.run(feeds))
+    except Exception as error:  # the runtimes' errors have no other common base class
+        return "raises", " ".join(str(error).split()) or type(error).__name__
+    return _compared(case, expected, found)
+
+
+def _compared(case: cases.Case, expected: Sequence[Any], found: Sequence[Any]) -> tuple[str, str]:
+    if len(expected) != len(found):
+        return "wrong", f"{len(found)} outputs in the place of {len(expected)}"
+    for value, want, have in zip(case.model.graph.output, expected, found, strict=True):
+        if case.is_random:
+            if np.shape(want) != np.shape(have):
+                return "wrong", f"output '{value.name}' has the shape {np.shape(have)}, not {np.shape(want)}"
+            continue
+        distance, close = difference(want, have)
+        if not close and not _is_close(case, want, have):
+            return "wrong", f"output '{value.name}' {_described(want, have, distance)}"
+    return "right", ""
+
+
+def _is_close(case: cases.Case, want: Any, have: Any) -> bool:
+    """Whether two tensors are within what the test allows, and one step of types with steps."""
+    if not isinstance(want, np.ndarray) or not isinstance(have, np.ndarray):
+        return False
+    if want.dtype != have.dtype or want.shape != have.shape or want.dtype.kind in "OUSb":
+        return False
+    try:
+        left, right = want.astype(np.float64), have.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return bool(np.allclose(right, left, rtol=case.rtol, atol=case.atol, equal_nan=True))
+
+
+def _described(want: Any, have: Any, distance: float) -> str:
+    if isinstance(want, np.ndarray) and isinstance(have, np.ndarray):
+        if want.dtype != have.dtype:
+            return f"is of {have.dtype.name}, not {want.dtype.name}"
+        if want.shape != have.shape:
+            return f"has the shape {have.shape}, not {want.shape}"
+    return f"differs by {distance:.2g}"
+
+
+def _expected(case: cases.Case) -> list[Any] | None:
+    """What ONNX Runtime and the reference evaluator give; None where neither runs it, or the two do not agree."""
+    feeds = {value.name: each for value, each in zip(case.model.graph.input, case.inputs, strict=True)}
+    found: list[list[Any]] = []
+    for name in ("onnxruntime", "reference"):
+        try:
+            found.append(list(known.find(name).load(case.model.SerializeToString()).run(feeds)))
+        except Exception:  # one of them lacks it
+            continue
+    if not found or (len(found) == 2 and _compared(case, *found)[0] != "right"):
+        return None
+    return found[0]

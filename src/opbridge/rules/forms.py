@@ -1,0 +1,148 @@
+"""The forms that nodes have: what `facts.Form` says of them, one condition after the other."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import onnx_ir as ir
+
+from opbridge.onnx import opsets
+from opbridge.rules.looking import Looked, name_of, type_name
+
+__all__ = ["ENDS", "conditions", "holds"]
+
+ENDS = ("it reads an input of the model that is a sequence", "it gives an output of the model that is a sequence")
+"""Conditions on the model's inputs and outputs, which programs that run it may be unable to pass."""
+
+_LONGEST_VALUE = 60
+_MOST_ELEMENTS = 8
+
+
+def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
+    """Whether a condition holds of a node, as far as the model says so."""
+    kind, name, value = _parsed(condition)
+    if kind == "end":
+        return name in _ends(node)
+    if kind == "count":
+        return str(len(node.inputs)) == value
+    if kind == "opset":
+        return str(looked.revision(node)) == value
+    if kind == "attribute":
+        return _text(looked.attribute(node, name)) == value
+    if kind == "output":
+        return looked.output(node, name) is not None
+    found = looked.input(node, name)
+    if kind == "given":
+        return (found is not None) == (value == "given")
+    if found is None:
+        return False
+    if kind == "computed":
+        return looked.is_known(found) == (value == "a constant")
+    if kind == "type":
+        return _type(found) == value
+    shape = looked.shape(found)
+    if shape is None:
+        return False
+    if kind == "length":
+        return len(shape) == 1 and str(shape[0]) == value and _type(found) == "int64"
+    return 0 in shape if kind == "empty" else str(len(shape)) == value
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(condition: str) -> tuple[str, str, str]:
+    """A condition's kind, what it is about, and its value."""
+    if condition.startswith("of opset "):
+        return "opset", "", condition.removeprefix("of opset ")
+    if condition in ENDS:
+        return "end", condition, ""
+    if condition.endswith(" inputs"):
+        return "count", "", condition.removesuffix(" inputs")
+    name, separator, value = condition.partition(" = ")
+    if separator:
+        return "attribute", name, value
+    name, separator, value = condition.partition(" has rank ")
+    if separator:
+        return "rank", name, value
+    name, separator, value = condition.partition(" has length ")
+    if separator:
+        return "length", name, value
+    name, _, value = condition.partition(" is ")
+    kinds = {
+        "given": "given",
+        "left out": "given",
+        "computed": "computed",
+        "a constant": "computed",
+        "empty": "empty",
+        "used": "output",
+    }
+    return kinds.get(value, "type"), name, value
+
+
+def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
+    """All conditions that hold of a node of ONNX's own domain, as far as the model says so."""
+    yield from _ends(node)
+    schema = opsets.native_schema(name_of(node), looked.opset_of(node))
+    if schema is None:
+        return
+    yield f"of opset {schema.since}"
+    for name in schema.attributes:
+        text = _text(looked.attribute(node, name))
+        if text and len(text) <= _LONGEST_VALUE:
+            yield f"{name} = {text}"
+    for at, formal in enumerate(schema.inputs):
+        value = looked.input(node, formal.name)
+        optional = not formal.required
+        if formal.variadic:
+            yield f"{len(node.inputs)} inputs"
+        if value is None:
+            if optional:
+                yield f"{formal.name} is left out"
+            continue
+        if optional:
+            yield f"{formal.name} is given"
+        if at:
+            yield f"{formal.name} is {'a constant' if looked.is_known(value) else 'computed'}"
+        if found := _type(value):
+            yield f"{formal.name} is {found}"
+        if (shape := looked.shape(value)) is not None:
+            yield f"{formal.name} has rank {len(shape)}"
+            if (
+                len(shape) == 1
+                and isinstance(shape[0], int)
+                and 0 < shape[0] <= _MOST_ELEMENTS
+                and _type(value) == "int64"
+            ):
+                yield f"{formal.name} has length {shape[0]}"
+            if 0 in shape:
+                yield f"{formal.name} is empty"
+    for formal in schema.outputs[1:]:
+        if looked.output(node, formal.name) is not None:
+            yield f"{formal.name} is used"
+
+
+def _ends(node: ir.Node) -> Iterator[str]:
+    """Where a node reads an input of the model, or gives an output, that is no tensor."""
+    kinds = (ir.SequenceType, ir.OptionalType)
+    if any(each is not None and each.is_graph_input() and isinstance(each.type, kinds) for each in node.inputs):
+        yield ENDS[0]
+    if any(each.is_graph_output() and isinstance(each.type, kinds) for each in node.outputs):
+        yield ENDS[1]
+
+
+def _type(value: ir.Value) -> str:
+    if value.dtype is not None and isinstance(value.type, ir.TensorType):
+        return type_name(value.dtype)
+    return "a sequence" if isinstance(value.type, ir.SequenceType) else ""
+
+
+def _text(value: Any) -> str:
+    """An attribute's value as conditions write it; "" for bodies and tensors."""
+    if isinstance(value, str):
+        return value or "''"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(each, (str, int, float)) for each in value):
+        return f"[{', '.join(map(str, value))}]"
+    return ""

@@ -1,0 +1,140 @@
+"""A process that runs a model for this one: its start, its requests, its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opbridge import errors
+from opbridge.errors import ModelFileError, OpbridgeError, RunError, UsageError
+from opbridge.runtimes.limits import Limits
+from opbridge.runtimes.messages import receive, received, send
+
+__all__ = ["Child"]
+
+_START_SECONDS = 120.0
+
+
+class Child:
+    """A process that answers requests; what ends it costs one of them.
+
+    Attributes:
+        process: The process; None while there is none.
+    """
+
+    def __init__(self, module: str, limits: Limits) -> None:
+        """Args:
+        module: The module whose `main` runs there, with the number of a socket as its argument.
+        limits: What it may use.
+        """
+        self._module, self._limits = module, limits
+        self.process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._started_by = 0
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and has not ended since as far as is known."""
+        return self._socket is not None
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process started it. A forked one and the one it came from would read each other's answers."""
+        return self._started_by == os.getpid()
+
+    def start(self, header: Mapping[str, Any], blocks: Sequence[Any]) -> dict[str, Any]:
+        """Starts it, and returns its answer to the first request, which loads the model.
+
+        Raises:
+            OpbridgeError: What loading the model raised there.
+        """
+        ours, theirs = socket.socketpair()
+        code = f"from {self._module} import main; main()"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)}
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+            )
+        self._started_by = os.getpid()
+        self._socket = ours
+        return self._asked(header, blocks, start=_START_SECONDS)[0]
+
+    def ask(self, header: Mapping[str, Any], blocks: Sequence[Any]) -> tuple[dict[str, Any], Any]:
+        """Sends a request, and returns the answer with a function that reads what follows it.
+
+        Raises:
+            RunError: It ended, or took longer than it may.
+            OpbridgeError: What it raised.
+        """
+        return self._asked(header, blocks, start=0.0)
+
+    def _asked(self, header: Mapping[str, Any], blocks: Sequence[Any], *, start: float) -> tuple[dict[str, Any], Any]:
+        assert self._socket is not None
+        connection, seconds = self._socket, self._limits.seconds
+        connection.settimeout(start + seconds)
+        deadline = time.monotonic() + start + seconds
+
+        def read(size: int) -> bytearray:
+            return received(connection, size, deadline)
+
+        try:
+            send(connection, header, blocks)
+            answer = receive(read)
+        except TimeoutError:
+            self.close()
+            raise RunError(
+                f"The model took longer than the {seconds:g} s that it may take; the process that ran it was ended. "
+                "Give it more (isolated=opbridge.Limits(seconds=...)), or other inputs."
+            ) from None
+        except (OSError, ValueError):
+            raise RunError(self._end("Loading the model" if start else "The run")) from None
+        if "error" in answer:
+            raise _error_of(answer)
+        return answer, read
+
+    def close(self) -> None:
+        """Ends the process. In a process that was forked after it was started, it is only left."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self.process is not None:
+            if self._started_by == os.getpid():
+                self.process.kill()
+                self.process.wait()
+            else:
+                # It is no child of this process. To wait for it could wait for a lock of a thread that was not forked.
+                self.process.returncode = 0
+            self.process = None
+
+    def _end(self, doing: str) -> str:
+        """Why the process is not there any more."""
+        process = self.process
+        self.process = None
+        self.close()
+        if process is None:
+            return "The process that runs the model is gone."
+        try:
+            status = process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return (
+            f"{doing} ended the process of the model ({name}): an operator read or wrote where it may not, or there "
+            "was no memory left. The next run starts another one."
+        )
+
+
+def _error_of(answer: Mapping[str, Any]) -> OpbridgeError:
+    """An error that the other process tells of."""
+    kinds = {"ModelFileError": ModelFileError, "UsageError": UsageError, "KernelError": errors.KernelError}
+    return kinds.get(str(answer["error"]), RunError)(str(answer.get("message", "")))

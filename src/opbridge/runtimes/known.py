@@ -1,0 +1,44 @@
+"""The runtimes by their names."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import cast
+
+from opbridge.errors import UsageError
+from opbridge.runtimes import Runtime
+
+__all__ = ["NAMES", "find", "installed", "label"]
+
+NAMES = ("onnxruntime", "openvino", "web", "mnn", "reference")
+
+
+def find(name: str) -> Runtime:
+    """A runtime.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, n=1)
+        guess = f" Did you mean '{near[0]}'?" if near else ""
+        raise UsageError(f"There is no runtime '{name}'; the runtimes are: {', '.join(NAMES)}.{guess}")
+    return cast(Runtime, importlib.import_module(f"opbridge.runtimes.{name}"))
+
+
+def installed(name: str) -> Runtime:
+    """A runtime that is installed.
+
+    Raises:
+        UsageError: It is not, or there is none of this name.
+    """
+    found = find(name)
+    if not found.version():
+        raise UsageError(f"The runtime '{name}' ({found.TITLE}) is not installed. Install it with: {found.INSTALL}")
+    return found
+
+
+def label(name: str) -> str:
+    """A runtime with its version: "openvino 2026.4.1"."""
+    return f"{name} {find(name).version()}"

@@ -1,0 +1,178 @@
+"""A model loaded in a runtime, as all sessions are used: in a process of its own, or in this one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from opbridge.errors import ModelFileError, RunError, UsageError
+from opbridge.runtimes import Loaded, Runtime, known
+from opbridge.runtimes.arguments import ModelMetadata, NodeArgument
+from opbridge.runtimes.child import Child
+from opbridge.runtimes.described import described, type_named
+from opbridge.runtimes.limits import Limits
+from opbridge.runtimes.onnxruntime.model_file import checked_model
+from opbridge.runtimes.tensors import from_message, to_message
+
+__all__ = ["RuntimeSession", "open_runtime"]
+
+
+class RuntimeSession:
+    """A model that a runtime other than ONNX Runtime has loaded. Threads may share it: their runs take turns.
+
+    Args:
+        runtime: The runtime.
+        model: The file, or its content.
+        limits: What its process may use; None: it runs in this one.
+
+    Raises:
+        ModelFileError: The file is damaged, or the runtime refuses it.
+        RunError: Loading it ended its process, or took longer than it may.
+    """
+
+    def __init__(self, runtime: Runtime, model: str | bytes, limits: Limits | None) -> None:
+        self._runtime, self._model, self._limits = runtime, model, limits
+        self._described = described(model)
+        self._one_run = threading.Lock()
+        self._loaded: Loaded | None = None
+        self._child: Child | None = None
+        if limits is None:
+            self._loaded = runtime.load(model)
+        else:
+            self._child = Child("opbridge.runtimes.worker", limits)
+            self._start()
+
+    def get_inputs(self) -> list[NodeArgument]:
+        """The model's inputs."""
+        return list(self._described.inputs)
+
+    def get_outputs(self) -> list[NodeArgument]:
+        """The model's outputs."""
+        return list(self._described.outputs)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the file says of itself."""
+        return self._described.metadata
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], /) -> list[Any]:
+        """Runs the model on NumPy arrays; see `opbridge.runtimes.Session`.
+
+        Raises:
+            UsageError: The arrays are not those of the model's inputs.
+            RunError: The runtime raises, the run ended its process, or it was over the limits.
+        """
+        given = self._checked(feeds)
+        names = [each.name for each in self._described.outputs]
+        if unknown := set(output_names or ()) - set(names):
+            raise UsageError(f"The model has no output '{min(unknown)}'; its outputs are: {', '.join(names)}.")
+        with self._one_run:
+            values = dict(zip(names, self._values(given), strict=True))
+        return [values[name] for name in (names if output_names is None else output_names)]
+
+    def close(self) -> None:
+        """Ends the process of the model. A later run starts another one."""
+        if self._child is not None:
+            self._child.close()
+
+    def __enter__(self) -> RuntimeSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the interpreter's end, anything may be gone
+            self.close()
+
+    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The inputs as arrays.
+
+        Raises:
+            UsageError: They are not those of the model.
+        """
+        names = [each.name for each in self._described.inputs]
+        if set(feeds) != set(names):
+            raise UsageError(
+                f"The inputs of the model are {', '.join(names) or 'none'}, and {sorted(feeds)} are given."
+            )
+        found: dict[str, np.ndarray] = {}
+        for each in self._described.inputs:
+            value = feeds[each.name]
+            if not isinstance(value, (np.ndarray, np.generic)):
+                raise UsageError(f"The input '{each.name}' is a {type(value).__name__}. Give a NumPy array.")
+            wanted = type_named(each.type)
+            if wanted != value.dtype.name and wanted != "str":
+                raise UsageError(
+                    f"The input '{each.name}' is of {wanted or each.type}, and {value.dtype.name} is given."
+                )
+            found[each.name] = np.asarray(value)
+        return found
+
+    def _values(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
+        if self._child is None:
+            assert self._loaded is not None
+            try:
+                return list(self._loaded.run(feeds))
+            except Exception as error:  # the runtimes' errors have no other common base class
+                raise RunError(" ".join(f"{error}".split()) or type(error).__name__) from error
+        if not self._child.is_of_this_process:
+            self._one_run = threading.Lock()  # a thread that was not forked may hold it
+            self.close()
+        if not self._child.runs:
+            self._start()
+        header: dict[str, Any] = {"feeds": []}
+        blocks = []
+        for name, value in feeds.items():
+            said, block = to_message(value)
+            header["feeds"].append({"name": name, **said})
+            blocks.append(block)
+        answer, read = self._child.ask(header, blocks)
+        return [from_message(each, read) for each in answer["outputs"]]
+
+    def _start(self) -> None:
+        assert self._child is not None and self._limits is not None
+        blocks = [self._model] if isinstance(self._model, bytes) else []
+        header = {
+            "runtime": self._runtime.NAME,
+            "model": None if isinstance(self._model, bytes) else os.path.abspath(self._model),
+            "size": len(self._model) if isinstance(self._model, bytes) else 0,
+            "limits": asdict(self._limits),
+        }
+        self._child.start(header, blocks)
+
+
+def open_runtime(name: str, model: str | os.PathLike[str] | bytes, isolated: bool | Limits = True) -> RuntimeSession:
+    """Loads a model in a runtime other than ONNX Runtime.
+
+    Args:
+        name: The runtime.
+        model: The path of an ONNX file, or the content of one.
+        isolated: With which limits it runs. Runtimes other than the reference evaluator always run in a process of
+            their own.
+
+    Raises:
+        ModelFileError: The file is missing or damaged, or the runtime refuses it.
+        UsageError: There is no such runtime, or it is not installed.
+    """
+    runtime = known.installed(name)
+    checked, label = checked_model(model)
+    limits = isolated if isinstance(isolated, Limits) else Limits() if isolated or runtime.ISOLATED else None
+    if foreign := described(checked).operators:
+        named = ", ".join(f"{each} (node '{node}')" if node else each for each, node in list(foreign.items())[:10])
+        domains = {each.rpartition("::")[0] for each in foreign}
+        if not domains <= set(runtime.DOMAINS):
+            raise ModelFileError(
+                f"{label} calls operators that {known.label(name)} has no implementation of: {named}. They run in ONNX "
+                "Runtime with their kernels. For other runtimes, export the model with standard operators "
+                "(allow=['standard', 'function'])."
+            )
+    try:
+        return RuntimeSession(runtime, checked, limits)
+    except RunError as error:
+        raise ModelFileError(f"{known.label(name)} does not load {label}: {error}") from error

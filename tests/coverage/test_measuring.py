@@ -1,0 +1,172 @@
+"""Facts from measurements: what follows from cases, the file that is written, and what lint reads of it."""
+
+from __future__ import annotations
+
+import tomllib
+
+import onnx
+import pytest
+
+import opbridge
+from opbridge.cli import main
+from opbridge.coverage.measuring.learning import Example, learn
+from opbridge.coverage.measuring.writing import written
+from opbridge.onnx import reading
+from opbridge.rules.forms import conditions, holds
+from opbridge.rules.looking import Looked
+from opbridge.targets import find_target, measured
+from opbridge.targets.facts import Form
+
+
+def node(operator: str, *held: str) -> list[Example]:
+    return [Example(operator, frozenset(held))]
+
+
+def learnt(right: dict, failing: dict) -> list[tuple]:
+    found = learn(right, failing, dict.fromkeys(failing, "refused: no"))
+    return sorted((each.operator, each.form, tuple(each.cases)) for each in found)
+
+
+def test_an_operator_that_never_runs_is_missing():
+    assert learnt({"a": node("Relu", "X is float32")}, {"b": node("Det", "X is float32"), "c": node("Det")}) == [
+        ("Det", (), ("b", "c"))
+    ]
+
+
+def test_the_shortest_condition_that_no_right_case_has_is_the_fact():
+    right = {"a": node("Resize", "X is float32", "mode = linear"), "b": node("Resize", "X is int8", "mode = nearest")}
+    failing = {
+        "c": node("Resize", "X is float32", "mode = cubic"),
+        "d": node("Resize", "X is int8", "mode = linear"),
+    }
+    assert learnt(right, failing) == [
+        ("Resize", ("X is int8", "mode = linear"), ("d",)),
+        ("Resize", ("mode = cubic",), ("c",)),
+    ]
+
+
+def test_a_case_that_fails_for_its_values_alone_makes_the_operator_partly_there():
+    (found,) = learn({"a": node("TopK", "axis = 1")}, {"b": node("TopK", "axis = 1")}, {"b": "wrong: differs"})
+    assert (found.operator, found.form, found.certain) == ("TopK", (), False)
+    failing = {name: node("BitShift", "X is int8") for name in "bcd"}
+    (mostly,) = learn({"a": node("BitShift", "X is int8")}, failing, dict.fromkeys(failing, "wrong: differs"))
+    assert mostly.form == ("X is int8",) and mostly.right == 1 and mostly.certain
+
+
+def test_of_several_nodes_the_one_that_the_error_names_is_missing():
+    failing = {"a": [*node("Loop"), *node("Det")]}
+    (found,) = learn({}, failing, {"a": "refused: no rule for operations: Det-22"})
+    assert (found.operator, found.form) == ("Det", ())
+    assert learn({}, failing, {"a": "refused: no"}) == []
+
+
+def test_a_sequence_at_the_ends_of_a_model_says_nothing_of_the_operator():
+    end = "it gives an output of the model that is a sequence"
+    assert learnt({}, {"a": node("SplitToSequence", end, "axis = 0")}) == [("SplitToSequence", (end,), ("a",))]
+
+
+MODEL = """<ir_version: 8, opset_import: ["" : 18]>
+g (float16[2, 3] x, int64[2] at) => (float16[n] y, float16[2, 3] z) {
+  one = Constant <value_int = 1> ()
+  y = GatherND (x, at)
+  z = Softmax <axis = 0> (x)
+  c = Add (one, one)
+}"""
+
+
+def test_conditions_say_what_nodes_are():
+    looked = Looked(reading.load(onnx.parser.parse_model(MODEL).SerializeToString()))
+    gather, softmax, add = (each for each in looked.nodes if each.op_type != "Constant")
+    assert set(conditions(gather, looked)) == {
+        "of opset 13",
+        "batch_dims = 0",
+        "data is float16",
+        "data has rank 2",
+        "indices is computed",
+        "indices is int64",
+        "indices has rank 1",
+        "indices has length 2",
+    }
+    assert "axis = 0" in set(conditions(softmax, looked))
+    assert "B is a constant" in set(conditions(add, looked))
+    for each in (gather, softmax, add):
+        assert all(holds(condition, each, looked) for condition in conditions(each, looked))
+    assert not holds("data is float32", gather, looked) and not holds("axis = 1", softmax, looked)
+    assert not holds("indices is a constant", gather, looked) and not holds("indices has length 3", gather, looked)
+
+
+def test_what_is_written_is_read_as_facts():
+    right = {"a": node("Relu", "X is float32")}
+    failing = {"b": node("Det"), "c": node("Relu", "X is float16"), "d": node("Relu", "X is float32")}
+    said = {"b": "refused: no", "c": "wrong: differs by 3", "d": "crash: SIGSEGV"}
+    text = written(
+        ("web", "A runtime"),
+        "9.1.3",
+        "measured: here",
+        learn(right, failing, said),
+        said,
+        taken=["Relu"],
+        newest=20,
+        contradicted={"rank": ["Relu"]},
+    )
+    document = tomllib.loads(text)
+    assert document["versions"] == ["9.1"]
+    published = {
+        "name": "web",
+        "versions": ["8", "9", "10"],
+        "fact": [
+            {"kind": "only", "operators": ["Abs"], "source": "published: there"},
+            {"kind": "rank", "operators": ["Relu", "Abs"], "allowed": [4], "source": "published: there"},
+        ],
+    }
+    both = measured.combined(published, document)
+    assert both["versions"] == ["8", "9", "9.1", "10"]
+    ranks = [
+        (each["operators"], each.get("since"), each.get("until")) for each in both["fact"] if each["kind"] == "rank"
+    ]
+    assert ranks == [(["Relu", "Abs"], None, "9"), (["Abs"], "9.1", "9.1"), (["Relu", "Abs"], "10", None)]
+    assert [each["operators"] for each in both["fact"] if each["kind"] == "only"] == [["Abs"], ["Relu"]]
+    assert both["opsets"] == [
+        {"oldest": 1, "newest": 20, "source": "measured", "since": "9.1", "until": "9.1"},
+    ]
+    kinds = {each["kind"]: each for each in both["fact"]}
+    assert kinds["missing"]["operators"] == ["Det"] and kinds["form"]["form"] == ["X is float16"]
+    assert kinds["partly"]["severity"] == "warning"
+
+
+@pytest.mark.parametrize("name", measured.names())
+def test_measured_facts_are_there_and_say_where_they_are_from(name):
+    target = find_target(name)
+    found = [each for each in target.facts if each.source.startswith("measured: ONNX's node tests")]
+    assert len(found) > 20 and any(isinstance(each, Form) for each in found)
+
+
+def test_lint_finds_what_was_measured():
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (bfloat16[2, 3] x) => (bfloat16[2, 3] y) { y = Abs (x) }"""
+    ).SerializeToString()
+    (found,) = [each for each in opbridge.lint(model, "web:1.30") if each.severity == "error"]
+    assert found.rule == "unsupported-form" and "X is bfloat16" in found.message and "measured:" in found.source
+
+
+def test_the_command_says_what_it_cannot_measure(capsys):
+    assert main(["targets", "measure"]) == 2
+    assert "openvino, web or mnn" in capsys.readouterr().err
+    assert main(["targets", "measure", "tensorrt"]) == 2
+    assert "no target that can be measured" in capsys.readouterr().err
+    assert main(["targets", "openvino", "--jobs", "2"]) == 2
+    assert "jobs is for 'opbridge targets measure NAME'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_cases_run_on_a_runtime_and_are_compared():
+    from opbridge.coverage.measuring import tried
+
+    wanted = [("test_abs", ""), ("test_abs", "bfloat16"), ("test_abs", "opset 6"), ("test_clip", "constants")]
+    found, _ = tried("reference", [*wanted, ("test_identity_sequence", "")], jobs=1)
+    assert {key: each.outcome for key, each in found.items()} == {
+        ("test_abs", ""): "right",
+        ("test_abs", "bfloat16"): "right",
+        ("test_clip", "constants"): "right",
+        ("test_identity_sequence", ""): "right",
+    } or found[("test_abs", "opset 6")].outcome == "right"
