@@ -70,12 +70,13 @@ class ValueType(Rule):
 _OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, ValueType, Float16Activation)
 _OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
 _PATTERNS = (*of_patterns.RULES, *of_reports.RULES)
+_OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
 _OF_NODES = (*of_schemas.RULES, *of_shapes.RULES, *of_numbers.RULES, *_PATTERNS)
 
 
 def catalogue() -> list[type[Rule]]:
     """All rules, by their identifiers."""
-    return sorted((*_OWN, *_OF_FACTS, *_OF_NODES, *of_models.RULES), key=lambda each: each.identifier)
+    return sorted((*_OWN, *_OF_FACTS, *_OF_NODES, *_OF_MODELS), key=lambda each: each.identifier)
 
 
 def lint(
@@ -178,10 +179,10 @@ def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Found]:
     by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
     for node in looked.nodes:
         for rule, hits in _of_node(by_operator, node):
-            if rule.of_malformed or node not in looked.malformed:
+            if node not in looked.malformed:
                 for hit in hits(node, looked):
                     yield _finding(rule, hit, rule.severity, "")
-    for whole in of_models.RULES:
+    for whole in _OF_MODELS:
         if whole.identifier in chosen:
             for hit in whole().hits(looked):
                 yield _finding(whole, hit, whole.severity, "")
