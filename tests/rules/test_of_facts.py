@@ -13,6 +13,12 @@ from opbridge.targets.facts import KINDS
 
 I64 = np.int64
 
+LOOP = (
+    "body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t, float[4] r)"
+    " { d = Identity (c)  t = Neg (s)  r = Abs (s) }"
+)
+GROWING = "body = b (int64 i, bool c, float[4] s) => (bool d, float[{size}] t) {{ d = Identity (c)  t = Neg (s) }}"
+
 # By a name: the fact, the identifier of its rule, the model in which it is so, and the one in which it is not.
 CASES = {
     "missing": (
@@ -240,6 +246,12 @@ CASES = {
         _model("y = Relu (x)", inputs="float[N, 4] x"),
         _model("y = Relu (x)", inputs="float[2, 4] x"),
     ),
+    "ranges": (
+        {"kind": "ranges", "severity": "warning"},
+        "needs-ranges",
+        _model("y = Relu (x)", inputs="float[N, 4] x"),
+        _model("y = Relu (x)", inputs="float[2, 4] x"),
+    ),
     "unstored": (
         {"kind": "unstored", "types": ["float64"]},
         "value-type",
@@ -279,6 +291,18 @@ CASES = {
             " else_branch = e () => (float[4] b) { b = Neg (x) }>",
             inputs="bool c, float[4] x",
         ),
+    ),
+    "loop-shapes": (
+        {"kind": "pattern", "rule": "loop-shapes"},
+        "loop-shapes",
+        _model(f"a, y = Loop (n, , x) <{LOOP}>", inputs="int64 n, float[4] x"),
+        _model(f"n = Constant<value_int = 3> ()  a, y = Loop (n, , x) <{LOOP}>", inputs="float[4] x"),
+    ),
+    "loop-shapes, of what is carried": (
+        {"kind": "pattern", "rule": "loop-shapes"},
+        "loop-shapes",
+        _model(f"y = Loop (n, , x) <{GROWING.format(size=8)}>", inputs="int64 n, float[4] x"),
+        _model(f"y = Loop (n, , x) <{GROWING.format(size=4)}>", inputs="int64 n, float[4] x"),
     ),
     "constant-condition": (
         {"kind": "pattern", "rule": "constant-condition"},

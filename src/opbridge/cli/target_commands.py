@@ -109,6 +109,12 @@ def lint(
         list[str] | None, typer.Option(metavar="RULE", help="Only these rules, or patterns of them: '*-type'.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Not these rules.")] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--inputs", metavar="FILE", help="Run the model on this .npz file, and find what float16 does not hold."
+        ),
+    ] = None,
     explain: Annotated[
         str | None, typer.Option(metavar="RULE", help="What a rule finds, why, and what to do; 'all' lists them.")
     ] = None,
@@ -130,7 +136,9 @@ def lint(
         raise UsageError("Name the ONNX file to look at, or a rule with --explain.")
     if as_sarif + as_github + as_json > 1:
         raise UsageError("--json, --sarif and --github each print another form; choose one.")
-    found = rules.lint(model, items(target or []), select=items(select or []), ignore=items(ignore or []))
+    found = rules.lint(
+        model, items(target or []), select=items(select or []), ignore=items(ignore or []), inputs=inputs
+    )
     if as_sarif:
         return Answer({}, lambda screen: print_plain(screen, json.dumps(rules.sarif(found), indent=2)), found.ok)
     if as_github:

@@ -83,6 +83,8 @@ def _inferred_by_onnx(node: ir.Node, opset: int) -> list[Sizes | None]:
         onnx.checker.ValidationError,
         KeyError,
         RuntimeError,
+        TypeError,
+        ValueError,
     ):
         return [None] * len(node.outputs)
     return [_of_type(inferred.get(output.name or "")) for output in node.outputs]

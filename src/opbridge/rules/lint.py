@@ -16,6 +16,7 @@ from opbridge.onnx import reading
 from opbridge.rules import of_facts, of_models, of_numbers, of_patterns, of_reports, of_schemas, of_shapes
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.looking import Looked, name_of
+from opbridge.rules.measured import Float16Activation, Inputs, activations
 from opbridge.rules.rule import FactRule, Hit, NodeRule, Rule
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.targets import Target, facts, find_target
@@ -44,6 +45,19 @@ class DynamicInputs(Rule):
     remedy = "Export with fixed sizes: leave out dynamic_shapes."
 
 
+class NeedsRanges(Rule):
+    """Inputs of the model have dynamic dimensions, for which the target wants ranges."""
+
+    identifier = "needs-ranges"
+    title = "Dynamic dimensions, for which the target wants ranges when it builds the model"
+    why = (
+        "The target chooses its kernels by the smallest, the usual and the largest size, and refuses to build without."
+    )
+    remedy = "Give the sizes there; with trtexec: --minShapes, --optShapes and --maxShapes."
+    severity = "warning"
+    asked = True
+
+
 class ValueType(Rule):
     """Values of a type that the target has nowhere."""
 
@@ -53,15 +67,16 @@ class ValueType(Rule):
     remedy = "Cast to a type that the target has."
 
 
-_OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, ValueType)
+_OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, ValueType, Float16Activation)
 _OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
 _PATTERNS = (*of_patterns.RULES, *of_reports.RULES)
+_OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
 _OF_NODES = (*of_schemas.RULES, *of_shapes.RULES, *of_numbers.RULES, *_PATTERNS)
 
 
 def catalogue() -> list[type[Rule]]:
     """All rules, by their identifiers."""
-    return sorted((*_OWN, *_OF_FACTS, *_OF_NODES, *of_models.RULES), key=lambda each: each.identifier)
+    return sorted((*_OWN, *_OF_FACTS, *_OF_NODES, *_OF_MODELS), key=lambda each: each.identifier)
 
 
 def lint(
@@ -70,6 +85,7 @@ def lint(
     *,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    inputs: Inputs | None = None,
 ) -> Findings:
     """What targets do not take of a model, or take otherwise than ONNX says.
 
@@ -77,11 +93,15 @@ def lint(
         model: The path of an ONNX file, or its content. Whoever made it.
         target: The names of targets: "tensorrt:10.1"; or the path of a file that describes one. Without any, only the
             rules of ONNX itself are applied.
-        select: The identifiers of the rules to apply, or patterns of them; none: all.
+        select: The identifiers of the rules to apply, or patterns of them; none: all but those that are for being asked
+            for, as "needs-ranges".
         ignore: The identifiers of rules to leave out, or patterns of them.
+        inputs: Arrays to run the model on, by the names of its inputs or in their order, or an .npz file of them:
+            numbers that float16 does not hold are found then. None: it is not run.
 
     Raises:
         ModelFileError: The file cannot be read as an ONNX model.
+        RunError: The model does not run on the inputs.
         UsageError: There is no such target or rule, or the file of a target is wrong.
     """
     targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
@@ -89,7 +109,11 @@ def lint(
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
     looked = Looked(_loaded(checked))
-    return Findings(label, targets, [finding for finding, _ in look(looked, targets, chosen)])
+    found = [finding for finding, _ in look(looked, targets, chosen)]
+    if inputs is not None and Float16Activation.identifier in chosen:
+        hits = activations(looked, checked, inputs)
+        found += [_finding(Float16Activation, hit, Float16Activation.severity, "")[0] for hit in hits]
+    return Findings(label, targets, found)
 
 
 def look(looked: Looked, targets: Sequence[Target], chosen: frozenset[str]) -> list[Found]:
@@ -144,7 +168,8 @@ def chosen_rules(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str]
             near = difflib.get_close_matches(pattern, known, n=1)
             guess = f" Did you mean '{near[0]}'?" if near else ""
             raise UsageError(f"There is no rule '{pattern}'.{guess} The rules are: {', '.join(known)}.")
-    kept = {name for pattern in (select or ["*"]) for name in fnmatch.filter(known, pattern)}
+    usual = [each.identifier for each in catalogue() if not each.asked]
+    kept = {name for pattern in select for name in fnmatch.filter(known, pattern)} if select else set(usual)
     return frozenset(kept - {name for pattern in ignore for name in fnmatch.filter(known, pattern)})
 
 
@@ -154,10 +179,10 @@ def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Found]:
     by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
     for node in looked.nodes:
         for rule, hits in _of_node(by_operator, node):
-            if rule.of_malformed or node not in looked.malformed:
+            if node not in looked.malformed:
                 for hit in hits(node, looked):
                     yield _finding(rule, hit, rule.severity, "")
-    for whole in of_models.RULES:
+    for whole in _OF_MODELS:
         if whole.identifier in chosen:
             for hit in whole().hits(looked):
                 yield _finding(whole, hit, whole.severity, "")
@@ -216,9 +241,23 @@ def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iter
                 if shape is None or not all(isinstance(each, int) for each in shape):
                     hit = Hit(f"The input '{value.name}' has dynamic dimensions.")
                     yield _finding(DynamicInputs, hit, fact.severity, fact.source, fact.note)
+    for wanted in target.of_kind(facts.Ranges):
+        if NeedsRanges.identifier in chosen and (told := _without_ranges(looked)):
+            yield _finding(NeedsRanges, Hit(told), wanted.severity, wanted.source, wanted.note)
     for unstored in target.of_kind(facts.Unstored):
         if ValueType.identifier in chosen:
             yield from _values_of(looked, unstored)
+
+
+def _without_ranges(looked: Looked) -> str:
+    """The inputs of a model with dynamic dimensions, as a sentence; "": there are none."""
+    found = []
+    for value in looked.model.graph.inputs:
+        shape = looked.shape(value)
+        if shape is None or not all(isinstance(each, int) for each in shape):
+            sizes = "?" if shape is None else ", ".join("?" if each is None else str(each) for each in shape)
+            found.append(f"'{value.name}' of [{sizes}]")
+    return f"The dimensions of {', '.join(found)} are dynamic." if found else ""
 
 
 def _values_of(looked: Looked, fact: facts.Unstored) -> Iterator[Found]:

@@ -65,6 +65,33 @@ class BranchShapes(NodeRule):
                 yield Hit(f"The branches of the If give '{one.name}' of {left} and '{other.name}' of {right}.", node)
 
 
+class LoopShapes(NodeRule):
+    """A Loop that gives a tensor of as many rows as it runs, or changes the shape of what it carries."""
+
+    identifier = "loop-shapes"
+    title = "A Loop whose results have sizes that the target cannot tell"
+    why = "The target plans the memory of a Loop before it runs."
+    remedy = "Let the number of turns be a number in the model's code, and write into a tensor of a fixed size."
+    operators = frozenset({"Loop"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        body = next(bodies(node), None)
+        if body is None:
+            return
+        carried = len(node.inputs) - 2
+        turns = node.inputs[0]
+        if len(body.outputs) > carried + 1 and (turns is None or not looked.is_known(turns)):
+            yield Hit("The Loop gives a row for each of its turns, whose number is computed when the model runs.", node)
+        for before, after in zip(body.inputs[2:], body.outputs[1 : carried + 1], strict=False):
+            one, other = looked.shape(before), looked.shape(after)
+            if one is None or other is None:
+                continue
+            if len(one) != len(other) or any(
+                isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one, other, strict=True)
+            ):
+                yield Hit(f"The Loop carries '{before.name}' of {one}, and '{after.name}' of {other} afterwards.", node)
+
+
 class EinsumForm(NodeRule):
     """An Einsum with an ellipsis, a diagonal, or inputs that broadcast."""
 
@@ -271,6 +298,7 @@ FACT_RULES: tuple[type[FactRule], ...] = (FaultyChain,)
 
 RULES: tuple[type[NodeRule], ...] = (
     BranchShapes,
+    LoopShapes,
     EinsumForm,
     ShapeOfRank,
     BroadcastScale,

@@ -11,15 +11,15 @@ import onnx_ir as ir
 from opbridge.onnx import opsets
 from opbridge.rules.looking import Looked, type_name
 from opbridge.rules.node_types import all_by_type_variable, function_body
-from opbridge.rules.rule import FactRule, Hit, NodeRule
+from opbridge.rules.rule import FactRule, Hit, ModelRule, NodeRule
 from opbridge.targets import facts
 
-__all__ = ["FACT_RULES", "RULES"]
+__all__ = ["FACT_RULES", "MODEL_RULES", "RULES"]
 
 _ONNX = ("", "ai.onnx")
 
 
-class NotInOnnx(NodeRule):
+class NotInOnnx(ModelRule):
     """An operator that ONNX does not have at the model's opset."""
 
     identifier = "not-in-onnx"
@@ -27,16 +27,16 @@ class NotInOnnx(NodeRule):
     why = "No runtime loads such a model, but for one that has the operator of its own accord."
     remedy = "Raise the model's opset to one that has the operator, or use another operator."
     always = True
-    of_malformed = True
 
-    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if node.domain not in _ONNX or opsets.native_schema(node.op_type, looked.opset_of(node)) is not None:
-            return
-        if node.op_identifier() not in looked.model.functions:
-            yield Hit(f"ONNX has no operator {node.op_type} at opset {looked.opset_of(node)}.", node)
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        for node in looked.malformed:
+            opset = looked.opset_of(node)
+            if opsets.native_schema(node.op_type, opset) is None:
+                if node.op_identifier() not in looked.model.functions:
+                    yield Hit(f"ONNX has no operator {node.op_type} at opset {opset}.", node)
 
 
-class InvalidNode(NodeRule):
+class InvalidNode(ModelRule):
     """A node that is not as its operator's schema has it."""
 
     identifier = "invalid-node"
@@ -44,14 +44,14 @@ class InvalidNode(NodeRule):
     why = "Runtimes refuse the model. Often an operator has the form of another opset than the model's."
     remedy = "Export again with one opset, or write the node in the form that the model's opset has."
     always = True
-    of_malformed = True
 
-    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if wrong := looked.malformed.get(node):
-            yield Hit(f"{node.op_type} {wrong}.", node)
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        for node, wrong in looked.malformed.items():
+            if wrong:
+                yield Hit(f"{node.op_type} {wrong}.", node)
 
 
-class UndefinedValue(NodeRule):
+class UndefinedValue(ModelRule):
     """A node that reads a value that nothing gives."""
 
     identifier = "undefined-value"
@@ -59,15 +59,15 @@ class UndefinedValue(NodeRule):
     why = "No runtime can compute it: the model was cut out of another one, or is damaged."
     remedy = "Make the value an input of the model, or export again."
     always = True
-    of_malformed = True
 
-    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        for value in looked.early.get(node, ()):
-            if value.producer() is None:
-                yield Hit(f"{node.op_type} reads '{value.name}', which nothing gives.", node)
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        for node, values in looked.early.items():
+            for value in values:
+                if value.producer() is None:
+                    yield Hit(f"{node.op_type} reads '{value.name}', which nothing gives.", node)
 
 
-class UnsortedNodes(NodeRule):
+class UnsortedNodes(ModelRule):
     """A node that stands before one whose result it reads."""
 
     identifier = "unsorted-nodes"
@@ -75,13 +75,13 @@ class UnsortedNodes(NodeRule):
     why = "ONNX has nodes in the order in which they can be computed. Where they are in a circle there is none."
     remedy = "Sort the nodes; where they are in a circle, export again."
     always = True
-    of_malformed = True
 
-    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        for value in looked.early.get(node, ()):
-            producer = value.producer()
-            if producer is not None:
-                yield Hit(f"{node.op_type} reads '{value.name}', which {producer.op_type} gives only later.", node)
+    def hits(self, looked: Looked) -> Iterator[Hit]:
+        for node, values in looked.early.items():
+            for value in values:
+                producer = value.producer()
+                if producer is not None:
+                    yield Hit(f"{node.op_type} reads '{value.name}', which {producer.op_type} gives only later.", node)
 
 
 class MixedTypes(NodeRule):
@@ -186,6 +186,8 @@ def _spelled(dtype: ir.DataType) -> str:
     return f"tensor({dtype.name.lower()})"
 
 
-RULES: tuple[type[NodeRule], ...] = (InvalidNode, UndefinedValue, UnsortedNodes, NotInOnnx, MixedTypes, TypeNotInOnnx)
+RULES: tuple[type[NodeRule], ...] = (MixedTypes, TypeNotInOnnx)
+
+MODEL_RULES: tuple[type[ModelRule], ...] = (NotInOnnx, InvalidNode, UndefinedValue, UnsortedNodes)
 
 FACT_RULES: tuple[type[FactRule], ...] = (NoKernel,)

@@ -264,7 +264,7 @@ def types_given(node: ir.Node, looked: Looked) -> Sequence[ir.DataType | None]:
     """The element types that a node gives, as far as they follow from those of its inputs."""
     if node.op_type == "Cast":
         to = node.attributes.get("to")
-        return [ir.DataType(to.as_int())] if to is not None and to.type == ir.AttributeType.INT else []
+        return [] if to is None or to.is_ref() else [ir.DataType(to.as_int())]
     return _of_types(node.op_type, looked.opset_of(node), looked.types_of_inputs(node))
 
 

@@ -43,6 +43,7 @@ class Rule:
         remedy: What to do about it: one sentence.
         severity: Of what it finds, where no fact says otherwise.
         always: Whether it applies whatever the target, by the specification of ONNX.
+        asked: Whether it applies only where it is selected: what it finds is no fault of the model.
         of_malformed: Whether it looks at nodes too that are not as their operator's schema has them.
     """
 
@@ -52,6 +53,7 @@ class Rule:
     remedy: ClassVar[str] = ""
     severity: ClassVar[str] = "error"
     always: ClassVar[bool] = False
+    asked: ClassVar[bool] = False
     of_malformed: ClassVar[bool] = False
 
 

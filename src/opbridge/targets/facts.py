@@ -26,6 +26,7 @@ __all__ = [
     "Only",
     "Partly",
     "Pattern",
+    "Ranges",
     "Rank",
     "Revision",
     "Static",
@@ -262,6 +263,13 @@ class Static(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ranges(Fact):
+    """Each dynamic dimension of an input of the model needs a range, given when the target builds the model."""
+
+    needs = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pattern(Fact):
     """A rule that looks at more than one node applies.
 
@@ -317,6 +325,7 @@ KINDS: dict[str, type[Fact]] = {
     "form": Form,
     "rank": Rank,
     "static": Static,
+    "ranges": Ranges,
     "pattern": Pattern,
     "chain": Chain,
 }

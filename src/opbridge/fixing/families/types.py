@@ -27,7 +27,7 @@ def cast_to_one_type(site: Site) -> str:
             if value is not None and value.dtype is not None and schema.type_variable(at) == variable
         ]
         types = [node.inputs[at].dtype for at in places]  # type: ignore[union-attr]
-        if len(set(types)) < 2:
+        if len(set(types)) < 2 or ir.DataType.STRING in types:
             continue
         # What is written into a tensor takes the type of that; of others, the one that holds the most.
         is_written = node.op_type.startswith("Scatter") or node.op_type in ("Where", "Clip", "Pad")
