@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PAGES", "on_files", "on_page_markdown"]
+__all__ = ["MADE", "PAGES", "on_files", "on_page_markdown"]
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,6 +26,9 @@ PAGES = {
 }
 """A file of the repository -> its page."""
 
+MADE = ("operators.md",)
+"""Pages that are made when the site is built."""
+
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 
 
@@ -35,7 +38,7 @@ def on_files(files: Any, config: Any) -> Any:
 
     for source, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
-    files.append(File.generated(config, "operators.md", content=_operators()))
+    files.append(File.generated(config, MADE[0], content=_operators()))
     return files
 
 

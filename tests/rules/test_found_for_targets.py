@@ -110,7 +110,7 @@ def test_a_fact_that_names_no_rule_is_refused(found):
         ("qnn:1.20", _model("y = CumSum (x, a)", inputs="float[4] x", constants={"a": I64(0)}), ["missing-operator"]),
         ("openvino", _model("y = Det (x)"), ["missing-operator"]),
         ("mnn", _model("y = Mish (x)"), ["missing-operator"]),
-        ("mnn", _model("y = Det (x)"), []),
+        ("mnn:3.5", _model("y = Det (x)"), []),
         ("openvino", _model("y = Elu (c)", inputs="float[4] c"), []),
         ("tensorrt:10.1", TWO_WAYS, ["same-activations"]),
     ],

@@ -45,6 +45,12 @@ CASES = {
         _model("y = Relu (x)"),
         _model("y = Sigmoid (x)"),
     ),
+    "form": (
+        {"kind": "form", "operators": ["Softmax"], "form": ["axis = 0", "input is float32"]},
+        "unsupported-form",
+        _model("y = Softmax<axis = 0> (x)"),
+        _model("y = Softmax<axis = -1> (x)"),
+    ),
     "types of the first input": (
         {"kind": "types", "operators": ["Add"], "allowed": ["float32"]},
         "unsupported-type",

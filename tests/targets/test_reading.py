@@ -275,3 +275,21 @@ def test_what_a_file_says_of_all_its_facts_holds_where_they_say_nothing(tmp_path
 def test_each_kind_of_fact_says_what_it_needs():
     for kind in KINDS.values():
         assert set(kind.needs) <= set(inspect.signature(kind).parameters)
+
+
+def test_every_operator_stands_against_every_target():
+    from opbridge.targets import table
+
+    lines = table.markdown().splitlines()
+    header = next(line for line in lines if line.startswith("| operator |"))
+    names = [cell.strip() for cell in header.strip("|").split("|")[1:]]
+    rows = {
+        line.split("|")[1].strip(): [cell.strip() for cell in line.strip("|").split("|")[1:]]
+        for line in lines
+        if line.startswith("|")
+    }
+    assert {"web 1.30", "openvino 2026.4"} <= set(names)
+    assert rows["Relu"][names.index("openvino 2026.4")] == "yes m"
+    assert rows["DeformConv"][names.index("openvino 2026.4")] == "no m"
+    assert rows["Resize"][names.index("web 1.30")].startswith("partly")
+    assert rows["Add"][next(at for at, name in enumerate(names) if name.startswith("onnxruntime "))] == "yes a"

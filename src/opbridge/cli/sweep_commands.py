@@ -58,6 +58,14 @@ def coverage(
     db: Annotated[
         str | None, typer.Option(metavar="FILE.py:NAME", help="Samples of your own, a list of Entry.")
     ] = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What runs them: onnxruntime, openvino, web, mnn or reference.",
+            show_default="onnxruntime",
+        ),
+    ] = None,
     jobs: _JobsOption = None,
     ray: _RayOption = None,
     output: _ResultsOption = None,
@@ -70,7 +78,15 @@ def coverage(
 
     lists = {name: items(value) for name, value in (("dtypes", dtypes), ("allow", allow)) if value}
     given = given_options(
-        samples=samples, opset=opset, exporter=exporter, timeout=timeout, db=db, jobs=jobs, ray=ray, **lists
+        samples=samples,
+        opset=opset,
+        exporter=exporter,
+        timeout=timeout,
+        db=db,
+        runtime=runtime,
+        jobs=jobs,
+        ray=ray,
+        **lists,
     )
     given["ops"] = tuple(ops or ("*",))
     return _answer("coverage", coverage.sweep, given, output, OUTCOMES, coverage_report.print_results)

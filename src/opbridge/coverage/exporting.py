@@ -13,6 +13,8 @@ import torch
 from opbridge import pipeline
 from opbridge.base.routes import ROUTES
 from opbridge.program import session
+from opbridge.runtimes import known
+from opbridge.runtimes.sessions import RuntimeSession
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -29,13 +31,21 @@ class Exported:
 
     Attributes:
         load: Makes an ONNX Runtime session of it.
+        content: Gives the content of its file.
         routes: The route of every operator; empty for exporters that know none.
         program: What opbridge's own exporter returned.
     """
 
     load: Callable[[], onnxruntime.InferenceSession]
+    content: Callable[[], bytes]
     routes: Mapping[str, str] = field(default_factory=dict)
     program: Program | None = None
+
+    def session(self, runtime: str) -> Any:
+        """A session in a runtime: in this process, which is a sweep's own."""
+        if runtime == known.ONNXRUNTIME:
+            return self.load()
+        return RuntimeSession(known.installed(runtime), self.content(), None)
 
     @property
     def route(self) -> str | None:
@@ -50,13 +60,13 @@ def _opbridge(
 ) -> Exported:
     program = pipeline.export(model, args, input_names=names, verify=False, opset_version=opset, allow=tuple(allow))
     routes = {row.operator: row.route for row in program.plan.rows if row.route is not None}
-    return Exported(lambda: program.session(threads=1), routes, program)
+    return Exported(lambda: program.session(threads=1), program.to_bytes, routes, program)
 
 
 def _dynamo(model: Call, args: tuple[Any, ...], names: list[str], opset: int | None, allow: Sequence[str]) -> Exported:
     program = torch.onnx.export(model, args, input_names=names, dynamo=True, verbose=False, opset_version=opset)
     content = program.model_proto.SerializeToString()
-    return Exported(lambda: session(content, threads=1))
+    return Exported(lambda: session(content, threads=1), lambda: content)
 
 
 def _torchscript(
@@ -64,7 +74,7 @@ def _torchscript(
 ) -> Exported:
     file = io.BytesIO()
     torch.onnx.export(model, args, file, input_names=names, dynamo=False, opset_version=opset)
-    return Exported(lambda: session(file.getvalue(), threads=1))
+    return Exported(lambda: session(file.getvalue(), threads=1), file.getvalue)
 
 
 EXPORTERS = {"opbridge": _opbridge, "torch": _dynamo, "torchscript": _torchscript}

@@ -86,7 +86,7 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
         exported = _export(settings, model, args, verdict)
     with _Timed(verdict, "load"):
         try:
-            session = exported.load()
+            session = exported.session(settings.runtime)
         except Exception as error:  # that is the outcome, whatever it is
             raise _Stop("load error", _named(error)) from None
     with _Timed(verdict, "compare"):

@@ -16,6 +16,7 @@ from opbridge.coverage.results import Results
 from opbridge.coverage.tasks import Settings, Verdict, to_try
 from opbridge.coverage.work import OperatorWork
 from opbridge.errors import UsageError
+from opbridge.runtimes import known
 
 __all__ = ["ALLOWED", "head_of", "sweep"]
 
@@ -32,6 +33,7 @@ def sweep(
     allow: Sequence[str] = ALLOWED,
     timeout: float = 60.0,
     db: str | None = None,
+    runtime: str = known.ONNXRUNTIME,
     jobs: int | None = None,
     ray: str | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -59,6 +61,7 @@ def sweep(
         allow: The routes that opbridge may take.
         timeout: Seconds that a sample may take.
         db: Another database, `FILE.py:NAME` or `package.module:NAME`: a list of `databases.Entry` or torch's OpInfos.
+        runtime: What runs the exported samples, as `opbridge.verify` takes it.
         jobs: How many worker processes; None: one for each core.
         ray: The address of a Ray cluster to use instead.
         output: The file to write; None keeps the results in memory.
@@ -69,7 +72,7 @@ def sweep(
         SaveError: `output` cannot be written.
         KeyboardInterrupt: it was interrupted; what is done is kept where there is an `output`.
     """
-    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db)
+    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db, runtime)
     workers = running.processes(jobs)
     path = None if output is None else Path(output)
     head = _head(settings)
@@ -101,13 +104,14 @@ def head_of(
     allow: Sequence[str] = ALLOWED,
     timeout: float = 60.0,
     db: str | None = None,
+    runtime: str = known.ONNXRUNTIME,
 ) -> dict[str, Any]:
     """The versions and settings that the file of such a sweep begins with: what its results depend on.
 
     Raises:
         UsageError: an argument that cannot be used.
     """
-    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db)
+    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db, runtime)
     return _head(settings)
 
 
@@ -124,6 +128,7 @@ def _checked(
     allow: Sequence[str],
     timeout: float,
     db: str | None,
+    runtime: str,
 ) -> Settings:
     patterns = (ops,) if isinstance(ops, str) else tuple(ops)
     if samples < 1:
@@ -135,14 +140,15 @@ def _checked(
     for route in allow:
         if route not in ROUTES:
             raise UsageError(f"There is no route {route!r}. Choose among {', '.join(ROUTES)}.")
+    known.installed(runtime)
     wanted = None if dtypes is None else (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
-    known = [str(dtype).removeprefix("torch.") for dtype in ORDER]
+    dtype_names = [str(dtype).removeprefix("torch.") for dtype in ORDER]
     for name in () if wanted in (None, ("all",)) else wanted or ():
-        if name not in known:
-            raise UsageError(f"ONNX and PyTorch share no dtype {name!r}. Say all, or some of {', '.join(known)}.")
+        if name not in dtype_names:
+            raise UsageError(f"ONNX and PyTorch share no dtype {name!r}. Say all, or some of {', '.join(dtype_names)}.")
     library = [pattern.startswith("torchvision::") for pattern in patterns]
     if any(library) and not all(library) and db is None:
         raise UsageError("Operators of torchvision and of torch are swept one after the other. Name one of them.")
     database = db or ("torchvision" if any(library) else "torch")
     routes = tuple(route for route in ROUTES if route in allow) if exporter == "opbridge" else ()
-    return Settings(patterns, database, samples, wanted, opset, exporter, routes, timeout)
+    return Settings(patterns, database, samples, wanted, opset, exporter, routes, timeout, runtime)

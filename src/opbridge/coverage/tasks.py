@@ -10,6 +10,7 @@ from typing import Any
 
 from opbridge.coverage.databases import ORDER, database, pick
 from opbridge.coverage.entries import Entry
+from opbridge.runtimes import known
 
 __all__ = ["KINDS", "OUTCOMES", "Settings", "Task", "Verdict", "grouped", "to_try"]
 
@@ -56,6 +57,7 @@ class Settings:
     exporter: str = "opbridge"
     allow: tuple[str, ...] = ()
     timeout: float = 60.0
+    runtime: str = known.ONNXRUNTIME
 
 
 @dataclass

@@ -29,6 +29,8 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
         return str(len(node.inputs)) == value
     if kind == "opset":
         return str(looked.revision(node)) == value
+    if kind == "no attribute":
+        return name not in node.attributes
     if kind == "attribute":
         return _text(looked.attribute(node, name)) == value
     if kind == "output":
@@ -57,6 +59,8 @@ def _parsed(condition: str) -> tuple[str, str, str]:
         return "opset", "", condition.removeprefix("of opset ")
     if condition in ENDS:
         return "end", condition, ""
+    if condition.startswith("no attribute "):
+        return "no attribute", condition.removeprefix("no attribute "), ""
     if condition.endswith(" inputs"):
         return "count", "", condition.removesuffix(" inputs")
     name, separator, value = condition.partition(" = ")
@@ -91,6 +95,8 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
         text = _text(looked.attribute(node, name))
         if text and len(text) <= _LONGEST_VALUE:
             yield f"{name} = {text}"
+        elif name not in node.attributes:
+            yield f"no attribute {name}"
     for at, formal in enumerate(schema.inputs):
         value = looked.input(node, formal.name)
         optional = not formal.required

@@ -206,8 +206,10 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
             by_operator[operator].append((rule_, fact, hits))
     everywhere = by_operator.get("", [])
     lists = target.of_kind(facts.Only)
-    only, present = next(iter(lists), None), frozenset(name for each in lists for name in each.operators)
+    only, present = next(iter(lists), None), {name for each in lists for name in each.operators}
     missing = by_kind.get(facts.Missing)
+    # What is said to be missing is found by the fact that says so.
+    present |= {name for each in target.of_kind(facts.Missing) if not each.when for name in each.operators}
     for node in looked.nodes:
         name = name_of(node)
         for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):

@@ -9,9 +9,11 @@ from typing import cast
 from opbridge.errors import UsageError
 from opbridge.runtimes import Runtime
 
-__all__ = ["NAMES", "find", "installed", "label"]
+__all__ = ["NAMES", "ONNXRUNTIME", "find", "installed", "label"]
 
-NAMES = ("onnxruntime", "openvino", "web", "mnn", "reference")
+ONNXRUNTIME = "onnxruntime"
+
+NAMES = (ONNXRUNTIME, "openvino", "web", "mnn", "reference")
 
 
 def find(name: str) -> Runtime:

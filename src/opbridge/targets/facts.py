@@ -227,9 +227,9 @@ class Form(Fact):
     """The operators are not there in a form of which all that it says holds.
 
     Attributes:
-        form: What holds: "mode = cubic" of an attribute, "X is float16", "X has rank 5", "X is empty" and "axes has
-            length 2" of an input, "roi is given", "axes is computed" (and no constant), "of opset 21" of the form of
-            the operator, "1 inputs" of their number.
+        form: What holds: "mode = cubic" or "no attribute value" of the attributes, "X is float16", "X has rank 5",
+            "X is empty" and "axes has length 2" of an input, "roi is given", "axes is computed" (and no constant), "of
+            opset 21" of the form of the operator, "1 inputs" of their number.
     """
 
     needs = ("operators", "form")

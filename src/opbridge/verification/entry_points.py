@@ -100,8 +100,9 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         UsageError: arguments of the wrong kind, inputs that do not fit the file, or on which the model itself raises.
         CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
     """
+    from opbridge.runtimes.known import ONNXRUNTIME
     from opbridge.verification import dispatch
-    from opbridge.verification.options import ONNXRUNTIME, Options
+    from opbridge.verification.options import Options
 
     if task is not None:
         from opbridge.tasks import prepare

@@ -10,9 +10,7 @@ from opbridge.errors import UsageError
 from opbridge.runtimes import known
 from opbridge.runtimes.limits import Limits
 
-__all__ = ["ONNXRUNTIME", "Options"]
-
-ONNXRUNTIME = "onnxruntime"
+__all__ = ["Options"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Options:
     inputs: Any = None
     complete: bool = False
     isolated: bool | Limits = False
-    runtime: str = ONNXRUNTIME
+    runtime: str = known.ONNXRUNTIME
 
     def __post_init__(self) -> None:
         if type(self.samples) is not int or self.samples < 0:
@@ -56,7 +54,7 @@ class Options:
                 raise UsageError(f"{name}={value!r} is no tolerance; give a number from 0 on, or leave it out.")
         if not isinstance(self.isolated, (bool, Limits)):
             raise UsageError(f"isolated={self.isolated!r} is neither True nor opbridge.Limits(...).")
-        if self.runtime != ONNXRUNTIME:
+        if self.runtime != known.ONNXRUNTIME:
             known.installed(self.runtime)
             if self.aten:
                 raise UsageError(
@@ -66,4 +64,4 @@ class Options:
     @property
     def in_onnxruntime(self) -> bool:
         """Whether the file runs in ONNX Runtime, in which its nodes can be looked at one by one."""
-        return self.runtime == ONNXRUNTIME
+        return self.runtime == known.ONNXRUNTIME

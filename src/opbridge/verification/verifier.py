@@ -28,7 +28,7 @@ from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
 from opbridge.verification.judge import Judge
 from opbridge.verification.model_outputs import ModelOutputs
-from opbridge.verification.options import ONNXRUNTIME, Options
+from opbridge.verification.options import Options
 from opbridge.verification.other_lines import computes_otherwise
 from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
@@ -465,6 +465,6 @@ def _outside(condition: str) -> str:
     return f"the capture holds only where {condition}"
 
 
-def runtime_label(runtime: str = ONNXRUNTIME) -> str:
+def runtime_label(runtime: str = known.ONNXRUNTIME) -> str:
     """The runtime and its version, "onnxruntime 1.31.1"."""
     return known.label(runtime)

@@ -87,25 +87,31 @@ def case(name: str, form: str) -> Case | None:
 
     Args:
         name: The test's name.
-        form: "" as it is, "constants", "float16" and other types, or "opset 13".
+        form: "" as it is, "constants", "weights", "float16" and other types, "without axis" and other attributes, or
+            "opset 13".
     """
     test = _tests()[name]
     if not form:
         return test
-    if form == "constants":
-        return _with_constants(test)
+    if form in ("constants", "weights"):
+        return _with_constants(test, every=form == "weights")
     if form.startswith("opset "):
         return _of_opset(test, int(form.removeprefix("opset ")))
+    if form.startswith("without "):
+        return _without(test, form.removeprefix("without "))
     return _of_type(test, form)
 
 
 def forms() -> Iterator[tuple[str, str]]:
     """Every test as it is, and the forms of them: names and forms."""
     first: dict[tuple[str, int], str] = {}
-    for name, test in sorted(_tests().items(), key=lambda each: (len(each[0]), each[0])):
+    cases = _tests()
+    for name, test in sorted(cases.items(), key=lambda each: (len(each[0]), each[0])):
         yield name, ""
         if _with_constants(test) is not None:
             yield name, "constants"
+        if len(test.model.graph.node) == 1 and _with_constants(test, every=True) is not None:
+            yield name, "weights"
         if any(each.HasField("g") for node in test.model.graph.node for each in node.attribute):
             continue  # a body has types of its own
         if len(test.model.graph.node) == 1 and test.model.graph.node[0].domain in _ONNX and test.opset:
@@ -115,6 +121,8 @@ def forms() -> Iterator[tuple[str, str]]:
     for (operator, since), name in sorted(first.items()):
         for type_ in _TYPES:
             yield name, type_
+        for attribute in cases[name].model.graph.node[0].attribute:
+            yield name, f"without {attribute.name}"
         older = {each.since_version for each in _schemas(operator) if 7 <= each.since_version < since}
         for opset in sorted(older):
             yield name, f"opset {opset}"
@@ -127,17 +135,26 @@ def _schemas(operator: str) -> tuple[Any, ...]:
     )
 
 
-def _with_constants(test: Case) -> Case | None:
-    """The test with what says how rather than what as constants, as in models: axes, sizes, bounds."""
+def _with_constants(test: Case, *, every: bool = False) -> Case | None:
+    """The test with inputs as constants, as in models.
+
+    Args:
+        test: The test.
+        every: Whether all inputs but the first are, as weights are; else what says how rather than what: axes, sizes,
+            bounds. None where that is the same.
+    """
     kept, left, stored = [], [], []
+    is_other = not every
     for at, (value, given) in enumerate(zip(test.model.graph.input, test.inputs, strict=True)):
         array = given if isinstance(given, np.ndarray) and value.type.HasField("tensor_type") else None
-        if at and array is not None and array.ndim <= 1 and (array.dtype == np.int64 or array.ndim == 0):
+        says_how = array is not None and array.ndim <= 1 and (array.dtype == np.int64 or array.ndim == 0)
+        if at and array is not None and (every or says_how):
+            is_other |= not says_how
             stored.append(numpy_helper.from_array(array, value.name))
         else:
             kept.append(value)
             left.append(given)
-    if not stored:
+    if not stored or not is_other:
         return None
     model = _copy(test.model)
     del model.graph.input[:]
@@ -158,6 +175,25 @@ def _of_opset(test: Case, opset: int) -> Case | None:
     except Exception:  # the checker and the inference of shapes raise several
         return None
     return Case(model, test.inputs, None, test.rtol, test.atol)
+
+
+def _without(test: Case, attribute: str) -> Case | None:
+    """The test without an attribute of its node, which has a default then; None where it cannot be left out."""
+    model = _copy(test.model)
+    node = model.graph.node[0]
+    kept = [each for each in node.attribute if each.name != attribute]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    for value in model.graph.output:
+        value.ClearField("type")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+        onnx.checker.check_model(inferred, full_check=True)
+    except Exception:  # the checker and the inference of shapes raise several
+        return None
+    if not all(each.HasField("type") for each in inferred.graph.output):
+        return None
+    return Case(inferred, test.inputs, None, test.rtol, test.atol)
 
 
 def _of_type(test: Case, type_: str) -> Case | None:

@@ -99,7 +99,7 @@ def learn(
     for nodes in right.values():
         for each in nodes:
             taken[each.operator].add(each.conditions)
-    facts: list[Learnt] = []
+    facts: list[Learnt] = _clear(right, failing)
     left = dict(failing)
     # One node first: there it is known which one fails.
     for several in (False, True):
@@ -123,13 +123,57 @@ def learn(
         for name, nodes in failing.items()
         if len(nodes) == 1 and not any(name in each.cases for each in facts)
     }
-    mostly = _mostly(right, alone)
+    # With other nodes around it, one may be right for the values that these give.
+    mostly = _mostly({name: nodes for name, nodes in right.items() if len(nodes) == 1}, alone)
     facts += mostly
     for operator in sorted({each.operator for each in alone.values()}):
         of_operator = [name for name, each in alone.items() if each.operator == operator]
-        if unknown := [name for name in of_operator if not any(name in each.cases for each in mostly)]:
+        unknown = [name for name in of_operator if not any(name in each.cases for each in mostly)]
+        # A test says so by itself: in another type, its values may have no meaning.
+        if any(" (" not in name for name in unknown):
             facts.append(Learnt(operator, (), unknown, certain=False))
     return facts
+
+
+def _clear(right: Mapping[str, Sequence[Example]], failing: Mapping[str, Sequence[Example]]) -> list[Learnt]:
+    """Single conditions under which every case of the one node fails, though some models with such a node are right.
+
+    There the values are those for which the operator is right, or nothing depends on them.
+    """
+    fails, runs = (_cases_by_condition(each) for each in (failing, right))
+    alone_fails, alone_runs = (
+        _cases_by_condition({name: nodes for name, nodes in each.items() if len(nodes) == 1})
+        for each in (failing, right)
+    )
+    clear = [
+        key
+        for key, names in fails.items()
+        if alone_fails.get(key)
+        and not alone_runs.get(key)
+        and runs.get(key)
+        and not key[1].startswith("of opset ")
+        and len(names) >= _MOST_TIMES * len(runs[key])
+        and _cost(key[1]) < _COST["opset"]
+    ]
+    facts: list[Learnt] = []
+    left = {key: set(fails[key]) for key in clear}
+    while left:
+        key = max(left, key=lambda each: (len(left[each]) - len(runs[each]), -_cost(each[1]), each))
+        names = left.pop(key)
+        if len(names) >= _MOST_TIMES * len(runs[key]):
+            facts.append(Learnt(key[0], (key[1],), sorted(names), len(runs[key])))
+            left = {each: rest - names for each, rest in left.items()}
+    return facts
+
+
+def _cases_by_condition(cases: Mapping[str, Sequence[Example]]) -> dict[tuple[str, str], set[str]]:
+    """By operator and condition, the cases with such a node."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for name, nodes in cases.items():
+        for each in nodes:
+            for condition in each.conditions:
+                found[each.operator, condition].add(name)
+    return found
 
 
 def _mostly(right: Mapping[str, Sequence[Example]], alone: Mapping[str, Example]) -> list[Learnt]:
@@ -246,6 +290,8 @@ def _cost(condition: str) -> float:
         return _COST["number" if is_number and name not in _ENUMERATIONS else "mode"]
     if " has rank " in condition or " has length " in condition:
         return _COST["rank"]
-    if condition.endswith((" is given", " is left out", " is used", " is empty")):
+    if condition.startswith("no attribute ") or condition.endswith(
+        (" is given", " is left out", " is used", " is empty")
+    ):
         return _COST["given"]
     return _COST["computed"] if condition.endswith((" is computed", " is a constant")) else _COST["type"]

@@ -57,9 +57,13 @@ def written(
         lines += ["", "[[opsets]]", "oldest = 1", f"newest = {newest}", 'source = "measured"']
     for kind, operators in contradicted.items():
         lines += ["", "[[contradicted]]", f"kind = {json.dumps(kind)}", f"operators = {_listed(operators)}"]
-    missing = sorted(each.operator for each in facts if not each.form and each.certain)
+    never = [each for each in facts if not each.form and each.certain]
+    missing = sorted(each.operator for each in never if _is_refused(each, said))
     if missing:
         lines += ["", "[[fact]]", 'kind = "missing"', 'source = "measured"', f"operators = {_listed(missing)}"]
+    for operator, note in sorted((each.operator, _note(each, said)) for each in never if not _is_refused(each, said)):
+        lines += ["", "[[fact]]", 'kind = "partly"', 'source = "measured"', f"operators = {_listed([operator])}"]
+        lines += [f"note = {json.dumps(note, ensure_ascii=False)}"]
     for operator, note in sorted((each.operator, _note(each, said)) for each in facts if not each.certain):
         lines += ["", "[[fact]]", 'kind = "partly"', 'severity = "warning"', 'source = "measured"']
         lines += [f"operators = {_listed([operator])}", f"note = {json.dumps(note, ensure_ascii=False)}"]
@@ -79,6 +83,11 @@ def _grouped(facts: Sequence[Learnt], said: Mapping[str, str]) -> list[tuple[tup
     )
 
 
+def _is_refused(fact: Learnt, said: Mapping[str, str]) -> bool:
+    """Whether the runtime refuses all cases, as it does with an operator that it does not have."""
+    return all(said[each].startswith("refused: ") for each in fact.cases)
+
+
 def _note(fact: Learnt, said: Mapping[str, str]) -> str:
     """What happens, in how many cases, by the words of the first of them."""
     outcome, _, message = said[fact.cases[0]].partition(": ")
@@ -95,6 +104,7 @@ def _note(fact: Learnt, said: Mapping[str, str]) -> str:
     }.get(outcome, outcome)
     often = f" in {len(fact.cases)} of {len(fact.cases) + fact.right} cases" if fact.right else ""
     tests = list(dict.fromkeys(each.partition(" (")[0] for each in fact.cases))
+    often = often or (f" in all {len(fact.cases)} cases" if fact.certain and not fact.form else "")
     some = f", as in {', '.join(tests[:_MOST_TESTS])}"
     return f"{how}{often}{some}{f' ({shown})' if shown else ''}."
 

@@ -149,5 +149,6 @@ def _to_variable(array: np.ndarray) -> Any:
             raise OverflowError("a number is larger than int32 holds, which MNN computes int64 in")
     kinds = {"float32": expr.float, "int32": expr.int, "int8": expr.int8, "uint8": expr.uint8}
     variable = expr.placeholder(list(array.shape), expr.NCHW, kinds[held])
-    variable.write(np.ascontiguousarray(array.astype(held)))
+    content = np.ascontiguousarray(array.astype(held))
+    variable.write(content.tobytes() if held == "int8" else content)  # it has no arrays of int8
     return variable
