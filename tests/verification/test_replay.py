@@ -155,6 +155,40 @@ def test_a_stable_sort_keeps_the_order_of_equal_elements() -> None:
         opbridge.export(Picking(stable=True), _picking_args(), custom_translation_table=table)
 
 
+class Largest(torch.nn.Module):
+    """A mask of the three largest elements of each row, as a mixture of experts chooses."""
+
+    def __init__(self, order: bool) -> None:
+        super().__init__()
+        self.order = order
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, places = x.topk(3, dim=-1, sorted=self.order)
+        return values, torch.zeros_like(x).scatter(-1, places, 1.0)
+
+
+def _in_rising_order(self: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    values, places = op.TopK(self, _ints(3), axis=-1, largest=1, sorted=1)
+    return tuple(op.Slice(each, _ints(-1), _ints(-4), _ints(-1), _ints(-1)) for each in (values, places))
+
+
+def _smallest(self: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    return op.TopK(self, _ints(3), axis=-1, largest=0, sorted=1)
+
+
+def test_elements_of_a_topk_that_is_not_sorted_may_stand_in_any_order() -> None:
+    table = {"aten::topk": _in_rising_order}
+    found = opbridge.export(Largest(False), _picking_args()[1:], custom_translation_table=table).verification
+    assert found is not None and found.outputs[0].worst.forgiven
+    assert "elements of aten::topk" in found.summary() and "stand in another order" in found.summary()
+
+
+@pytest.mark.parametrize(("order", "wrong"), [(True, _in_rising_order), (False, _smallest)])
+def test_elements_of_a_topk_in_a_wrong_order_or_others_are_wrong(order: bool, wrong: Any) -> None:
+    with pytest.raises(opbridge.VerificationError, match="first operator that differs"):
+        opbridge.export(Largest(order), _picking_args()[1:], custom_translation_table={"aten::topk": wrong})
+
+
 def test_a_wrong_order_is_wrong() -> None:
     def backwards(self: Any, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
         return op.TopK(self, op.Constant(value_ints=[6]), axis=-1, largest=1, sorted=1)

@@ -9,7 +9,7 @@ PyTorch, and at each operator that decides so, the runtime's value is taken wher
    the tolerance. With a scale larger than that, this is one step at most, and only beside a tie.
 2. *Positions* (topk, sort, argsort, argmax, argmin, max, min, kthvalue, median, mode): the runtime's positions pick
    elements that are equal to PyTorch's within the tolerance, and none twice. Equal elements that a stable sort has to
-   leave in their order are not excused.
+   leave in their order are not excused. The elements of a topk with sorted=False may stand in any order.
 
 Where the model decides by data or by sizes, the graph is computed along the sides that the inputs take.
 
@@ -228,13 +228,15 @@ def _picked(node: Node, result: Any, source: torch.Tensor, actual: Mapping[str, 
     if own.shape != other.shape or own.dtype != other.dtype or torch.equal(own, other):
         return result
     allowed = tolerance(source).absolute if source.is_floating_point() else 0.0
+    in_any_order = _base(node) == "topk" and (node.kwargs.get("sorted") is False or node.args[4:5] == (False,))
     for dim in range(source.dim()):
         left, right = (each if each.dim() == source.dim() else each.unsqueeze(dim) for each in (own, other))
-        if left.dim() != source.dim() or not picks_along(source, left, right, dim, allowed):
+        if left.dim() != source.dim() or not picks_along(source, left, right, dim, allowed, in_any_order=in_any_order):
             continue
         moved = (left != right) & (source.gather(dim, left) == source.gather(dim, right))
         if not (node.kwargs.get("stable") and bool(moved.any())):
-            taken.append(f"equal elements of {_place(node)} stand in another order")
+            which = "elements" if in_any_order else "equal elements"
+            taken.append(f"{which} of {_place(node)} stand in another order")
             picked = source.gather(dim, right).reshape(own.shape)
             return (picked, other) if is_pair else other
     flat = source.reshape(-1)

@@ -20,9 +20,15 @@ def picks_the_same(source: torch.Tensor, expected: torch.Tensor, actual: torch.T
 
 
 def picks_along(
-    source: torch.Tensor, expected: torch.Tensor, actual: torch.Tensor, dim: int, allowed: float = 0.0
+    source: torch.Tensor,
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    dim: int,
+    allowed: float = 0.0,
+    *,
+    in_any_order: bool = False,
 ) -> bool:
-    """`picks_the_same` along one dimension."""
+    """`picks_the_same` along one dimension; with `in_any_order` both pick the same elements, in whatever order."""
     pair = [each if each.dim() == source.dim() else each.unsqueeze(dim) for each in (expected, actual)]
     if not all(_are_positions(each, source, dim) for each in pair):
         return False
@@ -30,6 +36,8 @@ def picks_along(
     if bool((in_order.diff(dim=dim) == 0).any()):
         return False
     left, right = (source.gather(dim, each) for each in pair)
+    if in_any_order:
+        left, right = (each.sort(dim).values for each in (left, right))
     same = (left == right) | ((left != left) & (right != right))
     if allowed:
         same |= (left - right).abs() <= allowed
