@@ -5,8 +5,10 @@ of the vocabulary, probabilities are in [0, 1], a mask is all ones. So the value
 to the example's tensor, by the first of these rules that applies:
 
 1. *constant*: all elements are equal, or there are none. The tensor is not changed.
-2. *ordered* integers or bools (position ids, arange, causal or padding masks). The tensor is not changed. Ordered
-   offsets and lengths are domains, the next rule.
+2. *padding masks*: rows of ones and then zeros, or zeros and then ones, two-dimensional integers or bools. All are
+   ones for every second seed, as for sequences of one length, which models treat apart; else the tensor is not changed.
+   Other *ordered* integers or bools (position ids, arange, causal masks) are not changed. Ordered offsets and lengths
+   are domains, the next rule.
 3. A *domain* of `opbridge.verification.domains`: invertible matrices, probabilities, one-hot, unit vectors, offsets,
    lengths.
 4. *two-valued* tensors, or floats with infinities or NaNs (masks). Each row, along the last dimension, is shuffled, so
@@ -44,6 +46,7 @@ class Kind(enum.Enum):
 
     CONSTANT = "constant"
     ORDERED = "ordered"
+    PADDING = "padding mask"
     SHUFFLED = "two-valued"
     BOXES = "boxes"
     WHOLE = "whole numbers"
@@ -134,7 +137,8 @@ def kind_of(example: torch.Tensor) -> Kind | Domain:
     if domain is not None:
         return domain
     if not example.is_floating_point() and _is_ordered(values):
-        return Kind.ORDERED
+        is_mask = values.dim() == 2 and (int(least), int(greatest)) == (0, 1) and _direction(values) != 0
+        return Kind.PADDING if is_mask else Kind.ORDERED
     if values.numel() > 2 and bool(((values == least) | (values == greatest)).all()):
         return Kind.SHUFFLED
     if not example.is_floating_point():
@@ -175,7 +179,9 @@ def _draw(example: torch.Tensor, generator: torch.Generator, shape: tuple[int, .
         return torch.view_as_complex(torch.stack([_draw(part, generator, shape) for part in parts], -1).contiguous())
     if isinstance(kind, Domain) and 0 not in shape and not (kind.is_matrix and shape[-1] != shape[-2]):
         return kind.draw(_computable(example), generator, shape, _like_distribution).to(example.dtype)
-    if kind is Kind.ORDERED:
+    if kind is Kind.PADDING and generator.initial_seed() % 2 == 0:
+        return torch.ones(shape, dtype=example.dtype)
+    if kind in (Kind.ORDERED, Kind.PADDING):
         return _resized_sequence(example, shape)
     values = resized(_computable(example), shape)
     if values.numel() == 0 or kind is Kind.CONSTANT:
