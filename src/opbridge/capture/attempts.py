@@ -57,7 +57,7 @@ def first_capture(attempt: Attempt) -> Captured:
         attempt.start_again("direct")
         attempt.looping = of_sizes
         try:
-            return _with_all_sizes(attempt, capture_decisions(attempt))
+            return _with_all_sizes(attempt, _deciding(attempt))
         except WaysRefused as error:
             if not of_sizes:
                 raise CaptureError(str(error)) from error
@@ -85,6 +85,19 @@ def first_capture(attempt: Attempt) -> Captured:
         if not why:
             raise
         raise CaptureError(f"{error}\n{why}") from error.__cause__
+
+
+def _deciding(attempt: Attempt) -> Captured:
+    """The capture of all ways that data make a model take; one in which loops over sizes are decisions if it needs that."""
+    try:
+        return capture_decisions(attempt)
+    except SizesContradicted as error:
+        if attempt.looping or not _is_by_loop(error):
+            raise
+    notes = attempt.notes
+    attempt.start_again("direct")
+    attempt.notes, attempt.looping = notes, True
+    return capture_decisions(attempt)
 
 
 def _said_of(error: Exception) -> str:

@@ -79,3 +79,35 @@ def test_every_side_and_count(model: Callable[[torch.Tensor], torch.Tensor], tmp
             )
             (found,) = session.run(None, {session.get_inputs()[0].name: given.numpy()})
             np.testing.assert_allclose(found, model(given).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def positions_of_grids(x: torch.Tensor, grid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """As a vision encoder of packed images: data decide a number first, and a loop over the rows of a size follows."""
+    places = torch.arange(int(grid.max()))
+    merged = torch.tensor([2]).expand(len(grid))
+    found = [
+        (torch.arange(height * width) * size).repeat(times)
+        for (times, height, width), size in zip(grid.tolist(), merged.tolist())  # noqa: B905
+    ]
+    x = x + torch.cat(found)[:, None]
+    lengths = torch.repeat_interleave(grid[:, 1] * grid[:, 2], grid[:, 0])
+    return torch.cat([part - part.mean(0) for part in x.split(lengths.tolist())]), places
+
+
+@pytest.mark.slow
+def test_a_loop_over_a_size_after_a_number_that_data_decide(tmp_path: Path) -> None:
+    def inputs(*rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        grid = torch.tensor(rows)
+        return torch.randn(int(grid.prod(-1).sum()), 2), grid
+
+    opbridge.export(
+        positions_of_grids,
+        inputs([1, 4, 6], [2, 2, 4]),
+        tmp_path / "model.onnx",
+        dynamic_shapes={"x": {0: "tokens"}, "grid": {0: "images"}},
+    )
+    session = opbridge.session(tmp_path / "model.onnx")
+    for given in (inputs([1, 2, 6], [2, 2, 4], [1, 4, 4]), inputs([3, 2, 2])):
+        found = session.run(None, {"x": given[0].numpy(), "grid": given[1].numpy()})
+        for mine, theirs in zip(found, positions_of_grids(*given), strict=True):
+            np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-5, atol=1e-5)
