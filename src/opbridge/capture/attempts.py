@@ -88,7 +88,7 @@ def first_capture(attempt: Attempt) -> Captured:
 
 
 def _deciding(attempt: Attempt) -> Captured:
-    """The capture of all ways that data make a model take; one in which loops over sizes are decisions if it needs that."""
+    """The capture of all ways that data make a model take, where it needs that with loops over sizes as decisions."""
     try:
         return capture_decisions(attempt)
     except SizesContradicted as error:
