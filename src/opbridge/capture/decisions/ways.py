@@ -512,6 +512,9 @@ def explore(
         raise first
 
 
+_OF_NONE = "NoneType"
+
+
 def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:
     """Whether a model raises an error where its loops have no turn.
 
@@ -526,7 +529,11 @@ def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:
 
 
 def _is_raised_by_model(error: Exception) -> bool:
-    """Whether a `raise` or an `assert` of the model's raised an error, or an index that no element has."""
+    """Whether a model raises an error on a way, and not for want of values.
+
+    It is by a `raise` or an `assert` of the model's, an index that no element has, or a line of the model's that takes
+    None for a value, or a variable without one: what the way has left unset.
+    """
     if isinstance(error, NoSuchElement):
         return True
     trace = error.__traceback__
@@ -534,5 +541,9 @@ def _is_raised_by_model(error: Exception) -> bool:
         trace = trace.tb_next
     if trace is None or of_code(trace.tb_frame.f_code, 0) is None:
         return False
+    if isinstance(error, UnboundLocalError) or (
+        isinstance(error, (TypeError, AttributeError)) and _OF_NONE in str(error)
+    ):
+        return True
     instructions = dis.get_instructions(trace.tb_frame.f_code)
     return any(each.offset == trace.tb_lasti and each.opname == "RAISE_VARARGS" for each in instructions)

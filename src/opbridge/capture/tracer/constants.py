@@ -68,6 +68,10 @@ class Constants:
             given, named = torch.fx.node.map_arg((arguments, keywords), self._value)
             return True, function(*given, **named)
 
+    def is_written(self, tensor: torch.Tensor) -> bool:
+        """Whether the model has written to the memory of a tensor."""
+        return _memory(tensor) in self._written
+
     def _note_write(self, argument: Any) -> None:
         for each in argument if isinstance(argument, (list, tuple)) else (argument,):
             if isinstance(each, Node) and isinstance(value := each.meta.get("val"), torch.Tensor):
@@ -83,7 +87,7 @@ class Constants:
             if each not in self._values and each not in self._functions:
                 return False
             value = each.meta.get("val")
-            if isinstance(value, torch.Tensor) and (_memory(value) in self._written or value.numel() > _LARGEST):
+            if isinstance(value, torch.Tensor) and (self.is_written(value) or value.numel() > _LARGEST):
                 return False
             if each not in self._values:
                 pending.extend(each.all_input_nodes)

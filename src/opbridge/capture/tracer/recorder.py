@@ -27,6 +27,7 @@ from opbridge.capture.tracer import (
     symbolic_scalars,
 )
 from opbridge.capture.tracer.constants import Constants
+from opbridge.capture.tracer.known_items import KnownItems
 from opbridge.errors import CaptureError
 
 __all__ = ["Recorder", "Tracked"]
@@ -88,6 +89,7 @@ class Recorder:
         self.fake_mode = fake_mode
         self.outside = outside
         self.constants = Constants()
+        self._items = KnownItems(self.constants)
         self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
         self.after = torch_proxies.after_autograd(self.tracer, self._call_after_autograd)
         self._constant = constant
@@ -264,7 +266,13 @@ class Recorder:
         opened = [] if self.is_differentiating or self.outside else open_ranks.open_sizes(function, fakes)
         if opened:
             shape = open_ranks.squeeze_by_example
-        result = shape(*fakes) if shape else symbolic_scalars.result_of(function, fakes, fake_keywords)
+        item = self._items.item(function, arguments)
+        if item is not None:
+            result: Any = item
+        elif shape:
+            result = shape(*fakes)
+        else:
+            result = symbolic_scalars.result_of(function, fakes, fake_keywords)
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
             torch_shape_env.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:
@@ -275,6 +283,7 @@ class Recorder:
         if opened:
             self._ranks.add(node, opened)
         self.constants.add(function, node)
+        self._items.add(function, node, result)
         self.bind(result, node)
         if function in _PARTS and isinstance(result.storage_offset(), torch.SymInt):
             self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))

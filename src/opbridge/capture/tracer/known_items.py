@@ -1,0 +1,100 @@
+"""Integers computed from sizes by way of tensors without dimensions.
+
+`torch.div(x.shape[1], 8, rounding_mode="trunc")` is a tensor, and what `item`, or a place for a size, makes of it would
+be a number that only a run tells. What the tensor holds follows from the sizes, as long as operators on integers make
+it of them, and nothing is written to its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from opbridge.base.torch_private import torch_decisions
+from opbridge.capture.tracer.constants import Constants
+
+__all__ = ["KnownItems"]
+
+_aten = torch.ops.aten
+
+_SAME = frozenset(
+    {
+        _aten.clone.default,
+        _aten.detach.default,
+        _aten.detach_.default,
+        _aten.lift_fresh_copy.default,
+        _aten.to.device,
+        _aten.to.dtype,
+        _aten.to.dtype_layout,
+    }
+)
+"""Operators that give the integer that they are given."""
+
+
+class KnownItems:
+    """The nodes that hold an integer which follows from sizes.
+
+    Args:
+        constants: Tells what memory the model writes to.
+    """
+
+    def __init__(self, constants: Constants) -> None:
+        self._constants = constants
+        self._items: dict[Node, torch.SymInt] = {}
+
+    def item(self, function: Any, arguments: Any) -> torch.SymInt | None:
+        """What `item` gives for a node; None where that is not known, and for another operator."""
+        if function not in (_aten.item.default, _aten._local_scalar_dense.default):
+            return None
+        found = self._integer(arguments[0])
+        return found if isinstance(found, torch.SymInt) else None
+
+    def add(self, function: Any, node: Node, result: Any) -> None:
+        """Notes the integer of a new node, where it follows from sizes.
+
+        Args:
+            function: The operator.
+            node: The node.
+            result: What the operator gives, without values.
+        """
+        if not isinstance(result, torch.Tensor) or result.dim() or result.dtype != torch.int64:
+            return
+        value: Any = None
+        if function is _aten.full.default:
+            value = self._integer(node.args[1])
+        elif function is _aten.scalar_tensor.default or function in _SAME:
+            value = self._integer(node.args[0])
+        elif function in _COMPUTED and len(node.args) == 2 and node.kwargs.keys() <= {"rounding_mode"}:
+            first, second = map(self._integer, node.args)
+            value = None if first is None or second is None else _COMPUTED[function](first, second, **node.kwargs)
+        if isinstance(value, torch.SymInt):
+            self._items[node] = value
+
+    def _integer(self, value: Any) -> torch.SymInt | int | None:
+        if isinstance(value, Node):
+            known = value.meta.get("val")
+            if not isinstance(known, torch.Tensor):
+                value = known
+            else:
+                return None if self._constants.is_written(known) else self._items.get(value)
+        return value if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool) else None
+
+
+def _quotient(value: Any, divisor: Any, rounding_mode: str | None = None) -> Any:
+    """The quotient, where both ways to round agree."""
+    if rounding_mode is None or not isinstance(divisor, int) or divisor < 1:
+        return None
+    return value // divisor if torch_decisions.known(value >= 0) else None
+
+
+_COMPUTED: dict[Any, Callable[..., Any]] = {
+    _aten.add.Tensor: lambda a, b: a + b,
+    _aten.sub.Tensor: lambda a, b: a - b,
+    _aten.mul.Tensor: lambda a, b: a * b,
+    _aten.div.Tensor_mode: _quotient,
+    _aten.div.Scalar_mode: _quotient,
+    _aten.floor_divide.default: lambda a, b: _quotient(a, b, "floor"),
+}

@@ -1,0 +1,57 @@
+"""Integers computed from sizes by way of tensors without dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+import opbridge
+
+
+def by_division(x: torch.Tensor) -> torch.Tensor:
+    rows = x.transpose(0, 1)
+    # Of these strides, only a known number of rows makes a view.
+    return rows.view(torch.div(rows.size(0), 2, rounding_mode="trunc"), 2, rows.size(1), rows.size(2)).amax(1)
+
+
+def by_tensor(x: torch.Tensor) -> torch.Tensor:
+    count = torch.tensor(x.shape[1]) // 2
+    return x.transpose(0, 1).view(count.item(), 2, x.shape[0], x.shape[2]).amax(1)
+
+
+def by_sums(x: torch.Tensor) -> torch.Tensor:
+    count = torch.full((), x.shape[1]) * 2 - torch.tensor(x.shape[1])
+    return x.transpose(0, 1).view(count // 2, 2, x.shape[0], x.shape[2]).amax(1)
+
+
+@pytest.mark.parametrize("model", [by_division, by_tensor, by_sums])
+def test_they_are_known(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    program = opbridge.export(model, (torch.randn(3, 8, 5),), dynamic_shapes={"x": {1: 2 * torch.export.Dim("half")}})
+    for length in (2, 6, 12):
+        x = torch.randn(3, length, 5)
+        (found,) = program.session().run(None, {"x": x.numpy()})
+        np.testing.assert_array_equal(found, model(x).numpy())
+
+
+def written(x: torch.Tensor) -> torch.Tensor:
+    count = torch.tensor(x.shape[0])
+    count -= 1
+    return x[: count.item()] + count
+
+
+def written_by_a_view(x: torch.Tensor) -> torch.Tensor:
+    count = torch.tensor(x.shape[0])
+    count.view(1)[0] = 2
+    return x[: count.item()] + count
+
+
+@pytest.mark.parametrize("model", [written, written_by_a_view])
+def test_what_is_written_to_is_read(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    program = opbridge.export(model, (torch.randn(6, 2),), dynamic_shapes={"x": {0: "rows"}})
+    for length in (3, 6, 9):
+        x = torch.randn(length, 2)
+        (found,) = program.session().run(None, {"x": x.numpy()})
+        np.testing.assert_array_equal(found, model(x).numpy())
