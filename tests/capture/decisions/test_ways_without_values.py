@@ -54,3 +54,18 @@ def takes_none_of_a_tensor(x: torch.Tensor) -> torch.Tensor:
 def test_where_every_way_raises_the_model_does() -> None:
     with pytest.raises(opbridge.UsageError, match="NoneType"):
         opbridge.export(takes_none_of_a_tensor, (torch.ones(2),))
+
+
+def sizes_that_fit_one_way(x: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+    """Which parts there are depends on data, and one of the answers does not fit an input of five rows."""
+    lengths = [2, 3] if size.sum() > 2 else [2, 2]
+    first, second = x.split(lengths)
+    return first.sum(0) + second.amax(0)
+
+
+def test_a_way_whose_sizes_an_operator_refuses() -> None:
+    program = opbridge.export(sizes_that_fit_one_way, (torch.randn(5, 3), torch.tensor([5, 6])))
+    x = torch.randn(5, 3)
+    (found,) = program.session().run(None, {"x": x.numpy(), "size": np.array([1, 2])})
+    np.testing.assert_allclose(found, sizes_that_fit_one_way(x, torch.tensor([1, 2])).numpy(), rtol=1e-6)
+    assert any("raises an error at" in note for note in program.plan.notes), program.plan.notes

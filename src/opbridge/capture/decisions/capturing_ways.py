@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from opbridge.base.torch_private import torch_decisions
+from opbridge.base.torch_private import torch_decisions, torch_tracing
 from opbridge.capture.decisions.answers import Answers
 from opbridge.capture.decisions.flow import Flow
 from opbridge.capture.decisions.merging import Merged
@@ -33,7 +33,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
         attempt.answers = answers
         attempt.following = True  # a number that data decides is symbolic, whatever the sizes are
         try:
-            with SideEffects(attempt.module), keeping_random_state():
+            with SideEffects(attempt.module), keeping_random_state(), torch_tracing.mute_export():
                 return attempt.capture_once().rewrite()
         finally:
             attempt.answers, attempt.following = None, False

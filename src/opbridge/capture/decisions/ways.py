@@ -18,6 +18,7 @@ from opbridge.capture.decisions.other_turns import refuse_other_turns
 from opbridge.capture.decisions.telling_apart import differing_pass
 from opbridge.capture.decisions.way import Way
 from opbridge.capture.limits import CaptureLimits
+from opbridge.capture.tracer.refused_sizes import is_of_sizes
 from opbridge.capture.tracer.turning_loops import Learned
 from opbridge.graph.captured_graph import CapturedGraph
 
@@ -532,9 +533,9 @@ def _is_raised_by_model(error: Exception) -> bool:
     """Whether a model raises an error on a way, and not for want of values.
 
     It is by a `raise` or an `assert` of the model's, an index that no element has, or a line of the model's that takes
-    None for a value, or a variable without one: what the way has left unset.
+    None for a value, or a variable without one: what the way has left unset. Or an operator refuses the sizes of it.
     """
-    if isinstance(error, NoSuchElement):
+    if isinstance(error, NoSuchElement) or is_of_sizes(error):
         return True
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -22,6 +22,7 @@ from opbridge.capture.tracer import (
     open_ranks,
     out_variants,
     quantized_tensors,
+    refused_sizes,
     shape_functions,
     sparse_operators,
     symbolic_scalars,
@@ -267,12 +268,16 @@ class Recorder:
         if opened:
             shape = open_ranks.squeeze_by_example
         item = self._items.item(function, arguments)
-        if item is not None:
-            result: Any = item
-        elif shape:
-            result = shape(*fakes)
-        else:
-            result = symbolic_scalars.result_of(function, fakes, fake_keywords)
+        try:
+            if item is not None:
+                result: Any = item
+            elif shape:
+                result = shape(*fakes)
+            else:
+                result = symbolic_scalars.result_of(function, fakes, fake_keywords)
+        except Exception as error:
+            refused_sizes.note_error(error, function, fakes, fake_keywords)
+            raise
         if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
             torch_shape_env.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:
