@@ -13,6 +13,7 @@ TARGETS = {
     "openvino": ("openvino", "OpenVINO (its frontend for ONNX)"),
     "web": ("web", "onnxruntime-web (wasm)"),
     "mnn": ("mnn", "MNN (its converter for ONNX)"),
+    "ncnn": ("ncnn", "ncnn (its converter pnnx)"),
 }
 """By the runtime, the name and the title of the target whose facts are measured on it."""
 

@@ -80,7 +80,7 @@ def measure(
     """Runs ONNX's node tests and forms of them on an installed runtime, and writes the facts that follow.
 
     Args:
-        name: The target, or its runtime: "openvino", "web", "mnn".
+        name: The target, or its runtime: "openvino", "web", "mnn", "ncnn".
         output: The file to write; None: the one that lint reads, in the installed package.
         jobs: How many processes.
         ray: The address of a Ray cluster to use instead.
