@@ -24,12 +24,13 @@ from opbridge.runtimes.described import Described, described, type_named
 from opbridge.runtimes.ending import die_with_parent
 from opbridge.runtimes.tensors import dtype_named
 
-__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "NAME", "TITLE", "load", "version"]
+__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "load", "version"]
 
 NAME = "ncnn"
 TITLE = "ncnn"
 INSTALL = "pip install 'opbridge[ncnn]'"
 ISOLATED = True
+KERNELS = False
 DOMAINS: Sequence[str] = ()
 """Domains of which it has operators."""
 
