@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MEASURED", "TARGETS", "combined", "names", "path_of", "taken"]
+__all__ = ["BY_PATTERNS", "MEASURED", "TARGETS", "combined", "names", "path_of", "taken"]
 
 TARGETS = {
     "openvino": ("openvino", "OpenVINO (its frontend for ONNX)"),
@@ -19,6 +19,10 @@ TARGETS = {
 
 MEASURED = tuple(TARGETS)
 """The runtimes that are measured."""
+
+BY_PATTERNS = ("ncnn",)
+"""Those that take patterns of nodes and of what is constant, which tests of single nodes do not show: what none of them
+runs is a warning."""
 
 _FOLDER = Path(__file__).parent / "data" / "measured"
 

@@ -63,7 +63,10 @@ class Verifications:
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
         ]
-        lines += [f"{each.runtime}: {each.describe_mismatch()}" for each in self.each if not each.ok]
+        for each in self.each:
+            if not each.ok:
+                said = each.describe_mismatch()
+                lines.append(said if said.startswith(each.runtime) else f"{each.runtime}: {said}")
         return "\n".join([self.summary(), *lines])
 
 

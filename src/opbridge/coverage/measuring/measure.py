@@ -24,7 +24,7 @@ from opbridge.rules import of_facts
 from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
 from opbridge.runtimes import known
-from opbridge.targets.measured import MEASURED, TARGETS, path_of
+from opbridge.targets.measured import BY_PATTERNS, MEASURED, TARGETS, path_of
 from opbridge.targets.reading import published_target
 
 __all__ = ["Measured", "measure", "tried"]
@@ -109,6 +109,7 @@ def measure(
         taken=sorted({each.operator for nodes in right.values() for each in nodes}),
         newest=newest,
         contradicted=_contradicted(name, runtime.version(), verdicts),
+        severity="warning" if name in BY_PATTERNS else "error",
     )
     _write(path, text)
     counts = Counter(each.outcome for each in verdicts.values())
