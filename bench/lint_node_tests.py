@@ -19,7 +19,13 @@ from opbridge.errors import OpbridgeError
 from opbridge.rules import lint
 from opbridge.runtimes import known
 
-_TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "web": "onnxruntime-web", "mnn": "MNN"}
+_TITLES = {
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "web": "onnxruntime-web",
+    "mnn": "MNN",
+    "ncnn": "ncnn",
+}
 
 
 def main() -> None:

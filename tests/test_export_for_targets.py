@@ -76,7 +76,10 @@ def test_what_the_target_lacks_is_repaired_in_the_file_that_is_verified(tmp_path
 @pytest.mark.parametrize("target", ["tensorrt:8.6", "tensorrt:10.1", "openvino"])
 def test_our_translations_make_no_needless_findings(target):
     x = torch.tensor([[3.0, float("nan"), 1.0, float("inf")], [3.0, 2.0, -1.0, 3.0]])
-    assert not opbridge.export(Ranked(), (x,), target=target).findings
+    found = opbridge.export(Ranked(), (x,), target=target).findings
+    # OpenVINO was seen to order equal elements otherwise, which is a warning at each TopK.
+    assert {(each.operator, each.severity) for each in found} <= {("TopK", "warning")}
+    assert target == "openvino" or not found
 
 
 def test_what_no_repair_mends_is_an_error_that_names_the_line(tmp_path):

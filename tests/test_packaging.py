@@ -16,15 +16,15 @@ SOURCE = ROOT / "src" / "opbridge"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # Packages whose distribution has another name.
-DISTRIBUTIONS = {"google": "protobuf"}
+DISTRIBUTIONS = {"google": "protobuf", "_tools": "mnn"}
 
 # Imported only for a model that uses it, which has imported it already.
 THE_MODELS_OWN = {"transformers"}
 
-USERS_EXTRAS = ("torch", "coverage", "ray", "models")
+USERS_EXTRAS = ("torch", "coverage", "ray", "models", "openvino", "mnn", "ncnn")
 
-# Imported on behalf of opbridge by torch.testing's sample database; imported by name, module by module.
-INDIRECT = {"expecttest", "diffusers", "kornia"}
+# Imported on behalf of opbridge by torch.testing's sample database; imported by name, module by module; a program.
+INDIRECT = {"expecttest", "diffusers", "kornia", "pnnx"}
 
 
 def imports(tree: ast.Module) -> set[str]:
@@ -68,7 +68,15 @@ def test_every_declared_package_is_imported():
 
 
 @pytest.mark.parametrize(
-    ("extra", "folder"), [("coverage", "coverage"), ("ray", "coverage"), ("models", "coverage/models/families")]
+    ("extra", "folder"),
+    [
+        ("coverage", "coverage"),
+        ("ray", "coverage"),
+        ("models", "coverage/models/families"),
+        ("openvino", "runtimes/openvino"),
+        ("mnn", "runtimes/mnn"),
+        ("ncnn", "runtimes/ncnn"),
+    ],
 )
 def test_what_an_extra_holds_is_imported_by_its_folder_alone(extra, folder):
     for name in names(PROJECT["optional-dependencies"][extra]) - INDIRECT - THE_MODELS_OWN:

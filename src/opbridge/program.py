@@ -131,10 +131,10 @@ def session(
         isolated: Whether the model runs in a process of its own, with limits: what ends that process costs the call
             that did it, which raises a RunError, and the next one starts another. `opbridge.Limits` sets the limits.
             The session then has those methods of ONNX Runtime's that run a model, and takes no `options`.
-        runtime: What runs the model: "onnxruntime", "openvino", "web", "mnn" or "reference". A session of another
-            runtime than ONNX Runtime has the methods get_inputs, get_outputs, get_modelmeta and run of its sessions,
-            runs in a process of its own (the reference evaluator where `isolated` asks for it), and takes none of the
-            other options.
+        runtime: What runs the model: "onnxruntime", "openvino", "web", "mnn", "ncnn" or "reference". A session of
+            another runtime than ONNX Runtime has the methods get_inputs, get_outputs, get_modelmeta and run of its
+            sessions, runs in a process of its own (the reference evaluator where `isolated` asks for it), and takes
+            none of the other options, but for OpenVINO, which runs `kernels`.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool).
 
@@ -148,10 +148,10 @@ def session(
     if runtime != "onnxruntime":
         from opbridge.runtimes.sessions import open_runtime
 
-        given = [name for name, value in {"kernels": kernels, "aten": aten, **options}.items() if value]
+        given = [name for name, value in {"aten": aten, **options}.items() if value]
         if given:
             raise UsageError(f"{given[0]}= is for ONNX Runtime, and runtime='{runtime}'. Leave one of them out.")
-        return open_runtime(runtime, model, isolated)
+        return open_runtime(runtime, model, isolated, [kernels] if isinstance(kernels, (str, os.PathLike)) else kernels)
     from opbridge.runtimes.onnxruntime import open_session
 
     return open_session(model, isolated, kernels=kernels, aten=aten, **options)

@@ -53,6 +53,24 @@ def test_a_case_that_fails_for_its_values_alone_makes_the_operator_partly_there(
     assert mostly.form == ("X is int8",) and mostly.right == 1 and mostly.certain
 
 
+def test_a_condition_under_which_nothing_runs_is_no_evidence_for_another_one():
+    right = {"a": [*node("Cast", "input is float32", "to = 2"), *node("Relu")]}
+    failing = {name: node("Cast", "input is uint4", "to = 2") for name in "bcd"}
+    assert learnt(right, failing) == [("Cast", ("input is uint4",), ("b", "c", "d"))]
+
+
+def test_what_a_node_leaves_out_is_a_condition():
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2, 3] x, int64[1] none) => (float[0, 3] y) { y = Slice (x, none, none) z = LogSoftmax (x) }"""
+    looked = Looked(reading.load(onnx.parser.parse_model(text).SerializeToString()))
+    slice_, softmax = looked.nodes
+    assert "output comes out empty" in set(conditions(slice_, looked))
+    assert {"no attribute axis", "axis = -1", "output is not used"} <= set(conditions(softmax, looked))
+    for each in (slice_, softmax):
+        assert all(holds(condition, each, looked) for condition in conditions(each, looked))
+    assert not holds("output is not used", slice_, looked) and not holds("output comes out empty", softmax, looked)
+
+
 def test_of_several_nodes_the_one_that_the_error_names_is_missing():
     failing = {"a": [*node("Loop"), *node("Det")]}
     (found,) = learn({}, failing, {"a": "refused: no rule for operations: Det-22"})
@@ -80,6 +98,7 @@ def test_conditions_say_what_nodes_are():
     assert set(conditions(gather, looked)) == {
         "of opset 13",
         "batch_dims = 0",
+        "no attribute batch_dims",
         "data is float16",
         "data has rank 2",
         "indices is computed",
@@ -152,7 +171,7 @@ def test_lint_finds_what_was_measured():
 
 def test_the_command_says_what_it_cannot_measure(capsys):
     assert main(["targets", "measure"]) == 2
-    assert "openvino, web or mnn" in capsys.readouterr().err
+    assert "openvino, web, mnn or ncnn" in capsys.readouterr().err
     assert main(["targets", "measure", "tensorrt"]) == 2
     assert "no target that can be measured" in capsys.readouterr().err
     assert main(["targets", "openvino", "--jobs", "2"]) == 2

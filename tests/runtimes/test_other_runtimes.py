@@ -38,13 +38,18 @@ def content(text: str = MODEL) -> bytes:
     return onnx.parser.parse_model(text).SerializeToString()
 
 
+ADD = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[n, 3] x, float[3] b) => (float[n, 3] y) { y = Add (x, b) }"""
+"""What every runtime has."""
+
+
 class Net(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(4, 3)
 
     def forward(self, x):
-        return self.linear(x).softmax(-1), x > 0
+        return self.linear(x).softmax(-1), x.relu()
 
 
 X = torch.randn(2, 4)
@@ -60,6 +65,14 @@ def exported(tmp_path_factory):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_model_runs(name):
+    x, b = np.float32([[1, 5, 2], [7, 0, 1]]), np.float32([1, 0, 3])
+    with opbridge.session(content(ADD), runtime=name) as session:
+        np.testing.assert_allclose(session.run(None, {"x": x, "b": b})[0], x + b)
+        np.testing.assert_allclose(session.run(["y"], {"x": x[:1], "b": b})[0], x[:1] + b)  # another size
+
+
+@pytest.mark.parametrize("name", [each for each in OTHERS if each.values != ("ncnn",)])
+def test_outputs_have_the_types_of_the_file(name):
     x, b = np.float32([[1, 5, 2], [7, 0, 1]]), np.float32([1, 0, 3])
     with opbridge.session(content(), runtime=name) as session:
         assert [each.name for each in session.get_inputs()] == ["x", "b"]
@@ -81,7 +94,7 @@ def test_what_cannot_be_loaded_or_run_is_said(name):
     text = MODEL.replace('"" : 17', '"" : 17, "mylib" : 1').replace("Add (x, b)", "mylib.foo (x, b)")
     with pytest.raises(opbridge.ModelFileError, match="mylib::foo"):
         opbridge.session(content(text), runtime=name)
-    with opbridge.session(content(), runtime=name) as session:
+    with opbridge.session(content(ADD), runtime=name) as session:
         x = np.ones((2, 3), np.float32)
         with pytest.raises(opbridge.UsageError, match="The inputs of the model are x, b"):
             session.run(None, {"x": x})
@@ -91,6 +104,23 @@ def test_what_cannot_be_loaded_or_run_is_said(name):
             session.run(["z"], {"x": x, "b": x[0]})
         with pytest.raises(opbridge.RunError):
             session.run(None, {"x": x, "b": np.ones(2, np.float32)})
+
+
+@pytest.mark.skipif(not known.find("ncnn").version(), reason="ncnn is not installed")
+@pytest.mark.slow
+def test_what_ncnn_lacks_is_named():
+    fixed = MODEL.replace("[n", "[2")  # of which it is known when the model is loaded
+    with pytest.raises(opbridge.ModelFileError, match=r"no layer for ArgMax, torch.gt"):
+        opbridge.session(content(fixed), runtime="ncnn")
+    with opbridge.session(content(), runtime="ncnn") as session, pytest.raises(opbridge.RunError, match="ArgMax"):
+        session.run(None, {"x": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)})
+    with pytest.raises(opbridge.ModelFileError, match="no input of 5 dimensions, which 'x' has"):
+        opbridge.session(content(ADD.replace("[n, 3] x", "[n, 1, 1, 1, 3] x")), runtime="ncnn")
+    with (
+        opbridge.session(content(ADD), runtime="ncnn") as session,
+        pytest.raises(opbridge.RunError, match="no tensors"),
+    ):
+        session.run(None, {"x": np.ones((0, 3), np.float32), "b": np.ones(3, np.float32)})
 
 
 def test_options_of_onnxruntime_are_refused():

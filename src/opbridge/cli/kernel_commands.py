@@ -11,6 +11,7 @@ from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.operator_view import print_build, print_new
 from opbridge.cli.options import JsonOption, items
+from opbridge.errors import UsageError
 
 __all__ = ["build", "new"]
 
@@ -29,14 +30,23 @@ def build(
     flag: Annotated[
         list[str] | None, typer.Option(metavar="FLAG", help="A further flag for the compiler; repeat it for more.")
     ] = None,
+    for_openvino: Annotated[
+        bool, typer.Option("--openvino", help="An extension of the installed OpenVINO, which its add_extension takes.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> Answer:
     """Build kernels from C++ into one library that PyTorch and ONNX Runtime load."""
     from opbridge.kernels import build as builder
-    from opbridge.kernels import compiler, library
+    from opbridge.kernels import compiler, library, openvino
 
     settings = compiler.Settings(debug, items(sanitize or []), tuple(flag or ()))
     system = compiler.find_compiler()
+    if for_openvino:
+        if settings.sanitize or settings.flags:
+            raise UsageError("--openvino takes neither --sanitize nor --flag. Leave them out.")
+        path = openvino.build(*files, output=output or files[0].with_suffix(f".openvino{system.suffix}"), debug=debug)
+        made = {"ok": True, "library": str(path), "bytes": path.stat().st_size}
+        return Answer(made, lambda screen: print_build(screen, path, [], None))
     target = output or files[0].with_suffix(system.suffix)
     path = builder.build_parts(files, builder.ADAPTER, output=target, settings=settings)
     preload = system.preload(settings)

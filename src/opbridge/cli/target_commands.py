@@ -42,7 +42,7 @@ def targets(
         ),
     ] = None,
     measured: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="With measure: openvino, web or mnn.")
+        str | None, typer.Argument(metavar="[NAME]", help="With measure: openvino, web, mnn or ncnn.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="With measure: worker processes; one a core.")] = None,
     ray: Annotated[
@@ -90,7 +90,7 @@ def _measured(name: str | None, options: Mapping[str, Any]) -> Answer:
     from opbridge.coverage.measuring.work import OUTCOMES
 
     if name is None:
-        raise UsageError("Name the target to measure: openvino, web or mnn.")
+        raise UsageError("Name the target to measure: openvino, web, mnn or ncnn.")
     if {"jobs", "ray"} <= options.keys():
         raise UsageError("--jobs is for processes here and --ray for a cluster. Leave one of them out.")
     screen = Console(stderr=True)

@@ -256,6 +256,9 @@ def serialize(model: ir.Model) -> Content:
     )
     with damage_is_said(), _restoring_tensor_names(model):
         proto = ir.to_proto(model_without_data)
+    # OpenVINO takes no file of which two of the first three fields are the same, as the opsets of two domains would be.
+    proto.producer_name = proto.producer_name
+    proto.producer_version = proto.producer_version
 
     weights = []
     for tensor_proto, value in zip(proto.graph.initializer, graph.initializers.values(), strict=True):

@@ -34,7 +34,9 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
     if kind == "attribute":
         return _text(looked.attribute(node, name)) == value
     if kind == "output":
-        return looked.output(node, name) is not None
+        return (looked.output(node, name) is not None) == (value == "used")
+    if kind == "empty output":
+        return 0 in (looked.shape(looked.output(node, name)) or ())
     found = looked.input(node, name)
     if kind == "given":
         return (found is not None) == (value == "given")
@@ -72,6 +74,8 @@ def _parsed(condition: str) -> tuple[str, str, str]:
     name, separator, value = condition.partition(" has length ")
     if separator:
         return "length", name, value
+    if condition.endswith(" comes out empty"):
+        return "empty output", condition.removesuffix(" comes out empty"), ""
     name, _, value = condition.partition(" is ")
     kinds = {
         "given": "given",
@@ -80,6 +84,7 @@ def _parsed(condition: str) -> tuple[str, str, str]:
         "a constant": "computed",
         "empty": "empty",
         "used": "output",
+        "not used": "output",
     }
     return kinds.get(value, "type"), name, value
 
@@ -95,7 +100,7 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
         text = _text(looked.attribute(node, name))
         if text and len(text) <= _LONGEST_VALUE:
             yield f"{name} = {text}"
-        elif name not in node.attributes:
+        if name not in node.attributes:  # a runtime's default may be another than ONNX's
             yield f"no attribute {name}"
     for at, formal in enumerate(schema.inputs):
         value = looked.input(node, formal.name)
@@ -123,9 +128,14 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
                 yield f"{formal.name} has length {shape[0]}"
             if 0 in shape:
                 yield f"{formal.name} is empty"
-    for formal in schema.outputs[1:]:
-        if looked.output(node, formal.name) is not None:
+    for at, formal in enumerate(schema.outputs):
+        made = looked.output(node, formal.name)
+        if at and made is not None:
             yield f"{formal.name} is used"
+        if not at and made is None:
+            yield f"{formal.name} is not used"
+        if made is not None and 0 in (looked.shape(made) or ()):
+            yield f"{formal.name} comes out empty"
 
 
 def _ends(node: ir.Node) -> Iterator[str]:

@@ -5,7 +5,7 @@ sessions        a model loaded in one of them, in a process of its own or in thi
 worker          that process
 child, messages, tensors, ending    how the two processes talk and end
 arguments, described, limits        what a session says of its model, and what it may use
-onnxruntime, reference, openvino, web    the rooms
+onnxruntime, reference, openvino, web, mnn, ncnn    the rooms
 
 In: an ONNX file, or its content.
 Out: a session, and what the installed runtime has kernels for.
@@ -57,6 +57,7 @@ class Runtime(Protocol):
         TITLE: What it is.
         INSTALL: The command that installs it.
         ISOLATED: Whether sessions run in a process of their own, whatever the user asks for.
+        KERNELS: Whether `load` takes libraries of kernels. That of ONNX Runtime does not, as its own sessions do.
         DOMAINS: The domains beside ONNX's own of which it has operators.
     """
 
@@ -64,13 +65,18 @@ class Runtime(Protocol):
     TITLE: str
     INSTALL: str
     ISOLATED: bool
+    KERNELS: bool
     DOMAINS: Sequence[str]
 
     def version(self) -> str:
         """The version that is installed; "" where none is."""
 
-    def load(self, model: str | bytes, /) -> Loaded:
+    def load(self, model: str | bytes, /, *kernels: str) -> Loaded:
         """Loads a model in this process, from a file or from the content of one.
+
+        Args:
+            model: The file, or its content.
+            *kernels: Where KERNELS says so, what `kernels.openvino.extension` built, and the libraries of kernels.
 
         Raises:
             ModelFileError: The runtime refuses it.

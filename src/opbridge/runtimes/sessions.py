@@ -7,11 +7,13 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from opbridge.errors import ModelFileError, RunError, UsageError
+from opbridge.kernels import aten, library, openvino
 from opbridge.runtimes import Loaded, Runtime, known
 from opbridge.runtimes.arguments import ModelMetadata, NodeArgument
 from opbridge.runtimes.child import Child
@@ -30,20 +32,23 @@ class RuntimeSession:
         runtime: The runtime.
         model: The file, or its content.
         limits: What its process may use; None: it runs in this one.
+        kernels: What the runtime's `load` takes beside the model.
 
     Raises:
         ModelFileError: The file is damaged, or the runtime refuses it.
         RunError: Loading it ended its process, or took longer than it may.
     """
 
-    def __init__(self, runtime: Runtime, model: str | bytes, limits: Limits | None) -> None:
-        self._runtime, self._model, self._limits = runtime, model, limits
+    def __init__(
+        self, runtime: Runtime, model: str | bytes, limits: Limits | None, kernels: Sequence[str] = ()
+    ) -> None:
+        self._runtime, self._model, self._limits, self._kernels = runtime, model, limits, list(kernels)
         self._described = described(model)
         self._one_run = threading.Lock()
         self._loaded: Loaded | None = None
         self._child: Child | None = None
         if limits is None:
-            self._loaded = runtime.load(model)
+            self._loaded = runtime.load(model, *kernels)
         else:
             self._child = Child("opbridge.runtimes.worker", limits)
             self._start()
@@ -143,11 +148,17 @@ class RuntimeSession:
             "model": None if isinstance(self._model, bytes) else os.path.abspath(self._model),
             "size": len(self._model) if isinstance(self._model, bytes) else 0,
             "limits": asdict(self._limits),
+            "kernels": self._kernels,
         }
         self._child.start(header, blocks)
 
 
-def open_runtime(name: str, model: str | os.PathLike[str] | bytes, isolated: bool | Limits = True) -> RuntimeSession:
+def open_runtime(
+    name: str,
+    model: str | os.PathLike[str] | bytes,
+    isolated: bool | Limits = True,
+    kernels: Sequence[str | os.PathLike[str]] = (),
+) -> RuntimeSession:
     """Loads a model in a runtime other than ONNX Runtime.
 
     Args:
@@ -155,24 +166,63 @@ def open_runtime(name: str, model: str | os.PathLike[str] | bytes, isolated: boo
         model: The path of an ONNX file, or the content of one.
         isolated: With which limits it runs. Runtimes other than the reference evaluator always run in a process of
             their own.
+        kernels: Libraries with kernels of the model, beside those that this process has loaded and those that come with
+            opbridge.
 
     Raises:
         ModelFileError: The file is missing or damaged, or the runtime refuses it.
-        UsageError: There is no such runtime, or it is not installed.
+        UsageError: There is no such runtime, or it is not installed, or runs no kernels.
+        BuildError: The model has kernels, and what connects them with the runtime cannot be built.
     """
     runtime = known.installed(name)
+    if kernels and not runtime.KERNELS:
+        raise UsageError(f"kernels= is for ONNX Runtime and OpenVINO, and runtime='{name}'. Leave one of them out.")
     checked, label = checked_model(model)
     limits = isolated if isinstance(isolated, Limits) else Limits() if isolated or runtime.ISOLATED else None
-    if foreign := described(checked).operators:
-        named = ", ".join(f"{each} (node '{node}')" if node else each for each, node in list(foreign.items())[:10])
-        domains = {each.rpartition("::")[0] for each in foreign}
-        if not domains <= set(runtime.DOMAINS):
-            raise ModelFileError(
-                f"{label} calls operators that {known.label(name)} has no implementation of: {named}. They run in ONNX "
-                "Runtime with their kernels. For other runtimes, export the model with standard operators "
-                "(allow=['standard', 'function'])."
-            )
+    connected = _connected(runtime, label, described(checked).operators, kernels)
     try:
-        return RuntimeSession(runtime, checked, limits)
+        return RuntimeSession(runtime, checked, limits, connected)
     except RunError as error:
         raise ModelFileError(f"{known.label(name)} does not load {label}: {error}") from error
+
+
+def _connected(
+    runtime: Runtime, label: str, operators: Mapping[str, str], kernels: Sequence[str | os.PathLike[str]]
+) -> list[str]:
+    """What the runtime's `load` takes for the kernels of a model; nothing where it has none.
+
+    Raises:
+        ModelFileError: The model has operators that neither the runtime nor a library has.
+    """
+    foreign = {each: node for each, node in operators.items() if each.rpartition("::")[0] not in runtime.DOMAINS}
+    libraries: dict[Path, library.Library] = {}
+    if runtime.KERNELS:
+        given = [library.open_library(each) for each in kernels]
+        for each in list(foreign):
+            found = next((one for one in given if each in one.names), None) or library.find(each)
+            if found is not None:
+                libraries[found.path] = found
+                del foreign[each]
+    if foreign:
+        raise ModelFileError(_lacking(runtime, label, foreign))
+    if not libraries:
+        return []
+    return [str(openvino.extension()), *map(str, libraries)]
+
+
+def _lacking(runtime: Runtime, label: str, foreign: Mapping[str, str]) -> str:
+    """What is said of operators that a runtime does not have."""
+    shown = list(foreign.items())[:10]
+    named = ", ".join(f"{each} (node '{node}')" if node else each for each, node in shown)
+    advice = "For other runtimes, export the model with standard operators (allow=['standard', 'function'])."
+    name = known.label(runtime.NAME)
+    if set(foreign) == {aten.NAME}:
+        return (
+            f"{label} has nodes that hand their operator to PyTorch, which they do in ONNX Runtime only, and {name} "
+            f"has no implementation of them: {named}. {advice}"
+        )
+    others = ", nor has a library that is loaded or named in kernels=" if runtime.KERNELS else ""
+    return (
+        f"{label} calls operators that {name} has no implementation of{others}: {named}. They run in ONNX Runtime and "
+        f"OpenVINO with the libraries of their kernels. {advice}"
+    )

@@ -37,7 +37,7 @@ def _load(connection: socket.socket, read: Read) -> Loaded:
     _limit(asked["limits"]["gigabytes"], model)
     _silence()
     try:
-        loaded = known.find(asked["runtime"]).load(model)
+        loaded = known.find(asked["runtime"]).load(model, *asked["kernels"])
     except OpbridgeError as error:
         send(connection, {"error": type(error).__name__, "message": str(error)})
         raise SystemExit(0) from None

@@ -7,17 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MEASURED", "TARGETS", "combined", "names", "path_of", "taken"]
+__all__ = ["BY_PATTERNS", "MEASURED", "TARGETS", "combined", "names", "path_of", "taken"]
 
 TARGETS = {
     "openvino": ("openvino", "OpenVINO (its frontend for ONNX)"),
     "web": ("web", "onnxruntime-web (wasm)"),
     "mnn": ("mnn", "MNN (its converter for ONNX)"),
+    "ncnn": ("ncnn", "ncnn (its converter pnnx)"),
 }
 """By the runtime, the name and the title of the target whose facts are measured on it."""
 
 MEASURED = tuple(TARGETS)
 """The runtimes that are measured."""
+
+BY_PATTERNS = ("ncnn",)
+"""Those that take patterns of nodes and of what is constant, which tests of single nodes do not show: what none of them
+runs is a warning."""
 
 _FOLDER = Path(__file__).parent / "data" / "measured"
 

@@ -25,7 +25,7 @@ from opbridge.plan.data import Plan
 from opbridge.runtimes.onnxruntime import open_session
 from opbridge.runtimes.sessions import open_runtime
 from opbridge.verification.options import Options
-from opbridge.verification.report import Run, Verification
+from opbridge.verification.report import LOADING, Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
 from opbridge.verification.verifier import Verifier, runtime_label
 
@@ -122,7 +122,7 @@ def verify_program(
             content = str(program.path) if program.path is not None else program.to_bytes()
             loaded = open_runtime(options.runtime, content, options.isolated)
     except ModelFileError as error:
-        run = Run("example", "loading", failure=locate_failure(str(error), program.model))
+        run = Run("example", LOADING, failure=locate_failure(str(error), program.model))
         return Verification(name, runtime_label(options.runtime), (run,), seconds=time.perf_counter() - start)
     return Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
 

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opbridge.base.wording import counted, listed, sentence
+from opbridge.targets.measured import MEASURED
 
 if TYPE_CHECKING:
     from opbridge.verification.compare import Comparison
     from opbridge.verification.difference import FirstDifference
     from opbridge.verification.runtime_failure import RuntimeFailure
 
-__all__ = ["OutputReport", "Run", "SideReport", "Verification"]
+__all__ = ["LOADING", "OutputReport", "Run", "SideReport", "Verification"]
+
+LOADING = "loading"
+"""The label of the run that is none, as the runtime does not load the file."""
 
 _MAX_ROWS = 12
 _MAX_LEFT_OUT = 3
@@ -194,10 +198,7 @@ class Verification:
         if run.condition:
             return self._describe_uncovered(run)
         if run.failure is not None:
-            return (
-                f"{sentence(self.subject)} does not run in {self.runtime} on {_inputs_of(run)}: "
-                f"{str(run.failure).rstrip('.')}. {self._remedy(run.failure.operator)}"
-            )
+            return self._describe_failure(run, run.failure)
         wrong = [comparison for comparison in run.comparisons if not comparison.ok]
         parts = [f"{sentence(self.subject)} does not give what PyTorch gives: on {_inputs_of(run)}, output {wrong[0]}."]
         if len(wrong) > 1:
@@ -214,6 +215,15 @@ class Verification:
         parts.extend(f"{sentence(note)}." for note in self.notes)
         parts.append(self._remedy(self.difference.operator if self.difference else None))
         return " ".join(parts)
+
+    def _describe_failure(self, run: Run, failure: RuntimeFailure) -> str:
+        """One paragraph about a file that a runtime does not load, or does not run."""
+        said, name = str(failure).rstrip("."), self.runtime.partition(" ")[0]
+        remedy = f"opbridge lint --target {name} names what else it does not take." if name in MEASURED else ""
+        if run.label == LOADING and (remedy or failure.operator is None):
+            return f"{sentence(said)}. {remedy}".strip()
+        where = f"{sentence(self.subject)} does not run in {self.runtime} on {_inputs_of(run)}"
+        return f"{where}: {said}. {remedy or self._remedy(failure.operator)}"
 
     def _describe_uncovered(self, run: Run) -> str:
         """One paragraph about a size that the model takes and its capture does not."""

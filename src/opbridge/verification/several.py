@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.verification import dispatch
-from opbridge.verification.report import Run, Verification
+from opbridge.verification.report import LOADING, Run, Verification
 from opbridge.verification.runtime_failure import RuntimeFailure
 from opbridge.verification.verifier import runtime_label
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Verifications", "checked", "verify_in_each"]
 
 _HEADINGS = ("runtime", "loads", "runs", "absolute", "relative", "verdict")
-_LOADING = "loading"
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,15 @@ class Verifications:
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
         ]
-        lines += [f"{each.runtime}: {each.describe_mismatch()}" for each in self.each if not each.ok]
+        for each in self.each:
+            if not each.ok:
+                said = each.describe_mismatch()
+                lines.append(said if said.startswith(each.runtime) else f"{each.runtime}: {said}")
         return "\n".join([self.summary(), *lines])
 
 
 def _row(found: Verification) -> tuple[str, ...]:
-    refused = any(run.label == _LOADING and run.failure is not None for run in found.runs)
+    refused = any(run.label == LOADING and run.failure is not None for run in found.runs)
     compared = [run for run in found.runs if run.comparisons]
     worst = [each.worst for each in found.outputs if not each.worst.random and each.worst.reason is None]
     absolute = f"{max(each.absolute for each in worst):.1e}" if worst else "-"
@@ -118,7 +120,7 @@ def verify_in_each(
             else:
                 found.append(dispatch.verify_program(path_or_program, model, args, kwargs, options))
         except ModelFileError as error:
-            run = Run("example", _LOADING, failure=RuntimeFailure(str(error)))
+            run = Run("example", LOADING, failure=RuntimeFailure(str(error)))
             name = str(Path(path_or_program))
             seconds = time.perf_counter() - start
             found.append(Verification(name, runtime_label(options.runtime), (run,), seconds=seconds))

@@ -138,9 +138,13 @@ def learn(
 def _clear(right: Mapping[str, Sequence[Example]], failing: Mapping[str, Sequence[Example]]) -> list[Learnt]:
     """Single conditions under which every case of the one node fails, though some models with such a node are right.
 
-    There the values are those for which the operator is right, or nothing depends on them.
+    There the values are those for which the operator is right, or nothing depends on them. What a condition explains
+    under which nothing is right is no evidence for another one that holds of the same nodes.
     """
     fails, runs = (_cases_by_condition(each) for each in (failing, right))
+    exact = [names for key, names in fails.items() if key not in runs and _is_telling(key)]
+    explained = set().union(*exact)
+    fails = {key: names - explained for key, names in fails.items()}
     alone_fails, alone_runs = (
         _cases_by_condition({name: nodes for name, nodes in each.items() if len(nodes) == 1})
         for each in (failing, right)
@@ -151,9 +155,9 @@ def _clear(right: Mapping[str, Sequence[Example]], failing: Mapping[str, Sequenc
         if alone_fails.get(key)
         and not alone_runs.get(key)
         and runs.get(key)
-        and not key[1].startswith("of opset ")
+        and names
         and len(names) >= _MOST_TIMES * len(runs[key])
-        and _cost(key[1]) < _COST["opset"]
+        and _is_telling(key)
     ]
     facts: list[Learnt] = []
     left = {key: set(fails[key]) for key in clear}
@@ -164,6 +168,11 @@ def _clear(right: Mapping[str, Sequence[Example]], failing: Mapping[str, Sequenc
             facts.append(Learnt(key[0], (key[1],), sorted(names), len(runs[key])))
             left = {each: rest - names for each, rest in left.items()}
     return facts
+
+
+def _is_telling(key: tuple[str, str]) -> bool:
+    """Whether an operator's condition tells something by itself: a type, a mode, what is given."""
+    return not key[1].startswith("of opset ") and _cost(key[1]) < _COST["opset"]
 
 
 def _cases_by_condition(cases: Mapping[str, Sequence[Example]]) -> dict[tuple[str, str], set[str]]:
@@ -291,7 +300,7 @@ def _cost(condition: str) -> float:
     if " has rank " in condition or " has length " in condition:
         return _COST["rank"]
     if condition.startswith("no attribute ") or condition.endswith(
-        (" is given", " is left out", " is used", " is empty")
+        (" is given", " is left out", " is used", " is not used", " is empty", " comes out empty")
     ):
         return _COST["given"]
     return _COST["computed"] if condition.endswith((" is computed", " is a constant")) else _COST["type"]

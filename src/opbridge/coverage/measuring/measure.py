@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import warnings
 from collections import Counter, defaultdict
@@ -18,17 +19,27 @@ from opbridge.coverage.measuring import cases
 from opbridge.coverage.measuring.learning import Example, Learnt, examples_of, learn
 from opbridge.coverage.measuring.work import CaseTask, CaseVerdict, CaseWork
 from opbridge.coverage.measuring.writing import written
-from opbridge.errors import SaveError, UsageError
+from opbridge.errors import OpbridgeError, SaveError, UsageError
 from opbridge.onnx import reading
 from opbridge.rules import of_facts
 from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
+from opbridge.rules.of_patterns import ModelFunction
 from opbridge.runtimes import known
-from opbridge.targets.measured import MEASURED, TARGETS, path_of
+from opbridge.runtimes.sessions import open_runtime
+from opbridge.targets.measured import BY_PATTERNS, MEASURED, TARGETS, path_of
 from opbridge.targets.reading import published_target
 
 __all__ = ["Measured", "measure", "tried"]
 
+
+_PROBES = {
+    ModelFunction.identifier: """<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+    probe (float[2, 3] x) => (float[2, 3] y) { y = local.twice (x) }
+    <domain: "local", opset_import: ["" : 17]>
+    twice (a) => (b) { b = Add (a, a) }"""
+}
+"""By a rule, the model of which it finds something, with one input of 2 x 3 and twice that as its output."""
 
 _ENDED = ("crash", "timeout", "memory")
 
@@ -80,7 +91,7 @@ def measure(
     """Runs ONNX's node tests and forms of them on an installed runtime, and writes the facts that follow.
 
     Args:
-        name: The target, or its runtime: "openvino", "web", "mnn".
+        name: The target, or its runtime: "openvino", "web", "mnn", "ncnn".
         output: The file to write; None: the one that lint reads, in the installed package.
         jobs: How many processes.
         ray: The address of a Ray cluster to use instead.
@@ -109,6 +120,8 @@ def measure(
         taken=sorted({each.operator for nodes in right.values() for each in nodes}),
         newest=newest,
         contradicted=_contradicted(name, runtime.version(), verdicts),
+        severity="warning" if name in BY_PATTERNS else "error",
+        patterns=[rule for rule, text in _PROBES.items() if not _runs(name, text)],
     )
     _write(path, text)
     counts = Counter(each.outcome for each in verdicts.values())
@@ -181,10 +194,20 @@ def _examples(
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             nodes = examples_of(reading.load(case.model.SerializeToString()))
+        if form.startswith("without ") and verdict.outcome != "right":
+            nodes = [_of_default(each, form.removeprefix("without ")) for each in nodes]
         (right if verdict.outcome == "right" else failing)[label] = nodes
         if verdict.outcome != "right":
             said[label] = f"{verdict.outcome}: {verdict.message}"
     return right, failing, said
+
+
+def _of_default(node: Example, attribute: str) -> Example:
+    """A node that was left an attribute of which it has the default: that it fails without says no more than that it
+    does with this value, which the test's other inputs may not be for."""
+    if not any(each.startswith(f"{attribute} = ") for each in node.conditions):
+        return node
+    return dataclasses.replace(node, conditions=node.conditions - {f"no attribute {attribute}"})
 
 
 def _contradicted(name: str, version: str, verdicts: Mapping[tuple[str, str], CaseVerdict]) -> dict[str, list[str]]:
@@ -216,6 +239,16 @@ def _newest_opset(verdicts: Mapping[tuple[str, str], CaseVerdict]) -> int | None
     taken = [opset for opset, outcomes in by_opset.items() if True in outcomes]
     newest = max(taken, default=0)
     return newest if newest and newest < max(by_opset) else None
+
+
+def _runs(name: str, text: str) -> bool:
+    """Whether a runtime takes a probe and gives what it should."""
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    try:
+        with open_runtime(name, onnx.parser.parse_model(text).SerializeToString()) as session:
+            return bool(np.allclose(session.run(None, {"x": x})[0], 2 * x))
+    except OpbridgeError:
+        return False
 
 
 def _write(path: Path, text: str | None) -> None:

@@ -27,6 +27,8 @@ def written(
     taken: Sequence[str],
     newest: int | None,
     contradicted: Mapping[str, Sequence[str]],
+    severity: str = "error",
+    patterns: Sequence[str] = (),
 ) -> str:
     """The file's text.
 
@@ -39,6 +41,8 @@ def written(
         taken: The operators that a right case has.
         newest: The newest opset that it takes; None: not known.
         contradicted: By the kind of published facts, the operators of which they say what was seen to be wrong.
+        severity: What a fact is that holds of all cases of its form.
+        patterns: The rules that find what it refuses of several nodes.
     """
     name, title = target
     short = ".".join(version.split(".")[:2])
@@ -57,20 +61,27 @@ def written(
         lines += ["", "[[opsets]]", "oldest = 1", f"newest = {newest}", 'source = "measured"']
     for kind, operators in contradicted.items():
         lines += ["", "[[contradicted]]", f"kind = {json.dumps(kind)}", f"operators = {_listed(operators)}"]
+    for rule in patterns:
+        lines += ["", "[[fact]]", 'kind = "pattern"', f"rule = {json.dumps(rule)}", 'source = "measured"']
     never = [each for each in facts if not each.form and each.certain]
     missing = sorted(each.operator for each in never if _is_refused(each, said))
     if missing:
-        lines += ["", "[[fact]]", 'kind = "missing"', 'source = "measured"', f"operators = {_listed(missing)}"]
+        lines += ["", "[[fact]]", *_begun("missing", severity), f"operators = {_listed(missing)}"]
     for operator, note in sorted((each.operator, _note(each, said)) for each in never if not _is_refused(each, said)):
-        lines += ["", "[[fact]]", 'kind = "partly"', 'source = "measured"', f"operators = {_listed([operator])}"]
+        lines += ["", "[[fact]]", *_begun("partly", severity), f"operators = {_listed([operator])}"]
         lines += [f"note = {json.dumps(note, ensure_ascii=False)}"]
     for operator, note in sorted((each.operator, _note(each, said)) for each in facts if not each.certain):
-        lines += ["", "[[fact]]", 'kind = "partly"', 'severity = "warning"', 'source = "measured"']
+        lines += ["", "[[fact]]", *_begun("partly", "warning")]
         lines += [f"operators = {_listed([operator])}", f"note = {json.dumps(note, ensure_ascii=False)}"]
     for form, operators, note in _grouped([each for each in facts if each.form], said):
-        lines += ["", "[[fact]]", 'kind = "form"', 'source = "measured"', f"operators = {_listed(operators)}"]
+        lines += ["", "[[fact]]", *_begun("form", severity), f"operators = {_listed(operators)}"]
         lines += [f"form = {_listed(form)}", f"note = {json.dumps(note, ensure_ascii=False)}"]
     return "\n".join(lines) + "\n"
+
+
+def _begun(kind: str, severity: str) -> list[str]:
+    said = [] if severity == "error" else [f"severity = {json.dumps(severity)}"]
+    return [f"kind = {json.dumps(kind)}", *said, 'source = "measured"']
 
 
 def _grouped(facts: Sequence[Learnt], said: Mapping[str, str]) -> list[tuple[tuple[str, ...], list[str], str]]:

@@ -20,12 +20,13 @@ from opbridge.errors import ModelFileError
 from opbridge.runtimes.described import described, type_named
 from opbridge.runtimes.tensors import dtype_named
 
-__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "NAME", "TITLE", "load", "version"]
+__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "load", "version"]
 
 NAME = "mnn"
 TITLE = "MNN"
 INSTALL = "pip install 'opbridge[mnn]'"
 ISOLATED = True
+KERNELS = False
 DOMAINS = ("ai.onnx.ml", "com.microsoft")
 """Domains of which it may have operators: it goes by their names alone."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from opbridge.runtimes.limits import Limits
 from opbridge.runtimes.onnxruntime.isolated import IsolatedSession, isolated_session
 from opbridge.runtimes.onnxruntime.kernel_table import Kernel, cpu_kernels, has_schema, newest_opset
-from opbridge.runtimes.onnxruntime.loaded import DOMAINS, INSTALL, ISOLATED, NAME, TITLE, load, version
+from opbridge.runtimes.onnxruntime.loaded import DOMAINS, INSTALL, ISOLATED, KERNELS, NAME, TITLE, load, version
 from opbridge.runtimes.onnxruntime.loading import session
 from opbridge.runtimes.onnxruntime.opening import open_session
 
@@ -24,6 +24,7 @@ __all__ = [
     "DOMAINS",
     "INSTALL",
     "ISOLATED",
+    "KERNELS",
     "NAME",
     "TITLE",
     "IsolatedSession",

@@ -10,12 +10,13 @@ import onnxruntime
 
 from opbridge.runtimes.onnxruntime.loading import session
 
-__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "NAME", "TITLE", "load", "version"]
+__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "load", "version"]
 
 NAME = "onnxruntime"
 TITLE = "ONNX Runtime"
 INSTALL = "pip install onnxruntime"
 ISOLATED = False
+KERNELS = False
 DOMAINS = ("ai.onnx.ml", "com.microsoft")
 """Domains of which it has operators."""
 

@@ -12,13 +12,15 @@ import ml_dtypes
 import numpy as np
 
 from opbridge.errors import ModelFileError
+from opbridge.kernels import openvino as openvino_kernels
 
-__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "NAME", "TITLE", "load", "version"]
+__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "load", "version"]
 
 NAME = "openvino"
 TITLE = "OpenVINO"
 INSTALL = "pip install 'opbridge[openvino]'"
 ISOLATED = True
+KERNELS = True
 DOMAINS = ("ai.onnx.ml", "com.microsoft", "org.openvinotoolkit", "mmdeploy")
 """Domains of which it has operators."""
 
@@ -64,11 +66,15 @@ class _Compiled:
         return [_to_array(self._request.get_tensor(port)) for port in self._compiled.outputs]
 
 
-def load(model: str | bytes) -> _Compiled:
+def load(model: str | bytes, *kernels: str) -> _Compiled:
     """Loads a model; see `opbridge.runtimes.Runtime`."""
     import openvino
 
     core = openvino.Core()
+    if kernels:
+        extension, *libraries = kernels
+        openvino_kernels.register(extension, libraries)
+        core.add_extension(extension)
     try:
         read = core.read_model(io.BytesIO(model) if isinstance(model, bytes) else model)
         supported = set(core.get_property("CPU", "SUPPORTED_PROPERTIES"))

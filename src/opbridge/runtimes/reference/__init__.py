@@ -9,12 +9,13 @@ import numpy as np
 
 from opbridge.errors import ModelFileError
 
-__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "NAME", "TITLE", "load", "version"]
+__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "load", "version"]
 
 NAME = "reference"
 TITLE = "the ONNX reference evaluator"
 INSTALL = "pip install onnx"
 ISOLATED = False
+KERNELS = False
 DOMAINS = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training")
 """Domains of which it has operators."""
 

@@ -15,12 +15,13 @@ import numpy as np
 from opbridge.errors import ModelFileError, RunError
 from opbridge.runtimes.web import node, package
 
-__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "NAME", "TITLE", "load", "version"]
+__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "load", "version"]
 
 NAME = "web"
 TITLE = "onnxruntime-web in Node"
 INSTALL = package.install_command()
 ISOLATED = True
+KERNELS = False
 DOMAINS = ("ai.onnx.ml", "com.microsoft")
 """Domains of which it has operators."""
 

@@ -146,6 +146,12 @@ OPBRIDGE_ENTRY const char* opbridge_describe() {
     return text.c_str();
 }
 
+// The operators, for another library that was built with the same header; null for one of another header.
+OPBRIDGE_ENTRY const void* opbridge_shown(int64_t layout) {
+    static const opbridge::detail::Shown shown{opbridge::detail::Operator::first(), [] { return &opbridge::detail::symbols(); }};
+    return layout == opbridge::detail::shown_layout ? &shown : nullptr;
+}
+
 OPBRIDGE_ENTRY const char* opbridge_last_error() { return opbridge::detail::last_error().c_str(); }
 
 // Defines the operators in the libtorch at a path, which is loaded. Zero where it succeeds.

@@ -6,6 +6,7 @@
 
 #include "../kernel.h"
 #include "schema.h"
+#include "symbols.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
@@ -35,6 +36,15 @@ struct Operator {
     // An error's message, with the operator that it is about.
     std::string error_message(const std::string& message) const;
 };
+
+// What a library shows another one of the process: its operators, and what computes with unknown sizes in its shape functions.
+struct Shown {
+    const Operator* first;
+    const Symbols** (*symbols)();
+};
+
+// To be raised when `Shown`, or anything that is reached from it, changes.
+constexpr int64_t shown_layout = 1;
 
 }  // namespace detail
 }  // namespace opbridge

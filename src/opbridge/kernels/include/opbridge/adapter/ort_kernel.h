@@ -10,7 +10,8 @@
 #include "handover.h"
 #include "operator.h"
 #include "ort_attributes.h"
-#include "ort_nodes.h"
+#include "nodes.h"
+#include "ort_calls.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace ort {

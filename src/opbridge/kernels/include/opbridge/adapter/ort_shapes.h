@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ort_nodes.h"
+#include "nodes.h"
+#include "ort_calls.h"
 #include "symbols.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {

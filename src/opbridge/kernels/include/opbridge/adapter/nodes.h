@@ -1,4 +1,4 @@
-// What the parts that ONNX Runtime calls share: what a node says.
+// What ONNX Runtime's and OpenVINO's adapters share: what a node says.
 #pragma once
 
 #include <stdexcept>
@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "operator.h"
-#include "ort_calls.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
-namespace ort {
-
-using namespace detail;
+namespace detail {
 
 // The attribute that a node without it has.
 inline Attribute with_default(Attribute value, const ArgumentSchema& declared) {
@@ -68,5 +65,5 @@ struct InputLayout {
     }
 };
 
-}  // namespace ort
+}  // namespace detail
 }  // namespace opbridge
