@@ -21,6 +21,9 @@ del families  # imported for the repairs that they register
 _FIRST = frozenset({"clashing-names", "unsorted-nodes"})
 """The rules whose repairs make a model one that others can be made in."""
 
+_ALONE = frozenset({"local-function"})
+"""The rules whose repairs change so much that the model is looked at again after each."""
+
 _MOST_ROUNDS = 12
 """A repair may bring findings of its own, as an operator in other operators does."""
 
@@ -70,6 +73,8 @@ def repaired(
             if said:
                 changes.append(Change(finding, said))
                 done.add(node)
+                if finding.rule in _ALONE:
+                    break
             else:
                 refused[_key(finding)] = why
         if not done:

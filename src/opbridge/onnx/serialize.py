@@ -97,12 +97,14 @@ class Content:
     """A serialized model, in the order of the file.
 
     Attributes:
-        model: The ModelProto without its graph.
+        model: The ModelProto up to its graph.
+        rest: What follows the graph. Fields are in the order of their numbers, which OpenVINO tells an ONNX file by.
         graph: The GraphProto without its initializers.
         weights: The initializers of the main graph.
     """
 
     model: bytes
+    rest: bytes
     graph: bytes
     weights: list[_Weight] = field(default_factory=list)
 
@@ -113,11 +115,12 @@ class Content:
     def size(self) -> int:
         """The number of bytes of the model file."""
         graph = self.graph_size()
-        return len(self.model) + len(field_header(GRAPH, graph)) + graph
+        return len(self.model) + len(field_header(GRAPH, graph)) + graph + len(self.rest)
 
     def mark(self) -> bytes:
         """The same bytes for the same content, and almost always others for another: few of each weight are read."""
         found = hashlib.sha256(self.model)
+        found.update(self.rest)
         found.update(self.graph)
         for weight in self.weights:
             found.update(weight.proto.SerializeToString())
@@ -268,7 +271,11 @@ def serialize(model: ir.Model) -> Content:
     except EncodeError as error:
         raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS) from error
     proto.ClearField("graph")
-    return Content(proto.SerializeToString(), graph_bytes, weights)
+    rest = type(proto)()
+    rest.CopyFrom(proto)
+    for field_, _ in proto.ListFields():
+        (proto if field_.number > GRAPH else rest).ClearField(field_.name)
+    return Content(proto.SerializeToString(), rest.SerializeToString(), graph_bytes, weights)
 
 
 @contextlib.contextmanager
@@ -315,6 +322,7 @@ def write_model(sink: Sink, content: Content) -> None:
         sink.write(weight.header())
         if weight.tensor is not None:
             sink.write_tensor(weight.proto.name, weight.tensor)
+    sink.write(content.rest)
 
 
 def write_external_data(sink: Sink, data: ExternalData) -> None:

@@ -58,6 +58,15 @@ class NeedsRanges(Rule):
     asked = True
 
 
+class LocalFunction(Rule):
+    """Functions of the model itself, where the target takes none."""
+
+    identifier = "local-function"
+    title = "A call of a function that the model itself defines, where the target takes none"
+    why = "The target looks for an operator of that name, and refuses the model."
+    remedy = "Put the functions' nodes in the place of their calls, as opbridge fix does, or onnx.inliner."
+
+
 class ValueType(Rule):
     """Values of a type that the target has nowhere."""
 
@@ -67,7 +76,7 @@ class ValueType(Rule):
     remedy = "Cast to a type that the target has."
 
 
-_OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, ValueType, Float16Activation)
+_OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, LocalFunction, ValueType, Float16Activation)
 _OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
 _PATTERNS = (*of_patterns.RULES, *of_reports.RULES)
 _OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
@@ -210,6 +219,7 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
     missing = by_kind.get(facts.Missing)
     # What is said to be missing is found by the fact that says so.
     present |= {name for each in target.of_kind(facts.Missing) if not each.when for name in each.operators}
+    foreign = next(iter(target.of_kind(facts.Domains)), None)
     for node in looked.nodes:
         name = name_of(node)
         for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):
@@ -220,6 +230,14 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
         if only is not None and missing is not None and name not in present and not _is_function(looked, node):
             for hit in missing().hits(node, only, looked):
                 yield _finding(missing, hit, only.severity, only.source, only.note)
+        elif foreign is not None and missing is not None and _is_foreign(looked, node, foreign):
+            for hit in missing().hits(node, foreign, looked):
+                yield _finding(missing, hit, "error", foreign.source)
+
+
+def _is_foreign(looked: Looked, node: ir.Node, fact: facts.Domains) -> bool:
+    """Whether a node is of a domain that the target has no operators of."""
+    return name_of(node) != node.op_type and node.domain not in fact.domains and not _is_function(looked, node)
 
 
 def _is_function(looked: Looked, node: ir.Node) -> bool:
@@ -246,6 +264,12 @@ def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iter
     for wanted in target.of_kind(facts.Ranges):
         if NeedsRanges.identifier in chosen and (told := _without_ranges(looked)):
             yield _finding(NeedsRanges, Hit(told), wanted.severity, wanted.source, wanted.note)
+    for without in target.of_kind(facts.Functions):
+        if LocalFunction.identifier in chosen:
+            for node in looked.nodes:
+                if _is_function(looked, node):
+                    hit = Hit(f"{name_of(node)} is a function of the model.", node)
+                    yield _finding(LocalFunction, hit, without.severity, without.source, without.note)
     for unstored in target.of_kind(facts.Unstored):
         if ValueType.identifier in chosen:
             yield from _values_of(looked, unstored)

@@ -55,10 +55,13 @@ class Looked:
         self._given: set[ir.Value] = set()
         self._types: dict[ir.Node, tuple[ir.DataType | None, ...]] = {}
         self._others: dict[ir.Node, int] = {}
+        self._functions: dict[ir.Node, int] = {}
         with no_collection():
             self._walk(model.graph, self.opset)
-            for each in model.functions.values():
+            for number, each in enumerate(model.functions.values(), 1):
+                before = len(self.nodes)
                 self._walk(each, _opset(each.opset_imports, self.opset))
+                self._functions.update(dict.fromkeys(self.nodes[before:], number))
 
     def _walk(self, graph: Any, opset: int) -> None:
         self._given.update(graph.inputs)
@@ -107,6 +110,10 @@ class Looked:
     def opset_of(self, node: ir.Node) -> int:
         """The opset that a node is of: the model's, or that of the function that it is in."""
         return self._others.get(node, self.opset)
+
+    def function_of(self, node: ir.Node) -> int:
+        """The number of the function whose body a node is in, from 1 on; 0: it is in none."""
+        return self._functions.get(node, 0)
 
     def is_stored(self, value: ir.Value) -> bool:
         """Whether a value is an initializer, or the output of a Constant."""

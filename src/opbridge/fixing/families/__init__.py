@@ -3,6 +3,7 @@
 bounds         inputs that a target has to know: Clip, Pad, NonZero
 branches       an If that shapes decide
 columns        Col2Im
+deforming      DeformConv, and the kernel of it that comes with opbridge
 einsum         Einsum
 folding        what depends on constants alone
 loops          Loops that run a known number of times
@@ -26,6 +27,7 @@ from opbridge.fixing.families import (
     bounds,
     branches,
     columns,
+    deforming,
     einsum,
     folding,
     loops,
@@ -49,6 +51,7 @@ __all__ = [
     "bounds",
     "branches",
     "columns",
+    "deforming",
     "einsum",
     "folding",
     "loops",

@@ -1,10 +1,12 @@
-"""Names that stand twice, initializers that nothing reads, inputs that are outputs."""
+"""Names that stand twice, functions of the model, initializers that nothing reads, inputs that are outputs."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
+from onnx_ir.passes import common as passes
 
-from opbridge.fixing.site import Site, repair
+from opbridge.conversion.names import Names
+from opbridge.fixing.site import Refused, Site, repair
 from opbridge.rules.looking import bodies
 
 
@@ -20,6 +22,23 @@ def remove_unused(site: Site) -> str:
     for name in unused:
         stored.pop(name)
     return f"removed {len(unused)} initializer{'s' * (len(unused) != 1)} that nothing reads" if unused else ""
+
+
+@repair("local-function")
+def inline(site: Site) -> str:
+    """The nodes of the model's functions are put in the place of their calls, all at once."""
+    functions = site.model.functions
+    for each in functions.values():
+        for domain, version in each.opset_imports.items():
+            if site.model.opset_imports.get(domain, version) != version:
+                raise Refused(f"of opset {version}, where the model is of {site.model.opset_imports[domain]}")
+    names = sorted({name for _, name, _ in functions})
+    try:
+        passes.InlinePass()(site.model)
+    except ir.passes.PreconditionError:
+        raise Refused("that calls itself") from None
+    site.around.name = Names(site.model)
+    return f"put the nodes of {', '.join(names)} in the place of the calls"
 
 
 @repair("duplicate-names", "branch-names")
