@@ -13,9 +13,10 @@ from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
 from opbridge.targets import Target
 
-__all__ = ["to_versions"]
+__all__ = ["RULE", "to_versions"]
 
-_RULE = "opset-range"
+RULE = "opset-range"
+"""The rule whose findings are repaired here."""
 
 _NEWER_TYPES = {
     **dict.fromkeys(("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"), 9),
@@ -42,7 +43,7 @@ def to_versions(
     Returns:
         The model, another one where it was converted, and what was done for which finding.
     """
-    found = [finding for finding, _ in look(Looked(model), targets, chosen & {_RULE})] if _RULE in chosen else []
+    found = [finding for finding, _ in look(Looked(model), targets, chosen & {RULE})] if RULE in chosen else []
     if not found:
         return model, []
     done: list[str] = []

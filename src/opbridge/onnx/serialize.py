@@ -31,6 +31,7 @@ __all__ = [
     "to_bytes",
     "write_external_data",
     "write_model",
+    "written",
 ]
 
 MAX_FILE_BYTES = 2**31 - 1 - 2**20
@@ -57,7 +58,15 @@ def to_bytes(model: ir.Model) -> bytes:
         SaveError: The model is larger than the 2 GB that one file can hold, or an initializer has no data.
         UsageError: A weight is a PyTorch tensor on the meta device or a fake tensor.
     """
-    content = serialize(model)
+    return written(serialize(model))
+
+
+def written(content: Content) -> bytes:
+    """The content of a file, of what was serialized.
+
+    Raises:
+        SaveError: As for `to_bytes`.
+    """
     if (size := content.size()) > MAX_FILE_BYTES:
         raise SaveError(
             f"The model is {readable_size(size)} large, and a model in memory can have at most 2 GB, a limit of "
