@@ -115,3 +115,162 @@ def test_functions_that_call_themselves_are_kept(lacking):
     )
     target = lacking(facts='[[fact]]\nkind = "functions"\nsource = "published: x"\n')
     kept(made, target, "local-function", "that calls itself")
+
+
+def _results(made: onnx.ModelProto, target: str, feeds: dict[str, np.ndarray], without: str) -> list[np.ndarray]:
+    """What the repaired model gives."""
+    changed = ir.from_proto(made)
+    changes, left = fixing.repaired(changed, [find_target(target)])
+    assert changes and without not in {each.op_type for each in changed.graph}, left
+    return open_session(serialize.to_bytes(changed), False).run(None, feeds)
+
+
+_BITS = {"BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("operator", _BITS)
+def test_bitwise(lacking, operator, dtype):
+    made = model(f"({dtype}[n, 5] x, {dtype}[5] z) => ({dtype}[n, 5] y) {{ y = {operator} (x, z) }}")
+    limits = np.iinfo(dtype)
+    rng = np.random.default_rng(0)
+    for count in (0, 1, 7):
+        x = rng.integers(limits.min, limits.max, (count, 5), dtype, endpoint=True)
+        z = np.array([limits.min, limits.max, 0, 1, limits.max // 3], dtype)
+        (found,) = _results(made, lacking(operator), {"x": x, "z": z}, operator)
+        np.testing.assert_array_equal(found, _BITS[operator](x, z))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64"])
+def test_bitwise_not(lacking, dtype):
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.max, 0, 1, limits.max // 3], dtype)
+    made = model(f"({dtype}[5] x) => ({dtype}[5] y) {{ y = BitwiseNot (x) }}")
+    np.testing.assert_array_equal(_results(made, lacking("BitwiseNot"), {"x": x}, "BitwiseNot")[0], ~x)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint32"])
+def test_bit_shift(lacking, dtype, direction):
+    made = model(
+        f'({dtype}[n] x, {dtype}[n] z) => ({dtype}[n] y) {{ y = BitShift <direction = "{direction}"> (x, z) }}'
+    )
+    greatest = np.iinfo(dtype).max
+    x, z = np.array([0, 1, greatest, greatest // 3, greatest], dtype), np.array([3, 7, 1, 2, 0], dtype)
+    want = x << z if direction == "LEFT" else x >> z
+    np.testing.assert_array_equal(_results(made, "tensorrt:10.1", {"x": x, "z": z}, "BitShift")[0], want)
+
+
+@pytest.mark.parametrize("operator", ["BitwiseAnd", "BitShift"])
+def test_bits_of_uint64_are_kept(lacking, operator):
+    setting = '<direction = "LEFT">' if operator == "BitShift" else ""
+    made = model(f"(uint64[n] x, uint64[n] z) => (uint64[n] y) {{ y = {operator} {setting} (x, z) }}")
+    kept(made, lacking(operator), said="of uint64")
+
+
+@pytest.mark.parametrize("sizes", ["2, 3, 7, 8", "n, c, h, w"])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "kernel_shape = [2, 3]",
+        "kernel_shape = [3, 2], strides = [2, 1], pads = [1, 0, 1, 1]",
+        "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], ceil_mode = 1",
+        "kernel_shape = [2, 2], dilations = [2, 3], strides = [1, 2], pads = [0, 1, 1, 0]",
+    ],
+)
+def test_max_pool_with_places(lacking, attributes, sizes):
+    text = f"(float[{sizes}] x) => (float[] y, int64[] i) {{ y, i = MaxPool <{attributes}> (x) }}"
+    made = model(text)
+    for each in made.graph.output:
+        each.type.tensor_type.ClearField("shape")
+    changed = ir.from_proto(made)
+    fact = '[[fact]]\nkind = "absent"\noperators = ["MaxPool"]\noutputs = ["Indices"]\nsource = "published: x"\n'
+    changes, left = fixing.repaired(changed, [find_target(lacking(facts=fact))])
+    assert changes and not left
+    sessions = [open_session(each, False) for each in (made.SerializeToString(), serialize.to_bytes(changed))]
+    rng = np.random.default_rng(0)
+    for shape in ((2, 3, 7, 8), (1, 1, 5, 9)) if sizes[0] == "n" else ((2, 3, 7, 8),):
+        for x in (rng.standard_normal(shape), rng.integers(0, 3, shape), np.full(shape, -2.0)):
+            want, found = (each.run(None, {"x": x.astype("f")}) for each in sessions)
+            for one, other in zip(want, found, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "setting", ['auto_pad = "SAME_UPPER"', "storage_order = 1", "strides = [3, 3], pads = [0, 0, 1, 1], ceil_mode = 1"]
+)
+def test_max_pool_with_places_is_kept(setting):
+    made = model(
+        f"(float[1, 1, 6, 6] x) => (float[] y, int64[] i) {{ y, i = MaxPool <kernel_shape = [2, 2], {setting}> (x) }}"
+    )
+    for each in made.graph.output:
+        each.type.tensor_type.ClearField("shape")
+    said = "whose last window" if "ceil" in setting else "with auto_pad"
+    kept(made, "tensorrt:10.1", "unsupported-argument", f"There is no repair for MaxPool {said}")
+
+
+@pytest.mark.parametrize("attributes", ["", "inverse = 1", "onesided = 1"])
+@pytest.mark.parametrize(("shape", "axis"), [("b, n, 1", 1), ("b, n, 2", 1), ("n, b, 3, 2", 0)])
+def test_dft_of_any_length(shape, axis, attributes):
+    if attributes == "onesided = 1" and shape.endswith("2"):
+        return  # for real numbers only
+    setting = ", ".join(filter(None, [attributes, f"axis = {axis}"]))
+    made = model(f"(float[{shape}] x) => (float[] y) {{ y = DFT <{setting}> (x) }}", opset=17)
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    assert "MatMul" in operators(repaired(made, "tensorrt:8.6"))
+
+
+def test_stft_with_a_window_that_the_model_computes():
+    made = model(
+        "(float[n, t, 1] x, float[16] z) => (float[n, f, k, 2] y) { w = Abs (z) y = STFT (x, h, w, l) }",
+        h=np.array(5),
+        l=np.array(16),
+    )
+    changed = ir.from_proto(made)
+    changes, left = fixing.repaired(changed, [find_target("tensorrt:8.6")])
+    assert changes and "Conv" in {each.op_type for each in changed.graph}, left
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((2, 40, 1)).astype("f"), "z": rng.standard_normal(16).astype("f")}
+    want, found = (
+        open_session(each, False).run(None, feeds)[0]
+        for each in (made.SerializeToString(), serialize.to_bytes(changed))
+    )
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+
+
+_COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+
+
+@pytest.mark.parametrize("coordinates", _COORDINATES)
+@pytest.mark.parametrize(
+    "setting", ['mode = "linear"', 'mode = "cubic"', 'mode = "cubic", exclude_outside = 1, cubic_coeff_a = -0.5']
+)
+def test_resize_of_any_size(lacking, setting, coordinates):
+    call = f'y = Resize <{setting}, coordinate_transformation_mode = "{coordinates}">'
+    rng = np.random.default_rng(0)
+    for inputs, numbers in (
+        ("x, , s", np.float32([1, 1, 2, 0.6])),
+        ("x, , , s", np.array([2, 3, 9, 1])),
+    ):
+        texts = [
+            (f"(float[n, c, h, w] x) => (float[a, b, p, q] y) {{ {call} ({inputs}) }}", {"s": numbers}),
+            (
+                f"(float[n, c, h, w] x, {'float' if numbers.dtype == np.float32 else 'int64'}[4] s) =>"
+                f" (float[a, b, p, q] y) {{ {call} ({inputs}) }}",
+                {},
+            ),
+        ]
+        for text, constants in texts:
+            made = model(text, **constants)
+            changed = ir.from_proto(made)
+            changes, left = fixing.repaired(changed, [find_target(lacking("Resize"))])
+            assert changes and "Resize" not in {each.op_type for each in changed.graph}, left
+            sessions = [open_session(each, False) for each in (made.SerializeToString(), serialize.to_bytes(changed))]
+            for height, width in ((5, 7), (4, 1)):
+                feeds = {"x": rng.standard_normal((2, 3, height, width)).astype("f")}
+                if not constants:
+                    feeds["s"] = numbers
+                if width * numbers[3] < 1 and numbers.dtype == np.float32:
+                    continue
+                want, found = (each.run(None, feeds)[0] for each in sessions)
+                np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)

@@ -110,12 +110,12 @@ def test_resize(attributes, numbers):
     assert "Resize" not in operators(repaired(made, "tensorrt:10.1", "unsupported-attribute"))
 
 
-def test_resize_of_a_dynamic_size_is_kept():
+def test_antialiased_resize_of_a_dynamic_size_is_kept():
     made = model(
-        '(float[1, 1, n, 4] x) => (float[a, b, c, d] y) { y = Resize <mode = "cubic"> (x, , s) }',
+        '(float[1, 1, n, 4] x) => (float[a, b, c, d] y) { y = Resize <mode = "cubic", antialias = 1> (x, , s) }',
         s=np.float32([1, 1, 2, 2]),
     )
-    kept(made, "tensorrt:10.1", "unsupported-attribute", "There is no repair for Resize of a dynamic size.")
+    kept(made, "tensorrt:10.1", "unsupported-attribute", "There is no repair for Resize of a dynamic size with anti")
 
 
 @pytest.mark.parametrize("align", [0, 1])
@@ -168,8 +168,8 @@ def test_dft(shape, axis, attributes):
     assert "MatMul" in operators(repaired(made, "tensorrt:8.6"))
 
 
-def test_dft_of_a_dynamic_length_is_kept():
-    made = model("(float[1, n, 1] x) => (float[1, n, 2] y) { y = DFT <axis = 1> (x) }", opset=17)
+def test_dft_of_a_dynamic_length_that_is_cut_is_kept():
+    made = model("(float[1, n, 1] x) => (float[1, 4, 2] y) { y = DFT <axis = 1> (x, l) }", opset=17, l=np.array(4))
     kept(made, "tensorrt:8.6", said="There is no repair for DFT of a dynamic length")
 
 

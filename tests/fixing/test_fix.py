@@ -117,6 +117,21 @@ def test_a_repair_that_changes_results_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_elements_that_may_come_in_any_order_are_sorted(tmp_path):
+    data = model(
+        "g (float[n, 9] x) => (float[n, 5] y, int64[n, 5] i) { k = Constant <value_ints = [5]> () y, i = TopK <sorted ="
+        " 0> (x, k) }"
+    )
+    fixed = opbridge.fix(data, "tensorrt:10.1", tmp_path / "fixed.onnx")
+    assert [each.finding.rule for each in fixed.changes] == ["unsupported-attribute"] and fixed.comparison.ok
+    x = np.float32([[3, 1, 4, 1, 5, 9, 2, 6, 8]])
+    assert opbridge.session(fixed.path).run(None, {"x": x})[0].tolist() == [[9, 8, 6, 5, 4]]
+    sorted_ = model(
+        "g (float[n, 9] x) => (float[n, 5] y, int64[n, 5] i) { k = Constant <value_ints = [5]> () y, i = TopK (x, k) }"
+    )
+    assert not opbridge.fix(sorted_, "tensorrt:10.1").changes
+
+
 TWO = model(
     "g (float[4] x, float[4] e, int64[2, 1] i, double[2] u) => (float[4] y, float[4] z) { k = Constant <value_ints ="
     " [2]> () y = Pow (x, k) z = ScatterND (x, i, u) }"

@@ -108,6 +108,7 @@ def fix(
     changed = reading.load_with_clashes(checked)
     if any(True for _ in look(Looked(changed), (), frozenset({"unreadable-weight"}))):
         damage.refuse(changed, label)
+    reference = _in_order(checked, changed)
     attempts = Attempts(checked, label, targets, chosen, select)
     made = attempts.made(changed)
     left = Findings(label, targets, made.left)
@@ -116,18 +117,40 @@ def fix(
             writer.save(made.model, output)
         path = "" if output is None else os.fspath(output)
         return Fixed(made.model, (), left, None, path, attempts.undone)
-    found = _tried(checked, made.model, output, keep=True)
+    found = _tried(reference, made.model, output, keep=True)
     if (found.runs or found.failed) and not found.ok:
-        made = attempts.without_failing(made, found, lambda each: _tried(checked, each.model, output))
+        made = attempts.without_failing(made, found, lambda each: _tried(reference, each.model, output))
         left = Findings(label, targets, made.left)
         if made.changes:
-            found = _tried(checked, made.model, output, keep=True)
+            found = _tried(reference, made.model, output, keep=True)
     if not found.runs or not found.ok:
         raise FixError(
             f"The repaired model of {label} was not shown to give what the original gives, so nothing was written. "
             f"{found.summary()} Leave out rules with --ignore (ignore=) to see which repair it is."
         )
     return Fixed(made.model, made.changes, left, found, "" if output is None else os.fspath(output), attempts.undone)
+
+
+def _in_order(original: str | bytes, model: ir.Model) -> str | bytes:
+    """What the repaired model is compared with: where the elements of a TopK may come in any order, in their own.
+
+    Args:
+        original: The file, or its content.
+        model: The model in it.
+    """
+    if not any(_is_unsorted(each) for each in model.graph.all_nodes()):
+        return original
+    copy = reading.load_with_clashes(original)
+    for node in copy.graph.all_nodes():
+        if _is_unsorted(node):
+            node.attributes["sorted"] = ir.AttrInt64("sorted", 1)
+    content = serialize.serialize(copy)
+    return serialize.written(content) if content.size() <= serialize.MAX_FILE_BYTES else original
+
+
+def _is_unsorted(node: ir.Node) -> bool:
+    attribute = node.attributes.get("sorted") if node.op_type == "TopK" and node.domain == "" else None
+    return attribute is not None and attribute.value == 0
 
 
 def _tried(

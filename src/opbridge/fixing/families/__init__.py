@@ -1,5 +1,6 @@
 """The repairs, one file a family, each registered for the rules whose findings it repairs. Results stay as they are.
 
+bits           Bitwise operators and BitShift
 bounds         inputs that a target has to know: Clip, Pad, NonZero
 branches       an If that shapes decide
 columns        Col2Im
@@ -9,6 +10,7 @@ folding        what depends on constants alone
 loops          Loops that run a known number of times
 names          names, initializers, inputs that are outputs
 older          operators in other operators: those that they were before, or that ONNX defines them by
+pooling        MaxPool with places
 quantization   zero points, and constants that are quantised
 ranking        TopK of many elements
 reported       what people report
@@ -24,6 +26,7 @@ widths         types that a target does not take
 """
 
 from opbridge.fixing.families import (
+    bits,
     bounds,
     branches,
     columns,
@@ -33,6 +36,7 @@ from opbridge.fixing.families import (
     loops,
     names,
     older,
+    pooling,
     quantization,
     ranking,
     reported,
@@ -48,6 +52,7 @@ from opbridge.fixing.families import (
 )
 
 __all__ = [
+    "bits",
     "bounds",
     "branches",
     "columns",
@@ -57,6 +62,7 @@ __all__ = [
     "loops",
     "names",
     "older",
+    "pooling",
     "quantization",
     "ranking",
     "reported",
