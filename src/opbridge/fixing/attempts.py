@@ -11,6 +11,7 @@ from opbridge.fixing.repairing import Broken, Change, Key, key_of, repaired
 from opbridge.fixing.versions import RULE, to_versions
 from opbridge.onnx import reading
 from opbridge.rules.findings import Finding
+from opbridge.rules.looking import Looked
 from opbridge.side_by_side import SideBySide
 from opbridge.targets import Target
 
@@ -65,21 +66,28 @@ class Attempts:
         """The repairs that failed or changed results, with what came of them."""
         return list(self._undone.values())
 
-    def made(self, model: ir.Model | None = None, without: Collection[Key] = ()) -> Attempt:
+    def made(self, looked: Looked | None = None, without: Collection[Key] = ()) -> Attempt:
         """The file with its repairs, but for those that fail.
 
         Args:
-            model: The file as it was read; None: it is read again.
+            looked: The file as it was read; None: it is read again.
             without: The findings that are left as they are.
         """
         while True:
             undone = {**dict.fromkeys(without, ""), **{key: why for key, (_, why) in self._undone.items()}}
-            given = reading.load_with_clashes(self._original) if model is None else model
-            model = None
+            before = Looked(reading.load_with_clashes(self._original)) if looked is None else looked
+            looked = None
             versions = self._chosen - {RULE} if any(key[0] == RULE for key in undone) else self._chosen
-            given, fitted = to_versions(given, self._original, self._label, self._targets, versions)
+            given, fitted = to_versions(before, self._original, self._label, self._targets, versions)
             try:
-                changes, left = repaired(given, self._targets, self._chosen, asked=self._asked, undone=undone)
+                changes, left = repaired(
+                    given,
+                    self._targets,
+                    self._chosen,
+                    asked=self._asked,
+                    undone=undone,
+                    looked=before if given is before.model else None,
+                )
             except Broken as broken:
                 self._undone[key_of(broken.finding)] = Change(broken.finding, "(nothing)"), f"it failed ({broken.why})."
                 continue

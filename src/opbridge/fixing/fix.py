@@ -106,11 +106,12 @@ def fix(
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
         raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
     changed = reading.load_with_clashes(checked)
-    if any(True for _ in look(Looked(changed), (), frozenset({"unreadable-weight"}))):
+    looked = Looked(changed)
+    if look(looked, (), frozenset({"unreadable-weight"})):
         damage.refuse(changed, label)
-    reference = _in_order(checked, changed)
+    reference = _in_order(checked, looked)
     attempts = Attempts(checked, label, targets, chosen, select)
-    made = attempts.made(changed)
+    made = attempts.made(looked)
     left = Findings(label, targets, made.left)
     if not made.changes:
         if output is not None:
@@ -131,14 +132,14 @@ def fix(
     return Fixed(made.model, made.changes, left, found, "" if output is None else os.fspath(output), attempts.undone)
 
 
-def _in_order(original: str | bytes, model: ir.Model) -> str | bytes:
+def _in_order(original: str | bytes, looked: Looked) -> str | bytes:
     """What the repaired model is compared with: where the elements of a TopK may come in any order, in their own.
 
     Args:
         original: The file, or its content.
-        model: The model in it.
+        looked: The model in it.
     """
-    if not any(_is_unsorted(each) for each in model.graph.all_nodes()):
+    if not any(map(_is_unsorted, looked.nodes)):
         return original
     copy = reading.load_with_clashes(original)
     for node in copy.graph.all_nodes():

@@ -13,6 +13,7 @@ from opbridge.fixing import families
 from opbridge.fixing.site import Around, Refused, Site, repairs_of
 from opbridge.rules.findings import Finding
 from opbridge.rules.lint import chosen_rules, look
+from opbridge.rules.looking import Looked
 from opbridge.targets import Target
 
 __all__ = ["Broken", "Change", "Key", "key_of", "repaired"]
@@ -66,6 +67,7 @@ def repaired(
     *,
     asked: Iterable[str] = (),
     undone: Mapping[Key, str] | None = None,
+    looked: Looked | None = None,
 ) -> tuple[list[Change], list[Finding]]:
     """Repairs what the rules find in a model, in place.
 
@@ -75,6 +77,7 @@ def repaired(
         chosen: The rules whose findings are repaired; None: all.
         asked: The rules that were asked for by their names, for repairs that are made only then.
         undone: The findings that are left as they are, with what came of their repairs.
+        looked: The model as the rules see it, where that is known.
 
     Returns:
         What was done, and what is found afterwards, by all rules.
@@ -83,7 +86,7 @@ def repaired(
         Broken: A repair failed. The model is not to be used.
     """
     every = chosen_rules((), ())
-    around = Around(model, targets, asked)
+    around = Around(model, targets, asked, looked)
     changes: list[Change] = []
     known = dict(undone or {})
     refused: dict[Key, str] = {}

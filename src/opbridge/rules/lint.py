@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import onnx_ir as ir
 
+from opbridge.base.garbage import no_collection
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.onnx import reading
 from opbridge.rules import of_facts, of_models, of_numbers, of_patterns, of_reports, of_schemas, of_shapes
@@ -117,8 +118,9 @@ def lint(
     check_patterns(targets)
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
-    looked = Looked(_loaded(checked))
-    found = [finding for finding, _ in look(looked, targets, chosen)]
+    with no_collection():
+        looked = Looked(_loaded(checked))
+        found = [finding for finding, _ in look(looked, targets, chosen)]
     if inputs is not None and Float16Activation.identifier in chosen:
         hits = activations(looked, checked, inputs)
         found += [_finding(Float16Activation, hit, Float16Activation.severity, "")[0] for hit in hits]
@@ -186,7 +188,7 @@ def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Found]:
     """What the rules find that apply whatever the target."""
     rules = [each for each in _OF_NODES if each.always and each.identifier in chosen]
     by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
-    for node in looked.nodes:
+    for node in looked.nodes if by_operator else ():
         for rule, hits in _of_node(by_operator, node):
             if node not in looked.malformed:
                 for hit in hits(node, looked):
