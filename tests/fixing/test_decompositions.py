@@ -274,3 +274,29 @@ def test_resize_of_any_size(lacking, setting, coordinates):
                     continue
                 want, found = (each.run(None, feeds)[0] for each in sessions)
                 np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+
+
+_GELU = "(float[n, 5] x) => (float[n, 5] y) {{ a = Div (x, c) b = Erf (a) d = Add (b, o) {} }}"
+
+
+@pytest.mark.parametrize("end", ["e = Mul (x, d) y = Mul (e, h)", "e = Mul (d, x) y = Mul (h, e)"])
+def test_gelu_in_an_order_that_mnn_does_not_take_for_its_own(end):
+    made = model(_GELU.format(end), opset=17, c=np.float32(2**0.5), o=np.float32(1), h=np.float32(0.5))
+    fixed = repaired(made, "mnn", "faulty-chain")
+    assert operators(fixed) == {"Mul", "Erf", "Div", "Add"}
+
+
+def test_products_of_other_numbers_are_kept_in_their_order():
+    made = model(
+        _GELU.format("e = Mul (x, d) y = Mul (e, h)"), opset=17, c=np.float32(1), o=np.float32(1), h=np.float32(0.3)
+    )
+    kept(made, "mnn", "faulty-chain", "There is no repair for Mul in this order")
+
+
+def test_gelu_is_written_with_erf_where_a_target_computes_it_with_tanh():
+    made = model("(float[n, 5] x) => (float[n, 5] y) { y = Gelu (x) }", opset=20, ir_version=9)
+    assert "Erf" in operators(repaired(made, "mnn", "unsupported-attribute"))
+    tanh = model('(float[n, 5] x) => (float[n, 5] y) { y = Gelu <approximate = "tanh"> (x) }', opset=20, ir_version=9)
+    changed = ir.from_proto(tanh)
+    changes, _ = fixing.repaired(changed, [find_target("mnn")])
+    assert not [each for each in changes if each.finding.rule == "unsupported-attribute"]
