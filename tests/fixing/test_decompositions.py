@@ -27,7 +27,7 @@ from opbridge.targets import find_target
 @pytest.mark.torchvision
 @pytest.mark.parametrize("sizes", ["2, 4, 7, 6", "n, 4, h, w"])
 def test_deformable_convolution(lacking, settings, groups, offset_groups, masked, biased, sizes):
-    import torchvision
+    torchvision = pytest.importorskip("torchvision")
 
     rng = np.random.default_rng(0)
     stride, dilation = ([2, 1], [1, 1]) if "strides" in settings else ([1, 1], [2, 1] if "dil" in settings else [1, 1])
@@ -86,7 +86,7 @@ def test_deformable_convolution_below_opset_11_is_kept(lacking):
 @pytest.mark.slow
 @pytest.mark.torchvision
 def test_a_kernel_of_opbridge_is_written_with_operators_for_a_target_that_loads_none(tmp_path):
-    import torchvision
+    torchvision = pytest.importorskip("torchvision")
 
     class Deforming(torchvision.ops.DeformConv2d):
         def forward(self, x, offset):
