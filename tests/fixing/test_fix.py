@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
 import opbridge
+from opbridge import fixing
 from opbridge.fixing import site
 
 
@@ -175,3 +177,14 @@ def test_the_model_itself_is_not_overwritten(tmp_path):
     with pytest.raises(opbridge.UsageError, match="is the model itself"):
         opbridge.fix(path, (), path)
     assert path.read_bytes() == UNUSED
+
+
+@pytest.mark.slow
+def test_many_nodes_of_one_name_are_renamed_in_little_time():
+    made = onnx.ModelProto.FromString(NAMES)
+
+    for number in range(20_000):
+        made.graph.node.add(op_type="Relu", name="n", input=["x"], output=[f"r{number}"])
+
+    changes, _ = fixing.repaired(onnx_ir.from_proto(made), [])
+    assert "duplicate-names" in {each.finding.rule for each in changes}

@@ -46,29 +46,39 @@ def rename(site: Site) -> str:
     """Names are made unique in the whole model; its inputs and outputs keep theirs."""
     looked = site.looked
     taken: set[str] = set()
+    last: dict[str, int] = {}
     renamed = 0
     for each in looked.nodes:
         if each.name and each.name in taken:
-            each.name = _free(each.name, taken)
+            each.name = _free(each.name, taken, last)
             renamed += 1
         taken.add(each.name or "")
+    last = {}
     values: set[str] = {value.name or "" for value in (*looked.model.graph.inputs, *looked.model.graph.outputs)}
     for each in looked.nodes:
         for body in bodies(each):
             for inner in body:
                 for value in inner.outputs:
                     if value.name and value.name in values:
-                        value.name = _free(value.name, values)
+                        value.name = _free(value.name, values, last)
                         renamed += 1
                     values.add(value.name or "")
         values.update(value.name or "" for value in each.outputs)
     return f"gave {renamed} names that were taken another number" if renamed else ""
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number = 1
+def _free(name: str, taken: set[str], last: dict[str, int]) -> str:
+    """A name that is not taken, made from one that is.
+
+    Args:
+        name: The name.
+        taken: All names.
+        last: The number that was added last to each name: a file may have one name many thousand times.
+    """
+    number = last.get(name, 0) + 1
     while f"{name}_{number}" in taken:
         number += 1
+    last[name] = number
     return f"{name}_{number}"
 
 
