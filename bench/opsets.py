@@ -2,9 +2,14 @@
 
     python bench/opsets.py
     python bench/opsets.py --models "T5 encoder" BERT --opsets 11 28 --no-write
+    python bench/opsets.py --runtime openvino web mnn
 
 A cell is the largest difference from PyTorch over all verified runs (the example, fresh inputs, other sizes of what is
 dynamic), or why there is none. Each runs in a process of its own. Models have their published sizes and random weights.
+
+With `--runtime`, the files run in other runtimes, in a table of their own. A file that a runtime refuses, or runs
+otherwise, is exported again with that runtime as its target, at an opset that it takes, and the cell says so. What MNN
+has no operator for, and no repair writes otherwise, is left out there, and the cell names it.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,42 +88,49 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--opsets", nargs="+", type=int)
     parser.add_argument("--no-write", action="store_true", help="leave RESULTS.md as it is")
+    parser.add_argument("--runtime", nargs="+", default=[], help="openvino, web or mnn, in a table of their own")
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cell:
-        print(json.dumps(_cell(given.cell[0], int(given.cell[1]))))
+        print(json.dumps(_cell(given.cell[0], int(given.cell[1]), given.runtime)))
         return 0
     from opbridge.targets import onnxruntime
 
-    opsets = given.opsets or (*OPSETS, onnxruntime.default_opset(), onnxruntime.newest_opset())
+    newest = onnxruntime.newest_opset()
+    opsets = given.opsets or (*OPSETS, *(() if given.runtime else (onnxruntime.default_opset(),)), newest)
     rows, bad = [], 0
     for name in given.models:
-        cells = []
+        found = []
         for opset in opsets:
-            said, ok = _asked(name, opset)
-            bad += not ok
-            cells.append(said)
-            print(f"{name} at opset {opset}: {said}", flush=True)
-        rows.append([name, *cells])
+            found.append(_asked(name, opset, given.runtime))
+            print(f"{name} at opset {opset}: {found[-1]}", flush=True)
+        bad += sum(not ok for cells in found for _, ok in cells)
+        for at, runtime in enumerate(given.runtime or ("",)):
+            rows.append([f"{name}, {runtime}" if runtime else name, *(cells[at][0] for cells in found)])
     body = f"{table(['model', *map(str, opsets)], rows)}\n\n{bad} of {len(rows) * len(opsets)} do not match."
     if given.no_write:
         print(f"\n{body}")
+    elif given.runtime:
+        from opbridge.runtimes.known import label
+
+        body = f"{', '.join(map(label, given.runtime))}.\n\n{body}"
+        write_section("opsets_in_runtimes", "Whole models at old opsets in other runtimes", body)
     else:
         write_section("opsets", "Whole models at old opsets and the newest", body)
     return 1 if bad else 0
 
 
-def _asked(name: str, opset: int) -> tuple[str, bool]:
-    """What the process of a cell says of it, and whether the model matches there."""
-    command = [sys.executable, __file__, "--cell", name, str(opset)]
+def _asked(name: str, opset: int, runtimes: Sequence[str]) -> list[tuple[str, bool]]:
+    """What the process of a cell says of it, and whether the model matches there; for each of the runtimes, if any."""
+    command = [sys.executable, __file__, "--cell", name, str(opset), *(["--runtime", *runtimes] if runtimes else [])]
+    count = len(runtimes) or 1
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT)
     except subprocess.TimeoutExpired:
-        return f"over {_LIMIT} s", False
+        return [(f"over {_LIMIT} s", False)] * count
     if done.returncode:
-        return f"ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}", False
-    said, ok = json.loads(done.stdout.splitlines()[-1])
-    return said, ok
+        return [(f"ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}", False)] * count
+    return [(said, ok) for said, ok in json.loads(done.stdout.splitlines()[-1])]
 
 
 def _without_zeros(model: torch.nn.Module) -> None:
@@ -129,22 +141,72 @@ def _without_zeros(model: torch.nn.Module) -> None:
                 weight.normal_(std=0.02)
 
 
-def _cell(name: str, opset: int) -> tuple[str, bool]:
-    import opbridge
-
+def _cell(name: str, opset: int, runtimes: Sequence[str]) -> list[tuple[str, bool]]:
     torch.manual_seed(0)
     model, args, keywords = MODELS[name]()
     _without_zeros(model)
+    model.eval()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        try:
-            program = opbridge.export(model.eval(), args, path, opset_version=opset, **keywords)
-        except opbridge.OpbridgeError as error:
-            return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", False
+        if runtimes:
+            return _in_runtimes(path, opset, runtimes, model, args, keywords)
+        return [_exported(path, opset, model, args, keywords)]
+
+
+def _exported(path: Path, opset: int, model: Any, args: Any, keywords: dict[str, Any]) -> tuple[str, bool]:
+    """The largest difference in ONNX Runtime, or why there is none, and whether the model matches."""
+    import opbridge
+
+    try:
+        program = opbridge.export(model, args, path, opset_version=opset, **keywords)
+    except opbridge.OpbridgeError as error:
+        return _short(error), False
     found = program.verification
     if found is None or not found.ok:
         return f"not verified: {program.unverified}", False
-    return f"{max(each.worst.relative for each in found.outputs):.1e}", True
+    return _largest(found), True
+
+
+def _in_runtimes(
+    path: Path, opset: int, runtimes: Sequence[str], model: Any, args: Any, keywords: dict[str, Any]
+) -> list[tuple[str, bool]]:
+    """The same of other runtimes."""
+    import opbridge
+    from opbridge.targets import find_target
+
+    opbridge.export(model, args, path, opset_version=opset, verify=False, **keywords)
+    answers = []
+    for runtime in runtimes:
+        found = opbridge.verify(path, model, args, runtime=[runtime], samples=1, **keywords).each[0]
+        if found.ok:
+            answers.append((_largest(found), True))
+            continue
+        fitted = path.with_name("fitted.onnx")
+        taken = find_target(runtime).opsets
+        chosen = opset if taken is None else min(opset, taken.newest)
+        note = f" by --target{'' if chosen == opset else f', at {chosen}'}"
+        try:
+            opbridge.export(model, args, fitted, opset_version=chosen, target=runtime, verify=False, **keywords)
+        except opbridge.TargetError as error:
+            lacked = {each.operator for each in error.findings if each.rule == "missing-operator"}
+            answers.append(
+                (f"no {', '.join(sorted(lacked))}", True) if lacked and runtime == "mnn" else (_short(error), False)
+            )
+        except opbridge.OpbridgeError as error:
+            answers.append((_short(error), False))
+        else:
+            found = opbridge.verify(fitted, model, args, runtime=[runtime], samples=1, **keywords).each[0]
+            said = _largest(found) if found.ok else f"{' '.join(found.describe_mismatch().split())[:300]};"
+            answers.append((said + note, found.ok))
+    return answers
+
+
+def _largest(found: Any) -> str:
+    return f"{max(each.worst.relative for each in found.outputs):.1e}"
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import opbridge
+from opbridge.fixing import site
 from opbridge.onnx.versions import ir_version
 
 
@@ -100,3 +101,14 @@ def test_the_version_of_the_format_is_the_one_that_onnx_has_for_the_opset():
         if opset >= 9:
             oldest = min(row[1] for row in onnx.helper.VERSION_TABLE if row[2] == opset)
             assert ir_version(opset) == oldest, (opset, version)
+
+
+def test_a_repair_that_fails_is_undone_and_the_others_are_made(monkeypatch):
+    def failing(found):
+        found.node.replace_input_with(0, None)
+        raise KeyError("none")
+
+    monkeypatch.setitem(site._REPAIRS, "unsupported-argument", [(frozenset(["LayerNormalization"]), failing)])
+    monkeypatch.setitem(site._REPAIRS, "missing-operator", [(frozenset(["LayerNormalization"]), failing)])
+    with pytest.raises(opbridge.TargetError, match=r"Its repair was undone: it failed \(KeyError"):
+        opbridge.export(Normed(), (torch.randn(2, 8),), target="tensorrt:8.5", opset_version=17)

@@ -392,10 +392,18 @@ def _failed(program: Program) -> bool:
 
 def _repair(program: Program, limits: Limits, label: str) -> None:
     """Repairs what the target does not take of the model, and notes what stays."""
-    from opbridge.fixing import repaired
+    from opbridge.fixing import Broken, key_of, repaired
     from opbridge.rules import Findings
 
-    program.repairs, left = repaired(program.model, [limits])
+    undone: dict[tuple[str, ...], str] = {}
+    while True:
+        before = program.model.clone()
+        try:
+            program.repairs, left = repaired(program.model, [limits], undone=undone)
+            break
+        except Broken as broken:
+            undone[key_of(broken.finding)] = f"it failed ({broken.why})."
+            program.model = before
     program.findings = Findings(label, [limits], left)
 
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from opbridge.conversion.converting import converted
+from opbridge.conversion.types import Types
 from opbridge.errors import ConversionError
 from opbridge.side_by_side import compare, difference
 
@@ -229,3 +231,12 @@ def test_refusal(op: str, opset: int, target: int, inputs: list[Any], attributes
         converted(original.SerializeToString(), "model", target, isolated=False)
     (only,) = refused.value.refusals
     assert only.operator == op and only.node == "node"
+
+
+def test_nothing_is_known_of_the_shape_of_nothing():
+    damaged = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[n, 4] x) => (int64[k] s) { s = Shape (x) }'
+    )
+    del damaged.graph.node[0].input[:]
+    model = ir.from_proto(damaged)
+    assert Types(model, None).constant(model.graph[0].outputs[0]) is None

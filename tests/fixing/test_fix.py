@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
 import opbridge
+from opbridge import fixing
 from opbridge.fixing import site
 
 
@@ -117,6 +119,51 @@ def test_a_repair_that_changes_results_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_elements_that_may_come_in_any_order_are_sorted(tmp_path):
+    data = model(
+        "g (float[n, 9] x) => (float[n, 5] y, int64[n, 5] i) { k = Constant <value_ints = [5]> () y, i = TopK <sorted ="
+        " 0> (x, k) }"
+    )
+    fixed = opbridge.fix(data, "tensorrt:10.1", tmp_path / "fixed.onnx")
+    assert [each.finding.rule for each in fixed.changes] == ["unsupported-attribute"] and fixed.comparison.ok
+    x = np.float32([[3, 1, 4, 1, 5, 9, 2, 6, 8]])
+    assert opbridge.session(fixed.path).run(None, {"x": x})[0].tolist() == [[9, 8, 6, 5, 4]]
+    sorted_ = model(
+        "g (float[n, 9] x) => (float[n, 5] y, int64[n, 5] i) { k = Constant <value_ints = [5]> () y, i = TopK (x, k) }"
+    )
+    assert not opbridge.fix(sorted_, "tensorrt:10.1").changes
+
+
+TWO = model(
+    "g (float[4] x, float[4] e, int64[2, 1] i, double[2] u) => (float[4] y, float[4] z) { k = Constant <value_ints ="
+    " [2]> () y = Pow (x, k) z = ScatterND (x, i, u) }"
+)
+
+
+def _wrong(found):
+    found.node.replace_input_with(1, found.node.inputs[0])
+    return "replaced the exponent"
+
+
+def _failing(found):
+    found.node.replace_input_with(1, None)
+    raise KeyError("exponent")
+
+
+@pytest.mark.parametrize(("repair", "why"), [(_wrong, "The results differ in ONNX Runtime by"), (_failing, "KeyError")])
+def test_a_repair_that_fails_is_undone_and_the_others_are_kept(tmp_path, monkeypatch, repair, why):
+    monkeypatch.setitem(site._REPAIRS, "mixed-pow", [(frozenset(), repair)])
+    fixed = opbridge.fix(TWO, "tensorrt:10.1", tmp_path / "fixed.onnx")
+    assert "mixed-types" in {each.finding.rule for each in fixed.changes} and fixed.comparison.ok
+    [(undone, said)] = fixed.undone
+    assert undone.finding.rule == "mixed-pow" and why in said
+    assert [why in each.remedy for each in fixed.left if each.rule == "mixed-pow"] == [True]
+    assert "1 undone" in fixed.summary() and fixed.document()["undone"][0]["rule"] == "mixed-pow"
+    feeds = {"x": np.float32([1, 2, 3, 4]), "i": np.int64([[0], [1]]), "u": np.float64([5, 6]), "e": np.ones(4, "f")}
+    found = opbridge.session(fixed.path).run(None, feeds)
+    assert found[0].tolist() == [1, 4, 9, 16] and found[1].tolist() == [5, 6, 3, 4]
+
+
 def test_a_model_without_findings_is_written_as_it_is(tmp_path):
     data = model("g (float[4] x) => (float[4] y) { y = Relu (x) }")
     fixed = opbridge.fix(data, "tensorrt:8.5", tmp_path / "fixed.onnx")
@@ -130,3 +177,14 @@ def test_the_model_itself_is_not_overwritten(tmp_path):
     with pytest.raises(opbridge.UsageError, match="is the model itself"):
         opbridge.fix(path, (), path)
     assert path.read_bytes() == UNUSED
+
+
+@pytest.mark.slow
+def test_many_nodes_of_one_name_are_renamed_in_little_time():
+    made = onnx.ModelProto.FromString(NAMES)
+
+    for number in range(20_000):
+        made.graph.node.add(op_type="Relu", name="n", input=["x"], output=[f"r{number}"])
+
+    changes, _ = fixing.repaired(onnx_ir.from_proto(made), [])
+    assert "duplicate-names" in {each.finding.rule for each in changes}

@@ -18,6 +18,16 @@ LOOP = (
     "body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t, float[4] r)"
     " { d = Identity (c)  t = Neg (s)  r = Abs (s) }"
 )
+
+
+def _with_function(calls: str) -> onnx.ModelProto:
+    """A model with a function of its own, mine.F."""
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 18, "mine": 1, "com.microsoft": 1, "theirs": 1]> g (float[4] x) =>'
+        f' (float[4] y) {{ {calls} }} <domain: "mine", opset_import: ["" : 18]> F (a) => (b) {{ b = Relu (a) }}'
+    )
+
+
 GROWING = "body = b (int64 i, bool c, float[4] s) => (bool d, float[{size}] t) {{ d = Identity (c)  t = Neg (s) }}"
 
 FUNCTION = """<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
@@ -263,6 +273,18 @@ CASES = {
         "needs-ranges",
         _model("y = Relu (x)", inputs="float[N, 4] x"),
         _model("y = Relu (x)", inputs="float[2, 4] x"),
+    ),
+    "functions": (
+        {"kind": "functions"},
+        "local-function",
+        _with_function("y = mine.F (x)"),
+        _model("y = Relu (x)"),
+    ),
+    "domains": (
+        {"kind": "domains", "domains": ["com.microsoft"]},
+        "missing-operator",
+        _with_function("y = theirs.F (x)"),
+        _with_function("a = mine.F (x)  y = com.microsoft.Gelu (a)"),
     ),
     "unstored": (
         {"kind": "unstored", "types": ["float64"]},

@@ -120,6 +120,11 @@ def print_fixed(console: Console, fixed: Fixed, diff: str) -> None:
         rows += [(each.finding.rule, each.finding.operator, _where(each.finding), each.done) for each in fixed.changes]
         _print_rows(console, rows)
         print_plain(console, "")
+    if fixed.undone:
+        rows = [("undone", "operator", "line", "why")]
+        rows += [(each.finding.rule, each.finding.operator, _where(each.finding), why) for each, why in fixed.undone]
+        _print_rows(console, rows)
+        print_plain(console, "")
     if diff:
         print_plain(console, diff + "\n")
     if len(fixed.left):

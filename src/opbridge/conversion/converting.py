@@ -198,7 +198,7 @@ def _check_form(label: str, original: onnx.ModelProto, model: ir.Model, isolated
 def _serialized(model: ir.Model) -> onnx.ModelProto:
     """The model as it will be written, without its larger weights."""
     content = serialize(model)
-    proto = onnx.ModelProto.FromString(content.model)
+    proto = onnx.ModelProto.FromString(content.model + content.rest)
     proto.graph.ParseFromString(content.graph)
     for weight in content.weights:
         tensor = proto.graph.initializer.add()

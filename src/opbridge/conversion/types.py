@@ -141,7 +141,7 @@ class Types:
         if node is None or node.domain != "" or len(node.outputs) != 1:
             return None
         if node.op_type in ("Shape", "Size"):
-            shape = self.shape(node.inputs[0])
+            shape = self.shape(node.inputs[0]) if node.inputs else None
             if shape is None or not all(isinstance(each, int) for each in shape):
                 return None
             if node.op_type == "Size":

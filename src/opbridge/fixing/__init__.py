@@ -4,6 +4,7 @@ In: any ONNX file, and the names of targets; or a model in memory, with its targ
 changes that were made. Imports `conversion`, `rules`, `targets`, `save`, `side_by_side`, `runtimes`, `onnx`, `base`.
 
 fix.py           a file, repaired, compared and written
+attempts.py      a file, again and again without the repairs that fail
 repairing.py     a model, round after round
 site.py          the place of a finding: what repairs look at and build with
 families/        the repairs, one file a family
@@ -11,7 +12,7 @@ evaluator.py     the original by ONNX's reference evaluator
 """
 
 from opbridge.fixing.fix import Fixed, difference, fix
-from opbridge.fixing.repairing import Change, repaired
+from opbridge.fixing.repairing import Broken, Change, key_of, repaired
 from opbridge.fixing.site import has_repair
 
-__all__ = ["Change", "Fixed", "difference", "fix", "has_repair", "repaired"]
+__all__ = ["Broken", "Change", "Fixed", "difference", "fix", "has_repair", "key_of", "repaired"]

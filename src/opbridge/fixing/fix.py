@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +15,9 @@ from typing import Any
 import onnx_ir as ir
 
 from opbridge.errors import FixError, UsageError
+from opbridge.fixing.attempts import Attempts
 from opbridge.fixing.evaluator import compare_with_evaluator
-from opbridge.fixing.repairing import Change, repaired
-from opbridge.fixing.versions import to_versions
+from opbridge.fixing.repairing import Change
 from opbridge.onnx import damage, reading, serialize
 from opbridge.rules.findings import Findings
 from opbridge.rules.lint import check_patterns, chosen_rules, look
@@ -38,6 +40,7 @@ class Fixed:
         left: What was found in it afterwards.
         comparison: What it and the original gave on the same inputs; None where nothing was changed.
         path: Where it was written; "": nowhere.
+        undone: The repairs that failed, or that changed the results, with what came of them. They are not in the model.
     """
 
     model: ir.Model
@@ -45,6 +48,7 @@ class Fixed:
     left: Findings
     comparison: SideBySide | None
     path: str = ""
+    undone: Sequence[tuple[Change, str]] = ()
 
     def summary(self) -> str:
         """What was done, in one paragraph."""
@@ -54,7 +58,8 @@ class Fixed:
         assert found is not None
         counts = Counter(each.finding.rule for each in self.changes)
         said = ", ".join(f"{rule} {count}" for rule, count in counts.items())
-        return f"Repaired {said}. {found.summary()}"
+        left = f" {len(self.undone)} undone: {self.undone[0][1]}" if self.undone else ""
+        return f"Repaired {said}. {found.summary()}{left}"
 
     def document(self) -> dict[str, Any]:
         """The result as plain data."""
@@ -65,6 +70,7 @@ class Fixed:
             "changes": [{"done": each.done, **each.finding.document()} for each in self.changes],
             "runs": 0 if found is None else len(found.runs),
             "largest_difference": None if found is None else found.largest,
+            "undone": [{"done": each.done, "why": why, **each.finding.document()} for each, why in self.undone],
             "left": self.left.document(),
         }
 
@@ -82,15 +88,15 @@ def fix(
     Args:
         model: The path of an ONNX file, or its content.
         target: As for `opbridge.lint`.
-        output: Where to write it, also where there is nothing to repair; None: nowhere. Nothing is written where the
-            results would change, or where they cannot be compared.
+        output: Where to write it, also where there is nothing to repair; None: nowhere. A repair that changes the
+            results is undone, and the others are kept. Nothing is written where the results cannot be compared.
         select: The rules whose findings are repaired, or patterns of them; none: all.
         ignore: The rules whose findings are left.
 
     Raises:
         ModelFileError: The file cannot be read.
         UsageError: There is no such target or rule.
-        FixError: The new model gives something else, or the two cannot be compared.
+        FixError: Each repair changes what the model gives, or the two cannot be compared.
         SaveError: The file cannot be written.
     """
     targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
@@ -100,39 +106,82 @@ def fix(
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
         raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
     changed = reading.load_with_clashes(checked)
-    if any(True for _ in look(Looked(changed), (), frozenset({"unreadable-weight"}))):
+    looked = Looked(changed)
+    if look(looked, (), frozenset({"unreadable-weight"})):
         damage.refuse(changed, label)
-    changed, fitted = to_versions(changed, checked, label, targets, chosen)
-    changes, found_left = repaired(changed, targets, chosen, asked=select)
-    changes = [*(Change(finding, said) for finding, said in fitted), *changes]
-    left = Findings(label, targets, found_left)
-    if not changes:
+    reference = _in_order(checked, looked)
+    attempts = Attempts(checked, label, targets, chosen, select)
+    made = attempts.made(looked)
+    left = Findings(label, targets, made.left)
+    if not made.changes:
         if output is not None:
-            writer.save(changed, output)
-        return Fixed(changed, (), left, None, "" if output is None else os.fspath(output))
-    if output is None:
-        found = _proof(label, checked, serialize.to_bytes(changed), changed)
-        return Fixed(changed, changes, left, found)
-    with writer.staged(changed, output) as files:
-        found = _proof(label, checked, files.path, changed)
-        files.commit()
-    return Fixed(changed, changes, left, found, os.fspath(output))
-
-
-def _proof(label: str, original: str | bytes, new: str | Path | bytes, model: ir.Model) -> SideBySide:
-    """What both models give.
-
-    Raises:
-        FixError: They were not shown to give the same.
-    """
-    found = compare(original, new, random=is_random(model))
-    if not found.runs and not found.failed:
-        found = compare_with_evaluator(original, new) or found
+            writer.save(made.model, output)
+        path = "" if output is None else os.fspath(output)
+        return Fixed(made.model, (), left, None, path, attempts.undone)
+    found = _tried(reference, made.model, output, keep=True)
+    if (found.runs or found.failed) and not found.ok:
+        made = attempts.without_failing(made, found, lambda each: _tried(reference, each.model, output))
+        left = Findings(label, targets, made.left)
+        if made.changes:
+            found = _tried(reference, made.model, output, keep=True)
     if not found.runs or not found.ok:
         raise FixError(
             f"The repaired model of {label} was not shown to give what the original gives, so nothing was written. "
             f"{found.summary()} Leave out rules with --ignore (ignore=) to see which repair it is."
         )
+    return Fixed(made.model, made.changes, left, found, "" if output is None else os.fspath(output), attempts.undone)
+
+
+def _in_order(original: str | bytes, looked: Looked) -> str | bytes:
+    """What the repaired model is compared with: where the elements of a TopK may come in any order, in their own.
+
+    Args:
+        original: The file, or its content.
+        looked: The model in it.
+    """
+    if not any(map(_is_unsorted, looked.nodes)):
+        return original
+    copy = reading.load_with_clashes(original)
+    for node in copy.graph.all_nodes():
+        if _is_unsorted(node):
+            node.attributes["sorted"] = ir.AttrInt64("sorted", 1)
+    content = serialize.serialize(copy)
+    return serialize.written(content) if content.size() <= serialize.MAX_FILE_BYTES else original
+
+
+def _is_unsorted(node: ir.Node) -> bool:
+    attribute = node.attributes.get("sorted") if node.op_type == "TopK" and node.domain == "" else None
+    return attribute is not None and attribute.value == 0
+
+
+def _tried(
+    original: str | bytes, model: ir.Model, output: str | os.PathLike[str] | None, *, keep: bool = False
+) -> SideBySide:
+    """What the original and a repaired model give.
+
+    Args:
+        original: The original.
+        model: The repaired model.
+        output: Where that is to be written; None: nowhere.
+        keep: Whether it is written where the two give the same.
+    """
+    if output is None and (content := serialize.serialize(model)).size() <= serialize.MAX_FILE_BYTES:
+        return _compared(original, serialize.written(content), model)
+    with contextlib.ExitStack() as places:
+        if output is None:
+            output, keep = os.path.join(places.enter_context(tempfile.TemporaryDirectory()), "model.onnx"), False
+        files = places.enter_context(writer.staged(model, output))
+        found = _compared(original, files.path, model)
+        if keep and found.runs and found.ok:
+            files.commit()
+    return found
+
+
+def _compared(original: str | bytes, new: str | Path | bytes, model: ir.Model) -> SideBySide:
+    """What both models give: the original by ONNX's evaluator where ONNX Runtime refuses it."""
+    found = compare(original, new, random=is_random(model))
+    if not found.runs and not found.failed:
+        found = compare_with_evaluator(original, new) or found
     return found
 
 

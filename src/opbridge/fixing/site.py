@@ -34,23 +34,27 @@ class Around:
         model: The model.
         targets: What it is repaired for.
         asked: The rules that were asked for by their names.
+        looked: The model as the rules see it, where that is known.
 
     Attributes:
         left_unread: Whether a repair has left nodes that nothing reads any more.
     """
 
-    def __init__(self, model: ir.Model, targets: Sequence[Target], asked: Iterable[str] = ()) -> None:
+    def __init__(
+        self, model: ir.Model, targets: Sequence[Target], asked: Iterable[str] = (), looked: Looked | None = None
+    ) -> None:
         self.model, self.targets, self.asked = model, targets, frozenset(asked)
         self.name = Names(model)
         self.left_unread = False
-        self.look()
+        self.looked = Looked(model) if looked is None else looked
+        self.types = Types(model, None)
 
     def look(self) -> None:
         """Looks at the model again, after it was changed, and without the nodes that repairs have left unread."""
         if self.left_unread:
             passes.RemoveUnusedNodesPass()(self.model)
             self.left_unread = False
-        self.looked = Looked(self.model)
+        self.looked = Looked(self.model, self.looked)
         self.types = Types(self.model, None)
 
 

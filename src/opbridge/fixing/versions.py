@@ -13,9 +13,10 @@ from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
 from opbridge.targets import Target
 
-__all__ = ["to_versions"]
+__all__ = ["RULE", "to_versions"]
 
-_RULE = "opset-range"
+RULE = "opset-range"
+"""The rule whose findings are repaired here."""
 
 _NEWER_TYPES = {
     **dict.fromkeys(("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"), 9),
@@ -28,12 +29,12 @@ _OF_FUNCTIONS, _OF_INITIALIZERS = 8, 4
 
 
 def to_versions(
-    model: ir.Model, original: str | bytes, label: str, targets: Sequence[Target], chosen: frozenset[str]
+    looked: Looked, original: str | bytes, label: str, targets: Sequence[Target], chosen: frozenset[str]
 ) -> tuple[ir.Model, list[tuple[Finding, str]]]:
     """Puts a model at an opset and a version of the format that all targets take, where it can be.
 
     Args:
-        model: The model.
+        looked: The model.
         original: Its file, or the content of it.
         label: Its name in messages.
         targets: The targets.
@@ -42,11 +43,12 @@ def to_versions(
     Returns:
         The model, another one where it was converted, and what was done for which finding.
     """
-    found = [finding for finding, _ in look(Looked(model), targets, chosen & {_RULE})] if _RULE in chosen else []
+    model = looked.model
+    found = [finding for finding, _ in look(looked, targets, chosen & {RULE})] if RULE in chosen else []
     if not found:
         return model, []
     done: list[str] = []
-    opset = Looked(model).opset
+    opset = looked.opset
     wanted = opset
     for target in targets:
         if target.opsets is not None:

@@ -84,12 +84,12 @@ def problem(node: ir.Node, opset: int) -> str:
     """What is wrong with a node of ONNX's own operators, as the rest of a sentence; "": nothing, or not known."""
     if not all(isinstance(each, str) for each in (node.op_type, *node.attributes)):
         return "has a name that is no text"
-    attributes = tuple((name, each.type.name) for name, each in node.attributes.items())
+    attributes = tuple((name, each.type.name) for name, each in node.attributes.items()) if node.attributes else ()
     given = tuple(each is not None for each in node.inputs)
     found = _problem(node.op_type, opset, given, len(node.outputs), attributes)
     if found:
         return found
-    for name, each in node.attributes.items():
+    for name, each in node.attributes.items() if attributes else ():
         if not each.is_ref() and _lies(each):
             return f"has a damaged attribute '{name}'"
     return ""

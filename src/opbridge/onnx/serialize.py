@@ -31,6 +31,7 @@ __all__ = [
     "to_bytes",
     "write_external_data",
     "write_model",
+    "written",
 ]
 
 MAX_FILE_BYTES = 2**31 - 1 - 2**20
@@ -57,7 +58,15 @@ def to_bytes(model: ir.Model) -> bytes:
         SaveError: The model is larger than the 2 GB that one file can hold, or an initializer has no data.
         UsageError: A weight is a PyTorch tensor on the meta device or a fake tensor.
     """
-    content = serialize(model)
+    return written(serialize(model))
+
+
+def written(content: Content) -> bytes:
+    """The content of a file, of what was serialized.
+
+    Raises:
+        SaveError: As for `to_bytes`.
+    """
     if (size := content.size()) > MAX_FILE_BYTES:
         raise SaveError(
             f"The model is {readable_size(size)} large, and a model in memory can have at most 2 GB, a limit of "
@@ -97,12 +106,14 @@ class Content:
     """A serialized model, in the order of the file.
 
     Attributes:
-        model: The ModelProto without its graph.
+        model: The ModelProto up to its graph.
+        rest: What follows the graph. Fields are in the order of their numbers, which OpenVINO tells an ONNX file by.
         graph: The GraphProto without its initializers.
         weights: The initializers of the main graph.
     """
 
     model: bytes
+    rest: bytes
     graph: bytes
     weights: list[_Weight] = field(default_factory=list)
 
@@ -113,11 +124,12 @@ class Content:
     def size(self) -> int:
         """The number of bytes of the model file."""
         graph = self.graph_size()
-        return len(self.model) + len(field_header(GRAPH, graph)) + graph
+        return len(self.model) + len(field_header(GRAPH, graph)) + graph + len(self.rest)
 
     def mark(self) -> bytes:
         """The same bytes for the same content, and almost always others for another: few of each weight are read."""
         found = hashlib.sha256(self.model)
+        found.update(self.rest)
         found.update(self.graph)
         for weight in self.weights:
             found.update(weight.proto.SerializeToString())
@@ -271,7 +283,11 @@ def serialize(model: ir.Model) -> Content:
     except EncodeError as error:
         raise SaveError(TOO_LARGE_WITHOUT_WEIGHTS) from error
     proto.ClearField("graph")
-    return Content(proto.SerializeToString(), graph_bytes, weights)
+    rest = type(proto)()
+    rest.CopyFrom(proto)
+    for field_, _ in proto.ListFields():
+        (proto if field_.number > GRAPH else rest).ClearField(field_.name)
+    return Content(proto.SerializeToString(), rest.SerializeToString(), graph_bytes, weights)
 
 
 @contextlib.contextmanager
@@ -318,6 +334,7 @@ def write_model(sink: Sink, content: Content) -> None:
         sink.write(weight.header())
         if weight.tensor is not None:
             sink.write_tensor(weight.proto.name, weight.tensor)
+    sink.write(content.rest)
 
 
 def write_external_data(sink: Sink, data: ExternalData) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import onnx_ir as ir
 
+from opbridge.base.garbage import no_collection
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.onnx import reading
 from opbridge.rules import of_facts, of_models, of_numbers, of_patterns, of_reports, of_schemas, of_shapes
@@ -58,6 +59,15 @@ class NeedsRanges(Rule):
     asked = True
 
 
+class LocalFunction(Rule):
+    """Functions of the model itself, where the target takes none."""
+
+    identifier = "local-function"
+    title = "A call of a function that the model itself defines, where the target takes none"
+    why = "The target looks for an operator of that name, and refuses the model."
+    remedy = "Put the functions' nodes in the place of their calls, as opbridge fix does, or onnx.inliner."
+
+
 class ValueType(Rule):
     """Values of a type that the target has nowhere."""
 
@@ -67,7 +77,7 @@ class ValueType(Rule):
     remedy = "Cast to a type that the target has."
 
 
-_OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, ValueType, Float16Activation)
+_OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, LocalFunction, ValueType, Float16Activation)
 _OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
 _PATTERNS = (*of_patterns.RULES, *of_reports.RULES)
 _OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
@@ -108,8 +118,9 @@ def lint(
     check_patterns(targets)
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
-    looked = Looked(_loaded(checked))
-    found = [finding for finding, _ in look(looked, targets, chosen)]
+    with no_collection():
+        looked = Looked(_loaded(checked))
+        found = [finding for finding, _ in look(looked, targets, chosen)]
     if inputs is not None and Float16Activation.identifier in chosen:
         hits = activations(looked, checked, inputs)
         found += [_finding(Float16Activation, hit, Float16Activation.severity, "")[0] for hit in hits]
@@ -177,7 +188,7 @@ def _of_onnx(looked: Looked, chosen: frozenset[str]) -> Iterator[Found]:
     """What the rules find that apply whatever the target."""
     rules = [each for each in _OF_NODES if each.always and each.identifier in chosen]
     by_operator = _by_operator([(rule, _at_node(rule)) for rule in rules])
-    for node in looked.nodes:
+    for node in looked.nodes if by_operator else ():
         for rule, hits in _of_node(by_operator, node):
             if node not in looked.malformed:
                 for hit in hits(node, looked):
@@ -210,6 +221,7 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
     missing = by_kind.get(facts.Missing)
     # What is said to be missing is found by the fact that says so.
     present |= {name for each in target.of_kind(facts.Missing) if not each.when for name in each.operators}
+    foreign = next(iter(target.of_kind(facts.Domains)), None)
     for node in looked.nodes:
         name = name_of(node)
         for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):
@@ -220,6 +232,14 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
         if only is not None and missing is not None and name not in present and not _is_function(looked, node):
             for hit in missing().hits(node, only, looked):
                 yield _finding(missing, hit, only.severity, only.source, only.note)
+        elif foreign is not None and missing is not None and _is_foreign(looked, node, foreign):
+            for hit in missing().hits(node, foreign, looked):
+                yield _finding(missing, hit, "error", foreign.source)
+
+
+def _is_foreign(looked: Looked, node: ir.Node, fact: facts.Domains) -> bool:
+    """Whether a node is of a domain that the target has no operators of."""
+    return name_of(node) != node.op_type and node.domain not in fact.domains and not _is_function(looked, node)
 
 
 def _is_function(looked: Looked, node: ir.Node) -> bool:
@@ -246,6 +266,12 @@ def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iter
     for wanted in target.of_kind(facts.Ranges):
         if NeedsRanges.identifier in chosen and (told := _without_ranges(looked)):
             yield _finding(NeedsRanges, Hit(told), wanted.severity, wanted.source, wanted.note)
+    for without in target.of_kind(facts.Functions):
+        if LocalFunction.identifier in chosen:
+            for node in looked.nodes:
+                if _is_function(looked, node):
+                    hit = Hit(f"{name_of(node)} is a function of the model.", node)
+                    yield _finding(LocalFunction, hit, without.severity, without.source, without.note)
     for unstored in target.of_kind(facts.Unstored):
         if ValueType.identifier in chosen:
             yield from _values_of(looked, unstored)

@@ -33,6 +33,7 @@ class Looked:
 
     Args:
         model: The model.
+        before: The same model before it was changed, whose shapes were inferred then; None: it is looked at first.
 
     Attributes:
         model: The model.
@@ -44,8 +45,9 @@ class Looked:
         said: The nodes with shapes or types of outputs that the file says, and that are not inferred here.
     """
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, before: Looked | None = None) -> None:
         self.model = model
+        self._said_before = None if before is None else before.said
         self.opset = _opset(model.graph.opset_imports, 1)
         self.nodes: list[ir.Node] = []
         self.said: set[ir.Node] = set()
@@ -55,10 +57,13 @@ class Looked:
         self._given: set[ir.Value] = set()
         self._types: dict[ir.Node, tuple[ir.DataType | None, ...]] = {}
         self._others: dict[ir.Node, int] = {}
+        self._functions: dict[ir.Node, int] = {}
         with no_collection():
             self._walk(model.graph, self.opset)
-            for each in model.functions.values():
+            for number, each in enumerate(model.functions.values(), 1):
+                first = len(self.nodes)
                 self._walk(each, _opset(each.opset_imports, self.opset))
+                self._functions.update(dict.fromkeys(self.nodes[first:], number))
 
     def _walk(self, graph: Any, opset: int) -> None:
         self._given.update(graph.inputs)
@@ -71,11 +76,12 @@ class Looked:
                 self.early[node] = missing
             if opset != self.opset:
                 self._others[node] = opset
-            for body in bodies(node):
+            inner = tuple(bodies(node)) if node.attributes else ()
+            for body in inner:
                 self._walk(body, opset)
             self._infer(node)
             self._given.update(node.outputs)
-            if self._is_known(node):
+            if not inner and self._is_known(node):
                 self._known.update(node.outputs)
 
     def _infer(self, node: ir.Node) -> None:
@@ -86,8 +92,9 @@ class Looked:
         if wrong or opsets.native_schema(node.op_type, opset) is None:
             self.malformed[node] = wrong
             return
-        if any(each.shape is not None or each.type is not None for each in node.outputs):
-            self.said.add(node)
+        if self._said_before is None or node in self._said_before:
+            if any(each.shape is not None or each.type is not None for each in node.outputs):
+                self.said.add(node)
         if any(each.type is None for each in node.outputs):
             give_types(node, self.opset_of(node))
         if all(each.shape is not None for each in node.outputs):
@@ -97,7 +104,7 @@ class Looked:
                 value.shape = ir.Shape(shape)
 
     def _is_known(self, node: ir.Node) -> bool:
-        if node in self.malformed or node.op_type in _NOT_FOLDED or node.domain not in _ONNX or any(bodies(node)):
+        if node in self.malformed or node.op_type in _NOT_FOLDED or node.domain not in _ONNX:
             return False
         if node.op_type in ("Shape", "Size"):
             found = sizes(node.inputs[0]) if node.inputs else None
@@ -107,6 +114,10 @@ class Looked:
     def opset_of(self, node: ir.Node) -> int:
         """The opset that a node is of: the model's, or that of the function that it is in."""
         return self._others.get(node, self.opset)
+
+    def function_of(self, node: ir.Node) -> int:
+        """The number of the function whose body a node is in, from 1 on; 0: it is in none."""
+        return self._functions.get(node, 0)
 
     def is_stored(self, value: ir.Value) -> bool:
         """Whether a value is an initializer, or the output of a Constant."""

@@ -44,8 +44,9 @@ class DuplicateNames(ModelRule):
     always = True
 
     def hits(self, looked: Looked) -> Iterator[Hit]:
-        counts = Counter(each.name for each in looked.nodes if each.name)
-        for name, count in counts.items():
+        # Each graph in a function is a scope of its own: runtimes give its nodes other names for each call.
+        counts = Counter((looked.function_of(each) and id(each.graph), each.name) for each in looked.nodes if each.name)
+        for (_, name), count in counts.items():
             if count > 1:
                 yield Hit(f"{count} nodes are named '{name}'.")
 

@@ -17,9 +17,11 @@ __all__ = [
     "Below",
     "Chain",
     "Constant",
+    "Domains",
     "Elements",
     "Fact",
     "Form",
+    "Functions",
     "Kernels",
     "Least",
     "Missing",
@@ -76,6 +78,18 @@ class Only(Fact):
 
     What is in none of them is reported with the source, the severity and the note of the first that holds.
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domains(Fact):
+    """Of domains other than ONNX's own, only these have operators there.
+
+    Attributes:
+        domains: The domains.
+    """
+
+    needs = ("domains",)
+    domains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,6 +285,13 @@ class Ranges(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Functions(Fact):
+    """A model has no functions of its own."""
+
+    needs = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pattern(Fact):
     """A rule that looks at more than one node applies.
 
@@ -312,6 +333,7 @@ class Kernels(Fact):
 KINDS: dict[str, type[Fact]] = {
     "missing": Missing,
     "only": Only,
+    "domains": Domains,
     "types": Types,
     "unstored": Unstored,
     "constant": Constant,
@@ -327,6 +349,7 @@ KINDS: dict[str, type[Fact]] = {
     "rank": Rank,
     "static": Static,
     "ranges": Ranges,
+    "functions": Functions,
     "pattern": Pattern,
     "chain": Chain,
 }

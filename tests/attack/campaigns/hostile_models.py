@@ -21,6 +21,7 @@ from typing import Any
 from attack.batches import Unfit, command, in_child, run_batch
 from attack.hostile_models import SECRET, hostile
 from attack.mutations import mutated
+from attack.results import write_one
 
 __all__ = ["run"]
 
@@ -128,4 +129,10 @@ def _written(arguments: list[str], output: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if sys.argv[3:] else None), indent=1))
+    # The seconds, the seed, the number of files, and --write for a section of bench/RESULTS.md.
+    given = [each for each in sys.argv[1:] if each != "--write"]
+    result = run(float(given[0]), int(given[1]), int(given[2]) if given[2:] else None)
+    print(json.dumps(result, indent=1))
+    if "--write" in sys.argv:
+        command = f"PYTHONPATH=src:tests python -m attack.campaigns.hostile_models {' '.join(given)} --write"
+        write_one("hostile_models", result, command)

@@ -192,7 +192,7 @@ def test_distances_between_many_vectors() -> None:
     assert_all_match(table, *inputs, opset_version=18, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("opset", [11, 13, 17])
+@pytest.mark.parametrize("opset", [9, 10, 11, 13, 17])
 def test_distances_between_numbers_of_vectors_that_the_run_tells_at_old_opsets(opset: int) -> None:
     others = [(numbers(x, 4), numbers(y, 4)) for x, y in ((30, 3), (2, 26), (25, 25), (1, 1))]
     shapes = ({0: "x"}, {0: "y"})

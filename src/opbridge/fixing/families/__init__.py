@@ -1,13 +1,16 @@
 """The repairs, one file a family, each registered for the rules whose findings it repairs. Results stay as they are.
 
+bits           Bitwise operators and BitShift
 bounds         inputs that a target has to know: Clip, Pad, NonZero
 branches       an If that shapes decide
 columns        Col2Im
+deforming      DeformConv, and the kernel of it that comes with opbridge
 einsum         Einsum
 folding        what depends on constants alone
 loops          Loops that run a known number of times
 names          names, initializers, inputs that are outputs
 older          operators in other operators: those that they were before, or that ONNX defines them by
+pooling        MaxPool with places
 quantization   zero points, and constants that are quantised
 ranking        TopK of many elements
 reported       what people report
@@ -23,14 +26,17 @@ widths         types that a target does not take
 """
 
 from opbridge.fixing.families import (
+    bits,
     bounds,
     branches,
     columns,
+    deforming,
     einsum,
     folding,
     loops,
     names,
     older,
+    pooling,
     quantization,
     ranking,
     reported,
@@ -46,14 +52,17 @@ from opbridge.fixing.families import (
 )
 
 __all__ = [
+    "bits",
     "bounds",
     "branches",
     "columns",
+    "deforming",
     "einsum",
     "folding",
     "loops",
     "names",
     "older",
+    "pooling",
     "quantization",
     "ranking",
     "reported",

@@ -1,10 +1,12 @@
-"""Names that stand twice, initializers that nothing reads, inputs that are outputs."""
+"""Names that stand twice, functions of the model, initializers that nothing reads, inputs that are outputs."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
+from onnx_ir.passes import common as passes
 
-from opbridge.fixing.site import Site, repair
+from opbridge.conversion.names import Names
+from opbridge.fixing.site import Refused, Site, repair
 from opbridge.rules.looking import bodies
 
 
@@ -22,34 +24,61 @@ def remove_unused(site: Site) -> str:
     return f"removed {len(unused)} initializer{'s' * (len(unused) != 1)} that nothing reads" if unused else ""
 
 
+@repair("local-function")
+def inline(site: Site) -> str:
+    """The nodes of the model's functions are put in the place of their calls, all at once."""
+    functions = site.model.functions
+    for each in functions.values():
+        for domain, version in each.opset_imports.items():
+            if site.model.opset_imports.get(domain, version) != version:
+                raise Refused(f"of opset {version}, where the model is of {site.model.opset_imports[domain]}")
+    names = sorted({name for _, name, _ in functions})
+    try:
+        passes.InlinePass()(site.model)
+    except ir.passes.PreconditionError:
+        raise Refused("that calls itself") from None
+    site.around.name = Names(site.model)
+    return f"put the nodes of {', '.join(names)} in the place of the calls"
+
+
 @repair("duplicate-names", "branch-names")
 def rename(site: Site) -> str:
     """Names are made unique in the whole model; its inputs and outputs keep theirs."""
     looked = site.looked
     taken: set[str] = set()
+    last: dict[str, int] = {}
     renamed = 0
     for each in looked.nodes:
         if each.name and each.name in taken:
-            each.name = _free(each.name, taken)
+            each.name = _free(each.name, taken, last)
             renamed += 1
         taken.add(each.name or "")
+    last = {}
     values: set[str] = {value.name or "" for value in (*looked.model.graph.inputs, *looked.model.graph.outputs)}
     for each in looked.nodes:
         for body in bodies(each):
             for inner in body:
                 for value in inner.outputs:
                     if value.name and value.name in values:
-                        value.name = _free(value.name, values)
+                        value.name = _free(value.name, values, last)
                         renamed += 1
                     values.add(value.name or "")
         values.update(value.name or "" for value in each.outputs)
     return f"gave {renamed} names that were taken another number" if renamed else ""
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number = 1
+def _free(name: str, taken: set[str], last: dict[str, int]) -> str:
+    """A name that is not taken, made from one that is.
+
+    Args:
+        name: The name.
+        taken: All names.
+        last: The number that was added last to each name: a file may have one name many thousand times.
+    """
+    number = last.get(name, 0) + 1
     while f"{name}_{number}" in taken:
         number += 1
+    last[name] = number
     return f"{name}_{number}"
 
 

@@ -1,4 +1,4 @@
-"""TopK of more elements than a target takes, in parts."""
+"""TopK of more elements than a target takes, in parts; and TopK that need not sort them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from opbridge.conversion.step import Step
 from opbridge.fixing.site import Refused, Site, repair
-from opbridge.targets.facts import Below
+from opbridge.targets.facts import Attribute, Below
 
 _MOST_PARTS = 64
 
@@ -59,6 +59,17 @@ def in_parts(site: Site) -> str:
 
 
 _END = 2**31 - 1
+
+
+@repair("unsupported-attribute", operators=["TopK"])
+def in_order(site: Site) -> str:
+    """Elements that may come in any order come in theirs."""
+    step = site.step()
+    bounds = [each for each in site.facts(Attribute) if each.attribute == "sorted"]
+    if step.get("sorted", 1) or not bounds:
+        return ""
+    step.set(sorted=1)
+    return "took the elements of TopK in their order, where any was asked for"
 
 
 def _filled(step: Step, number: float, like: ir.Value) -> ir.Value:

@@ -38,24 +38,135 @@ def by_products(site: Site) -> str:
     scales, sizes = step.constant(2), step.constant(3)
     by_scales = scales is not None and scales.size == len(axes)
     numbers = scales if by_scales else sizes
-    if numbers is None or numbers.size != len(axes):
-        raise Refused("to sizes that the model computes")
     given = step.shape(step.data)
+    wanted = step.input(3) if step.input(3) is not None and not by_scales else step.input(2)
+    if numbers is None or numbers.size != len(axes):
+        site.put(step, _to_any_sizes(step, axes, wanted, by_scales=wanted is step.input(2)))
+        return "wrote Resize as products with weights that are computed"
     result = step.data
     done = 0
-    for axis, number in zip(axes, numbers.ravel(), strict=True):
+    for place, (axis, number) in enumerate(zip(axes, numbers.ravel(), strict=True)):
         before = None if given is None else given[axis]
         if (by_scales and number == 1) or (not by_scales and before == int(number)):
             continue
         if not isinstance(before, int) or not before:
-            raise Refused("of a dynamic size")
+            assert wanted is not None
+            result = _at_run_time(step, result, axis, step.sliced(wanted, place, place + 1, 0), by_scales)
+            done += 1
+            continue
         weights = _weights(step, before, float(number) if by_scales else int(number))
-        result = _applied(step, result, weights, axis, rank)
+        result = _applied(step, result, step.number(weights, step.dtype(result)), axis, rank)
         done += 1
     site.put(step, result)
     if not done:
         return "left out a Resize to the same sizes"
-    return f"wrote Resize as {done} product{'s' * (done > 1)} with constant weights"
+    return f"wrote Resize as {done} product{'s' * (done > 1)} with its weights"
+
+
+def _to_any_sizes(step: Step, axes: Sequence[int], wanted: ir.Value | None, *, by_scales: bool) -> ir.Value:
+    """The tensor at sizes that the model computes, those of the batch and the channels left as they are."""
+    if wanted is None or step.shape(wanted) not in ([len(axes)], [None]):
+        raise Refused("to sizes that the model computes")
+    result = step.data
+    for place, axis in enumerate(axes):
+        if axis >= 2 or len(axes) < step.rank():  # the first two of all are the batch and the channels
+            result = _at_run_time(step, result, axis, step.sliced(wanted, place, place + 1, 0), by_scales)
+    return result
+
+
+def _at_run_time(step: Step, value: ir.Value, axis: int, number: ir.Value, by_scale: bool) -> ir.Value:
+    """A tensor at another size along an axis, by weights that the model computes.
+
+    Args:
+        step: The call, and what builds.
+        value: The tensor.
+        axis: The axis.
+        number: The scale or the size there, a list of one.
+        by_scale: Whether it is a scale.
+    """
+    if step.get("antialias", 0):
+        raise Refused("of a dynamic size with antialiasing")
+    dtype = step.dtype(value)
+    if dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        raise Refused("of a dynamic size in other types than float32 and float64")
+    if step.to < 11:
+        raise Refused("of a dynamic size below opset 11")
+    before = step.cast(step.sizes(step.size(value, axis)), dtype)
+    if by_scale:
+        scale = step.cast(number, dtype)
+        after = step.emit("Floor", step.emit("Mul", before, scale))
+    else:
+        after = step.cast(number, dtype)
+        scale = step.emit("Div", after, before)
+    zero, one = step.number(np.asarray(0)), step.number(np.asarray(1))
+    counted = [
+        step.cast(step.emit("Range", zero, step.squeezed(step.cast(each, ir.DataType.INT64), [0]), one), dtype)
+        for each in (after, before)
+    ]
+    place = _places(step, counted[0], scale, before, after)
+    weights = _taps(step, place, counted[1], before)
+    return _applied(step, value, weights, axis, step.rank())
+
+
+def _places(step: Step, counted: ir.Value, scale: ir.Value, before: ir.Value, after: ir.Value) -> ir.Value:
+    """Where each element after comes from."""
+    dtype = step.dtype(counted)
+    mode = step.get("coordinate_transformation_mode", "half_pixel")
+    one, half, nothing = (step.number([number], dtype) for number in (1.0, 0.5, 0.0))
+    made: ir.Value
+    if mode == "asymmetric":
+        made = step.emit("Div", counted, scale)
+        return made
+    if mode == "align_corners":
+        span = step.emit("Max", step.emit("Sub", after, one), one)
+        made = step.emit("Div", step.emit("Mul", counted, step.emit("Sub", before, one)), span)
+        return made
+    if mode not in ("half_pixel", "pytorch_half_pixel"):
+        raise Refused(f"of a dynamic size with coordinate_transformation_mode={mode}")
+    made = step.emit("Sub", step.emit("Div", step.emit("Add", counted, half), scale), half)
+    if mode == "pytorch_half_pixel":
+        made = step.emit("Where", step.emit("Greater", after, one), made, nothing)
+    return made
+
+
+def _taps(step: Step, place: ir.Value, counted: ir.Value, before: ir.Value) -> ir.Value:
+    """The share that each element after has of each element before, (after, before)."""
+    dtype = step.dtype(place)
+    one, nothing = step.number([1.0], dtype), step.number([0.0], dtype)
+    last = step.emit("Sub", before, one)
+    made: ir.Value
+    if step.get("mode", "nearest") == "linear":
+        inside = step.unsqueezed(step.emit("Max", step.emit("Min", place, last), nothing), [1])
+        made = step.emit("Relu", step.emit("Sub", one, step.emit("Abs", step.emit("Sub", inside, counted))))
+        return made
+    low = step.emit("Floor", place)
+    share = step.emit("Sub", place, low)
+    is_cut = bool(step.get("exclude_outside", 0))
+    whole = step.cast(counted, ir.DataType.INT64)
+    total: ir.Value | None = None
+    for offset in (-1, 0, 1, 2):
+        index = step.emit("Add", low, step.number([float(offset)], dtype))
+        distance = step.emit("Abs", step.emit("Sub", share, step.number([float(offset)], dtype)))
+        weight = _cubic(step, distance, far=offset in (-1, 2))
+        if not is_cut:
+            index = step.emit("Max", step.emit("Min", index, last), nothing)
+        found = step.emit("Equal", step.unsqueezed(step.cast(index, ir.DataType.INT64), [1]), whole)
+        part = step.emit("Mul", step.cast(found, dtype), step.unsqueezed(weight, [1]))
+        total = part if total is None else step.emit("Add", total, part)
+    assert total is not None
+    if is_cut:
+        total = step.emit("Div", total, step.reduced("ReduceSum", total, [1]))
+    return total
+
+
+def _cubic(step: Step, distance: ir.Value, *, far: bool) -> ir.Value:
+    """The weight of a neighbour in a cubic convolution."""
+    dtype, a = step.dtype(distance), float(step.get("cubic_coeff_a", -0.75))
+    coefficients = (a, -5 * a, 8 * a, -4 * a) if far else (a + 2, -(a + 3), 0.0, 1.0)
+    total = step.number([coefficients[0]], dtype)
+    for each in coefficients[1:]:
+        total = step.emit("Add", step.emit("Mul", total, distance), step.number([each], dtype))
+    return total
 
 
 _SETTINGS = ("mode", "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside", "antialias")
@@ -91,17 +202,22 @@ def _weights(step: Step, before: int, number: float | int) -> np.ndarray:
     return np.ascontiguousarray(found.reshape(before, -1).T)
 
 
-def _applied(step: Step, value: ir.Value, weights: np.ndarray, axis: int, rank: int) -> ir.Value:
+def _applied(step: Step, value: ir.Value, weights: ir.Value, axis: int, rank: int) -> ir.Value:
     """A tensor with an axis multiplied by weights."""
-    dtype = step.dtype(value)
-    if axis == rank - 1:
-        made: ir.Value = step.emit("MatMul", value, step.number(weights.T.copy(), dtype))
-        return made
     if axis == rank - 2:
-        made = step.emit("MatMul", step.number(weights, dtype), value)
+        made: ir.Value = step.emit("MatMul", weights, value)
+        return made
+    stored = step.types.constant(weights)
+    turned = (
+        step.emit("Transpose", weights, perm=[1, 0])
+        if stored is None
+        else step.number(stored.T.copy(), step.dtype(weights))
+    )
+    if axis == rank - 1:
+        made = step.emit("MatMul", value, turned)
         return made
     order: Sequence[int] = [*(each for each in range(rank) if each != axis), axis]
     back = [order.index(each) for each in range(rank)]
     moved = step.emit("Transpose", value, perm=list(order))
-    made = step.emit("Transpose", step.emit("MatMul", moved, step.number(weights.T.copy(), dtype)), perm=back)
+    made = step.emit("Transpose", step.emit("MatMul", moved, turned), perm=back)
     return made

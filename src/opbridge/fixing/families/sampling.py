@@ -13,6 +13,10 @@ from opbridge.fixing.site import Refused, Site, repair
 _INT64, _BOOL = int(ir.DataType.INT64), int(ir.DataType.BOOL)
 _CUBIC = -0.75
 
+_KERNEL = "opbridge_ops::grid_sample"
+_MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+"""What the numbers in the attributes of the kernel that comes with opbridge stand for."""
+
 
 @repair(
     "unsupported-rank",
@@ -21,7 +25,7 @@ _CUBIC = -0.75
     "no-kernel",
     "unsupported-attribute",
     "partly-supported",
-    operators=["GridSample"],
+    operators=["GridSample", _KERNEL],
 )
 def by_gathering(site: Site) -> str:
     """The spatial dimensions are one; each neighbour of a place is gathered, and weighed by its distance."""
@@ -29,13 +33,19 @@ def by_gathering(site: Site) -> str:
     grid = step.input(1)
     assert grid is not None
     spatial = step.rank() - 2
-    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(step.get("mode", "bilinear"), step.get("mode", "bilinear"))
+    if step.node.domain:
+        mode = _MODES[int(step.get("interpolation_mode", 0))]
+        padding = _PADDINGS[int(step.get("padding_mode", 0))]
+    else:
+        said = str(step.get("mode", "bilinear"))
+        mode = {"linear": "bilinear", "cubic": "bicubic"}.get(said, said)
+        padding = str(step.get("padding_mode", "zeros"))
     if spatial < 1 or mode not in ("bilinear", "nearest", "bicubic"):
         raise Refused(f"with mode={mode} of {spatial} dimensions")
     dtype = step.dtype(step.data)
     if dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
         raise Refused("of other types than float32 and float64")
-    sampler = _Sampler(step, spatial, mode, str(step.get("padding_mode", "zeros")), int(step.get("align_corners", 0)))
+    sampler = _Sampler(step, spatial, mode, padding, int(step.get("align_corners", 0)))
     site.put(step, sampler.sampled(step.data, step.cast(grid, dtype)))
     return f"wrote GridSample of {spatial} dimensions with Gather"
 
@@ -93,7 +103,7 @@ class _Sampler:
         step = self.step
         shape = step.sizes(step.size(flat, 0), step.size(flat, 1), step.size(place, 1))
         made: ir.Value = step.emit(
-            "GatherElements", flat, step.emit("Expand", step.unsqueezed(place, [1]), shape), axis=2
+            "GatherElements", flat, step.emit("Expand", step.unsqueezed(place, [1]), shape), axis=-1
         )
         return made
 

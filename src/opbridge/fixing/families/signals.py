@@ -22,6 +22,9 @@ def transform_as_product(site: Site) -> str:
     size, parts = (None, None) if shape is None else (shape[axis], shape[-1])
     inverse, onesided = bool(step.get("inverse", 0)), bool(step.get("onesided", 0))
     given = step.known(1, "a length")
+    if given is None and not isinstance(size, int) and parts in (1, 2) and not (inverse and onesided):
+        site.put(step, _of_any_length(step, axis, int(parts), inverse=inverse, onesided=onesided))
+        return "wrote DFT of any length with MatMul"
     length = given[0] if given else size
     if not isinstance(size, int) or not isinstance(parts, int) or not isinstance(length, int) or length != size:
         raise Refused("of a dynamic length, or one that is cut or filled")
@@ -43,6 +46,39 @@ def transform_as_product(site: Site) -> str:
     return f"wrote DFT of {length} elements with MatMul"
 
 
+def _of_any_length(step: Step, axis: int, parts: int, *, inverse: bool, onesided: bool) -> ir.Value:
+    """The product with sines and cosines that are computed for the length that the tensor has."""
+    rank, dtype = step.rank(), step.dtype(step.data)
+    if axis == rank - 1:
+        raise Refused("that gives real numbers")
+    length = step.sizes(step.size(step.data, axis))
+    count = step.squeezed(length, [0])
+    zero, one = step.number(np.asarray(0)), step.number(np.asarray(1))
+    before = step.emit("Range", zero, count, one)
+    kept = step.emit("Add", step.emit("Div", count, step.number(np.asarray(2))), one) if onesided else count
+    product = step.emit("Mul", step.unsqueezed(before, [1]), step.emit("Range", zero, kept, one))
+    turns = step.emit("Sub", product, step.emit("Mul", step.emit("Div", product, length), length))
+    share = step.emit("Div", step.cast(turns, dtype), step.cast(length, dtype))
+    angle = step.emit("Mul", share, step.number(2 * np.pi * (1 if inverse else -1), dtype))
+    cosine, sine = step.emit("Cos", angle), step.emit("Sin", angle)
+    order = [*(each for each in range(rank - 1) if each != axis), axis]
+    sides = []
+    for part in range(parts):
+        flat = step.squeezed(step.sliced(step.data, part, part + 1, rank - 1), [rank - 1])
+        sides.append(flat if order == sorted(order) else step.emit("Transpose", flat, perm=order))
+    real, imaginary = step.emit("MatMul", sides[0], cosine), step.emit("MatMul", sides[0], sine)
+    if parts == 2:
+        real = step.emit("Sub", real, step.emit("MatMul", sides[1], sine))
+        imaginary = step.emit("Add", imaginary, step.emit("MatMul", sides[1], cosine))
+    made = step.emit("Concat", *(step.unsqueezed(each, [rank - 1]) for each in (real, imaginary)), axis=rank - 1)
+    if inverse:
+        made = step.emit("Div", made, step.cast(length, dtype))
+    if order != sorted(order):
+        made = step.emit("Transpose", made, perm=[*(order.index(each) for each in range(rank - 1)), rank - 1])
+    result: ir.Value = made
+    return result
+
+
 def _matrix(length: int, parts: int, *, inverse: bool, kept: int) -> np.ndarray:
     """(length * parts, kept * 2): element and part before, element and part after."""
     turns = np.outer(np.arange(length), np.arange(kept)) % length
@@ -60,34 +96,28 @@ def frames_as_convolution(site: Site) -> str:
     """A convolution whose kernels are the window times the cosines and sines of each frequency."""
     step = site.step()
     hop = step.known(1, "a step of frames")
-    window, length = _window(step), step.known(3, "a length of frames")
-    size = length[0] if length else None if window is None else len(window)
+    given, window, length = step.input(2), step.constant(2), step.known(3, "a length of frames")
+    of_window = None if given is None else (step.shape(given) or [None])[0]
+    size = length[0] if length else of_window
     shape = step.shape(step.data)
-    if hop is None or size is None or shape is None or len(shape) != 3 or shape[2] != 1:
+    if hop is None or not isinstance(size, int) or shape is None or len(shape) != 3 or shape[2] != 1:
         raise Refused("of complex signals, or frames of unknown length")
     dtype = step.dtype(step.data)
     if dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         raise Refused("of other types than float32 and float16")
-    if window is not None and len(window) != size:
+    if given is not None and of_window != size:
         raise Refused("whose window is not as long as its frames")
     kept = size // 2 + 1 if step.get("onesided", 1) else size
     if 2 * kept * size > _LARGEST:
         raise Refused("of so long frames")
     shares = np.ones(size) if window is None else window.astype(np.float64)
     matrix = _matrix(size, 1, inverse=False, kept=kept).reshape(size, kept, 2) * shares[:, None, None]
-    kernels = np.ascontiguousarray(matrix.transpose(2, 1, 0).reshape(2 * kept, 1, size))
+    kernels = step.number(np.ascontiguousarray(matrix.transpose(2, 1, 0).reshape(2 * kept, 1, size)), dtype)
+    if given is not None and window is None:  # one that the model computes
+        kernels = step.emit("Mul", kernels, step.cast(given, dtype))
     batch = step.size(step.data, 0)
     signal = step.emit("Transpose", step.data, perm=[0, 2, 1])
-    frames = step.emit("Conv", signal, step.number(kernels, dtype), strides=[hop[0]])
+    frames = step.emit("Conv", signal, kernels, strides=[hop[0]])
     split = step.emit("Reshape", frames, step.sizes(batch, 2, kept, -1))
     site.put(step, step.emit("Transpose", split, perm=[0, 3, 2, 1]))
     return f"wrote STFT of frames of {size} elements with Conv"
-
-
-def _window(step: Step) -> np.ndarray | None:
-    if step.input(2) is None:
-        return None
-    found = step.constant(2)
-    if found is None:
-        raise Refused("with a window that the model computes")
-    return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 # onnxscript reads the source of this function: what it contains is ONNX.
-from onnxscript import opset11, script
+from onnxscript import opset9, opset11, script
 from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
-__all__ = ["euclidean_by_count", "euclidean_in_older_opsets"]
+__all__ = ["euclidean_by_count", "euclidean_in_older_opsets", "euclidean_in_oldest_opsets"]
 
 
 @script(Opset("opbridge", 1), default_opset=op)
@@ -36,4 +36,16 @@ def euclidean_in_older_opsets(is_product, left, right, zero, rows, columns):
         distances = opset11.Sqrt(opset11.Max(opset11.MatMul(left, right), zero))
     else:
         distances = opset11.ReduceL2(opset11.Sub(rows, columns), axes=[-1], keepdims=0)
+    return distances
+
+
+@script(Opset("opbridge", 1), default_opset=opset9)
+def euclidean_in_oldest_opsets(is_product, left, right, zero, rows, columns, ones, kept):
+    """The same for opsets 9 and 10, whose reductions count no axes from the end."""
+    if is_product:
+        distances = opset9.Sqrt(opset9.Max(opset9.MatMul(left, right), zero))
+    else:
+        difference = opset9.Sub(rows, columns)
+        squares = opset9.MatMul(opset9.Mul(difference, difference), ones)
+        distances = opset9.Reshape(opset9.Sqrt(squares), opset9.Gather(opset9.Shape(squares), kept))
     return distances

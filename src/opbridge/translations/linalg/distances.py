@@ -33,20 +33,39 @@ def cdist(x1, x2, p: float = 2.0, compute_mode=None):
     return _norm(op.Unsqueeze(x1, [-2]) - op.Unsqueeze(x2, [-3]), p, axis=max(len(x1.shape), len(x2.shape)))
 
 
+@builtin("aten::cdist", "aten::_cdist_forward", opset=9)
+def cdist_9(x1, x2, p: float = 2.0, compute_mode=None):
+    """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
+    if _is_decided(x1, x2, p, compute_mode):
+        return cdist(x1, x2, p, compute_mode)
+    from opbridge.translations.linalg.distance_function import euclidean_in_oldest_opsets
+
+    ones = op.Expand(const(1, x1.dtype), shape_of([dim_of(x1, -1), 1]))
+    kept = const(np.arange(max(len(x1.shape), len(x2.shape))))
+    return euclidean_in_oldest_opsets(*_both(x1, x2), ones, kept)
+
+
 @builtin("aten::cdist", "aten::_cdist_forward", opset=11)
 def cdist_11(x1, x2, p: float = 2.0, compute_mode=None):
     """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
-    counts = [dim_of(x1, -2), dim_of(x2, -2)]
-    decided = all(each.is_known for each in counts) or any(each.is_known and each > _FEW for each in counts)
-    if p != 2 or compute_mode or decided or 0 in (*x1.shape, *x2.shape):
+    if _is_decided(x1, x2, p, compute_mode):
         return cdist(x1, x2, p, compute_mode)
     from opbridge.translations.linalg.distance_function import euclidean_in_older_opsets
 
-    is_product = op.Greater(op.ReduceMax(shape_of(counts), keepdims=0), _FEW)
-    zero = const(0, x1.dtype)
-    return euclidean_in_older_opsets(
-        is_product, *_factors(x1, x2), zero, op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3])
-    )
+    return euclidean_in_older_opsets(*_both(x1, x2))
+
+
+def _is_decided(x1: Any, x2: Any, p: float, compute_mode: Any) -> bool:
+    """Whether the form that torch takes is known before the model runs."""
+    counts = [dim_of(x1, -2), dim_of(x2, -2)]
+    known = all(each.is_known for each in counts) or any(each.is_known and each > _FEW for each in counts)
+    return bool(p != 2 or compute_mode or known or 0 in (*x1.shape, *x2.shape))
+
+
+def _both(x1: Any, x2: Any) -> tuple[Any, ...]:
+    """What both forms of Euclidean distances are computed from, after which of them is taken."""
+    is_product = op.Greater(op.ReduceMax(shape_of([dim_of(x1, -2), dim_of(x2, -2)]), keepdims=0), _FEW)
+    return is_product, *_factors(x1, x2), const(0, x1.dtype), op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3])
 
 
 @builtin("aten::_euclidean_dist")
