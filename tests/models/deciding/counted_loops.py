@@ -151,8 +151,8 @@ def a_view_of_what_the_turns_have_written(x):
 
 @deciding(0, COUNTS, loops=1)
 def a_number_that_counts_in_steps(x):
-    y, count = x, 0
+    y, steps = x, 0
     for _ in range(count(x)):
-        count += 2
-        y = y * 0.9 + count
-    return y * count
+        steps += 2
+        y = y * 0.9 + steps
+    return y * steps
