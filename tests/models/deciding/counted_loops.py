@@ -156,3 +156,42 @@ def a_number_that_counts_in_steps(x):
         steps += 2
         y = y * 0.9 + steps
     return y * steps
+
+
+@deciding(1, TURNS, loops=1)
+def appended_before_a_break_or_all(x):
+    found, y = [], x
+    for _ in range(count(x)):
+        y = y + 0.5
+        found.append(y)
+        if y.sum() > 30:
+            break
+    return torch.stack(found)
+
+
+@deciding(0, TURNS, loops=1)
+def a_tuple_that_grows(x):
+    outs, others, y = (), (), x
+    for i in range(count(x)):
+        y = y * 0.9 + i
+        outs += (y,)
+        others = (*others, y.cos(), y.sin())
+    return torch.stack(outs), torch.cat(others)
+
+
+@deciding(0, COUNTS, loops=1)
+def a_tuple_that_begins_with_one(x):
+    outs, y = (x,), x
+    for i in range(count(x)):
+        y = y * 0.9 + i + outs[-1].mean()
+        outs = outs + (y,)  # noqa: RUF005
+    return torch.cat(outs) * len(outs)
+
+
+@deciding(0, COUNTS, loops=1)
+def another_list_in_each_turn(x):
+    outs, y = [x], x
+    for i in range(count(x)):
+        y = y * 0.9 + i
+        outs = [*outs, y]
+    return torch.stack(outs)

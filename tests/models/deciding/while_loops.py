@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from models.deciding.model import COUNTS, GROWING, count, deciding
+from models.deciding.model import COUNTS, GROWING, SIGNS, count, deciding
 from torch import nn
 
 __all__: list[str] = []
@@ -113,3 +113,80 @@ def a_number_in_the_condition(x):
 
 
 # The segments end where the second number is positive.
+
+
+_FEW = GROWING[:4]  # for these there is a turn, and so an element
+
+
+@deciding(0, _FEW, loops=1)
+def appended_in_a_while_loop(x):
+    found = []
+    while x.sum() < 30:
+        x = x * 1.5 + 0.1
+        found.append(x)
+    return torch.stack(found)
+
+
+@deciding(0, GROWING, loops=1)
+def appended_to_a_list_with_one(x):
+    found = [x]
+    while x.sum() < 30:
+        x = x * 1.5 + 0.1
+        found.append(x)
+    return torch.stack(found, 1) * len(found)
+
+
+@deciding(0, GROWING, loops=1)
+def appended_before_a_break(x):
+    found, y = [x], x
+    while True:
+        y = y + x
+        found.append(y)
+        if y.sum() > 30:
+            break
+    return torch.cat(found, 1)
+
+
+@deciding(0, GROWING, loops=1)
+def from_the_last_element_of_a_list(x):
+    found, done, turns = [x], False, 0
+    while not done:
+        found.append(found[-1] * 1.3 + 0.1)
+        turns += 1
+        done = (found[-1].sum() > 30).item()
+    return torch.stack(found) * turns
+
+
+@deciding(1, GROWING, loops=1)
+def appended_on_both_sides_and_asked_about_afterwards(x):
+    found, total = (x,), x
+    while total.sum() < 30:
+        total = total * 1.5 if total.max() > 1 else total + 0.4
+        found += (total, total.cos())
+    if total.mean() > 5:
+        total = total - 5
+    return torch.stack(found), total
+
+
+@deciding(0, _FEW, loops=2)
+def lists_of_each_turn(x):
+    every = []
+    while x.sum() < 30:
+        y, found = x, []
+        while y.sum() < 60:
+            y = y * 1.7 + 0.3
+            found.append(y)
+        x = x * 1.4 + torch.stack(found).mean(0) * 0.01
+        every.append(x)
+    return torch.cat(every)
+
+
+@deciding(3, SIGNS)
+def as_many_turns_as_python_says(x):
+    """The turns of this loop are no turns of data."""
+    found, i = [], 0
+    while i < 3:
+        x = x + 1 if x[0, i] > 0 else x * 0.5
+        found.append(x)
+        i += 1
+    return torch.stack(found)

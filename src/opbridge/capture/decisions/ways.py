@@ -105,6 +105,7 @@ class Ways:
         self._together: set[tuple[Edge, Edge]] = set()  # answers of one run, each with a later one
         self.tries_all = False
         self.has_left_some = False
+        self._lacking: dict[Edge, tuple[Edge, ...]] = {}  # see `_with_turns`
         self._again: set[tuple[Point, Edge]] = set()  # decisions, each with a later answer before a use of its own
         self._paths: list[list[Edge]] = []
         self._untaken: tuple[int, dict[Edge, int]] = (-1, {})
@@ -139,7 +140,7 @@ class Ways:
         path: list[Edge] = []
         for number, mark in enumerate(marks):
             key = mark.place if self.joined else answers
-            new = Point(key, mark.sources, answers, mark.leaves, asks=mark.loop is not None)
+            new = Point(key, mark.sources, answers, mark.leaves, asks=mark.asks)
             point = self.points.setdefault(key, new)
             point.unseen.add(mark.unseen)
             self._follow(edge, point, way, number)
@@ -152,7 +153,11 @@ class Ways:
             answers = (*answers, mark.answer)
         self._note_again(path, again)
         if way is None:
-            self.next.setdefault(edge, None)
+            left = next((i for i in reversed(range(len(path))) if _has_left_at_once(marks, path, i)), None)
+            if left is None or not self.joined:
+                self.next.setdefault(edge, None)
+            elif edge not in self.next:
+                self._lacking.setdefault(edge, tuple(path[left:]))
             return
         self._follow(edge, self.end, way, len(marks))
         self.end.passes.append((way, len(marks)))
@@ -178,12 +183,44 @@ class Ways:
         self.turns = _FIRST_TURNS
         for point in self.points.values():
             for answer in (False, True):
-                if (point, answer) not in self.next:
+                if (point, answer) in self.next:
+                    continue
+                if (point, answer) not in self._lacking:
                     return (*point.answers, answer)
+                if (answers := self._with_turns((point, answer))) is not None:
+                    return answers
         if self.joined and (untried := self._untried_turns()) is not None:
             answers, self.turns = untried
             return answers
         return self._not_through() or self._not_together() or self._turns() or self._not_told_apart()
+
+    def _with_turns(self, edge: Edge) -> tuple[bool, ...] | None:
+        """The answers of a run that comes to an answer after a turn of a loop; None where none is known.
+
+        A run which left the loop before its first turn raised an error after that answer, as `torch.stack` does for an
+        empty list.
+        """
+        (header, leaving), *rest = self._lacking[edge]
+        assert header is not None
+        turn = self._turn_of(header, not leaving)
+        if turn is None:
+            return None
+        answers = (*header.answers, *(answer for _, answer in turn), leaving, *(answer for _, answer in rest))
+        if answers in self.raising:
+            self.next[edge] = None
+            return None
+        return answers
+
+    def _turn_of(self, header: Point, stays: bool) -> list[Edge] | None:
+        """The shortest way from a decision back to it, by an answer; None where there is none."""
+        first: Edge = (header, stays)
+        if self.next.get(first) is header:
+            return [first]
+        if self.next.get(first) is None:
+            return None
+        ends = (end for end, point in self.next.items() if point is header and end != first)
+        found = [path for end in ends if (path := self._path(first, end)) is not None]
+        return [first, *min(found, key=len)] if found else None
 
     def _untried_turns(self) -> tuple[tuple[bool, ...], int] | None:
         """The answers of a run, and how many turns the loops that ask are to have; None where enough have been tried.
@@ -253,7 +290,8 @@ class Ways:
         """How many answers there are from each one to the nearest that no run has got yet."""
         if self._untaken[0] != len(self.next):
             aims = [edge for point in self.points.values() for edge in ((point, False), (point, True))]
-            self._untaken = len(self.next), self._steps_before([edge for edge in aims if edge not in self.next])
+            missing = [edge for edge in aims if edge not in self.next and edge not in self._lacking]
+            self._untaken = len(self.next), self._steps_before(missing)
         return self._untaken[1]
 
     def _not_through(self) -> tuple[bool, ...] | None:
@@ -493,9 +531,7 @@ def explore(
         except WaysRefused:
             raise
         except Exception as error:
-            has_none = any(mark.loop is not None and not mark.turn and not mark.answer for mark in given.marks)
-            without_turns = has_none and _is_for_want_of_turns(error, given)
-            if not given.marks or not (without_turns or _is_raised_by_model(error)):
+            if not given.marks or not (_is_for_want_of_turns(error, given) or _is_raised_by_model(error)):
                 raise
             first = first or error
             ways.add(given.marks, None, given.again)
@@ -512,16 +548,27 @@ def explore(
         raise first
 
 
+def _has_left_at_once(marks: Sequence[Mark], path: Sequence[Edge], number: int) -> bool:
+    """Whether a run has left a loop at a decision before the first turn, or may have."""
+    mark, point = marks[number], path[number][0]
+    if mark.asks:
+        return not mark.turn and not mark.answer
+    return mark.may_turn and sum(other is point for other, _ in path) == 1
+
+
 def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:
     """Whether a model raises an error where its loops have no turn.
 
     One over a size always has one, but for an empty input.
     """
-    if not answers.loops.asked_of_data:
+    has_none = any(mark.asks and not mark.turn and not mark.answer for mark in answers.marks)
+    if has_none and not answers.loops.asked_of_data:
         return True
-    is_of_none = "non-empty" in str(error) or "list index" in str(error)
+    if not has_none and not any(mark.may_turn for mark in answers.marks):
+        return False
+    is_of_none = any(text in str(error) for text in ("non-empty", "list index", "at least one tensor"))
     # torch 2.13 asserts that there is a tensor to stack.
-    kinds = (RuntimeError, IndexError, AssertionError)
+    kinds = (RuntimeError, IndexError, ValueError, AssertionError)
     return isinstance(error, UnboundLocalError) or (isinstance(error, kinds) and is_of_none)
 
 
