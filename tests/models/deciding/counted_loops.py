@@ -195,3 +195,32 @@ def another_list_in_each_turn(x):
         y = y * 0.9 + i
         outs = [*outs, y]
     return torch.stack(outs)
+
+
+@deciding(1, COUNTS, loops=2)
+def two_loops_left_by_a_flag(x):
+    done = False
+    for i in range(count(x)):
+        for _ in range(count(x)):
+            x = x + 0.3
+            if x.sum() > 40:
+                done = True
+                break
+        if done:
+            break
+        x = x * 1.01 + i
+    return x
+
+
+@deciding(1, COUNTS, loops=2)
+def returned_from_two_loops_with_a_list(x):
+    found = [x]
+    for _ in range(count(x)):
+        y = x
+        for _ in range(count(x)):
+            y = y + 0.1
+            if y.sum() > 30:
+                return torch.stack(found), y
+        x = x + 0.1 + y * 0.01
+        found.append(x)
+    return torch.stack(found), x

@@ -168,19 +168,6 @@ def appended_on_both_sides_and_asked_about_afterwards(x):
     return torch.stack(found), total
 
 
-@deciding(0, _FEW, loops=2)
-def lists_of_each_turn(x):
-    every = []
-    while x.sum() < 30:
-        y, found = x, []
-        while y.sum() < 60:
-            y = y * 1.7 + 0.3
-            found.append(y)
-        x = x * 1.4 + torch.stack(found).mean(0) * 0.01
-        every.append(x)
-    return torch.cat(every)
-
-
 @deciding(3, SIGNS)
 def as_many_turns_as_python_says(x):
     """The turns of this loop are no turns of data."""
@@ -190,3 +177,15 @@ def as_many_turns_as_python_says(x):
         found.append(x)
         i += 1
     return torch.stack(found)
+
+
+@deciding(1, GROWING, loops=2)
+def returned_from_two_loops(x):
+    while x.sum() < 30:
+        y = x
+        while y.sum() < 50:
+            y = y * 1.5
+            if y.max() > 40:
+                return y
+        x = x + y
+    return x

@@ -96,6 +96,7 @@ class Ways:
         turns: How many turns the loops have that ask before each, where no answers are given.
         learned: What the runs have shown of the loops.
         raising: The answers that were given to runs which raised an error.
+        unproven: The decisions of loops of which no run with several turns has come to its end.
         tries_all: Whether all answers are tried together, however many captures that takes.
         has_left_some: Whether some have not been; see `_not_together`.
     """
@@ -117,6 +118,7 @@ class Ways:
         self.turns = _FIRST_TURNS
         self.learned = Learned()
         self.raising: set[tuple[bool, ...]] = set()
+        self.unproven: list[Point] = []
 
     def forget(self) -> None:
         """Begins again, with what the runs have shown of the loops."""
@@ -205,7 +207,7 @@ class Ways:
         turn = self._turn_of(header, not leaving)
         if turn is None:
             return None
-        answers = (*header.answers, *(answer for _, answer in turn), leaving, *(answer for _, answer in rest))
+        answers = (*header.answers, *self._answers_of([*turn, (header, leaving), *rest]))
         if answers in self.raising:
             self.next[edge] = None
             return None
@@ -300,7 +302,7 @@ class Ways:
             if edge not in self.through:
                 before, after = self._path((None, False), edge), self._path(edge, None)
                 if before is not None and after is not None:
-                    answers = tuple(answer for _, answer in (*before, *after))
+                    answers = self._answers_of([*before, *after])
                     if answers not in self.raising:
                         return answers
         return None
@@ -324,7 +326,7 @@ class Ways:
                 if later[0] in unseen[edge] or (edge[0], later) in self._again
             }
             self.has_left_some = len(wanted) < count
-        found = (tuple(answer for _, answer in self._path_by(pair, wanted, after)) for pair in wanted)
+        found = (self._answers_of(self._path_by(pair, wanted, after)) for pair in wanted)
         return next((answers for answers in found if answers not in self.raising), None)
 
     def _not_told_apart(self) -> tuple[bool, ...] | None:
@@ -401,6 +403,7 @@ class Ways:
         from an earlier turn, and not from before the loop.
         """
         seen = set()
+        self.unproven = []
         for edge in self._after():
             point, _ = edge
             assert point is not None
@@ -409,15 +412,40 @@ class Ways:
                 continue
             seen.add(frozenset(turn))
             asks = any(each.asks for each, _ in turn if each is not None)
+            turn = self._with_inner_turns(turn, edge)
             turns = turn * (2 + max(each.changing() if asks else each.leaves for each, _ in turn if each is not None))
             if any(turns == path[i : i + len(turns)] for path in self._paths for i in range(len(path))):
                 continue
             before, after = self._path((None, False), edge), self._path(edge, None)
             assert before is not None and after is not None
-            answers = tuple(answer for _, answer in (*before, *turns, *after))
+            answers = self._answers_of([*before, *turns, *after])
             if answers not in self.raising:
                 return answers
+            self.unproven.append(point)
         return None
+
+    def _with_inner_turns(self, path: Iterable[Edge], before: Edge | None = None) -> list[Edge]:
+        """A way with a turn of each loop in it that runs have left before the first one, and raised an error.
+
+        Args:
+            path: The way.
+            before: The answer before it.
+        """
+        leaving = {each[0] for each in self._lacking.values()}
+        found: list[Edge] = []
+        for edge in path:
+            point, answer = edge
+            if edge in leaving and point is not None:
+                turn = self._turn_of(point, not answer)
+                if turn is not None and turn[-1] != before:
+                    found += turn
+            found.append(edge)
+            before = edge
+        return found
+
+    def _answers_of(self, path: Iterable[Edge]) -> tuple[bool, ...]:
+        """The answers of a way, with those turns."""
+        return tuple(answer for _, answer in self._with_inner_turns(path))
 
     def _path(self, edge: Edge, aim: Edge | None) -> list[Edge] | None:
         """The shortest way from behind an answer to another one, with it, or to the end; None where there is none."""
@@ -520,6 +548,7 @@ def explore(
                 "b) where both are cheap to compute, or allow more with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
+        known = {place for place, count in ways.learned.growth.items() if count}
         given = Answers(module, functools.partial(ways.chosen, answers), of_sizes=of_sizes, learned=ways.learned)
         try:
             graph = run(given)
@@ -540,12 +569,16 @@ def explore(
             refuse_other_turns(given.marks)
             ways.add(given.marks, Way.of(graph, given.marks), given.again)
         limits.count()
+        if made and any(count and place not in known for place, count in ways.learned.growth.items()):
+            ways.forget()  # the runs before have taken a list for one that does not grow
+            answers = ()
+            continue
         untaken = ways.untaken()
         if untaken is None:
             break
         answers = untaken
-    if not ways.ways and first is not None:
-        raise first
+    if first is not None and (not ways.ways or (ways.joined and ways.unproven)):
+        raise first  # which a run with several turns of a loop has raised
 
 
 def _has_left_at_once(marks: Sequence[Mark], path: Sequence[Edge], number: int) -> bool:
