@@ -31,6 +31,12 @@ def numbers_through_arithmetic(x):
 
 
 @deciding(0, LEVELS)
+def numbers_rounded_to_places(x):
+    s, n = x.mean().item() * 12.345, int(x.sum() * 7)
+    return x + round(s, 2), x * round(s, -1), x - round(s, 1), x + round(n, -1), x * round(n, -2)
+
+
+@deciding(0, LEVELS)
 def numbers_as_indices(x):
     n = int(x.max())
     y = x + torch.arange(4)
@@ -76,6 +82,15 @@ def the_best_of_several(x):
         if waste < least:
             best, least = (height, width), waste
     return x * best[0] + best[1]
+
+
+@deciding(0, _lengths)
+def pieces_at_places(x):
+    values = torch.arange(12.0).reshape(6, 2)
+    first, *others = torch.tensor_split(values, x[0, :2].long().cumsum(0))
+    values = values.clone()
+    values[0] = x[0, 1]  # which has the graph made again without in-place operators
+    return first, [each * 2 for each in others], values
 
 
 @deciding(0, _lengths)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from opbridge.base.torch_private import torch_decisions
 from opbridge.capture.decisions.answers import Answers
+from opbridge.capture.decisions.exploring import explore
 from opbridge.capture.decisions.flow import Flow
 from opbridge.capture.decisions.merging import Merged
-from opbridge.capture.decisions.ways import Unjoined, Ways, WaysRefused, explore
+from opbridge.capture.decisions.ways import Unjoined, Ways, WaysRefused
 from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.graph.captured_graph import CapturedGraph

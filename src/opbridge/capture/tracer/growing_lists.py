@@ -92,7 +92,8 @@ class Growing:
         """Whether the variable holds another one, which begins with the elements at the last turn; takes that."""
         if self.frame is None or not self.is_kept:
             return False
-        now: Any = dict[Hashable, Any](self.frame.f_locals).get(self.name)
+        variables: Any = self.frame.f_locals
+        now = variables.get(self.name)
         if type(now) is not type(self.held) or now is self.held:
             return False
         if len(now) < len(self.known) or not all(map(operator.is_, now, self.known)):
