@@ -101,6 +101,35 @@ def test_a_random_rotation():
     assert program.capture.strategy == "direct"
 
 
+def test_a_rotation_by_given_numbers():
+    augmentation = pytest.importorskip("kornia.augmentation", reason="kornia is not installed")
+
+    class Drawn(torch.nn.Module):
+        """What is drawn at random is given, and which of the images are turned at all."""
+
+        def __init__(self):
+            super().__init__()
+            self.affine = augmentation.RandomAffine(10.0, (0.1, 0.2), (0.8, 1.2), shear=5.0, p=0.5)
+
+        def forward(self, x, angle, translations, scale, shear, kept):
+            drawn = {"angle": angle, "translations": translations, "scale": scale, "batch_prob": kept}
+            drawn |= {"shear_x": shear[0], "shear_y": shear[1], "center": torch.full((2, 2), 3.5)}
+            return self.affine(x, params={**drawn, "forward_input_shape": torch.tensor([2, 3, 8, 8])})
+
+    def inputs(*kept):
+        numbers = torch.randn(2) * 20, torch.randn(2, 2), torch.rand(2, 2) * 0.4 + 0.8, torch.randn(2, 2) * 5
+        return torch.rand(2, 3, 8, 8), *numbers, torch.tensor(kept)
+
+    torch.manual_seed(0)
+    model = Drawn().eval()
+    session = opbridge.export(model, inputs(1.0, 1.0), verify=False).session()
+    for kept in itertools.product((0.0, 1.0), repeat=2):
+        given = inputs(*kept)
+        feeds = {each.name: value.numpy() for each, value in zip(session.get_inputs(), given, strict=True)}
+        (found,) = session.run(None, feeds)
+        torch.testing.assert_close(torch.from_numpy(found), model(*given), rtol=1e-3, atol=1e-4)
+
+
 def test_changes_of_colours_in_a_random_order():
     augmentation = pytest.importorskip("kornia.augmentation", reason="kornia is not installed")
     names = ("brightness_factor", "contrast_factor", "saturation_factor", "hue_factor")

@@ -37,7 +37,9 @@ def test_the_file_takes_the_way_that_the_model_takes(deciding, tmp_path):
     graph = onnx.load(path).graph
     assert _nodes(graph, "If") >= deciding.decisions + given
     assert (deciding.decisions == 0) == (_nodes(graph, "If") == 0)
-    assert _nodes(graph, "Loop") == (0 if deciding.rows else deciding.loops)
+    loops = 0 if deciding.rows else deciding.loops
+    # What is run of a turn that leaves two loops may have the inner one in several places.
+    assert _nodes(graph, "Loop") == loops or (deciding.decisions and _nodes(graph, "Loop") > loops > 1)
 
 
 @pytest.mark.slow
@@ -138,21 +140,6 @@ def test_the_model_is_left_as_it_was():
     before = dict(vars(deciding.model))
     capture(deciding.model, deciding.inputs[0])
     assert vars(deciding.model) == before
-
-
-def test_a_loop_in_a_loop_that_leaves_both_is_refused_with_its_lines():
-    def model(x):
-        while x.sum() < 30:
-            y = x
-            while y.sum() < 50:
-                y = y * 1.5
-                if y.max() > 40:
-                    return y
-            x = x + y
-        return x
-
-    with pytest.raises(CaptureError, match=r"leaves both: .*test_decisions\.py:\d+"):
-        capture(model, torch.ones(2))
 
 
 def test_random_numbers_before_a_decision_that_ends_the_turns_are_refused():

@@ -9,19 +9,19 @@ import torch
 from models import deciding_by_element as models
 
 import opbridge
-from opbridge.capture.decisions import ways
+from opbridge.capture.decisions import exploring
 
 
 @pytest.fixture
 def captures(monkeypatch):
     made = []
-    plain = ways.Answers
+    plain = exploring.Answers
 
     def counted(*args, **kwargs):
         made.append(args)
         return plain(*args, **kwargs)
 
-    monkeypatch.setattr(ways, "Answers", counted)
+    monkeypatch.setattr(exploring, "Answers", counted)
     return made
 
 

@@ -18,6 +18,7 @@ from opbridge.capture.decisions.indexing import elements_asked_for
 from opbridge.capture.decisions.places import Turns, frames_between, is_the_models, place
 from opbridge.capture.decisions.state import state_of
 from opbridge.capture.decisions.unseen import handles_errors, shallow, writes_globals
+from opbridge.capture.decisions.while_loops import WhileLoops, is_asked_in_turns
 from opbridge.capture.tracer.turning_loops import Learned, Loops
 from opbridge.errors import CaptureError
 
@@ -46,9 +47,11 @@ class Mark:
         answer: The answer that it got.
         sources: The lines that were running, the innermost first.
         leaves: How many values of the graph its variables held.
-        loop: Which loop of the run asks by it whether there is a further turn; None for any other decision.
+        loop: Which loop of the run it begins a turn of; None for any other decision.
         turn: How many turns that loop has had.
         unseen: What else Python held there; None where that is not known.
+        asks: Whether the loop asks by it whether there is a further turn, which it has after the answer True.
+        may_turn: Whether it may be asked in each turn of a loop that no sequence counts.
         is_last_element: Whether the model raises an error after the answer False, as an index is that of no element.
     """
 
@@ -59,6 +62,8 @@ class Mark:
     loop: int | None = None
     turn: int = 0
     unseen: Hashable = None
+    asks: bool = False
+    may_turn: bool = False
     is_last_element: bool = False
 
 
@@ -106,6 +111,7 @@ class Answers:
         self.loops = Loops(of_sizes=of_sizes, learned=learned or Learned())
         self.turns = Turns(self.loops.returned, self.loops.learned.numbers)
         self._numbers = ChangingNumbers(self.loops.learned)
+        self._while_loops = WhileLoops(self.loops)
         self.marks: list[Mark] = []
         self.outermost: FrameType | None = None
 
@@ -148,6 +154,10 @@ class Answers:
             self.turns.begin_turn(asking.frame, asking.offset)
             if asking.outer is not None:
                 self.turns.begin_turn(asking.outer, asking.outer_offset)
+        at = place(frames, self.turns, self.loops.offsets_in)
+        if asking is None and self._while_loops.are_new(frames, at):
+            raise LoopsLearned
+        loop = asking or self._while_loops.at(frames, at, recorder)
         held = state_of(
             frames,
             [*self._attributes(), ("", self.loops.gone_over())],
@@ -160,18 +170,21 @@ class Answers:
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
         tensors += [self.turns.carried[id(each)][1] for each in numbers if id(each) in self.turns.carried]
-        here = ((place(frames, self.turns, self.loops.offsets_in), element), held.structure)
+        here = ((at, element), held.structure)
         if self._numbers.are_new(frames, here[0], asking is not None):
             raise LoopsLearned
         is_last = element is not None and element[0] == element[1] - 1 and not handles_errors(frames)
         chosen = is_last or self._choose(self.marks, here, None if asking is None else asking.turn)
         recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
-        loop, turn = (None, 0) if asking is None else (asking.number, asking.turn)
+        number, turn = (None, 0) if loop is None else (loop.number, loop.turn)
         self._expressions[torch_decisions.expression_of(condition)] = len(self.marks)
         if element is None:
             self._asked |= torch_decisions.symbols_of(condition)
         unseen = None if self._is_changed_within() or writes_globals(frames) else held.unseen
-        self.marks.append(Mark(here, chosen, sources, len(held.leaves), loop, turn, unseen, is_last))
+        may_turn = asking is None and is_asked_in_turns(frames)
+        self.marks.append(
+            Mark(here, chosen, sources, len(held.leaves), number, turn, unseen, asking is not None, may_turn, is_last)
+        )
         return chosen
 
     def _is_changed_within(self) -> bool:
@@ -183,9 +196,9 @@ class Answers:
             for name, contents in self._contents[path].items()
         )
 
-    def _elements(self, held: list[Any]) -> list[Any]:
-        """The elements of a list, without those that the turns of a loop have appended."""
-        growing = self.loops.lists.get(id(held))
+    def _elements(self, held: Sequence[Any]) -> Sequence[Any]:
+        """The elements of a list or tuple, without those that the turns of a loop have appended."""
+        growing = self.loops.growing(held)
         return held if growing is None else growing.elements()
 
     def _attributes(self) -> list[tuple[str, dict[str, Any]]]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from opbridge.base.torch_private import torch_decisions, torch_tracing
 from opbridge.capture.decisions.answers import Answers
+from opbridge.capture.decisions.exploring import explore
 from opbridge.capture.decisions.flow import Flow
 from opbridge.capture.decisions.merging import Merged
-from opbridge.capture.decisions.ways import Unjoined, Ways, WaysRefused, explore
+from opbridge.capture.decisions.ways import Unjoined, Ways, WaysRefused
 from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.graph.captured_graph import CapturedGraph
@@ -45,13 +46,16 @@ def capture_decisions(attempt: Attempt) -> Captured:
         try:
             explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
             found = _merged(attempt, ways, run)
-        except Exception:
-            if not ways.learned.numbers:
+        except Exception as error:
+            if not ways.learned.numbers and not ways.learned.asked_again:
                 raise
             ways = Ways(joined=True)  # a loop may have a known number of turns, and need Python's own numbers
             ways.learned.carries_numbers = False
-            explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
-            found = _merged(attempt, ways, run)
+            try:
+                explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
+                found = _merged(attempt, ways, run)
+            except WaysRefused:
+                raise error from None  # which says more than that there are too many ways
     except Unjoined as error:
         if asked_turns := [point for point in ways.points.values() if point.asks]:
             lines = ", ".join(sorted({str(point.sources[0]) for point in asked_turns if point.sources}))

@@ -486,11 +486,16 @@ def _common_end(group: list[Block], apart: set[Node]) -> int:
         if len({_likeness(node) for node in nodes}) != 1 or not apart.isdisjoint(nodes):
             break
         try:
-            form({each: (node.args, node.kwargs) for each, node in zip(passes, nodes, strict=True)})
+            form({each: (_compared(node), node.kwargs) for each, node in zip(passes, nodes, strict=True)})
         except Unjoined:
             break
         count += 1
     return count
+
+
+def _compared(node: Node) -> tuple[Any, ...]:
+    """The arguments of an operator, without the elements of a list: there are as many as a way has turns."""
+    return node.args[1:] if node.target in GATHERING else node.args
 
 
 def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[Pass, Node] | None:
@@ -543,7 +548,8 @@ def _dominators(blocks: list[Block]) -> dict[Block, set[Block]]:
 
 def _likeness(node: Node) -> Any:
     """What two operators have in common that may be one."""
-    values = [node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes)]
+    inputs = () if node.target in GATHERING else node.all_input_nodes
+    values = [node.meta.get("val"), *(each.meta.get("val") for each in inputs)]
     kinds = [(value.dtype, value.dim()) for value in values if isinstance(value, torch.Tensor)]
     return node.target, node.meta.get("module_path"), tuple(kinds)
 

@@ -20,7 +20,7 @@ def refuse_other_turns(marks: Sequence[Mark]) -> None:
     """
     turns: dict[int, list[Mark]] = {}
     for mark in marks:
-        if mark.loop is not None and mark.turn:
+        if mark.asks and mark.loop is not None and mark.turn:
             turns.setdefault(mark.loop, []).append(mark)
     for found in turns.values():
         if len(found) < 3 or found[-1].place == found[-2].place:

@@ -3,6 +3,9 @@
 1. Whether there is a further whole turn is what the decisions of a turn say that may leave it.
 2. A turn of the loop takes none of its exits.
 3. After the loop, the turn that leaves it is run up to where it does, and what follows that exit.
+
+A loop in it that may leave both has run its whole turns where a turn of the outer one comes to it; the turn that leaves
+it is a part of that turn, in which it does not begin again.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Any
 
 import torch
 
-from opbridge.capture.decisions.flow import Block
+from opbridge.capture.decisions.flow import Block, Loop
 from opbridge.capture.decisions.ways import WaysRefused
 
 __all__ = ["Turns", "joins", "refuse_random_numbers"]
@@ -27,7 +30,7 @@ class Turns:
         inputs: The inputs of the model.
 
     Raises:
-        WaysRefused: The loop is left to several places of a loop around it, or draws random numbers.
+        WaysRefused: The loop draws random numbers.
     """
 
     def __init__(self, merged: Any, start: Block, inputs: Mapping[str, Any]) -> None:
@@ -35,19 +38,24 @@ class Turns:
         self._loop = merged.flow.loops[start]
         self._end = Block({})
         inside = [block for block in merged.flow.blocks if block in self._loop.inside]
+        loops = merged.flow.loops.items()
+        self._inner = {
+            first: loop for first, loop in loops if loop.inside < self._loop.inside and self._is_left_by(loop)
+        }
         self._joins = joins([*inside, self._end], self._end, self._following)
-        self._after = self._common_join()
         lines = ", ".join(sorted({str(block.sources[0]) for block in self._loop.exits if block.sources}))
-        around = [other for other in merged.flow.loops.values() if other.inside > self._loop.inside]
-        if any(self._after not in other.inside for other in around):
-            raise WaysRefused(
-                f"The model cannot be captured: a loop in another one is left at several places, one of which leaves "
-                f"both: {lines}. Let one condition end it: torch.logical_and joins two."
-            )
         refuse_random_numbers(inside, lines)
 
     def run(self, scope: dict[Any, Any]) -> Block:
         """Runs the loop and what follows its exits, up to where they join; gives the block there."""
+        self._after = self._common_join()
+        self.repeat(scope)
+        after = self._merged.live(self._after)
+        scope.update(zip(after, self._left(self._start, scope), strict=True))
+        return self._after
+
+    def repeat(self, scope: dict[Any, Any]) -> None:
+        """Runs the whole turns of the loop."""
         merged = self._merged
         live = merged.live(self._start)
 
@@ -61,16 +69,22 @@ class Turns:
 
         merged.ask(next(iter(self._loop.exits)))
         scope.update(zip(live, merged.repeat(goes_on, turned, [scope[each] for each in live]), strict=True))
-        after = merged.live(self._after)
-        scope.update(zip(after, self._left(self._start, scope), strict=True))
-        return self._after
+
+    def _is_left_by(self, loop: Loop) -> bool:
+        """Whether an exit of a loop in this one leaves both."""
+        return any(block.after[not stays] not in self._loop.inside for block, stays in loop.exits.items())
 
     def _following(self, block: Block) -> list[Block]:
         """The blocks of the same turn that follow one."""
-        if block is self._end:
-            return []
-        after = [each for each in block.after.values() if each in self._loop.inside]
-        return [self._end if each is self._start else each for each in after]
+        return (
+            [] if block is self._end else [self._goal(block, each) for each in block.after if self._is_in(block, each)]
+        )
+
+    def _is_in(self, block: Block, answer: bool) -> bool:
+        """Whether the turn goes on after an answer, and does not begin a turn of a loop that leaves this one again."""
+        after = block.after[answer]
+        again = after in self._inner and block in self._inner[after].inside
+        return after in self._loop.inside and not again
 
     def _common_join(self) -> Block:
         """The nearest block that every way from the exits passes."""
@@ -90,7 +104,19 @@ class Turns:
 
     def _leaves(self, block: Block) -> bool:
         """Whether the turn may be left from a block on."""
-        return any(each in self._loop.exits for each in self._reached(block))
+        return any(
+            each in self._loop.exits and each.after[not self._loop.exits[each]] not in self._loop.inside
+            for each in self._reached(block)
+        )
+
+    def _may_leave(self, block: Block, answer: bool) -> bool:
+        """Whether the turn is left after an answer, or may be."""
+        is_left = block.after[answer] not in self._loop.inside
+        return is_left or (self._is_in(block, answer) and self._leaves(self._goal(block, answer)))
+
+    def _may_end(self, block: Block, answer: bool) -> bool:
+        """Whether the turn may be a whole one after an answer."""
+        return self._is_in(block, answer) and self._end in self._reached(self._goal(block, answer))
 
     def _leaves_before_join(self, block: Block) -> bool:
         """Whether the turn may be left between a decision and where its sides join."""
@@ -102,7 +128,7 @@ class Turns:
         waiting = [block]
         while waiting:
             each = waiting.pop()
-            if each not in found and each is not stop and each is not self._end:
+            if each not in found and each is not stop:
                 found.add(each)
                 waiting += self._following(each)
         return found
@@ -113,20 +139,31 @@ class Turns:
         self._merged.enter(after, block, self._inputs, scope)
         return self._end if after is self._start else after
 
-    def _until_decision(self, block: Block, stop: Block, scope: dict[Any, Any]) -> Block:
-        """Runs a turn up to a decision that the turn may be left after, or to a block."""
+    def _until_decision(
+        self, block: Block, stop: Block, scope: dict[Any, Any], may: Callable[[Block, bool], bool]
+    ) -> Block:
+        """Runs a turn up to a decision that the turn may be left after, or to a block.
+
+        Args:
+            block: Where to begin.
+            stop: The block.
+            scope: The values of operators and variables.
+            may: Whether an answer is possible.
+        """
         merged = self._merged
         while block is not stop:
-            if block in merged.flow.loops and block is not self._start:
+            if block in self._inner:
+                Turns(merged, block, self._inputs).repeat(scope)
+            elif block in merged.flow.loops and block is not self._start:
                 block = merged.loop(block, self._inputs, scope)
                 continue
             merged.compute(block, self._inputs, scope)
-            if len(block.after) == 1:
-                ((answer, _),) = block.after.items()
+            answers = [each for each in block.after if may(block, each)] if len(block.after) > 1 else [*block.after]
+            if len(answers) == 1 and self._is_in(block, answers[0]):
                 if block.decides:
-                    merged.suppose(block, answer, self._inputs, scope)
-                block = self._next(block, answer, scope)
-            elif block in self._loop.exits or self._leaves_before_join(block):
+                    merged.suppose(block, answers[0], self._inputs, scope)
+                block = self._next(block, answers[0], scope)
+            elif len(answers) < 2 or block in self._loop.exits or self._leaves_before_join(block):
                 return block
             else:
                 join = self._joins[block]
@@ -136,27 +173,28 @@ class Turns:
 
     def _stays(self, block: Block, scope: dict[Any, Any]) -> list[torch.Tensor]:
         """Whether the turn is a whole one."""
-        block = self._until_decision(block, self._end, scope)
+
+        def may(block: Block, answer: bool) -> bool:
+            return self._may_leave(block, answer) or self._may_end(block, answer)
+
+        block = self._until_decision(block, self._end, scope, may)
         if block is self._end:
             return [torch.ones((), dtype=torch.bool)]
 
         def side(answer: bool) -> list[torch.Tensor]:
-            if self._loop.exits.get(block, answer) is not answer:
+            if not self._may_end(block, answer):
                 return [torch.zeros((), dtype=torch.bool)]
             inner = dict(scope)
             return self._stays(self._next(block, answer, inner), inner)
 
+        if not any(self._may_end(block, answer) for answer in block.after):
+            return side(True)
         return self._branched(block, scope, side)
 
     def _turn(self, block: Block, stop: Block, scope: dict[Any, Any]) -> None:
         """Runs a whole turn."""
         merged = self._merged
-        while (block := self._until_decision(block, stop, scope)) is not stop:
-            stays = self._loop.exits.get(block)
-            if stays is not None:
-                merged.suppose(block, stays, self._inputs, scope)
-                block = self._next(block, stays, scope)
-                continue
+        while (block := self._until_decision(block, stop, scope, self._may_end)) is not stop:
             decision, join = block, self._joins[block]
             live = merged.live(self._start if join is self._end else join)
 
@@ -172,15 +210,11 @@ class Turns:
         """What the variables are where the exits join, after the turn that is left."""
         merged = self._merged
         live = merged.live(self._after)
-        block = self._until_decision(block, self._end, scope)
-        sides = {
-            answer: answer is not self._loop.exits.get(block, answer) or self._leaves(self._goal(block, answer))
-            for answer in block.after
-        }
+        block = self._until_decision(block, self._end, scope, self._may_leave)
 
         def side(answer: bool, *, alone: bool = False) -> list[Any]:
             inner = scope if alone else dict(scope)
-            if self._loop.exits.get(block, answer) is answer:
+            if self._is_in(block, answer):
                 found = self._left(self._next(block, answer, inner), inner)
             else:
                 merged.enter(block.after[answer], block, self._inputs, inner)
@@ -188,7 +222,7 @@ class Turns:
                 found = [inner[each] for each in live]
             return found if alone else merged.contiguous(found)
 
-        possible = [answer for answer, is_possible in sides.items() if is_possible]
+        possible = [answer for answer in block.after if self._may_leave(block, answer)]
         if len(possible) == 1:
             merged.suppose(block, possible[0], self._inputs, scope)
             return side(possible[0], alone=True)

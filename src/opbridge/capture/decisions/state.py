@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -56,7 +56,7 @@ def state_of(
     frames: Iterable[FrameType],
     modules: Iterable[tuple[str, Mapping[str, Any]]],
     is_known: Callable[[Any], bool],
-    elements: Callable[[list[Any]], list[Any]] = lambda held: held,
+    elements: Callable[[Sequence[Any]], Sequence[Any]] = lambda held: held,
     carried: Mapping[int, tuple[Any, torch.Tensor]] | None = None,
     chosen: Mapping[Any, int] | None = None,
     asked: frozenset[Any] = frozenset(),
@@ -67,7 +67,7 @@ def state_of(
         frames: The frames.
         modules: The attributes of each module, by their names.
         is_known: Whether a tensor is one of the graph.
-        elements: Gives the elements of a list that count: not those that the turns of a loop have appended.
+        elements: Gives the elements of a list or a tuple that count: not those that the turns of a loop have appended.
         carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
         chosen: The elements of lists that indices are those of.
         asked: The symbols that decisions have asked for, but for such indices.
@@ -118,7 +118,7 @@ class _Reader:
     def __init__(
         self,
         is_known: Callable[[Any], bool],
-        elements: Callable[[list[Any]], list[Any]],
+        elements: Callable[[Sequence[Any]], Sequence[Any]],
         carried: Mapping[int, tuple[Any, torch.Tensor]],
     ) -> None:
         self._is_known, self._elements, self._carried = is_known, elements, carried
@@ -164,8 +164,8 @@ class _Reader:
             return "function", value.__code__, tuple(self.of(cell, depth) for cell in cells)
         if isinstance(value, Mapping):
             return type(value), tuple((self.of(key, depth), self.of(item, depth)) for key, item in list(value.items()))
-        if type(value) is list:
-            return list, tuple(self.of(item, depth) for item in self._elements(value))
+        if type(value) in (list, tuple):
+            return type(value), tuple(self.of(item, depth) for item in self._elements(value))
         if isinstance(value, (list, tuple)):
             return type(value), tuple(self.of(item, depth) for item in value)
         if isinstance(value, (set, frozenset)):

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import dis
-import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import torch
-
-from opbridge.base.sources import Source, of_code
-from opbridge.base.torch_private.torch_decisions import NoSuchElement
-from opbridge.capture.decisions.answers import Answers, LoopsLearned, Mark, WaysRefused
-from opbridge.capture.decisions.other_turns import refuse_other_turns
+from opbridge.base.sources import Source
+from opbridge.capture.decisions.answers import Mark, WaysRefused
 from opbridge.capture.decisions.telling_apart import differing_pass
 from opbridge.capture.decisions.way import Way
-from opbridge.capture.limits import CaptureLimits
-from opbridge.capture.tracer.refused_sizes import is_of_sizes
 from opbridge.capture.tracer.turning_loops import Learned
-from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["Edge", "Point", "Unjoined", "Ways", "WaysRefused", "explore"]
+__all__ = ["Edge", "Point", "Unjoined", "Ways", "WaysRefused"]
 
 _MOST_LINES = 5
 _FIRST_TURNS = 3
@@ -97,6 +88,7 @@ class Ways:
         turns: How many turns the loops have that ask before each, where no answers are given.
         learned: What the runs have shown of the loops.
         raising: The answers that were given to runs which raised an error.
+        unproven: The decisions of loops of which no run with several turns has come to its end.
         tries_all: Whether all answers are tried together, however many captures that takes.
         has_left_some: Whether some have not been; see `_not_together`.
     """
@@ -106,6 +98,7 @@ class Ways:
         self._together: set[tuple[Edge, Edge]] = set()  # answers of one run, each with a later one
         self.tries_all = False
         self.has_left_some = False
+        self._lacking: dict[Edge, tuple[Edge, ...]] = {}  # see `_with_turns`
         self._again: set[tuple[Point, Edge]] = set()  # decisions, each with a later answer before a use of its own
         self._paths: list[list[Edge]] = []
         self._untaken: tuple[int, dict[Edge, int]] = (-1, {})
@@ -117,6 +110,7 @@ class Ways:
         self.turns = _FIRST_TURNS
         self.learned = Learned()
         self.raising: set[tuple[bool, ...]] = set()
+        self.unproven: list[Point] = []
 
     def forget(self) -> None:
         """Begins again, with what the runs have shown of the loops."""
@@ -140,7 +134,7 @@ class Ways:
         path: list[Edge] = []
         for number, mark in enumerate(marks):
             key = mark.place if self.joined else answers
-            new = Point(key, mark.sources, answers, mark.leaves, asks=mark.loop is not None)
+            new = Point(key, mark.sources, answers, mark.leaves, asks=mark.asks)
             point = self.points.setdefault(key, new)
             point.unseen.add(mark.unseen)
             self._follow(edge, point, way, number)
@@ -153,7 +147,11 @@ class Ways:
             answers = (*answers, mark.answer)
         self._note_again(path, again)
         if way is None:
-            self.next.setdefault(edge, None)
+            left = next((i for i in reversed(range(len(path))) if _has_left_at_once(marks, path, i)), None)
+            if left is None or not self.joined:
+                self.next.setdefault(edge, None)
+            elif edge not in self.next:
+                self._lacking.setdefault(edge, tuple(path[left:]))
             return
         self._follow(edge, self.end, way, len(marks))
         self.end.passes.append((way, len(marks)))
@@ -179,12 +177,44 @@ class Ways:
         self.turns = _FIRST_TURNS
         for point in self.points.values():
             for answer in (False, True):
-                if (point, answer) not in self.next:
+                if (point, answer) in self.next:
+                    continue
+                if (point, answer) not in self._lacking:
                     return (*point.answers, answer)
+                if (answers := self._with_turns((point, answer))) is not None:
+                    return answers
         if self.joined and (untried := self._untried_turns()) is not None:
             answers, self.turns = untried
             return answers
         return self._not_through() or self._not_together() or self._turns() or self._not_told_apart()
+
+    def _with_turns(self, edge: Edge) -> tuple[bool, ...] | None:
+        """The answers of a run that comes to an answer after a turn of a loop; None where none is known.
+
+        A run which left the loop before its first turn raised an error after that answer, as `torch.stack` does for an
+        empty list.
+        """
+        (header, leaving), *rest = self._lacking[edge]
+        assert header is not None
+        turn = self._turn_of(header, not leaving)
+        if turn is None:
+            return None
+        answers = (*header.answers, *self._answers_of([*turn, (header, leaving), *rest]))
+        if answers in self.raising:
+            self.next[edge] = None
+            return None
+        return answers
+
+    def _turn_of(self, header: Point, stays: bool) -> list[Edge] | None:
+        """The shortest way from a decision back to it, by an answer; None where there is none."""
+        first: Edge = (header, stays)
+        if self.next.get(first) is header:
+            return [first]
+        if self.next.get(first) is None:
+            return None
+        ends = (end for end, point in self.next.items() if point is header and end != first)
+        found = [path for end in ends if (path := self._path(first, end)) is not None]
+        return [first, *min(found, key=len)] if found else None
 
     def _untried_turns(self) -> tuple[tuple[bool, ...], int] | None:
         """The answers of a run, and how many turns the loops that ask are to have; None where enough have been tried.
@@ -254,7 +284,8 @@ class Ways:
         """How many answers there are from each one to the nearest that no run has got yet."""
         if self._untaken[0] != len(self.next):
             aims = [edge for point in self.points.values() for edge in ((point, False), (point, True))]
-            self._untaken = len(self.next), self._steps_before([edge for edge in aims if edge not in self.next])
+            missing = [edge for edge in aims if edge not in self.next and edge not in self._lacking]
+            self._untaken = len(self.next), self._steps_before(missing)
         return self._untaken[1]
 
     def _not_through(self) -> tuple[bool, ...] | None:
@@ -263,7 +294,7 @@ class Ways:
             if edge not in self.through:
                 before, after = self._path((None, False), edge), self._path(edge, None)
                 if before is not None and after is not None:
-                    answers = tuple(answer for _, answer in (*before, *after))
+                    answers = self._answers_of([*before, *after])
                     if answers not in self.raising:
                         return answers
         return None
@@ -287,7 +318,7 @@ class Ways:
                 if later[0] in unseen[edge] or (edge[0], later) in self._again
             }
             self.has_left_some = len(wanted) < count
-        found = (tuple(answer for _, answer in self._path_by(pair, wanted, after)) for pair in wanted)
+        found = (self._answers_of(self._path_by(pair, wanted, after)) for pair in wanted)
         return next((answers for answers in found if answers not in self.raising), None)
 
     def _not_told_apart(self) -> tuple[bool, ...] | None:
@@ -364,6 +395,7 @@ class Ways:
         from an earlier turn, and not from before the loop.
         """
         seen = set()
+        self.unproven = []
         for edge in self._after():
             point, _ = edge
             assert point is not None
@@ -372,15 +404,40 @@ class Ways:
                 continue
             seen.add(frozenset(turn))
             asks = any(each.asks for each, _ in turn if each is not None)
+            turn = self._with_inner_turns(turn, edge)
             turns = turn * (2 + max(each.changing() if asks else each.leaves for each, _ in turn if each is not None))
             if any(turns == path[i : i + len(turns)] for path in self._paths for i in range(len(path))):
                 continue
             before, after = self._path((None, False), edge), self._path(edge, None)
             assert before is not None and after is not None
-            answers = tuple(answer for _, answer in (*before, *turns, *after))
+            answers = self._answers_of([*before, *turns, *after])
             if answers not in self.raising:
                 return answers
+            self.unproven.append(point)
         return None
+
+    def _with_inner_turns(self, path: Iterable[Edge], before: Edge | None = None) -> list[Edge]:
+        """A way with a turn of each loop in it that runs have left before the first one, and raised an error.
+
+        Args:
+            path: The way.
+            before: The answer before it.
+        """
+        leaving = {each[0] for each in self._lacking.values()}
+        found: list[Edge] = []
+        for edge in path:
+            point, answer = edge
+            if edge in leaving and point is not None:
+                turn = self._turn_of(point, not answer)
+                if turn is not None and turn[-1] != before:
+                    found += turn
+            found.append(edge)
+            before = edge
+        return found
+
+    def _answers_of(self, path: Iterable[Edge]) -> tuple[bool, ...]:
+        """The answers of a way, with those turns."""
+        return tuple(answer for _, answer in self._with_inner_turns(path))
 
     def _path(self, edge: Edge, aim: Edge | None) -> list[Edge] | None:
         """The shortest way from behind an answer to another one, with it, or to the end; None where there is none."""
@@ -452,99 +509,9 @@ class Ways:
         return ", ".join(told) + (f" and {len(counts) - len(told)} more lines" if len(counts) > len(told) else "")
 
 
-def explore(
-    ways: Ways,
-    run: Callable[[Answers], CapturedGraph],
-    module: torch.nn.Module,
-    limits: CaptureLimits,
-    *,
-    of_sizes: bool = False,
-) -> None:
-    """Captures a model until every decision has been answered both ways, with each answer that may come before it.
-
-    Args:
-        ways: Those that are known so far: none.
-        run: Captures the model with answers, and gives the graph without in-place operators.
-        module: The model.
-        limits: How many captures there may be, and how long they may take.
-        of_sizes: Whether loops over sizes are decisions.
-
-    Raises:
-        Unjoined: Ways that seemed to have joined do not do the same.
-        WaysRefused: There are too many ways.
-        Exception: What the capture of a way raises.
-    """
-    answers: tuple[bool, ...] = ()
-    first: Exception | None = None
-    for made in itertools.count():
-        if why := limits.why_reached(made):
-            raise WaysRefused(
-                f"The model cannot be captured: {why}, at {ways.lines()}. Choose values by torch.where(condition, a, "
-                "b) where both are cheap to compute, or allow more with max_captures= and max_capture_seconds= "
-                "(--max-captures, --max-capture-seconds)."
-            )
-        given = Answers(module, functools.partial(ways.chosen, answers), of_sizes=of_sizes, learned=ways.learned)
-        try:
-            graph = run(given)
-        except LoopsLearned:
-            limits.count()
-            ways.forget()
-            answers = ()
-            continue
-        except WaysRefused:
-            raise
-        except Exception as error:
-            has_none = any(mark.loop is not None and not mark.turn and not mark.answer for mark in given.marks)
-            without_turns = has_none and _is_for_want_of_turns(error, given)
-            if not given.marks or not (without_turns or _is_raised_by_model(error)):
-                raise
-            first = first or error
-            ways.add(given.marks, None, given.again)
-            ways.raising.add(answers)
-        else:
-            refuse_other_turns(given.marks)
-            ways.add(given.marks, Way.of(graph, given.marks), given.again)
-        limits.count()
-        untaken = ways.untaken()
-        if untaken is None:
-            break
-        answers = untaken
-    if not ways.ways and first is not None:
-        raise first
-
-
-_OF_NONE = "NoneType"
-
-
-def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:
-    """Whether a model raises an error where its loops have no turn.
-
-    One over a size always has one, but for an empty input.
-    """
-    if not answers.loops.asked_of_data:
-        return True
-    is_of_none = "non-empty" in str(error) or "list index" in str(error)
-    # torch 2.13 asserts that there is a tensor to stack.
-    kinds = (RuntimeError, IndexError, AssertionError)
-    return isinstance(error, UnboundLocalError) or (isinstance(error, kinds) and is_of_none)
-
-
-def _is_raised_by_model(error: Exception) -> bool:
-    """Whether a model raises an error on a way, and not for want of values.
-
-    It is by a `raise` or an `assert` of the model's, an index that no element has, or a line of the model's that takes
-    None for a value, or a variable without one: what the way has left unset. Or an operator refuses the sizes of it.
-    """
-    if isinstance(error, NoSuchElement) or is_of_sizes(error):
-        return True
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None or of_code(trace.tb_frame.f_code, 0) is None:
-        return False
-    if isinstance(error, UnboundLocalError) or (
-        isinstance(error, (TypeError, AttributeError)) and _OF_NONE in str(error)
-    ):
-        return True
-    instructions = dis.get_instructions(trace.tb_frame.f_code)
-    return any(each.offset == trace.tb_lasti and each.opname == "RAISE_VARARGS" for each in instructions)
+def _has_left_at_once(marks: Sequence[Mark], path: Sequence[Edge], number: int) -> bool:
+    """Whether a run has left a loop at a decision before the first turn, or may have."""
+    mark, point = marks[number], path[number][0]
+    if mark.asks:
+        return not mark.turn and not mark.answer
+    return mark.may_turn and sum(other is point for other, _ in path) == 1

@@ -97,6 +97,18 @@ def _parts(number: Any, divisor: Any) -> Any:
     return _divmod(number, divisor)
 
 
+def _rounded(number: torch.SymInt, ndigits: int | None = None) -> Any:
+    """`round` of a symbolic integer, which torch takes for one that is rounded, whatever the place."""
+    if ndigits is None or ndigits >= 0:
+        return number
+    unit = 10**-ndigits
+    rest = number % unit
+    below = (number - rest) // unit
+    twice = rest * 2
+    is_above = (twice > unit) | ((twice == unit) & (below % 2 == 1))
+    return (below + torch.sym_ite(is_above, 1, 0)) * unit
+
+
 _sqrt = math.sqrt
 
 
@@ -177,6 +189,7 @@ _REPLACED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (builtins, "max", _extreme(max, torch.sym_max, operator.gt)),
     (builtins, "min", _extreme(min, torch.sym_min, operator.lt)),
     (builtins, "divmod", _parts),
+    (torch.SymInt, "__round__", _rounded),
     (math, "pow", _power),
     (math, "sqrt", _square_root),
     (math, "log", _logarithm),

@@ -166,7 +166,7 @@ def length(value: Any) -> Any:
     """`len`: the symbolic size of a tensor's first dimension, or that of a sequence."""
     if isinstance(value, torch.Tensor) and value.dim():
         return value.shape[0]
-    if type(value) is list and (grown := grown_length(value)) is not None:
+    if type(value) in (list, tuple) and (grown := grown_length(value)) is not None:
         return grown
     return value.length if isinstance(value, SizedSequence) else len(value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import torch
@@ -140,6 +141,8 @@ class _Running(Interpreter):
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten.tensor_split.sections and not kwargs:
             return _parts(*args)
+        if target is torch.ops.aten.tensor_split.tensor_indices_or_sections and args[1].dim() == 1:
+            return _parts_at(*args, **kwargs)
         if target is torch.ops.aten.narrow.Tensor:
             return _narrowed(*args)
         if target in _DROPOUTS and len(args) == 3 and args[2] is False and not kwargs:
@@ -205,6 +208,12 @@ def _parts(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:
         parts.append(x.narrow(dim, start, size))
         start = start + size
     return parts
+
+
+def _parts_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> list[torch.Tensor]:
+    """tensor_split at places that a tensor gives, of which torch asks for the numbers: slices."""
+    edges = [place.item() for place in places.unbind(0)]
+    return [torch.ops.aten.slice(x, dim, *each) for each in itertools.pairwise([0, *edges, None])]
 
 
 def _fake_mode(graph: CapturedGraph) -> Any:

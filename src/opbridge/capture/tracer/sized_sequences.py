@@ -230,7 +230,11 @@ class Parts(SizedSequence):
 
     def __init__(self, whole: torch.Tensor, lengths: Numbers, dim: int) -> None:
         self.whole, self.lengths, self.dim = whole, lengths, dim
-        self._ends = lengths.rows.cumsum(0)
+        # Where the lengths do not add up, this asks for an element that there is not: an error, as in torch.
+        rows = lengths.rows
+        is_wrong = (rows < 0).any() | (rows.sum() != whole.shape[dim])
+        nothing = torch.zeros(1, dtype=rows.dtype, device=rows.device).index_select(0, is_wrong.long().reshape(1))
+        self._ends = rows.cumsum(0) + nothing
 
     @property
     def length(self) -> Any:

@@ -19,8 +19,9 @@ import dis
 import functools
 import inspect
 import itertools
+import operator
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Protocol
@@ -29,6 +30,7 @@ import torch
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_decisions import FIRST_TURN, GATHERED, GATHERED_ALONG
+from opbridge.capture.tracer.growing_lists import Growing, Turns, held_in, sum_of_parts
 
 __all__ = [
     "Counted",
@@ -43,6 +45,7 @@ __all__ = [
     "grown_length",
     "note_part",
     "number_at",
+    "runs_in",
     "turns_of",
 ]
 
@@ -79,68 +82,16 @@ class Learned:
         growth: How many elements a turn appends to a list, by the place of the list.
         differing: The dimension in which the elements of a list differ, by the same.
         numbers: The variables of a function that hold another number in each turn of a loop.
-        carries_numbers: Whether such variables are looked for.
+        asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
+            there they run, and their first and last instruction.
+        carries_numbers: Whether such variables and such loops are looked for.
     """
 
     growth: dict[Hashable, int] = field(default_factory=dict)
     differing: dict[Hashable, int] = field(default_factory=dict)
     numbers: dict[CodeType, set[str]] = field(default_factory=dict)
+    asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     carries_numbers: bool = True
-
-
-@dataclass(eq=False)
-class Growing:
-    """A list that may grow in the turns of a loop.
-
-    Attributes:
-        held: The list, or a tuple that was made of it.
-        loop: The loop.
-        first: How many elements it had before the loop.
-        each: How many elements a turn appends; None while that is not known.
-        known: The elements at the last turn.
-        place: Which list of which loop it is, in any run.
-        is_kept: Whether turns do nothing else with it than appending the same number of elements.
-    """
-
-    held: list[Any] | tuple[Any, ...]
-    loop: Turning
-    first: int
-    each: int | None = None
-    known: list[Any] = field(default_factory=list)
-    place: Hashable = None
-    is_kept: bool = True
-
-    def follow(self) -> None:
-        """Looks at what a turn has done."""
-        count = len(self.held) - len(self.known)
-        is_same = len(self.held) >= len(self.known) and all(map(_is, self.held, self.known))
-        if not is_same or (self.each is not None and count != self.each):
-            self.is_kept = False
-        self.each = count
-        if self.is_kept:
-            self.loop.learned.growth[self.place] = count
-        else:
-            self.loop.learned.growth.pop(self.place, None)
-        self.known = list(self.held)
-
-    def elements(self) -> list[Any]:
-        """Its elements without those of turns that are over, where turns do nothing but append to it."""
-        held = list(self.held)
-        return held[: self.first] + held[len(self.known) :] if self.is_kept else held
-
-    @property
-    def has_grown(self) -> bool:
-        """Whether turns have appended elements."""
-        return self.is_kept and bool(self.each)
-
-    @property
-    def count(self) -> int:
-        """How many elements a turn appends, as this run or an earlier one has shown; 0 where none has."""
-        return self.loop.learned.growth.get(self.place, 0) if self.each is None else self.each
-
-    def tensors(self) -> list[torch.Tensor]:
-        """The elements that turns have appended."""
-        return list(self.known[self.first :])
 
 
 class Loops:
@@ -153,19 +104,25 @@ class Loops:
     Attributes:
         running: Those that run, the outermost first.
         asking: The one that asks whether there is a further turn.
-        lists: The lists that may grow, by identity.
+        lists: The lists and tuples that may grow, by identity; see `growing`.
         asked_of_data: Whether there was one whose number of turns data decide.
     """
 
     def __init__(self, *, of_sizes: bool, learned: Learned) -> None:
         self.of_sizes, self.learned = of_sizes, learned
-        self.running: list[Turning] = []
+        self.running: list[Turns] = []
         self.asking: Turning | None = None
         self.lists: dict[int, Growing] = {}
+        self._named: list[Growing] = []
         self.numbers = itertools.count()
         self.asked_of_data = False
         self._ended: dict[FrameType, Turning] = {}
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
+
+    def begin(self, loop: Turns) -> None:
+        """Notes that a loop runs, and that it does so no longer where it ran before."""
+        self.running = [each for each in self.running if each.frame is not loop.frame or each.offset != loop.offset]
+        self.running.append(loop)
 
     def end(self, turning: Turning) -> None:
         """Notes that a loop has had its last turn."""
@@ -179,7 +136,7 @@ class Loops:
         if turning is None or type(value) is not list:
             return
         place = (frame.f_code, turning.offset, "result")
-        known = turning.learned.growth
+        known = turning.growth
         if value and len(value) == turning.turn:
             known[place] = 1
         self.lists[id(value)] = Growing(value, turning, 0, known=list(value), place=place, each=1 if value else None)
@@ -188,18 +145,55 @@ class Loops:
         """Forgets the loops that a `break`, a `return` or an error has left."""
         self.running = [each for each in self.running if each.runs()]
 
+    def growing(self, held: Any) -> Growing | None:
+        """What is known of a list or tuple that may grow; None for any other."""
+        found = self.lists.get(id(held))
+        if found is not None and found.held is held:
+            return found
+        for each in self._named:
+            if each.is_in_variable():
+                self.lists[id(each.held)] = each
+        found = self.lists.get(id(held))
+        return found if found is not None and found.held is held else None
+
+    def follow_lists(self, loop: Turns, frames: Iterable[FrameType], place: Hashable) -> None:
+        """Looks from now on at what the turns of a loop append to lists and tuples.
+
+        Args:
+            loop: The loop.
+            frames: Whose variables hold them.
+            place: Which loop it is, in any run.
+        """
+        for number, frame in enumerate(frames):
+            for name, held in held_in(frame):
+                known = self.growing(held) if held or type(held) is list else None
+                if known is None or (known.loop not in self.running and not known.has_grown):
+                    new = Growing.of(held, loop, (place, number, name), frame, name)
+                    self._named.append(new)
+                    if held or type(held) is list:  # there is one empty tuple
+                        self.lists[id(held)] = new
+
+    def follow(self, loop: Turns) -> None:
+        """Looks at what a turn of a loop has appended."""
+        for each in {id(each): each for each in (*self.lists.values(), *self._named)}.values():
+            if each.loop is loop:
+                each.follow()
+                self.lists[id(each.held)] = each
+
     def counters(self) -> list[torch.Tensor]:
         """The numbers of turns that the loops that run have had, the innermost first."""
         return [each.counter for each in reversed(self.running) if each.counter is not None]
 
     def gone_over(self) -> dict[str, Counted]:
         """What the loops that run go over, which no variable need hold any more, by the number of the loop."""
-        return {str(number): each.counted for number, each in enumerate(self.running)}
+        counted = (each.counted for each in self.running if isinstance(each, Turning))
+        return {str(number): each for number, each in enumerate(counted)}
 
     def offsets_in(self, frame: FrameType) -> dict[int, Turning]:
         """The loops of a frame that run, by the offset of the instruction that begins a turn."""
-        found = {each.offset: each for each in self.running if each.frame is frame}
-        return found | {each.outer_offset: each for each in self.running if each.outer is frame}
+        running = [each for each in self.running if isinstance(each, Turning)]
+        found = {each.offset: each for each in running if each.frame is frame}
+        return found | {each.outer_offset: each for each in running if each.outer is frame}
 
 
 _active: list[Loops] = []
@@ -308,30 +302,21 @@ class Turning:
         self.counter = FIRST_TURN()
         self._last = _end_of(frame.f_code, self.offset)
         loops = self._loops
-        loops.running = [each for each in loops.running if each.frame is not frame or each.offset != self.offset]
-        loops.running.append(self)
+        loops.begin(self)
         loops.asked_of_data |= self.counted.is_of_data()
-        lists = itertools.chain(_lists(frame), () if self.outer is None else _lists(self.outer))
-        for place, each in enumerate(lists):
-            known = loops.lists.get(id(each))
-            if known is None or (known.loop not in loops.running and not known.has_grown):
-                loops.lists[id(each)] = Growing(
-                    each, self, len(each), known=list(each), place=(frame.f_code, self.offset, place)
-                )
+        loops.follow_lists(self, [frame] if self.outer is None else [frame, self.outer], (frame.f_code, self.offset))
         return True
 
     def _end_turn(self) -> None:
         assert self.counter is not None
         self.turn += 1
         self.counter = self.counter + 1
-        for each in self._loops.lists.values():
-            if each.loop is self:
-                each.follow()
+        self._loops.follow(self)
 
     @property
-    def learned(self) -> Learned:
-        """What runs have shown of the loops."""
-        return self._loops.learned
+    def growth(self) -> dict[Hashable, int]:
+        """How many elements a turn appends to a list, as runs have shown."""
+        return self._loops.learned.growth
 
     def runs(self) -> bool:
         """Whether a turn of it runs."""
@@ -339,10 +324,10 @@ class Turning:
             return False
         outer = self.outer
         if outer is None:
-            return _runs(self.frame, sys._getframe(1))
+            return runs_in(self.frame)
         is_loop = outer.f_code.co_code[self.outer_offset] == _FOR_ITER
         end = _end_of(outer.f_code, self.outer_offset) if is_loop else self.outer_offset + 1
-        return _runs(outer, sys._getframe(1)) and self.outer_offset <= outer.f_lasti < end
+        return runs_in(outer) and self.outer_offset <= outer.f_lasti < end
 
     def count(self) -> Any:
         """How many turns it has had, for any number of them."""
@@ -362,7 +347,7 @@ def copied(value: Any, copy: Any) -> Any:
     """A copy of a list, or a tuple of its elements, which has grown as the list has."""
     growing = _growing(value)
     if growing is not None:
-        _active[-1].lists[id(copy)] = dataclasses.replace(growing, held=copy)
+        _active[-1].lists[id(copy)] = dataclasses.replace(growing, held=copy, frame=None)
     return copy
 
 
@@ -397,7 +382,7 @@ def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | Non
         for index, size in enumerate(each.shape)
         if not torch_sizes.is_equal(size, sizes[index])
     }
-    along = growing.loop.learned.differing
+    along = _active[-1].learned.differing
     if dim is not None and differing == {dim % some.dim()}:
         along[growing.place] = dim % some.dim()
     elif differing:
@@ -408,29 +393,13 @@ def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | Non
         dim = dim % some.dim()
         sizes[dim] = 0
         appended = GATHERED_ALONG(
-            elements or [some], _sum_of_parts(growing, dim), sizes, growing.count, loop.number, dim
+            elements or [some], sum_of_parts(growing, dim), sizes, growing.count, loop.number, dim
         )
         return [*first, appended, *now], dim
     # Before the first turn there are none; the operator needs one for the dtype.
     length = growing.count * loop.count()
     appended = GATHERED(elements or [some], length, sizes, growing.count, loop.number)
     return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
-
-
-def _sum_of_parts(growing: Growing, dim: int) -> Any:
-    """The sum of the sizes of the elements in one dimension, where they are parts of a tensor; None: not known."""
-    loop, count = growing.loop, growing.count
-    elements = growing.tensors()
-    if not loop.is_over or not elements or len(elements) != count * loop.turn:
-        return None
-    totals: list[Any] = []
-    for index, each in enumerate(elements):
-        parts = loop.parts[index // count]
-        total = next((total for size, total in parts if torch_sizes.is_equal(size, each.shape[dim])), None)
-        if total is None or (totals and not torch_sizes.is_equal(total, totals[0])):
-            return None
-        totals.append(total)
-    return totals[0] * count
 
 
 def number_at(numbers: torch.Tensor, index: Any) -> Any:
@@ -453,30 +422,15 @@ def note_part(size: Any, total: Any) -> None:
 def _growing(value: Any) -> Growing | None:
     if not _active or type(value) not in (list, tuple):
         return None
-    found = _active[-1].lists.get(id(value))
-    if found is None or not found.is_kept or not found.count or not all(map(_is, found.held, found.known)):
+    found = _active[-1].growing(value)
+    if found is None or not found.is_kept or not found.count or not all(map(operator.is_, found.held, found.known)):
         return None
     return found
 
 
-def _is(one: Any, other: Any) -> bool:
-    return one is other
-
-
-def _lists(frame: FrameType) -> Iterator[list[Any]]:
-    """The lists that the variables of a frame hold."""
-    for value in frame.f_locals.values():
-        if type(value) is list:
-            yield value
-        elif type(value) is tuple:
-            yield from (each for each in value if type(each) is list)
-        elif type(value) is dict:
-            yield from (each for each in value.values() if type(each) is list)
-
-
-def _runs(frame: FrameType, within: FrameType) -> bool:
-    """Whether a frame is another one, or called it."""
-    each: FrameType | None = within
+def runs_in(frame: FrameType) -> bool:
+    """Whether what asks runs in a frame, or in what that has called."""
+    each: FrameType | None = sys._getframe(1)
     while each is not None:
         if each is frame:
             return True

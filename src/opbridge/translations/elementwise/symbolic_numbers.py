@@ -237,13 +237,57 @@ def ceil(a):
 
 @builtin("builtins::round")
 def round_(a, ndigits=None):
-    """round(a), to the even one of two"""
-    if ndigits:
-        raise TranslationError("A number that only a run tells is rounded to whole numbers alone. Leave ndigits out.")
+    """round(a), to the even one of two; with `ndigits`, to that place after the decimal point."""
     x = _number(a)
     if not is_float(x):
         return x
-    return cast(op.Round(x), _INT64) if ndigits is None else op.Round(x)
+    if ndigits is None:
+        return cast(op.Round(x), _INT64)
+    if not isinstance(ndigits, int):
+        raise TranslationError("A number is rounded to a place that only a run tells. Give ndigits as a number.")
+    if abs(ndigits) > _EXACT_POWERS:
+        raise TranslationError(f"A number is rounded to {_EXACT_POWERS} decimal places at most.")
+    return _rounded_decimal(x, float(10 ** abs(ndigits)), is_fraction=ndigits >= 0)
+
+
+_EXACT_POWERS = 22
+"""Powers of ten up to this one are doubles."""
+
+
+def _rounded_decimal(x: Any, power: float, *, is_fraction: bool) -> Any:
+    """A double rounded as Python does, by its exact value: 2.675, which is a little less, to 2.67.
+
+    What is rounded is the product with the power of ten, or the quotient. Half-way between two integers, which it may
+    be by its own rounding alone, what that has left out decides.
+    """
+    scale = _number(power)
+    scaled = op.Mul(x, scale) if is_fraction else op.Div(x, scale)
+    product, error = _exact_product(x if is_fraction else scaled, scale)
+    error = error if is_fraction else op.Sub(op.Sub(x, product), error)
+    below = op.Floor(scaled)
+    is_half = op.Equal(op.Sub(scaled, below), _number(0.5))
+    by_error = op.Where(op.Greater(error, _number(0.0)), op.Add(below, _number(1.0)), below)
+    is_tie = op.Or(op.Not(is_half), op.Equal(error, _number(0.0)))
+    rounded = op.Where(is_tie, op.Round(scaled), by_error)
+    found = op.Div(rounded, scale) if is_fraction else op.Mul(rounded, scale)
+    # From there on, and for what is not finite, there is nothing after the place.
+    return op.Where(op.Less(op.Abs(scaled), _number(2.0**52)), found, x)
+
+
+def _exact_product(x: Any, y: Any) -> tuple[Any, Any]:
+    """The product of two doubles, and what its rounding has left out (Dekker's product)."""
+    product = op.Mul(x, y)
+    (high, low), (other_high, other_low) = _halves(x), _halves(y)
+    error = op.Sub(op.Mul(high, other_high), product)
+    error = op.Add(op.Add(error, op.Mul(high, other_low)), op.Mul(low, other_high))
+    return product, op.Add(error, op.Mul(low, other_low))
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """Two numbers of half as many digits whose sum is a double."""
+    large = op.Mul(x, _number(134217729.0))  # 2**27 + 1
+    high = op.Sub(large, op.Sub(large, x))
+    return high, op.Sub(x, high)
 
 
 @builtin("math::sqrt", "torch::sym_sqrt", "torch::_sym_sqrt")

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.dims import Dim, all_known, as_dims, axis_of, dim_of, minimum, shape_of
+from opbridge.translations.lib.dims import Dim, all_known, as_dims, axis_of, dim_of, is_counted, minimum, shape_of
 from opbridge.translations.lib.dtypes import cast, cast_like
 from opbridge.translations.lib.promotion import promote, result_type
 from opbridge.translations.lib.reshaping import ENDLESS, reshape, take_slice
@@ -141,7 +141,12 @@ def _known_size(x: Any, axis: int, what: str) -> int:
 
 
 def _split_by_lengths(x: Any, axis: int, lengths: list[Dim]) -> list[Any]:
-    """Parts of these lengths, one after the other."""
+    """Parts of these lengths, one after the other.
+
+    Where values of tensors decide on lengths, Split raises an error where they do not add up, as torch does.
+    """
+    if any(not length.is_known and not is_counted(length.value) for length in lengths):
+        return _listed(op.Split(x, shape_of(lengths), axis=axis))
     if len(lengths) == 1:
         return [op.Identity(x)]
     if all_known(*lengths) and _is_even([int(length) for length in lengths]):
@@ -152,6 +157,11 @@ def _split_by_lengths(x: Any, axis: int, lengths: list[Dim]) -> list[Any]:
         parts.append(take_slice(x, axis, start, end))
         start = end
     return parts
+
+
+def _listed(found: Any) -> list[Any]:
+    """What an operator gives that may have one output, as a list."""
+    return [found] if isinstance(found, ir.Value) else list(found)
 
 
 def _is_even(lengths: list[int]) -> bool:
