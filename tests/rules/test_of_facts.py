@@ -30,11 +30,6 @@ def _with_function(calls: str) -> onnx.ModelProto:
 
 GROWING = "body = b (int64 i, bool c, float[4] s) => (bool d, float[{size}] t) {{ d = Identity (c)  t = Neg (s) }}"
 
-FUNCTION = """<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
-g (float[4] x) => (float[4] y) { y = local.twice (x) }
-<domain: "local", opset_import: ["" : 17]>
-twice (a) => (b) { b = Add (a, a) }"""
-
 # By a name: the fact, the identifier of its rule, the model in which it is so, and the one in which it is not.
 CASES = {
     "missing": (
@@ -311,12 +306,6 @@ CASES = {
             " else_branch = e () => (float[] b) { b = Neg (z) }>",
             inputs="bool c, float[4] x, float[4] z",
         ),
-    ),
-    "model-function": (
-        {"kind": "pattern", "rule": "model-function"},
-        "model-function",
-        onnx.parser.parse_model(FUNCTION),
-        onnx.parser.parse_model(FUNCTION.replace("local.twice (x)", "Neg (x)")),
     ),
     "branch-names": (
         {"kind": "pattern", "rule": "branch-names"},

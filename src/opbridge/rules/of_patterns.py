@@ -13,19 +13,6 @@ from opbridge.rules.rule import Hit, NodeRule
 __all__ = ["RULES", "origin"]
 
 
-class ModelFunction(NodeRule):
-    """A call of a function that the model defines."""
-
-    identifier = "model-function"
-    title = "A call of a function that the model defines"
-    why = "The target knows operators only, and refuses the model as one with an operator that it does not have."
-    remedy = "Write the function's nodes in the place of the call: onnx.inliner.inline_local_functions does."
-
-    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if node.op_identifier() in looked.model.functions:
-            yield Hit(f"{node.domain}::{node.op_type} is a function of the model.", node)
-
-
 class BranchRanks(NodeRule):
     """The branches of an If give tensors of different ranks."""
 
@@ -210,7 +197,6 @@ class SameActivations(NodeRule):
 
 
 RULES: tuple[type[NodeRule], ...] = (
-    ModelFunction,
     BranchRanks,
     BranchNames,
     ConstantCondition,

@@ -124,7 +124,7 @@ class Ways:
         Args:
             marks: The decisions that it came to.
             way: Its capture.
-            again: Its uses of earlier answers; see `Answers`.
+            again: Its uses of earlier answers; see `opbridge.capture.decisions.answers.Answers`.
 
         Raises:
             Unjoined: It does something else after an answer than another run did.

@@ -24,7 +24,6 @@ from opbridge.onnx import reading
 from opbridge.rules import of_facts
 from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
-from opbridge.rules.of_patterns import ModelFunction
 from opbridge.runtimes import known
 from opbridge.runtimes.sessions import open_runtime
 from opbridge.targets.measured import BY_PATTERNS, MEASURED, TARGETS, path_of
@@ -34,12 +33,12 @@ __all__ = ["Measured", "measure", "tried"]
 
 
 _PROBES = {
-    ModelFunction.identifier: """<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+    "functions": """<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
     probe (float[2, 3] x) => (float[2, 3] y) { y = local.twice (x) }
     <domain: "local", opset_import: ["" : 17]>
     twice (a) => (b) { b = Add (a, a) }"""
 }
-"""By a rule, the model of which it finds something, with one input of 2 x 3 and twice that as its output."""
+"""By a kind of facts, the model that such a target refuses, with one input of 2 x 3 and twice that as its output."""
 
 _ENDED = ("crash", "timeout", "memory")
 
@@ -121,7 +120,7 @@ def measure(
         newest=newest,
         contradicted=_contradicted(name, runtime.version(), verdicts),
         severity="warning" if name in BY_PATTERNS else "error",
-        patterns=[rule for rule, text in _PROBES.items() if not _runs(name, text)],
+        kinds=[kind for kind, text in _PROBES.items() if not _runs(name, text)],
     )
     _write(path, text)
     counts = Counter(each.outcome for each in verdicts.values())

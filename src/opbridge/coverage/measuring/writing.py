@@ -28,7 +28,7 @@ def written(
     newest: int | None,
     contradicted: Mapping[str, Sequence[str]],
     severity: str = "error",
-    patterns: Sequence[str] = (),
+    kinds: Sequence[str] = (),
 ) -> str:
     """The file's text.
 
@@ -42,7 +42,7 @@ def written(
         newest: The newest opset that it takes; None: not known.
         contradicted: By the kind of published facts, the operators of which they say what was seen to be wrong.
         severity: What a fact is that holds of all cases of its form.
-        patterns: The rules that find what it refuses of several nodes.
+        kinds: The kinds of facts of whole models that were seen.
     """
     name, title = target
     short = ".".join(version.split(".")[:2])
@@ -61,8 +61,8 @@ def written(
         lines += ["", "[[opsets]]", "oldest = 1", f"newest = {newest}", 'source = "measured"']
     for kind, operators in contradicted.items():
         lines += ["", "[[contradicted]]", f"kind = {json.dumps(kind)}", f"operators = {_listed(operators)}"]
-    for rule in patterns:
-        lines += ["", "[[fact]]", 'kind = "pattern"', f"rule = {json.dumps(rule)}", 'source = "measured"']
+    for kind in kinds:
+        lines += ["", "[[fact]]", *_begun(kind, severity)]
     never = [each for each in facts if not each.form and each.certain]
     missing = sorted(each.operator for each in never if _is_refused(each, said))
     if missing:
