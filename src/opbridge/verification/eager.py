@@ -82,6 +82,7 @@ class Eager:
         seed: int,
         within: Callable[[], AbstractContextManager[None]],
     ) -> list[Any]:
+        register_containers((args, kwargs))  # or the model writes to the tensors of one that torch does not know
         args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, dict(kwargs)))
         with torch.set_grad_enabled(self._grad), _seeded(seed):
             before = torch.get_rng_state()

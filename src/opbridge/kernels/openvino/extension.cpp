@@ -21,9 +21,8 @@ void add_extensions(const detail::Shown& shown, std::vector<ov::Extension::Ptr>&
     for (const detail::Operator* op = shown.first; op; op = op->next) {
         if (!op->problem.empty()) throw std::invalid_argument(op->problem);
         extensions.push_back(std::make_shared<ov::frontend::onnx::ConversionExtension>(
-            op->schema.op_type(), op->schema.domain, [op, symbols = shown.symbols](const ov::frontend::NodeContext& context) {
-                return KernelNode::made(*op, symbols, context);
-            }));
+            op->schema.op_type(), op->schema.domain,
+            [op, symbols = shown.symbols](const ov::frontend::NodeContext& context) { return KernelNode::made(*op, symbols, context); }));
     }
 }
 
