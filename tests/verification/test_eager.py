@@ -129,3 +129,18 @@ def test_an_error_is_told_with_the_model_s_line() -> None:
     with pytest.raises(TypeError) as error:
         Eager(torch.nn.Linear(2, 2)).run((), {}, 0)
     assert explain(error.value).startswith("TypeError: ")  # raised by no line of the model's
+
+
+class Holder(dict[str, torch.Tensor]):
+    """A container that torch does not know before it is met among inputs."""
+
+
+def test_containers_that_torch_does_not_know_are_copied() -> None:
+    def append(x: torch.Tensor, held: Holder) -> torch.Tensor:
+        held["x"].add_(x)
+        held["more"] = x
+        return held["x"] * 2
+
+    held = Holder(x=torch.zeros(2))
+    assert torch.equal(Eager(append).run((torch.ones(2), held), {}, 0)[0], torch.full((2,), 2.0))
+    assert torch.equal(held["x"], torch.zeros(2)) and list(held) == ["x"]

@@ -97,3 +97,11 @@ def test_the_stock_exporter():
     refused = outcome("unknown", exporter="torch")
     assert refused.outcome == "refused" and "unknown" in refused.message and len(refused.message) < 800
     assert outcome("large", exporter="torch").outcome in ("wrong", "refused")
+
+
+@pytest.mark.slow
+def test_a_cache_whose_layers_have_dropped_tokens():
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    task = ModelTask("transformers", "Gemma2ForCausalLM, cache")
+    verdict = tried(task, ModelSettings(("transformers",), dynamic="all"))
+    assert verdict.outcome == "pass", verdict.message

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.transformers_private import caches
 from opbridge.base.wording import listed
 from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
 from opbridge.capture.model_inputs import distinct, example_inputs
@@ -121,7 +122,8 @@ def _run_eagerly(case: Case, others: Any) -> None:
     eager = Eager(case.model)
     for number, inputs in enumerate((case.example, *others)):
         try:
-            found = eager.run(inputs.args, inputs.kwargs, _SEED)
+            args, kwargs = caches.of_all_tokens((inputs.args, dict(inputs.kwargs)))  # as the file takes them
+            found = eager.run(args, kwargs, _SEED)
         except Exception as error:  # a model raises anything
             which = f"other inputs {number}" if number else "the example"
             message = f"PyTorch itself raises on {which}: {explain(error)}"
@@ -152,7 +154,7 @@ def _exported(settings: ModelSettings, case: Case, shapes: Any, path: Path, verd
 
 def _check_contract(case: Case, shapes: Any, exported: Exported, session: Any) -> None:
     """Each dimension that was asked to be dynamic has to be so in the file."""
-    args, kwargs = distinct(*example_inputs(case.example.args, case.example.kwargs))
+    args, kwargs = distinct(*caches.of_all_tokens(example_inputs(case.example.args, case.example.kwargs)))
     try:
         matching = Correspondence("the file", session, case.model, args, kwargs, exported.capture)
     except UsageError as error:
