@@ -75,6 +75,14 @@ def example_with(size: Any, values: Mapping[str, int]) -> Any:
     return int(expression.subs({symbol: int(value) for symbol, value in known.items()}))
 
 
+def with_all_symbols(size: Any, value: int) -> int:
+    """The value of a size where each of its symbols has one and the same value."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    found = size.node.expr
+    return int(found.subs(dict.fromkeys(found.free_symbols, value)))
+
+
 def hint_of(env: Any, symbol: Any) -> Any:
     """The value of a symbol in the example; None for one that only data decides."""
     hint = (env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val).get(symbol)
