@@ -89,7 +89,7 @@ def positions_of_grids(x: torch.Tensor, grid: torch.Tensor) -> tuple[torch.Tenso
         (torch.arange(height * width) * size).repeat(times)
         for (times, height, width), size in zip(grid.tolist(), merged.tolist())  # noqa: B905
     ]
-    x = x + torch.cat(found)[:, None]
+    x = torch.cat([x, torch.cat(found)[:, None]], 1)  # a sum would take one row for all
     lengths = torch.repeat_interleave(grid[:, 1] * grid[:, 2], grid[:, 0])
     return torch.cat([part - part.mean(0) for part in x.split(lengths.tolist())]), places
 

@@ -150,7 +150,7 @@ class Ways:
             left = next((i for i in reversed(range(len(path))) if _has_left_at_once(marks, path, i)), None)
             if left is None or not self.joined:
                 self.next.setdefault(edge, None)
-            elif edge not in self.next:
+            else:
                 self._lacking.setdefault(edge, tuple(path[left:]))
             return
         self._follow(edge, self.end, way, len(marks))
