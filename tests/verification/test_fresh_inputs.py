@@ -93,7 +93,8 @@ def test_integers_of_the_whole_range_of_int64_do_not_overflow() -> None:
         torch.arange(6).expand(2, 6),
         torch.arange(3).reshape(3, 1).expand(3, 2),
         torch.tensor([2, 4, 7, 9], dtype=torch.int32),  # from 0 on, they are offsets: test_domains
-        torch.ones(2, 5, 5, dtype=torch.bool).tril(),
+        torch.ones(5, 5, dtype=torch.bool).tril(),
+        torch.ones(2, 5, 5, dtype=torch.bool).triu(),
     ],
 )
 def test_ordered_integers_and_causal_masks_stay(example: torch.Tensor) -> None:
@@ -113,8 +114,8 @@ def test_position_ids_go_on_at_another_length() -> None:
 def test_padding_and_causal_masks_keep_their_form_at_another_size() -> None:
     padding = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0]])
     assert torch.equal(fresh(padding, (2, 8), seed=1), torch.tensor([[1] * 6 + [0] * 2, [1] * 2 + [0] * 6]))
-    causal = torch.ones(1, 6, 6, dtype=torch.bool).tril()
-    assert torch.equal(fresh(causal, (1, 3, 3)), torch.ones(1, 3, 3, dtype=torch.bool).tril())
+    causal = torch.ones(6, 6, dtype=torch.bool).tril()
+    assert torch.equal(fresh(causal, (3, 3)), torch.ones(3, 3, dtype=torch.bool).tril())
 
 
 def test_a_padding_mask_is_of_ones_for_every_second_seed() -> None:

@@ -137,8 +137,7 @@ def kind_of(example: torch.Tensor) -> Kind | Domain:
     if domain is not None:
         return domain
     if not example.is_floating_point() and _is_ordered(values):
-        is_mask = values.dim() == 2 and (int(least), int(greatest)) == (0, 1) and _direction(values) != 0
-        return Kind.PADDING if is_mask else Kind.ORDERED
+        return Kind.PADDING if _is_padding(values) else Kind.ORDERED
     if values.numel() > 2 and bool(((values == least) | (values == greatest)).all()):
         return Kind.SHUFFLED
     if not example.is_floating_point():
@@ -246,6 +245,14 @@ def _is_ordered(values: torch.Tensor) -> bool:
     if values.dim() == 0:
         return False
     return _steps(values) is not None or (values.shape[-1] >= _SHORTEST_ORDERED_ROW and _direction(values) != 0)
+
+
+def _is_padding(values: torch.Tensor) -> bool:
+    """Whether ordered integers are a padding mask: rows of ones and zeros, but no triangle, as a causal mask is."""
+    if values.dim() != 2 or values.unique().tolist() != [0, 1] or _direction(values) == 0:
+        return False
+    is_square = values.shape[0] == values.shape[1]
+    return not (is_square and (torch.equal(values, values.tril()) or torch.equal(values, values.triu())))
 
 
 def _is_boxes(values: torch.Tensor) -> bool:
