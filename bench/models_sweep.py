@@ -13,6 +13,7 @@ seconds are those of the exports of the models that each of the exporters export
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ _COLUMNS = {
     "does not load or run": ("load error", "run error"),
     "crashed, hung or out of memory": ("crash", "timeout", "memory", "sweep error"),
 }
+
+_FOLDERS = re.compile(r"(?<=[\s'\"])/\S*/|^/\S*/")
+"""The folders of files in messages, which are those of one run."""
 
 Models = Mapping[tuple[str, str], Mapping[str, Any]]
 """The models of one exporter, by family and name."""
@@ -121,7 +125,7 @@ def _seconds(models: Sequence[Mapping[str, Any]]) -> str:
 def _only_stock(tried: Sequence[tuple[str, str]], own: Models, stock: Models) -> str:
     """The models that the stock exporter carries and opbridge does not."""
     lines = [
-        f"- {family}/{name}: {own[family, name]['outcome']}: {own[family, name]['message']}"
+        f"- {family}/{name}: {own[family, name]['outcome']}: {_FOLDERS.sub('', own[family, name]['message'])}"
         for family, name in tried
         if stock[family, name]["outcome"] == "pass" and own[family, name]["outcome"] != "pass"
     ]
