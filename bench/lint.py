@@ -1,6 +1,6 @@
 """lint and fix beside other tools, on models of problems that people reported and on clean ones of the same operators.
 
-    python bench/lint.py --rivals /tmp/rivals/bin/python        # an environment with the other tools
+    python bench/lint.py --rivals PYTHON        # an environment with the other tools
     python bench/lint.py --print --only onnx.checker
 
 The other tools (onnx-doctor, onnxslim, onnxsim, polygraphy with onnx-graphsurgeon) run in child processes of that

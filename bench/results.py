@@ -101,7 +101,9 @@ def write_section(name: str, title: str, body: str, path: Path = RESULTS, comman
 
 
 def _command() -> str:
-    return " ".join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    # Where things are on this machine is nobody else's path.
+    arguments = [Path(each).name.upper() if os.path.isabs(each) else each for each in sys.argv[1:]]
+    return " ".join(["python", f"bench/{Path(sys.argv[0]).name}", *arguments])
 
 
 def _circumstances(command: str) -> str:

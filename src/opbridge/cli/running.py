@@ -109,10 +109,10 @@ def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
         for name in ("plan", "verification"):
             if hasattr(error, name):
                 document[name] = getattr(error, name).to_json()
-        if getattr(error, "refusals", None):
-            document["refusals"] = [dataclasses.asdict(each) for each in error.refusals]  # type: ignore[attr-defined]
-        if getattr(error, "findings", None) is not None:
-            document["findings"] = error.findings.document()  # type: ignore[attr-defined]
+        if refusals := getattr(error, "refusals", None):
+            document["refusals"] = [dataclasses.asdict(each) for each in refusals]
+        if (findings := getattr(error, "findings", None)) is not None:
+            document["findings"] = findings.document()
         file = getattr(error, "file", None)
         if file is not None:
             document["file"] = str(file)

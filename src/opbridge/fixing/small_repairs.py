@@ -128,8 +128,9 @@ def broadcast_scale(looked: Looked, node: ir.Node | None) -> str:
     """broadcast-scale: stored scales and biases are expanded."""
     assert node is not None
     data, axis = looked.shape(node.inputs[0]), looked.attribute(node, "axis")
-    wanted = (data or [])[axis:]
-    if not wanted or not all(isinstance(each, int) for each in wanted):
+    normalised = (data or [])[axis:]
+    wanted = [each for each in normalised if isinstance(each, int)]
+    if not wanted or len(wanted) != len(normalised):
         return ""
     changed = ""
     for at in (1, 2):
@@ -138,7 +139,7 @@ def broadcast_scale(looked: Looked, node: ir.Node | None) -> str:
         if value is None or known is None or list(known.shape) == wanted:
             continue
         try:
-            expanded = np.ascontiguousarray(np.broadcast_to(known, wanted))  # type: ignore[arg-type]
+            expanded = np.ascontiguousarray(np.broadcast_to(known, wanted))
         except ValueError:  # it does not broadcast: the model is wrong
             continue
         node.replace_input_with(at, _stored(looked, f"{value.name}_expanded", expanded))
@@ -209,8 +210,9 @@ def float16_squares(looked: Looked, node: ir.Node | None) -> str:
     assert node is not None and node.graph is not None
     first = node
     if node.op_type in ("ReduceMean", "ReduceSum"):
-        producer = node.inputs[0].producer() if node.inputs[0] is not None else None
-        if producer is None or producer.graph is not node.graph or not squares(node.inputs[0], looked):  # type: ignore[arg-type]
+        squared = node.inputs[0]
+        producer = None if squared is None else squared.producer()
+        if squared is None or producer is None or producer.graph is not node.graph or not squares(squared, looked):
             return ""
         if len(producer.outputs[0].uses()) != 1 or producer.outputs[0].is_graph_output():
             return ""

@@ -266,12 +266,12 @@ def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iter
     for wanted in target.of_kind(facts.Ranges):
         if NeedsRanges.identifier in chosen and (told := _without_ranges(looked)):
             yield _finding(NeedsRanges, Hit(told), wanted.severity, wanted.source, wanted.note)
-    for without in list(target.of_kind(facts.Functions))[:1]:  # published and measured ones say the same
-        if LocalFunction.identifier in chosen:
-            for node in looked.nodes:
-                if _is_function(looked, node):
-                    hit = Hit(f"{name_of(node)} is a function of the model.", node)
-                    yield _finding(LocalFunction, hit, without.severity, without.source, without.note)
+    without = next(iter(target.of_kind(facts.Functions)), None)  # published and measured ones say the same
+    if without is not None and LocalFunction.identifier in chosen:
+        for node in looked.nodes:
+            if _is_function(looked, node):
+                hit = Hit(f"{name_of(node)} is a function of the model.", node)
+                yield _finding(LocalFunction, hit, without.severity, without.source, without.note)
     for unstored in target.of_kind(facts.Unstored):
         if ValueType.identifier in chosen:
             yield from _values_of(looked, unstored)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from opbridge.onnx.shapes import Sizes, infer, sizes
 from opbridge.rules.node_types import give_types
 from opbridge.runtimes.onnxruntime import kernel_table
 
-__all__ = ["LARGEST", "Looked", "bodies", "name_of", "readable", "type_name"]
+__all__ = ["LARGEST", "Looked", "bodies", "computed_from", "name_of", "readable", "type_name"]
 
 LARGEST = 1 << 16
 """Constants of more elements than this are not looked into."""
@@ -26,6 +26,7 @@ _NOT_FOLDED = frozenset(
 )
 _ONNX = ("", "ai.onnx")
 _LARGEST_OPSET = (1 << 31) - 1
+_FARTHEST = 64
 
 
 class Looked:
@@ -228,6 +229,28 @@ def bodies(node: ir.Node) -> Iterator[ir.Graph]:
             yield attribute.value
         elif attribute.type == ir.AttributeType.GRAPHS:
             yield from attribute.value
+
+
+def computed_from(
+    value: ir.Value, until: Callable[[ir.Value], bool] = lambda _: False
+) -> Iterator[tuple[ir.Value, ir.Node]]:
+    """What a size is computed from: values with their producers, the nearest 64 at most, as far as shapes.
+
+    Args:
+        value: The size.
+        until: Tells values at which to stop, which are left out.
+    """
+    waiting = [value]
+    seen: set[ir.Node] = set()
+    while waiting and len(seen) < _FARTHEST:
+        current = waiting.pop()
+        producer = current.producer()
+        if producer is None or producer in seen or until(current):
+            continue
+        seen.add(producer)
+        yield current, producer
+        if producer.op_type not in ("Shape", "Size"):
+            waiting.extend(each for each in producer.inputs if each is not None)
 
 
 def name_of(node: ir.Node) -> str:

@@ -26,7 +26,7 @@ class MissingOperator(FactRule):
     kind = facts.Missing
     of_malformed = True
 
-    def hits(self, node: ir.Node, fact: facts.Missing, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Missing, looked: Looked) -> Iterator[Hit]:
         yield Hit(f"The target has no operator {name_of(node)}.", node)
 
 
@@ -39,7 +39,7 @@ class UnsupportedType(FactRule):
     remedy = "Cast the input to a type that the target takes, and the result back."
     kind = facts.Types
 
-    def hits(self, node: ir.Node, fact: facts.Types, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Types, looked: Looked) -> Iterator[Hit]:
         for name in fact.inputs or ("",):
             value = looked.input(node, name)
             found = _type(value)
@@ -57,7 +57,7 @@ class ConstantInput(FactRule):
     remedy = "Compute the value before the export, so that it is a number in the model's code."
     kind = facts.Constant
 
-    def hits(self, node: ir.Node, fact: facts.Constant, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Constant, looked: Looked) -> Iterator[Hit]:
         for name in fact.inputs:
             value = looked.input(node, name)
             if value is None or looked.is_stored(value):
@@ -78,7 +78,7 @@ class NonZeroInput(FactRule):
     remedy = "Quantise symmetrically, so that zero points are 0."
     kind = facts.Zero
 
-    def hits(self, node: ir.Node, fact: facts.Zero, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Zero, looked: Looked) -> Iterator[Hit]:
         for name in fact.inputs:
             value = looked.input(node, name)
             found = looked.constant(value)
@@ -96,7 +96,7 @@ class TooLarge(FactRule):
     remedy = "Stay below the limit, or compute the result in parts."
     kind = facts.Below
 
-    def hits(self, node: ir.Node, fact: facts.Below, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Below, looked: Looked) -> Iterator[Hit]:
         found = looked.constant(looked.input(node, fact.input))
         if found is not None and found.size and found.max() >= fact.bound:
             yield Hit(
@@ -115,7 +115,7 @@ class TooSmall(FactRule):
     remedy = "Write the number in another form, as an index counted from the front."
     kind = facts.Least
 
-    def hits(self, node: ir.Node, fact: facts.Least, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Least, looked: Looked) -> Iterator[Hit]:
         found = looked.constant(looked.input(node, fact.input))
         if found is not None and found.size and found.min() < fact.bound:
             yield Hit(
@@ -134,7 +134,7 @@ class UnsupportedNumber(FactRule):
     remedy = "Choose a number that the target takes, or write the computation with other operators."
     kind = facts.Elements
 
-    def hits(self, node: ir.Node, fact: facts.Elements, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Elements, looked: Looked) -> Iterator[Hit]:
         for name in fact.inputs:
             found = looked.constant(looked.input(node, name))
             if found is None or not found.size:
@@ -156,7 +156,7 @@ class UnsupportedArgument(FactRule):
     remedy = "Leave it out, or compute it with other operators."
     kind = facts.Absent
 
-    def hits(self, node: ir.Node, fact: facts.Absent, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Absent, looked: Looked) -> Iterator[Hit]:
         for name in fact.inputs:
             if looked.input(node, name) is not None:
                 yield Hit(f"The target has no input '{name}' of {node.op_type}.", node)
@@ -174,7 +174,7 @@ class UnsupportedAttribute(FactRule):
     remedy = "Choose a form that the target has, or write the computation with other operators."
     kind = facts.Attribute
 
-    def hits(self, node: ir.Node, fact: facts.Attribute, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Attribute, looked: Looked) -> Iterator[Hit]:
         if not fact.allowed:
             if fact.attribute in node.attributes:
                 yield Hit(f"The target has no attribute '{fact.attribute}' of {node.op_type}.", node)
@@ -199,7 +199,7 @@ class UnsupportedRevision(FactRule):
     remedy = "Export with an older opset (--opset)."
     kind = facts.Revision
 
-    def hits(self, node: ir.Node, fact: facts.Revision, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Revision, looked: Looked) -> Iterator[Hit]:
         name = name_of(node)
         form = looked.revision(node)
         if form and form < fact.oldest:
@@ -218,7 +218,7 @@ class PartlySupported(FactRule):
     remedy = "Try this part of the model on the target first."
     kind = facts.Partly
 
-    def hits(self, node: ir.Node, fact: facts.Partly, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Partly, looked: Looked) -> Iterator[Hit]:
         yield Hit(f"The target has {name_of(node)} in some forms only.", node)
 
 
@@ -231,7 +231,7 @@ class UnsupportedForm(FactRule):
     remedy = "Write the operator in another form, or the computation with other operators."
     kind = facts.Form
 
-    def hits(self, node: ir.Node, fact: facts.Form, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Form, looked: Looked) -> Iterator[Hit]:
         if all(holds(each, node, looked) for each in fact.form):
             yield Hit(f"The target does not take {name_of(node)} where {' and '.join(fact.form)}.", node)
 
@@ -245,7 +245,7 @@ class UnsupportedRank(FactRule):
     remedy = "Reshape to a number of dimensions that the target takes, and back."
     kind = facts.Rank
 
-    def hits(self, node: ir.Node, fact: facts.Rank, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Rank, looked: Looked) -> Iterator[Hit]:
         shape = looked.shape(looked.input(node, fact.input))
         if shape is not None and len(shape) not in fact.allowed:
             yield Hit(
@@ -263,7 +263,7 @@ class DynamicShape(FactRule):
     remedy = "Export with fixed sizes there (leave the dimension out of dynamic_shapes)."
     kind = facts.Static
 
-    def hits(self, node: ir.Node, fact: facts.Static, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Static, looked: Looked) -> Iterator[Hit]:
         values = [looked.input(node, each) for each in fact.inputs] if fact.inputs else list(node.inputs)
         for value in values:
             shape = looked.shape(value)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from opbridge.rules.looking import Looked, bodies, type_name
+from opbridge.rules.looking import Looked, bodies, computed_from, type_name
 from opbridge.rules.rule import Hit, NodeRule
 
 __all__ = ["RULES", "origin"]
@@ -111,7 +111,6 @@ _SHAPE_INPUTS = {
     "Resize": (2, 3),
 }
 _SOURCES = frozenset({"ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "NonMaxSuppression", "Compress"})
-_FARTHEST = 64
 
 
 class SizeOfData(NodeRule):
@@ -137,19 +136,7 @@ class SizeOfData(NodeRule):
 
 def origin(value: ir.Value) -> ir.Node | None:
     """The node of `_SOURCES` that a size is computed from, where there is one."""
-    waiting = [value]
-    seen: set[ir.Node] = set()
-    while waiting and len(seen) < _FARTHEST:
-        current = waiting.pop()
-        producer = current.producer()
-        if producer is None or producer in seen:
-            continue
-        seen.add(producer)
-        if producer.op_type in _SOURCES:
-            return producer
-        if producer.op_type not in ("Shape", "Size"):
-            waiting.extend(each for each in producer.inputs if each is not None)
-    return None
+    return next((producer for _, producer in computed_from(value) if producer.op_type in _SOURCES), None)
 
 
 class Int64Range(NodeRule):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from opbridge.rules.looking import Looked, bodies, name_of
+from opbridge.rules.looking import Looked, bodies, computed_from, name_of
 from opbridge.rules.rule import FactRule, Hit, NodeRule
 from opbridge.targets import facts
 
@@ -22,7 +22,7 @@ class FaultyChain(FactRule):
     remedy = "Compare the results there, take another release, or change the order in the model's code."
     kind = facts.Chain
 
-    def hits(self, node: ir.Node, fact: facts.Chain, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Chain, looked: Looked) -> Iterator[Hit]:
         if _follows(node, fact.after, looked):
             order = " -> ".join([*reversed(fact.after), node.op_type])
             yield Hit(f"The release is reported to compute {order} wrongly.", node)
@@ -131,7 +131,6 @@ _SIZE_INPUTS = {
     "Slice": (1, 2),
     "Tile": (1,),
 }
-_FARTHEST = 64
 
 
 class ShapeOfRank(NodeRule):
@@ -155,19 +154,10 @@ class ShapeOfRank(NodeRule):
 
 def _of_rank(value: ir.Value, looked: Looked) -> ir.Value | None:
     """A value of more than one dimension on the way from shapes to a size."""
-    waiting = [value]
-    seen: set[ir.Node] = set()
-    while waiting and len(seen) < _FARTHEST:
-        current = waiting.pop()
-        producer = current.producer()
-        if producer is None or producer in seen or looked.is_known(current):
-            continue
-        seen.add(producer)
+    for current, _ in computed_from(value, until=looked.is_known):
         shape = looked.shape(current)
         if shape is not None and len(shape) > 1:
             return current
-        if producer.op_type not in ("Shape", "Size"):
-            waiting.extend(each for each in producer.inputs if each is not None)
     return None
 
 

@@ -149,7 +149,7 @@ class NoKernel(FactRule):
     remedy = "Cast to a type that the runtime has a kernel for, as float32, or choose another opset."
     kind = facts.Kernels
 
-    def hits(self, node: ir.Node, fact: facts.Kernels, looked: Looked) -> Iterator[Hit]:  # type: ignore[override]
+    def hits(self, node: ir.Node, fact: facts.Kernels, looked: Looked) -> Iterator[Hit]:
         if node.op_identifier() in looked.model.functions:
             return
         lacking = _lacking(node, looked.opset_of(node), fact)

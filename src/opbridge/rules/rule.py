@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -62,8 +62,8 @@ class FactRule(Rule):
 
     kind: ClassVar[type[Fact]]
 
-    def hits(self, node: ir.Node, fact: Fact, looked: Looked) -> Iterator[Hit]:
-        """What it finds at a node of the fact's operators."""
+    def hits(self, node: ir.Node, fact: Any, looked: Looked) -> Iterator[Hit]:
+        """What it finds at a node of the fact's operators; the fact is one of its kind."""
         raise NotImplementedError
 
 

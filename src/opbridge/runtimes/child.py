@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from opbridge import errors
@@ -37,16 +39,26 @@ class Child:
         self.process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._started_by = 0
+        self._one_request = threading.Lock()
 
     @property
     def runs(self) -> bool:
         """Whether it was started, and has not ended since as far as is known."""
         return self._socket is not None
 
-    @property
-    def is_of_this_process(self) -> bool:
-        """Whether this process started it. A forked one and the one it came from would read each other's answers."""
-        return self._started_by == os.getpid()
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keeps other threads from asking. Around each request after the start.
+
+        In a process that was forked after the start, it first leaves what the other one started: both would read each
+        other's answers.
+        """
+        if self._started_by != os.getpid():
+            self._one_request = threading.Lock()  # a thread that was not forked may hold the other one
+            self.close()
+            self._started_by = os.getpid()
+        with self._one_request:
+            yield
 
     def start(self, header: Mapping[str, Any], blocks: Sequence[Any]) -> dict[str, Any]:
         """Starts it, and returns its answer to the first request, which loads the model.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +25,10 @@ __all__ = ["RuntimeSession", "open_runtime"]
 
 
 class RuntimeSession:
-    """A model that a runtime other than ONNX Runtime has loaded. Threads may share it: their runs take turns.
+    """A model that a runtime other than ONNX Runtime has loaded. Threads may share it.
+
+    Runs in a process of its own take turns. In a process that was forked after the session was made, the first run
+    starts another one.
 
     Args:
         runtime: The runtime.
@@ -44,7 +46,6 @@ class RuntimeSession:
     ) -> None:
         self._runtime, self._model, self._limits, self._kernels = runtime, model, limits, list(kernels)
         self._described = described(model)
-        self._one_run = threading.Lock()
         self._loaded: Loaded | None = None
         self._child: Child | None = None
         if limits is None:
@@ -76,8 +77,7 @@ class RuntimeSession:
         names = [each.name for each in self._described.outputs]
         if unknown := set(output_names or ()) - set(names):
             raise UsageError(f"The model has no output '{min(unknown)}'; its outputs are: {', '.join(names)}.")
-        with self._one_run:
-            values = dict(zip(names, self._values(given), strict=True))
+        values = dict(zip(names, self._values(given), strict=True))
         return [values[name] for name in (names if output_names is None else output_names)]
 
     def close(self) -> None:
@@ -126,19 +126,17 @@ class RuntimeSession:
                 return list(self._loaded.run(feeds))
             except Exception as error:  # the runtimes' errors have no other common base class
                 raise RunError(" ".join(f"{error}".split()) or type(error).__name__) from error
-        if not self._child.is_of_this_process:
-            self._one_run = threading.Lock()  # a thread that was not forked may hold it
-            self.close()
-        if not self._child.runs:
-            self._start()
         header: dict[str, Any] = {"feeds": []}
         blocks = []
         for name, value in feeds.items():
             said, block = to_message(value)
             header["feeds"].append({"name": name, **said})
             blocks.append(block)
-        answer, read = self._child.ask(header, blocks)
-        return [from_message(each, read) for each in answer["outputs"]]
+        with self._child.exclusive():
+            if not self._child.runs:
+                self._start()
+            answer, read = self._child.ask(header, blocks)
+            return [from_message(each, read) for each in answer["outputs"]]
 
     def _start(self) -> None:
         assert self._child is not None and self._limits is not None

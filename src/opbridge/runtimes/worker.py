@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opbridge.errors import OpbridgeError
 from opbridge.runtimes import Loaded, known
-from opbridge.runtimes.ending import die_with_parent
-from opbridge.runtimes.messages import Read, receive, send, until_closed
+from opbridge.runtimes.messages import Read
+from opbridge.runtimes.serving import Answer, bytes_of, serve
 from opbridge.runtimes.tensors import from_message, to_message
 
 __all__ = ["main"]
@@ -22,27 +20,13 @@ _TIMES_FILES = 4
 
 def main() -> None:
     """Answers requests until the other end closes."""
-    die_with_parent()
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    read = until_closed(connection)
-    loaded = _load(connection, read)
-    while True:
-        _answer(connection, read, loaded)
+    serve(_load, _run)
 
 
-def _load(connection: socket.socket, read: Read) -> Loaded:
-    asked = receive(read)
-    model = asked["model"] if asked["model"] is not None else bytes(read(asked["size"]))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Loaded, dict[str, Any]]:
     _limit(asked["limits"]["gigabytes"], model)
     _silence()
-    try:
-        loaded = known.find(asked["runtime"]).load(model, *asked["kernels"])
-    except OpbridgeError as error:
-        send(connection, {"error": type(error).__name__, "message": str(error)})
-        raise SystemExit(0) from None
-    send(connection, {"loaded": True})
-    return loaded
+    return known.find(asked["runtime"]).load(model, *asked["kernels"]), {"loaded": True}
 
 
 def _silence() -> None:
@@ -55,31 +39,22 @@ def _silence() -> None:
         os.dup2(nowhere, stream)
 
 
-def _answer(connection: socket.socket, read: Read, loaded: Loaded) -> None:
-    asked = receive(read)
+def _run(loaded: Loaded, asked: Mapping[str, Any], read: Read) -> Answer:
     feeds = {each["name"]: from_message(each, read) for each in asked["feeds"]}
     try:
         results = [to_message(each) for each in loaded.run(feeds)]
     except Exception as error:  # the runtimes' errors have no other common base class
         message = " ".join(str(error).split()) or type(error).__name__
-        send(connection, {"error": "RunError", "message": message[:4000]})
-        return
-    send(connection, {"outputs": [said for said, _ in results]}, [block for _, block in results])
+        return {"error": "RunError", "message": message[:4000]}, []
+    return {"outputs": [said for said, _ in results]}, [block for _, block in results]
 
 
-def _limit(gigabytes: float, model: Any) -> None:
+def _limit(gigabytes: float, model: str | bytes) -> None:
     """Limits what this process and those that it starts may write to: address space alone costs nothing, and runtimes
     reserve much of it."""
-    beside = len(model) if isinstance(model, bytes) else _bytes_at(Path(model))
     most = resource.getrlimit(resource.RLIMIT_DATA)[1]
     used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
-    wanted = used + int(gigabytes * 2**30) + _TIMES_FILES * beside
+    wanted = used + int(gigabytes * 2**30) + _TIMES_FILES * bytes_of(model)
     if most != resource.RLIM_INFINITY:
         wanted = min(wanted, most)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, most))
-
-
-def _bytes_at(path: Path) -> int:
-    """The size of a file, with those of its folder that may hold its weights."""
-    sizes = [each.stat().st_size for each in path.parent.iterdir() if each.suffix != ".onnx" and each.is_file()]
-    return path.stat().st_size + sum(sizes)

@@ -55,3 +55,36 @@ def test_what_is_written_to_is_read(model: Callable[[torch.Tensor], torch.Tensor
         x = torch.randn(length, 2)
         (found,) = program.session().run(None, {"x": x.numpy()})
         np.testing.assert_array_equal(found, model(x).numpy())
+
+
+def counter_of_turns(x: torch.Tensor) -> torch.Tensor:
+    left, total = torch.tensor(x.shape[0]), x.sum(0)
+    while left > 0:
+        left = left - 1
+        total = total * 0.5 + x[: left.item()].sum(0)
+    return total
+
+
+def counter_beside_a_size(x: torch.Tensor) -> torch.Tensor:
+    left, total = torch.tensor(x.shape[0]), x[: x.shape[0] - 1].sum(0)
+    while total.sum() < 10 and left > 1:
+        left = left - 1
+        total = total + x[: int(left)].sum(0) + 1
+    return total
+
+
+def counter_of_rows(x: torch.Tensor) -> torch.Tensor:
+    left = torch.tensor(x.shape[0])
+    for _ in x:
+        left = left - 1
+    return x[: left.item() + 1] + left
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [counter_of_turns, counter_beside_a_size, counter_of_rows])
+def test_counters_of_loops_change(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    program = opbridge.export(model, (torch.rand(4, 3),), dynamic_shapes={"x": {0: "rows"}})
+    for count in (1, 2, 3, 6):
+        x = torch.rand(count, 3)
+        (found,) = program.session().run(None, {"x": x.numpy()})
+        np.testing.assert_allclose(found, model(x).numpy(), rtol=1e-5, atol=1e-5)

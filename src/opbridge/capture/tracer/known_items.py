@@ -39,9 +39,15 @@ class KnownItems:
 
     Args:
         constants: Tells what memory the model writes to.
+
+    Attributes:
+        of_numbers_alone: Whether only quotients of Python's numbers are known, and not what becomes of tensors. So it
+            is where loops may become loops of the file: a counter is a tensor that each turn changes, and an integer
+            that is known would be another one in each turn.
     """
 
     def __init__(self, constants: Constants) -> None:
+        self.of_numbers_alone = False
         self._constants = constants
         self._items: dict[Node, torch.SymInt] = {}
 
@@ -63,6 +69,8 @@ class KnownItems:
         if not isinstance(result, torch.Tensor) or result.dim() or result.dtype != torch.int64:
             return
         value: Any = None
+        if self.of_numbers_alone and (function not in _DIVISIONS or any(map(_is_tensor, node.args))):
+            return
         if function is _aten.full.default:
             value = self._integer(node.args[1])
         elif function is _aten.scalar_tensor.default or function in _SAME:
@@ -83,12 +91,18 @@ class KnownItems:
         return value if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool) else None
 
 
+def _is_tensor(argument: Any) -> bool:
+    return isinstance(argument, Node) and isinstance(argument.meta.get("val"), torch.Tensor)
+
+
 def _quotient(value: Any, divisor: Any, rounding_mode: str | None = None) -> Any:
     """The quotient, where both ways to round agree."""
     if rounding_mode is None or not isinstance(divisor, int) or divisor < 1:
         return None
     return value // divisor if torch_decisions.known(value >= 0) else None
 
+
+_DIVISIONS = frozenset({_aten.div.Tensor_mode, _aten.div.Scalar_mode})
 
 _COMPUTED: dict[Any, Callable[..., Any]] = {
     _aten.add.Tensor: lambda a, b: a + b,

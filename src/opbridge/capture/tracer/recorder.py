@@ -90,7 +90,7 @@ class Recorder:
         self.fake_mode = fake_mode
         self.outside = outside
         self.constants = Constants()
-        self._items = KnownItems(self.constants)
+        self.items = KnownItems(self.constants)
         self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
         self.after = torch_proxies.after_autograd(self.tracer, self._call_after_autograd)
         self._constant = constant
@@ -267,7 +267,7 @@ class Recorder:
         opened = [] if self.is_differentiating or self.outside else open_ranks.open_sizes(function, fakes)
         if opened:
             shape = open_ranks.squeeze_by_example
-        item = self._items.item(function, arguments)
+        item = self.items.item(function, arguments)
         try:
             if item is not None:
                 result: Any = item
@@ -288,7 +288,7 @@ class Recorder:
         if opened:
             self._ranks.add(node, opened)
         self.constants.add(function, node)
-        self._items.add(function, node, result)
+        self.items.add(function, node, result)
         self.bind(result, node)
         if function in _PARTS and isinstance(result.storage_offset(), torch.SymInt):
             self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))

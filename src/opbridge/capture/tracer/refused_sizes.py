@@ -36,7 +36,9 @@ def note_error(error: Exception, function: Any, args: Sequence[Any], kwargs: Map
         args: Its positional arguments, without values.
         kwargs: Its keyword arguments, without values.
     """
-    if not isinstance(error, _ERRORS) or isinstance(error, NotImplementedError):
+    if not isinstance(error, _ERRORS) or isinstance(error, NotImplementedError):  # which says that there is no kernel
+        return
+    if function.namespace != "aten":  # what another library's operator does beside its result is not known
         return
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
     try:

@@ -143,6 +143,7 @@ class _Run:
         if merged is not None:
             self._note = self._note_origin
         self._recorder = Recorder(self._note, self._fakes.mode, self._constant)
+        self._recorder.items.of_numbers_alone = answers is not None or merged is not None
         self._recording = self._recorder
         self._constant_names: dict[int, str] | None = None
         self._first: Node | None = None

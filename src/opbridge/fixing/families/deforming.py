@@ -43,11 +43,12 @@ def by_columns(site: Site) -> str:
     if step.rank() != 4:
         raise Refused("of other than two dimensions")
     kernel = step.shape(weight)
-    if kernel is None or not all(isinstance(each, int) for each in kernel[1:]):
+    sizes = [each for each in (kernel or [])[1:] if isinstance(each, int)]
+    if kernel is None or len(sizes) != len(kernel) - 1:
         raise Refused("with weights of a shape that is not known")
     if step.dtype(step.data) not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16):
         raise Refused("of other types than float16, float32 and float64")
-    site.put(step, _convolved(step, _call(step), weight, offset, [int(each) for each in kernel[1:]]))  # type: ignore[arg-type]
+    site.put(step, _convolved(step, _call(step), weight, offset, sizes))
     return "wrote the deformable convolution with GatherElements and MatMul"
 
 

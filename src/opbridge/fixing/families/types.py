@@ -21,20 +21,19 @@ def cast_to_one_type(site: Site) -> str:
         return ""
     changed = []
     for variable in {schema.type_variable(at) for at in range(len(node.inputs)) if schema.homogeneous(at)}:
-        places = [
-            at
+        places = {
+            at: value.dtype
             for at, value in enumerate(node.inputs)
             if value is not None and value.dtype is not None and schema.type_variable(at) == variable
-        ]
-        types = [node.inputs[at].dtype for at in places]  # type: ignore[union-attr]
+        }
+        types = list(places.values())
         if len(set(types)) < 2 or ir.DataType.STRING in types:
             continue
         # What is written into a tensor takes the type of that; of others, the one that holds the most.
         is_written = node.op_type.startswith("Scatter") or node.op_type in ("Where", "Clip", "Pad")
         wanted = types[0] if is_written else max(types, key=_width)
-        assert wanted is not None
-        for at in places:
-            if node.inputs[at].dtype != wanted:  # type: ignore[union-attr]
+        for at, dtype in places.items():
+            if dtype != wanted:
                 cast_input(site, at, wanted)
         for value in node.outputs:
             if value.dtype in types and value.dtype != wanted:
@@ -43,8 +42,7 @@ def cast_to_one_type(site: Site) -> str:
     return f"cast the inputs of {node.op_type} to {' and '.join(changed)}" if changed else ""
 
 
-def _width(dtype: ir.DataType | None) -> tuple[bool, float]:
-    assert dtype is not None
+def _width(dtype: ir.DataType) -> tuple[bool, float]:
     return dtype.is_floating_point(), dtype.itemsize
 
 

@@ -186,9 +186,9 @@ def marks_as_numbers(site: Site) -> str:
         for at, each in enumerate(reader.inputs):
             if each is given:
                 reader.replace_input_with(at, made)
-    assert wide is not None
+    assert wide is not None and node.graph is not None
     site.put_before(step)
-    node.graph.remove(node, safe=True)  # type: ignore[union-attr]
+    node.graph.remove(node, safe=True)
     for reader in readers:
         if name_of(reader) in _GIVING_NUMBERS:
             _cast_back(site, reader, wide)

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -48,7 +47,6 @@ class IsolatedSession:
         self._arguments = dict(arguments)
         self._limits = limits
         self._child = Child("opbridge.runtimes.onnxruntime.isolated_worker", limits)
-        self._one_run = threading.Lock()
         self._start()
 
     def get_inputs(self) -> list[NodeArgument]:
@@ -86,17 +84,13 @@ class IsolatedSession:
         """
         if run_options is not None:
             raise UsageError("A session with isolated= takes no run options. Leave them out.")
-        if not self._child.is_of_this_process:
-            # A thread that was not forked may hold the lock.
-            self._one_run = threading.Lock()
-            self.close()
         header: dict[str, Any] = {"outputs": None if output_names is None else list(output_names), "feeds": []}
         blocks = []
         for name, value in feeds.items():
             described, block = tensor_to(value)
             header["feeds"].append({"name": name, **described})
             blocks.append(block)
-        with self._one_run:
+        with self._child.exclusive():
             if not self._child.runs:
                 self._start()
             answer, read = self._child.ask(header, blocks)

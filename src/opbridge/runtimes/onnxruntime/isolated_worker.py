@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import resource
-import socket
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opbridge.errors import OpbridgeError
 from opbridge.kernels import aten
 from opbridge.runtimes.arguments import ModelMetadata
-from opbridge.runtimes.ending import die_with_parent
-from opbridge.runtimes.messages import Read, receive, send, until_closed
+from opbridge.runtimes.messages import Read
 from opbridge.runtimes.onnxruntime.isolated import tensor_from, tensor_to
 from opbridge.runtimes.onnxruntime.loading import session
 from opbridge.runtimes.onnxruntime.model_file import required_kernels
+from opbridge.runtimes.serving import Answer, bytes_of, serve
 
 __all__ = ["main"]
 
@@ -26,51 +24,34 @@ _TIMES_FILES = 3
 
 def main() -> None:
     """Answers requests until the other end closes."""
-    die_with_parent()
-    connection = socket.socket(fileno=int(sys.argv[1]))
-
-    read = until_closed(connection)
-    loaded = _load(connection, read)
-    while True:
-        _answer(connection, read, loaded)
+    serve(_load, _run)
 
 
-def _load(connection: socket.socket, read: Read) -> Any:
-    asked = receive(read)
-    model = asked["model"] if asked["model"] is not None else bytes(read(asked["size"]))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Any, dict[str, Any]]:
     gigabytes = asked["limits"]["gigabytes"]
-    try:
-        if aten.NAME in required_kernels(model):
-            aten.load_torch("The model", "")
-            _load_libraries(asked["libraries"])
-        _limit(gigabytes, beside=_TIMES_FILES * _bytes_of(model))
-        loaded = session(model, **asked["arguments"])
-    except OpbridgeError as error:
-        send(connection, {"error": type(error).__name__, "message": str(error)})
-        raise SystemExit(0) from None
+    if aten.NAME in required_kernels(model):
+        aten.load_torch("The model", "")
+        _load_libraries(asked["libraries"])
+    _limit(gigabytes, beside=_TIMES_FILES * bytes_of(model))
+    loaded = session(model, **asked["arguments"])
     _limit(gigabytes)
     metadata = loaded.get_modelmeta()
-    described = {
+    return loaded, {
         "metadata": {each.name: getattr(metadata, each.name) for each in dataclasses.fields(ModelMetadata)},
         "inputs": [[each.name, each.type, each.shape] for each in loaded.get_inputs()],
         "outputs": [[each.name, each.type, each.shape] for each in loaded.get_outputs()],
         "providers": loaded.get_providers(),
     }
-    send(connection, described)
-    return loaded
 
 
-def _answer(connection: socket.socket, read: Read, loaded: Any) -> None:
-    asked = receive(read)
+def _run(loaded: Any, asked: Mapping[str, Any], read: Read) -> Answer:
     feeds = {each["name"]: tensor_from(each, read) for each in asked["feeds"]}
     try:
         values = loaded.run_with_ort_values(asked["outputs"], feeds)
         results = [tensor_to(each) for each in values]
     except Exception as error:  # whatever ONNX Runtime raises; its errors have no other common base class
-        send(connection, {"error": "RunError", "message": str(error)})
-        return
-    send(connection, {"outputs": [described for described, _ in results]}, [block for _, block in results])
+        return {"error": "RunError", "message": str(error)}, []
+    return {"outputs": [described for described, _ in results]}, [block for _, block in results]
 
 
 def _load_libraries(paths: list[str]) -> None:
@@ -80,14 +61,6 @@ def _load_libraries(paths: list[str]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             torch.ops.load_library(path)
-
-
-def _bytes_of(model: str | bytes) -> int:
-    """The size of a model, with the files of its folder that may hold its weights."""
-    if isinstance(model, bytes):
-        return len(model)
-    sizes = [each.stat().st_size for each in Path(model).parent.iterdir() if each.suffix != ".onnx" and each.is_file()]
-    return Path(model).stat().st_size + sum(sizes)
 
 
 def _limit(gigabytes: float, *, beside: int | None = None) -> None:

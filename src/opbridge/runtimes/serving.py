@@ -1,0 +1,58 @@
+"""What the processes that run models have in common: they load a model, and answer requests for it."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from opbridge.errors import OpbridgeError
+from opbridge.runtimes.ending import die_with_parent
+from opbridge.runtimes.messages import Read, receive, send, until_closed
+
+__all__ = ["Answer", "bytes_of", "serve"]
+
+Loaded = TypeVar("Loaded")
+
+Answer = tuple[Mapping[str, Any], Sequence[Any]]
+"""The header of a message, and the blocks that follow it."""
+
+
+def serve(
+    load: Callable[[Mapping[str, Any], str | bytes], tuple[Loaded, Mapping[str, Any]]],
+    run: Callable[[Loaded, Mapping[str, Any], Read], Answer],
+) -> None:
+    """Answers requests until the other end closes the socket, whose number is the argument of the process.
+
+    Args:
+        load: Loads the model of the first request, given with the request, and returns it with what to answer. An
+            OpbridgeError that it raises is the answer, and ends the process.
+        run: Runs the model for a request, and returns the answer.
+    """
+    die_with_parent()
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    read = until_closed(connection)
+    asked = receive(read)
+    model = asked["model"] if asked["model"] is not None else bytes(read(asked["size"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        loaded, said = load(asked, model)
+    except OpbridgeError as error:
+        send(connection, {"error": type(error).__name__, "message": str(error)})
+        raise SystemExit(0) from None
+    send(connection, said)
+    while True:
+        header, blocks = run(loaded, receive(read), read)
+        send(connection, header, blocks)
+
+
+def bytes_of(model: str | bytes) -> int:
+    """The size of a model, with the files of its folder that may hold its weights."""
+    if isinstance(model, bytes):
+        return len(model)
+    path = Path(model)
+    sizes = [each.stat().st_size for each in path.parent.iterdir() if each.suffix != ".onnx" and each.is_file()]
+    return path.stat().st_size + sum(sizes)
