@@ -7,6 +7,7 @@ it of them, and nothing is written to its memory.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.fx import Node
 from opbridge.base.torch_private import torch_decisions
 from opbridge.capture.tracer.constants import Constants
 
-__all__ = ["KnownItems"]
+__all__ = ["Known", "KnownItems"]
 
 _aten = torch.ops.aten
 
@@ -34,20 +35,27 @@ _SAME = frozenset(
 """Operators that give the integer that they are given."""
 
 
+class Known(enum.Enum):
+    """Which integers are known."""
+
+    ALL = enum.auto()
+    QUOTIENTS = enum.auto()
+    """Quotients of Python's numbers, and not what becomes of tensors. So it is where loops may become loops of the
+    file: a counter is a tensor that each turn changes, and an integer that is known would be another one in each."""
+    NONE = enum.auto()
+    """So it is where a graph is recorded again, in which those that are known are no nodes any more."""
+
+
 class KnownItems:
     """The nodes that hold an integer which follows from sizes.
 
     Args:
         constants: Tells what memory the model writes to.
-
-    Attributes:
-        of_numbers_alone: Whether only quotients of Python's numbers are known, and not what becomes of tensors. So it
-            is where loops may become loops of the file: a counter is a tensor that each turn changes, and an integer
-            that is known would be another one in each turn.
+        known: Which are known.
     """
 
-    def __init__(self, constants: Constants) -> None:
-        self.of_numbers_alone = False
+    def __init__(self, constants: Constants, known: Known = Known.ALL) -> None:
+        self.known = known
         self._constants = constants
         self._items: dict[Node, torch.SymInt] = {}
 
@@ -68,9 +76,11 @@ class KnownItems:
         """
         if not isinstance(result, torch.Tensor) or result.dim() or result.dtype != torch.int64:
             return
+        if self.known is not Known.ALL:
+            is_quotient = function in _DIVISIONS and not any(map(_is_tensor, node.args))
+            if self.known is Known.NONE or not is_quotient:
+                return
         value: Any = None
-        if self.of_numbers_alone and (function not in _DIVISIONS or any(map(_is_tensor, node.args))):
-            return
         if function is _aten.full.default:
             value = self._integer(node.args[1])
         elif function is _aten.scalar_tensor.default or function in _SAME:

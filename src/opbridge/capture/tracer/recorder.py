@@ -28,7 +28,7 @@ from opbridge.capture.tracer import (
     symbolic_scalars,
 )
 from opbridge.capture.tracer.constants import Constants
-from opbridge.capture.tracer.known_items import KnownItems
+from opbridge.capture.tracer.known_items import Known, KnownItems
 from opbridge.errors import CaptureError
 
 __all__ = ["Recorder", "Tracked"]
@@ -65,6 +65,7 @@ class Recorder:
         fake_mode: The mode that computes the shapes and dtypes of results.
         constant: Called with a tensor that has values and that the graph does not know; returns its node.
         outside: The recorder of the graph that this one is the body of an operator of.
+        known: Which integers that are computed from sizes by way of tensors are known; in a body, those outside of it.
 
     Attributes:
         tracer: The graph, as torch sees it.
@@ -81,6 +82,7 @@ class Recorder:
         fake_mode: Any,
         constant: Callable[[Recorder, torch.Tensor], Node],
         outside: Recorder | None = None,
+        known: Known = Known.NONE,
     ) -> None:
         self._ranks = open_ranks.OpenRanks()
         self._tensors = _Tensors(self._ranks)
@@ -90,7 +92,7 @@ class Recorder:
         self.fake_mode = fake_mode
         self.outside = outside
         self.constants = Constants()
-        self.items = KnownItems(self.constants)
+        self.items: KnownItems = KnownItems(self.constants, known if outside is None else outside.items.known)
         self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
         self.after = torch_proxies.after_autograd(self.tracer, self._call_after_autograd)
         self._constant = constant

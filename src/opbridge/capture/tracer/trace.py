@@ -32,6 +32,7 @@ from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.input_names import input_names
 from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.fakes import Fakes
+from opbridge.capture.tracer.known_items import Known
 from opbridge.capture.tracer.number_calls import FollowingCalls
 from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_any_length, taking_symbolic_bools
@@ -142,8 +143,8 @@ class _Run:
         self._origin: tuple[Any, str] = tuple, ""
         if merged is not None:
             self._note = self._note_origin
-        self._recorder = Recorder(self._note, self._fakes.mode, self._constant)
-        self._recorder.items.of_numbers_alone = answers is not None or merged is not None
+        known = Known.ALL if answers is None and merged is None else Known.QUOTIENTS
+        self._recorder = Recorder(self._note, self._fakes.mode, self._constant, known=known)
         self._recording = self._recorder
         self._constant_names: dict[int, str] | None = None
         self._first: Node | None = None
