@@ -31,6 +31,7 @@ May import: symbolics, and what it stands on; no later stage.
 | fake_implementations | operators of torch that read values during a capture, or ask needless questions about sizes |
 | convolution_shapes | the shapes of the results of convolutions |
 | packed_sequences | the shapes of packed sequences |
+| strided_copies | the strides of copies, and of what writes through views become |
 | side_effects, model_state | attributes, tensors and random numbers that a run of the model changes |
 | python_caches | dicts and cached functions of the model's Python modules, which it changes too |
 | training_mode | models in training mode |

@@ -19,17 +19,26 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
-from opbridge.capture import convolution_shapes, packed_sequences
+from opbridge.capture import convolution_shapes, packed_sequences, strided_copies
 
 __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
 
-def replacing_fake_implementations() -> contextlib.AbstractContextManager[None]:
-    """Within this context, the operators of this module have the fake implementations of this module."""
+def replacing_fake_implementations(*, rewriting: bool = False) -> contextlib.AbstractContextManager[None]:
+    """Within this context, the operators of this module have the fake implementations of this module.
+
+    Args:
+        rewriting: Whether a captured graph is rewritten; see `strided_copies`.
+    """
     return torch_overrides.replacing_shape_functions(
         {**_COMPOSITE, **convolution_shapes.COMPOSITE, **packed_sequences.COMPOSITE},
         _WITH_KERNELS,
-        {**convolution_shapes.REPLACED, **packed_sequences.REPLACED},
+        {
+            **convolution_shapes.REPLACED,
+            **packed_sequences.REPLACED,
+            **strided_copies.REPLACED,
+            **(strided_copies.REPLACED_IN_REWRITING if rewriting else {}),
+        },
     )
 
 

@@ -89,7 +89,7 @@ def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable
     functional = _analyse(graph)
     if functional is None:
         _refuse_shared_weights(graph)
-        with fake_implementations.replacing_fake_implementations(), shapes_as_in(graph.module, whole):
+        with fake_implementations.replacing_fake_implementations(rewriting=True), shapes_as_in(graph.module, whole):
             rewritten = rewrite()
         rewritten.ranges.update(graph.ranges)  # which may be narrower
         lost = (_called(graph, is_read=True) - _called(rewritten)) & whole

@@ -266,5 +266,6 @@ class Attempt:
 
 def _rewritten(graph: CapturedGraph, general: bool) -> CapturedGraph:
     """The same graph without writes, with no more asked about sizes than the capture did."""
-    with torch_sizes.small_sizes_dynamic(general), fake_implementations.replacing_fake_implementations():
+    replacing = fake_implementations.replacing_fake_implementations(rewriting=True)
+    with torch_sizes.small_sizes_dynamic(general), replacing:
         return rewritten(graph)

@@ -251,19 +251,28 @@ def _fake_or(
 
 
 def new_fake(
-    like: Any, shape: Sequence[Any], dtype: torch.dtype | None = None, memory_format: Any = torch.contiguous_format
+    like: Any,
+    shape: Sequence[Any],
+    dtype: torch.dtype | None = None,
+    memory_format: Any = torch.contiguous_format,
+    strides: Sequence[Any] | None = None,
 ) -> torch.Tensor:
-    """A new fake tensor on the device of another one, dense; fast, as no operator is dispatched on fake tensors.
+    """A new fake tensor on the device of another one; fast, as no operator is dispatched on fake tensors.
 
     Args:
         like: A fake tensor.
         shape: Its shape.
         dtype: Its dtype; that of the other one by default.
-        memory_format: The order of its strides.
+        memory_format: The order of its strides, where it is dense.
+        strides: Its strides; None: it is dense.
     """
     mode = like.fake_mode
+    options: dict[str, Any] = {"dtype": dtype or like.dtype, "device": "meta"}
     with in_kernel_invocation_manager(mode):
-        made = torch.empty(shape, dtype=dtype or like.dtype, device="meta", memory_format=memory_format)
+        if strides is None:
+            made = torch.empty(shape, memory_format=memory_format, **options)
+        else:
+            made = torch.empty_strided(shape, strides, **options)
     return FakeTensor(mode, made, like.fake_device)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -157,6 +158,27 @@ def is_at_most(left: Any, right: Any) -> bool:
     env = numbers[0].node.shape_env
     difference = env.replace(_expression(right) - _expression(left))
     return _is_never_negative(env, difference) or _is_never_negative(env, _with_remainders(difference))
+
+
+def descends(strides: Sequence[Any]) -> bool:
+    """Whether no stride is below the next one, whatever the sizes are, as far as that is seen at once.
+
+    So it is where each is a multiple of the next by whole numbers and sizes, of which none is zero.
+    """
+    numbers = [each.node.expr if isinstance(each, torch.SymInt) else each for each in strides]
+    return all(_is_multiple(one, other) for one, other in itertools.pairwise(numbers)) and 0 not in numbers[-1:]
+
+
+def _is_multiple(number: Any, divisor: Any) -> bool:
+    """Whether a stride is another one times whole numbers and sizes."""
+    if isinstance(number, int) and isinstance(divisor, int):
+        return number > 0 and divisor > 0 and number % divisor == 0
+    ratio = number / divisor
+    factors = ratio.as_powers_dict() if ratio.is_Mul else {ratio: 1}
+    return all(
+        (each.is_Symbol and power > 0) or (each.is_Integer and each > 0 and power > 0)
+        for each, power in factors.items()
+    )
 
 
 def _expression(number: Any) -> Any:
