@@ -255,6 +255,7 @@ class Verification:
                     "ok": run.ok,
                     "left_out": run.left_out,
                     "failure": dataclasses.asdict(run.failure) if run.failure else None,
+                    "errors": [_error_json(comparison) for comparison in run.comparisons],
                 }
                 for run in self.runs
             ],
@@ -336,6 +337,12 @@ class Verification:
             "Look at the inputs and the weights that the file was made from, or, where such a difference is "
             "acceptable, pass rtol= and atol=."
         )
+
+
+def _error_json(comparison: Comparison) -> dict[str, Any]:
+    """The difference of one output in one run."""
+    names = ("name", "ok", "absolute", "relative", "excess", "elements", "outside", "random", "reason", "spread")
+    return {name: _finite(getattr(comparison, name)) for name in names}
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, Any]:
