@@ -150,7 +150,7 @@ class _Collected:
         if isinstance(value, torch.Tensor):
             sizes = ", ".join(self._symbol.sub(lambda found: self._names[found[0]], str(size)) for size in value.shape)
             return f"{str(value.dtype).removeprefix('torch.')} [{sizes}]"
-        kinds = {torch.SymInt: "int64 []", torch.SymFloat: "float []", torch.SymBool: "bool []"}
+        kinds = {torch.SymInt: "int", torch.SymFloat: "float", torch.SymBool: "bool"}
         return kinds.get(type(value), "")
 
 

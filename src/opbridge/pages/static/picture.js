@@ -15,6 +15,10 @@ class Picture {
     this.view = { x: 0, y: 0, scale: 1 };
     this.layouts = new Map();
     this.measure = document.createElement("canvas").getContext("2d");
+    const style = getComputedStyle(document.documentElement);
+    this.sans = style.getPropertyValue("--sans");
+    this.mono = style.getPropertyValue("--mono");
+    this.sizes = false;
     this.layer = page.draw("g", {});
     this.svg = page.draw("svg", { class: "drawing", role: "tree", "aria-label": "The model: modules that unfold into operators" },
       page.draw("defs", {}, this.arrow("arrow"), this.arrow("arrow-chosen")), this.layer);
@@ -77,33 +81,34 @@ class Picture {
       const became = nodes.length === 0 ? "" : nodes.length === 1 ? nodes[0] : `${nodes.length} ONNX nodes`;
       const where = box.label ? `${box.label}${this.graph.classes[this.graph.modules[op.m]] ? ` ${this.graph.classes[this.graph.modules[op.m]]}` : ""}` : "";
       under = [where, became !== title ? became : ""].filter(Boolean).join(" · ");
-    } else if (box.kind === "module") under = [box.under, calls].filter(Boolean).join(" · ");
+    } else if (box.kind === "module") under = calls;
     else if (box.kind === "stretch") under = `${calls}: ${box.under}`;
     else if (box.kind === "body") under = calls;
     else under = box.under;
-    return [title, this.short(under || "", 40)];
+    return [title, this.short(under || "", 40), box.kind === "module" ? this.short(box.under, 34) : ""];
   }
 
   size(box) {
-    const [title, under] = this.texts(box);
+    const [title, under, tag] = this.texts(box);
     const mono = box.kind === "op" || box.kind === "onnx";
     const signs = box.children.length ? 26 : 0;
-    const width = Math.max(96, this.width(title, `620 13px ${mono ? "monospace" : "sans-serif"}`) + 34 + signs, this.width(under, "11.5px sans-serif") + 34);
+    const width = Math.max(96, this.width(title, mono ? `600 12.5px ${this.mono}` : `620 13px ${this.sans}`) + (tag ? this.width(tag, `12px ${this.sans}`) + 8 : 0) + 34 + signs, this.width(under, `11.5px ${this.sans}`) + 34);
     return { width: Math.min(width, 320), height: under ? 46 : 34 };
   }
 
   // Where the children of an open box stand, relative to its corner, and how large it is.
   layout(box) {
     if (!this.isOpen(box)) return this.size(box);
-    const key = this.key(box);
+    const key = `${this.sizes} ${this.key(box)}`;
     const kept = this.layouts.get(box);
     if (kept && kept.key === key) return kept;
-    const { edges, ins, outs } = tree.links(this.model, box);
+    const { edges, ins, outs } = tree.links(this.model, box, this.sizes);
     const many = box.children.length > 60;
     const made = new dagre.graphlib.Graph({ multigraph: true });
     made.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 34, edgesep: 14, ranker: many ? "longest-path" : "tight-tree", marginx: 4, marginy: 4 });
     made.setDefaultEdgeLabel(() => ({}));
-    for (const child of box.children) {
+    const children = box.children.filter((child) => this.sizes || !child.isSize);
+    for (const child of children) {
       const { width, height } = this.layout(child);
       made.setNode(`b${child.id}`, { width, height, box: child });
     }
@@ -112,7 +117,7 @@ class Picture {
       if (!ends.size) return;
       const text = this.portText(kind, each);
       const id = `${kind}${index}`;
-      const width = this.width(text, "11.5px monospace") + 22;
+      const width = this.width(text, `11.5px ${this.mono}`) + 22;
       made.setNode(id, { width: Math.min(width, 300), height: 24 });
       const isOuter = [...each.values].some((value) => (kind === "in" ? this.model.inputs : this.model.outputs).has(value) || (kind === "in" && this.graph.inputs.includes(value)));
       ports.push({ id, kind, text, isOuter: isOuter && (kind === "out" || !each.from), values: each.values, box: kind === "in" ? each.from : each.to });
@@ -121,7 +126,7 @@ class Picture {
     const lines = [];
     const edge = (from, to, values, labelled) => {
       const text = labelled ? this.typeText(values) : "";
-      const label = text ? { width: this.width(text, "10.5px monospace") + 6, height: 13, labelpos: "r", labeloffset: 5 } : {};
+      const label = text ? { width: this.width(text, `11px ${this.mono}`) + 6, height: 13, labelpos: "r", labeloffset: 5 } : {};
       made.setEdge(from, to, label, `${lines.length}`);
       lines.push({ from, to, name: `${lines.length}`, values, text });
     };
@@ -137,7 +142,7 @@ class Picture {
       children: new Map(), lines: [], ports: [],
     };
     const shift = side + Math.max(0, (placed.width - 2 * side - made.graph().width) / 2);
-    for (const child of box.children) {
+    for (const child of children) {
       const at = made.node(`b${child.id}`);
       placed.children.set(child, { x: at.x - at.width / 2 + shift, y: at.y - at.height / 2 + top, width: at.width, height: at.height });
     }
@@ -189,7 +194,9 @@ class Picture {
     const boxes = page.draw("g", { role: "presentation" });
     this.drawInside(this.model.root, 0, 0, boxes, edges, words);
     // Unfolded boxes are drawn first, so that edges lie above them and below the boxes within.
-    this.layer.append(...[...boxes.childNodes].filter((each) => each.classList.contains("open")), edges, ...boxes.childNodes, words);
+    const all = [...boxes.childNodes];
+    const isUnder = (each) => each.classList.contains("open");
+    this.layer.append(...all.filter(isUnder), edges, ...all.filter((each) => !isUnder(each)), words);
     this.highlight();
     if (!this.current || !this.drawn.has(this.current)) this.current = this.order()[0] || null;
     this.rove();
@@ -233,7 +240,7 @@ class Picture {
 
   drawBox(box, x, y, { width, height }, boxes, edges, words) {
     const isOpen = this.isOpen(box);
-    const [title, under] = this.texts(box);
+    const [title, under, tag] = this.texts(box);
     const mark = box.kind === "op" ? this.marks.get(box.op) : null;
     const inside = !mark && box.kind !== "op" ? [...this.marks.keys()].filter((each) => this.model.leaves[each] && this.within(this.model.leaves[each], box)).length : 0;
     const kind = box.kind === "op" ? `op of-${box.state}` : box.kind;
@@ -245,7 +252,7 @@ class Picture {
     element.append(page.draw("rect", { class: "shape", width: width.toFixed(1), height: height.toFixed(1), rx: isOpen ? 12 : 8 }));
     if (box.kind === "op" && !isOpen) element.append(page.draw("rect", { class: "stripe", width: 5, height: height.toFixed(1), rx: 2.5 }));
     const left = 15, room = Math.floor((width - 30 - (box.children.length ? 24 : 0)) / (box.kind === "op" || box.kind === "onnx" ? 7.6 : 7.2));
-    element.append(page.draw("text", { class: "title", x: left, y: under ? 19 : 22 }, this.short(title, Math.max(6, room))));
+    element.append(page.draw("text", { class: "title", x: left, y: under ? 19 : 22 }, this.short(title, Math.max(6, room)), tag ? page.draw("tspan", { class: "tag", dx: 7 }, tag) : null));
     if (under) element.append(page.draw("text", { class: "under", x: left, y: 36 }, isOpen ? this.short(under, Math.floor((width - 30) / 6)) : under));
     if (box.children.length) {
       element.append(page.draw("g", { "data-fold": "1" }, page.draw("rect", { x: width - 32, y: 2, width: 30, height: 30, fill: "transparent" }),
@@ -276,10 +283,10 @@ class Picture {
   }
 
   described(box, mark) {
-    const [title, under] = this.texts(box);
+    const [title, under, tag] = this.texts(box);
     const kinds = { op: "operator", onnx: "ONNX node", module: "module", stretch: "calls", body: "body" };
     const state = box.kind === "op" && box.state !== "plain" ? `, ${box.state === "none" ? "needs no node" : box.state}` : "";
-    return `${kinds[box.kind]} ${title}${under ? `, ${under}` : ""}${state}${mark ? `, ${mark}` : ""}`;
+    return `${kinds[box.kind]} ${title}${tag ? ` ${tag}` : ""}${under ? `, ${under}` : ""}${state}${mark ? `, ${mark}` : ""}`;
   }
 
   highlight() {
@@ -330,6 +337,7 @@ class Picture {
 
   show(box) {
     this.unfoldTo(box);
+    if (box.isSize) this.sizes = true;
     this.redraw();
     this.choose(box, { center: true });
   }
@@ -351,6 +359,11 @@ class Picture {
     }
     this.redraw();
     this.fit();
+  }
+
+  showSizes(shown) {
+    this.sizes = shown;
+    this.redraw();
   }
 
   keep(hidden) {
@@ -378,9 +391,11 @@ class Picture {
     this.layer.setAttribute("transform", `translate(${this.view.x.toFixed(2)},${this.view.y.toFixed(2)}) scale(${this.view.scale.toFixed(4)})`);
   }
 
-  fit() {
+  // Shows all of it, as far as it can then be read.
+  fit(least = 0.8) {
     const { clientWidth: width, clientHeight: height } = this.place;
-    const scale = Math.min(1.1, Math.max(0.55, Math.min((width - 40) / this.extent.width, (height - 40) / this.extent.height)));
+    const all = Math.min((width - 40) / this.extent.width, (height - 40) / this.extent.height);
+    const scale = Math.min(1.1, Math.max(least, all));
     this.view.scale = scale;
     this.view.x = Math.max((width - this.extent.width * scale) / 2, this.extent.width * scale > width ? this.headX(width, scale) : 20);
     this.view.y = Math.max((height - this.extent.height * scale) / 2, 20);
@@ -495,7 +510,7 @@ class Picture {
         ArrowUp: () => this.focus(order[at - 1]),
         Home: () => this.focus(order[0]),
         End: () => this.focus(order[order.length - 1]),
-        ArrowRight: () => { if (!box.children.length) return; if (this.isOpen(box)) this.focus(box.children[0]); else { this.toggle(box, true); this.focus(box); } },
+        ArrowRight: () => { if (!box.children.length) return; if (this.isOpen(box)) this.focus(box.children.find((each) => this.drawn.has(each))); else { this.toggle(box, true); this.focus(box); } },
         ArrowLeft: () => { if (this.isOpen(box)) { this.toggle(box, false); this.focus(box); } else if (box.parent !== this.model.root) this.focus(box.parent); },
         Enter: () => { if (box.kind !== "op" && box.children.length) this.toggle(box); this.choose(box, { focus: true }); },
         " ": () => this.choose(box, { focus: true }),

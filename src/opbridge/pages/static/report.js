@@ -77,7 +77,7 @@ const tools = (picture, graph) => {
   const button = (id, does) => document.getElementById(id).addEventListener("click", does);
   button("zoom-in", () => picture.zoom(1.3));
   button("zoom-out", () => picture.zoom(0.77));
-  button("zoom-fit", () => picture.fit());
+  button("zoom-fit", () => picture.fit(0.05));
   button("fold", () => picture.foldAll());
   button("unfold", () => picture.unfoldMore());
   const whole = document.getElementById("whole");
@@ -100,6 +100,12 @@ const tools = (picture, graph) => {
         picture.keep(hidden);
       } }, `${state === "none" ? "needs no node" : state} ${graph.ops.filter((op) => (op.s || "plain") === state).length}`)));
   }
+  const sizes = document.getElementById("sizes"); // also set by the picture, where a size is searched for
+  sizes.hidden = !graph.values.some(([, type]) => type === "int");
+  sizes.addEventListener("click", () => {
+    picture.showSizes(!picture.sizes);
+    sizes.setAttribute("aria-pressed", String(picture.sizes));
+  });
   finder(picture, graph);
 };
 

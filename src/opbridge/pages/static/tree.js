@@ -113,7 +113,15 @@ tree.build = (graph) => {
       nodeReaders.get(value).push(number);
     }
   });
-  return { boxes, root, leaves, modules, producer, readers, nodeProducer, nodeReaders, graph, outputs: new Set(graph.outputs), inputs: new Set(graph.inputs) };
+  // Sizes of tensors, as Python's numbers: where everything depends on the batch, they would be most of the lines.
+  const isSize = (value) => graph.values[value][1] === "int";
+  const numbers = (found) => {
+    const own = found.kind === "op" ? graph.ops[found.op].q || [] : [];
+    found.isSize = found.kind === "op" ? own.length > 0 && own.every(isSize) : found.kind !== "onnx" && found.children.length > 0 && found.children.map(numbers).every(Boolean);
+    return found.isSize;
+  };
+  numbers(root);
+  return { isSize, boxes, root, leaves, modules, producer, readers, nodeProducer, nodeReaders, graph, outputs: new Set(graph.outputs), inputs: new Set(graph.inputs) };
 };
 
 // The child of a box in which another box stands; null where it stands elsewhere.
@@ -129,8 +137,8 @@ tree.opsIn = (found, into = []) => {
   return into;
 };
 
-// The edges between the children of a box, and the values that come from outside and go there.
-tree.links = (model, found) => {
+// The edges between the children of a box, and the values that come from outside and go there; sizes where asked for.
+tree.links = (model, found, sizes) => {
   const edges = new Map(), ins = new Map(), outs = new Map();
   const add = (map, key, make) => { if (!map.has(key)) map.set(key, make()); return map.get(key); };
   const ofNodes = found.kind === "op" && found.children.some((each) => each.kind === "onnx");
@@ -153,9 +161,10 @@ tree.links = (model, found) => {
   const isAround = (leaf) => { for (let each = found; each; each = each.parent) if (each === leaf) return true; return false; };
   for (const number of tree.opsIn(found)) {
     const leaf = model.leaves[number];
-    if (leaf === found) continue;
+    if (leaf === found || (!sizes && leaf.isSize)) continue;
     const child = tree.childIn(found, leaf);
     for (const value of model.graph.ops[number].i || []) {
+      if (!sizes && model.isSize(value)) continue;
       const source = model.producer.get(value);
       const from = source === undefined ? null : model.leaves[source];
       const near = from && !isAround(from) ? tree.childIn(found, from) : null;
@@ -168,6 +177,7 @@ tree.links = (model, found) => {
       }
     }
     for (const value of model.graph.ops[number].q || []) {
+      if (!sizes && model.isSize(value)) continue;
       const elsewhere = (model.readers.get(value) || []).map((each) => model.leaves[each]).filter((each) => !tree.childIn(found, each));
       if (elsewhere.length || model.outputs.has(value)) {
         const port = add(outs, `${child.id} ${value}`, () => ({ values: new Set([value]), sources: new Set([child]), to: null }));
