@@ -14,7 +14,7 @@ from rich.console import Console
 from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.console import print_plain
-from opbridge.cli.options import JsonOption, given_options, items
+from opbridge.cli.options import JsonOption, ReportOption, given_options, items
 from opbridge.cli.target_view import (
     print_findings,
     print_fixed,
@@ -122,6 +122,7 @@ def lint(
     as_github: Annotated[
         bool, typer.Option("--github", help="Print the findings as annotations of GitHub Actions.")
     ] = False,
+    report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Find what a target does not take of a model, each with the line of the model's code and what to do.
@@ -137,7 +138,7 @@ def lint(
     if as_sarif + as_github + as_json > 1:
         raise UsageError("--json, --sarif and --github each print another form; choose one.")
     found = rules.lint(
-        model, items(target or []), select=items(select or []), ignore=items(ignore or []), inputs=inputs
+        model, items(target or []), select=items(select or []), ignore=items(ignore or []), inputs=inputs, report=report
     )
     if as_sarif:
         return Answer({}, lambda screen: print_plain(screen, json.dumps(rules.sarif(found), indent=2)), found.ok)
@@ -156,6 +157,7 @@ def fix(
     select: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Repair only what these rules find.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Leave what these rules find.")] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print the nodes before and after, as a unified diff.")] = False,
+    report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Repair what lint finds in a model, where there is a repair, and prove that its results are as they were.
@@ -165,7 +167,8 @@ def fix(
     """
     from opbridge import fixing
 
-    fixed = fixing.fix(model, items(target or []), output, select=items(select or []), ignore=items(ignore or []))
+    chosen = {"select": items(select or []), "ignore": items(ignore or [])}
+    fixed = fixing.fix(model, items(target or []), output, **chosen, report=report)
     text = fixing.difference(str(model), fixed.model) if diff else ""
     document = fixed.document() | ({"diff": text} if diff else {})
     return Answer(document, lambda screen: print_fixed(screen, fixed, text), fixed.left.ok)

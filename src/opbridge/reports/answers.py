@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -86,17 +87,28 @@ def _answers(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]
         yield "Is it right?", *_right(document)
     if findings is not None:
         yield _taken(findings)
+        if findings["findings"]:
+            yield "What was found?", *_rules(findings)
     if document["fixed"] is not None:
         fixed = document["fixed"]
         left = "kept the results" if fixed["runs"] else "nothing was changed"
         yield "What was repaired?", "good", str(len(fixed["changes"])), f"{left}; {len(fixed['undone'])} undone"
     if plan is not None:
         yield "What does it need?", *_needs(document)
+    elif graph := document["graph"]:
+        count = len({node[0] for node in graph["nodes"]})
+        yield "What is in it?", "plain", counted(len(graph["nodes"]), "node"), f"of {counted(count, 'ONNX operator')}"
     if document["stages"]:
         seconds = sum(each["seconds"] for each in document["stages"])
         slowest = max(document["stages"], key=lambda each: each["seconds"])
         share = f"{slowest['name']} took {slowest['seconds'] / seconds:.0%} of it" if seconds else ""
         yield "How long did it take?", "plain", f"{seconds:.1f} s", share
+
+
+def _rules(findings: Mapping[str, Any]) -> tuple[str, str, str]:
+    counts = Counter(each["rule"] for each in findings["findings"])
+    said = listed([f"{rule} {count}" for rule, count in counts.most_common()], _MOST_NAMED)
+    return "plain", counted(len(counts), "rule"), said
 
 
 def _runs(document: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -120,7 +120,7 @@ def reporting(path: str | os.PathLike[str] | None, kind: str, subject: str = "")
         if error.exit_status != _WRONG_USE:
             report.error = {"kind": type(error).__name__, "message": str(error)}
             with contextlib.suppress(SaveError):
-                writing.write(target, report.page())
+                error.report = writing.write(target, report.page())
         raise
     writing.write(target, report.page())
 

@@ -3,7 +3,9 @@
 
 class Picture {
   // place: the canvas. told: {choose(box)}. marks: operators to mark, by number, with a word.
-  constructor(place, graph, { choose, marks = new Map() }) {
+  // what: what an operator is counted as.
+  constructor(place, graph, { choose, marks = new Map(), what = "call" }) {
+    this.what = what;
     this.place = place;
     this.graph = graph;
     this.model = tree.build(graph);
@@ -73,7 +75,7 @@ class Picture {
 
   texts(box) {
     const title = this.short(this.nameOf(box), 30);
-    const calls = page.counted(box.total, "call");
+    const calls = page.counted(box.total, this.what);
     let under;
     if (box.kind === "op") {
       const op = this.graph.ops[box.op];
@@ -259,7 +261,7 @@ class Picture {
         page.draw("text", { class: "sign", x: width - 21, y: 22 }, isOpen ? "−" : "+")));
     }
     if (box.kind !== "op" && box.kind !== "onnx" && !isOpen) this.drawShare(element, box, width, height);
-    if (mark || inside) element.append(page.draw("text", { class: "flag", x: width - 8, y: height + 13, "text-anchor": "end" }, mark || `${inside} marked within`));
+    if (mark || (inside && !isOpen)) element.append(page.draw("text", { class: "flag", x: width + 7, y: 15 }, mark || `${inside} marked within`));
     boxes.append(element);
     this.drawn.set(box, { element, x, y, width, height });
     if (isOpen) this.drawInside(box, x, y, boxes, edges, words);

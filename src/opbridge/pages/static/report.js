@@ -12,9 +12,11 @@ const report = async () => {
   let picture = null, panel = null;
   const place = document.getElementById("canvas");
   if (graph && place && typeof dagre !== "undefined") {
-    picture = new Picture(place, graph, { choose: (box) => panel?.show(box), marks: found.marks });
+    picture = new Picture(place, graph, { choose: (box) => panel?.show(box), marks: found.marks, what: data.plan ? "call" : "node" });
+    document.getElementById("frame").style.height = `${Math.max(460, Math.min(820, 0.86 * innerHeight, 1.1 * picture.extent.height + 60))}px`;
     panel = new Panel(document.getElementById("panel"), picture, { graph, rows, findings: found.findings, difference: found.difference });
-    if (found.difference) picture.show(picture.model.leaves[found.difference.op]);
+    const first = found.difference ? found.difference.op : [...found.marks.keys()][0];
+    if (first !== undefined) picture.show(picture.model.leaves[first]);
     tools(picture, graph);
   }
   const show = (number) => {
