@@ -36,10 +36,12 @@ def picture_of_model(model: ir.Model, states: Mapping[str, str] | None = None) -
 
 def _walk(graph: Any, picture: Picture, nodes: _Nodes, states: Mapping[str, str], inside: int, body: str) -> None:
     calls: dict[tuple[str, ...], int] = {}
+    made: dict[str, int] = {}
     for node in graph:
         metadata = node.metadata_props
         key = tuple(metadata.get(f"opbridge.{name}", "") for name in ("operator", "module", "source"))
-        number = calls.get(key, -1) if key[0] else -1
+        made_for = metadata.get("opbridge.node", "")
+        number = calls.get(key, made.get(made_for, -1)) if key[0] else -1
         if number < 0:
             number = len(picture.operators)
             found = Operator(_name_of(node), key[0] or _type_of(node), picture.module(_module_of(node)))
@@ -47,8 +49,9 @@ def _walk(graph: Any, picture: Picture, nodes: _Nodes, states: Mapping[str, str]
             found.inside, found.body = inside, body
             picture.operators.append(found)
             calls[key] = number
-        if "opbridge.node" in metadata:  # its last node: what follows with the same key is another call
-            calls.pop(key)
+        if made_for:  # its last node, unless a repair wrote several: what follows with the same key is another call
+            calls.pop(key, None)
+            made[made_for] = number
         found = picture.operators[number]
         _add(node, found, nodes)
         state = states.get(_name_of(node), "")

@@ -59,7 +59,10 @@ class Picture {
   isOpen(box) { return this.open.has(box) && box.children.length > 0; }
 
   nameOf(box) {
-    if (box.kind === "op") return box.title;
+    if (box.kind === "op") {
+      const nodes = this.graph.ops[box.op].x || [];
+      return this.what === "node" && nodes.length === 1 ? this.graph.nodes[nodes[0]][0] : box.title;
+    }
     if (box === this.model.root) return this.graph.classes[""] || "the model";
     return box.title;
   }
@@ -80,7 +83,7 @@ class Picture {
     if (box.kind === "op") {
       const op = this.graph.ops[box.op];
       const nodes = (op.x || []).map((each) => this.graph.nodes[each][0]);
-      const became = nodes.length === 0 ? "" : nodes.length === 1 ? nodes[0] : `${nodes.length} ONNX nodes`;
+      const became = nodes.length === 0 ? "" : nodes.length === 1 ? (this.what === "node" ? box.title : nodes[0]) : `${nodes.length} ONNX nodes`;
       const where = box.label ? `${box.label}${this.graph.classes[this.graph.modules[op.m]] ? ` ${this.graph.classes[this.graph.modules[op.m]]}` : ""}` : "";
       under = [where, became !== title ? became : ""].filter(Boolean).join(" · ");
     } else if (box.kind === "module") under = calls;
