@@ -1,12 +1,12 @@
-"""What a build makes beside the Python files: the built-in kernels, and the library that lays out the pictures of reports.
+"""What a build makes beside the Python files: the built-in kernels, and the library that lays out pictures of models.
 
 The kernels are compiled for a wheel. One library serves every Python 3 of its platform, as kernels know nothing of
 Python. An installation in place gets none: there, what is built from the sources is taken from the cache, which this
 fills.
 
-The library of the pictures comes from the npm registry, pinned by version and hash, and becomes part of the wheel and of
-the sdist. Where there is no npm, the build asks for the package that has it. An installation in place goes on without
-it, and its pages say how to get it.
+The library of the pictures comes from the npm registry, pinned by version and hash, and becomes part of the wheel and
+of the sdist. Where there is no npm, the build asks for the package that has it. An installation in place goes on
+without it, and its pages say how to get it.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def export(
         return _exported(
             request,
             capture,
-            f if path is None else path,
+            f if path is None else path,  # type: ignore[arg-type]  # a path is a Path by now
             told,
             progress or _Silent(),
             notes=notes,
@@ -326,7 +326,9 @@ def _exported(
             raise MissingOperators(plan)
         plan = _with_notes(plan, (*notes, *check_dimensions(captured.capture, built)))
         stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
-    program = Program(built, plan, captured.capture, timings=spent.seconds, peaks=spent.peaks, kernels=list(plan.kernels))
+    program = Program(
+        built, plan, captured.capture, timings=spent.seconds, peaks=spent.peaks, kernels=list(plan.kernels)
+    )
     told.late = program.tell
     program.model.metadata_props.update(_metadata(captured.target, plan))
     if captured.target.limits is not None:

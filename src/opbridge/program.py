@@ -123,7 +123,8 @@ class Program:
 
         report = Report("export", "the exported model" if self.path is None else str(self.path))
         self.tell(report)
-        return of_report(report.document())
+        document = report.document()
+        return of_report(document, report.page_of(document))
 
     def aten_operators(self) -> tuple[str, ...]:
         """The operators that the model hands to PyTorch, as "aten::topk"."""

@@ -225,7 +225,9 @@ def verify(
             raise UsageError("A set of parts is verified in ONNX Runtime. Leave --runtime out, or verify one file.")
         return part_commands.verify_parts(subject, model, lambda part: with_dynamic(part, dynamic), options)
     subject, given = with_inputs(subject, inputs)
-    keywords = accepted(opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given, **given_options(report=report)})
+    keywords = accepted(
+        opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given, **given_options(report=report)}
+    )
     if runtime:
         each = opbridge.verify(model, subject.model, subject.args, runtime=items(runtime), **keywords)
         return Answer(each.to_json(), lambda screen: print_plain(screen, str(each)), each.ok)

@@ -72,7 +72,7 @@ ReportOption = Annotated[
     typer.Option(
         "--report",
         metavar="FILE.html",
-        help="Write a page that shows the model as a picture, with all that was found out. It loads nothing from anywhere.",
+        help="Write a page that shows the model as a picture, with all that was found out. It loads nothing.",
         show_default=False,
     ),
 ]

@@ -52,6 +52,10 @@ def targets(
         Path | None,
         typer.Option("--output", "-o", help="With measure: the file to write.", show_default="the one that lint reads"),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE.html", help="Write a page of all operators against all targets."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """List the targets that models are compared with, or the facts of one, each with where it is known from.
@@ -65,6 +69,8 @@ def targets(
         return _measured(measured, given_options(output=output, jobs=jobs, ray=ray))
     if extra := given_options(NAME=measured, jobs=jobs, ray=ray, output=output):
         raise UsageError(f"{next(iter(extra))} is for 'opbridge targets measure NAME'. Leave it out.")
+    if html is not None:
+        return _page(name, html)
     if name is None:
         found = [known.find_target(each) for each in known.names()]
         document = {
@@ -77,6 +83,25 @@ def targets(
         return Answer(document, lambda screen: print_targets(screen, found))
     target = known.find_target(name)
     return Answer({"ok": True, **target.document()}, lambda screen: print_target(screen, target))
+
+
+def _page(name: str | None, html: Path) -> Answer:
+    """All operators against all targets, as a page.
+
+    Raises:
+        UsageError: A target is named, or no page can be written there.
+    """
+    from opbridge.pages import rendering, writing
+    from opbridge.targets import page
+
+    if name is not None:
+        raise UsageError("--html shows all targets side by side. Leave the name out.")
+    target = writing.refuse_unwritable(html)
+    shown = page.document()
+    writing.write(target, rendering.render("matrix.html", shown))
+    document = {"ok": True, "page": str(target), "operators": len(shown["rows"]), "targets": len(shown["columns"])}
+    said = f"{len(shown['rows'])} operators against {len(shown['columns'])} targets\nwritten: {target}"
+    return Answer(document, lambda screen: print_plain(screen, said))
 
 
 def _measured(name: str | None, options: Mapping[str, Any]) -> Answer:

@@ -12,7 +12,6 @@ from importlib import resources
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from opbridge.base.version import __version__
 
@@ -60,10 +59,10 @@ def _template(name: str) -> str:
     return resources.files("opbridge.pages").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _static(name: str) -> Markup:
+def _static(name: str) -> str:
     """The text of a file of `static/`, for a <style> or <script>."""
     text = _STATIC.joinpath(name).read_text(encoding="utf-8")
-    return Markup(text.replace("</script", "<\\/script").replace("</style", "<\\/style"))
+    return text.replace("</script", "<\\/script").replace("</style", "<\\/style")
 
 
 def _embedded(document: Any) -> str:

@@ -69,7 +69,9 @@ def _fixed(document: Mapping[str, Any]) -> str:
 def _routes(plan: Mapping[str, Any]) -> str:
     routes = ", ".join(f"{count} {route}" for route, count in plan["routes"].items())
     nodes = sum(row["count"] for row in plan["operators"])
-    return f"{counted(len(plan['operators']), 'operator')}, {counted(nodes, 'call')}: {routes or 'nothing to translate'}."
+    return (
+        f"{counted(len(plan['operators']), 'operator')}, {counted(nodes, 'call')}: {routes or 'nothing to translate'}."
+    )
 
 
 def answers(document: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -68,7 +68,9 @@ class Report:
             "created": datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
             "versions": _versions(),
             "plan": self.plan,
-            "verification": next((each for each in self.verifications if not each["ok"]), *(self.verifications[:1] or (None,))),
+            "verification": next(
+                (each for each in self.verifications if not each["ok"]), *(self.verifications[:1] or (None,))
+            ),
             "verifications": list(self.verifications),
             "findings": self.findings,
             "fixed": self.fixed,
@@ -83,7 +85,10 @@ class Report:
 
     def page(self) -> str:
         """The report as a page of HTML."""
-        document = self.document()
+        return self.page_of(self.document())
+
+    def page_of(self, document: Mapping[str, Any]) -> str:
+        """The page of a document that this report gave."""
         stages = document["stages"]
         times = [{"name": each["name"], "value": each["seconds"], "text": _seconds(each["seconds"])} for each in stages]
         held = [{"name": each["name"], "value": each["peak"], "text": _megabytes(each["peak"])} for each in stages]

@@ -279,6 +279,12 @@ class Verification:
             }
         return data
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from opbridge.pages.notebook import of_verification
+
+        return of_verification(self.to_json())
+
     def __str__(self) -> str:
         lines = [f"{'verified' if self.ok else 'MISMATCH'}: {self.subject}, {self.runtime}: {self.summary()}"]
         lines.extend(self._table())
