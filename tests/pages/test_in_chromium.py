@@ -11,6 +11,7 @@ pytestmark = pytest.mark.slow
 
 KINDS = ("export", "wrong", "check", "verify", "lint", "fix", "flat", "coverage", "models", "targets")
 REPORTS = KINDS[:7]
+FOCUSED = "(at => at.id || at.getAttribute('role') || at.tagName)(document.activeElement)"
 LOOKING = (Path(__file__).parent / "looking_at_pages.js").read_text()
 
 
@@ -35,11 +36,7 @@ def test_the_keyboard_reaches_everything(running, pages, kind):
         keys, seen = found.page.keyboard, []
         for _ in range(80):
             keys.press("Tab")
-            seen.append(
-                found.page.evaluate(
-                    "document.activeElement.id || document.activeElement.getAttribute('role') || document.activeElement.tagName"
-                )
-            )
+            seen.append(found.page.evaluate(FOCUSED))
         assert seen[0] == "A"  # to the content
         wanted = {"theme", "table"} | ({"find", "treeitem", "panel", "zoom-in"} if kind in REPORTS else {"INPUT"})
         assert wanted <= set(seen)

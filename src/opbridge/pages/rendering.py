@@ -6,6 +6,7 @@ import base64
 import functools
 import json
 import math
+import re
 import zlib
 from collections.abc import Mapping
 from importlib import resources
@@ -19,6 +20,8 @@ __all__ = ["LAYOUT", "has_layout", "plain_data", "render"]
 
 LAYOUT = "vendor/dagre.min.js"
 """The library that lays out graphs, in `static/`; the build brings it."""
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 _STATIC = resources.files("opbridge.pages").joinpath("static")
 
@@ -72,14 +75,16 @@ def _embedded(document: Any) -> str:
 
 
 def plain_data(value: Any) -> Any:
-    """A value as JSON has it, which has no infinities and no NaN: they become text."""
+    """A value as JSON has it, which has no infinities and no NaN: they become text. Text loses colours of terminals."""
     if isinstance(value, Mapping):
         return {str(key): plain_data(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain_data(each) for each in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    return _COLOURS.sub("", str(value))
 
 
 def _number(value: Any) -> str:
