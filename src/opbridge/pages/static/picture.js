@@ -85,7 +85,7 @@ class Picture {
       const nodes = (op.x || []).map((each) => this.graph.nodes[each][0]);
       const became = nodes.length === 0 ? "" : nodes.length === 1 ? (this.what === "node" ? box.title : nodes[0]) : `${nodes.length} ONNX nodes`;
       const where = box.label ? `${box.label}${this.graph.classes[this.graph.modules[op.m]] ? ` ${this.graph.classes[this.graph.modules[op.m]]}` : ""}` : "";
-      under = [where, became !== title ? became : ""].filter(Boolean).join(" · ");
+      under = [where, became !== title ? became : ""].filter(Boolean).join(" · ") || (this.what === "node" ? op.n : "");
     } else if (box.kind === "module") under = calls;
     else if (box.kind === "stretch") under = `${calls}: ${box.under}`;
     else if (box.kind === "body") under = calls;
@@ -495,7 +495,7 @@ class Picture {
       window.addEventListener(name, (event) => { pointers.delete(event.pointerId); this.place.classList.remove("drags"); });
     }
     this.place.addEventListener("wheel", (event) => {
-      const isWithin = this.place.contains(document.activeElement) || this.place.parentElement.classList.contains("whole");
+      const isWithin = this.place.contains(document.activeElement) || this.place.closest(".whole");
       if (!event.ctrlKey && !event.metaKey && !isWithin) return;
       event.preventDefault();
       const corner = this.place.getBoundingClientRect();
