@@ -80,8 +80,9 @@ layers: $(READY)
 docs: $(VENV)/.docs-ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The sdist and the wheel, in dist; the wheel is run in an environment without a compiler.
 package: $(READY)
-	$(BIN)/python -m build
+	PYTHON=$(BIN)/python .ci/wheels
 
 bench: $(READY)
 	$(BIN)/python bench/export_time.py

@@ -18,7 +18,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MADE", "PAGES", "anchors", "headings", "on_files", "on_page_markdown", "on_page_read_source"]
+__all__ = [
+    "MADE",
+    "PAGES",
+    "anchors",
+    "headings",
+    "on_files",
+    "on_page_markdown",
+    "on_page_read_source",
+    "on_post_page",
+]
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -35,6 +44,7 @@ MADE = ("command-line.md", "operators.md")
 """Pages that are made when the site is built."""
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
+_LOADED = re.compile(r'<(?:script|img|iframe|link rel="(?:stylesheet|icon|preload)")[^>]* (?:src|href)="(https?:[^"]+)')
 _HEADING = re.compile(r"(#{1,6}) +(.*?) *$")
 
 
@@ -79,7 +89,8 @@ def _operators() -> str:
     try:
         from opbridge.targets import table
 
-        return table.markdown()
+        # Without a table of contents, which it has nothing for, the page is wide enough for its columns.
+        return f"---\nhide:\n  - toc\n---\n\n{table.markdown()}"
     finally:
         sys.path.pop(0)
 
@@ -104,6 +115,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return f"[{text}]({posixpath.relpath(there, posixpath.dirname(uri) or '.')}{mark}{anchor})"
 
     return _LINK.sub(within_the_site, markdown)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> None:
+    """Ends the build where a page would load something from a network."""
+    from mkdocs.exceptions import PluginError
+
+    if found := _LOADED.search(output):
+        raise PluginError(f"{page.file.src_uri} loads {found[1]}: put it into docs/assets.")
 
 
 def _page(source: str) -> str | None:
