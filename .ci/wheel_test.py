@@ -36,7 +36,9 @@ text = '''<ir_version: 8, opset_import: ["" : 17, "opbridge_ops" : 1]>
 g (float[1, 2, t] x, float[1, 1, 3, t] weight) => (float[1, 2, t] y) {
     y = opbridge_ops.dynamic_conv <padding_l = 1> (x, weight)
 }'''
-onnx.save(onnx.parser.parse_model(text), "model.onnx")
+model = onnx.parser.parse_model(text)
+model.metadata_props.add(key="opbridge.kernels", value="opbridge_ops::dynamic_conv")
+onnx.save(model, "model.onnx")
 x = numpy.random.default_rng(0).random((1, 2, 5), numpy.float32)
 middle = numpy.zeros((1, 1, 3, 5), numpy.float32)
 middle[:, :, 1] = 1
@@ -54,7 +56,7 @@ COMMANDS = (
     ["lint", "norm.onnx"],
     ["fix", "norm.onnx", "--target", "tensorrt:8.5", "-o", "fixed.onnx"],
     ["convert", "norm.onnx", "--opset", "12", "-o", "older.onnx"],
-    ["ops", "aten::relu"],
+    ["targets", "tensorrt:10.1"],
 )
 
 

@@ -31,6 +31,8 @@ __all__ = [
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+REPORTS = DOCS / "pictures" / "reports"
+"""NAME.png is the picture of the report of examples/NAME.py, at the end of its guide."""
 
 PAGES = {
     "CONTRIBUTING.md": "contributing.md",
@@ -96,10 +98,16 @@ def _operators() -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Turns links within the repository into links within the site, and gives Chinese headings their anchors."""
+    """Turns links within the repository into links within the site, and gives Chinese headings their anchors.
+
+    A guide gets the picture of its report.
+    """
     uri = page.file.src_uri
-    if uri.endswith(".zh.md"):
+    is_chinese = uri.endswith(".zh.md")
+    if is_chinese:
         markdown = _with_anchors(markdown, (DOCS / f"{uri.removesuffix('.zh.md')}.md").read_text())
+    if uri.startswith("guides/"):
+        markdown += _report(uri.removeprefix("guides/").partition(".")[0], is_chinese)
     sources = {to: source for source, to in PAGES.items()}
     here = sources.get(uri, f"docs/{uri}")
 
@@ -135,6 +143,14 @@ def _page(source: str) -> str | None:
     if source == f"examples/{posixpath.basename(source)}" and (DOCS / guide).exists():
         return guide
     return {"README.md": "index.md", "README.zh-CN.md": "index.md"}.get(source)
+
+
+def _report(example: str, is_chinese: bool) -> str:
+    """The picture of an example's report, where there is one."""
+    if not (REPORTS / f"{example}.png").exists():
+        return ""
+    heading, words = ("报告", "导出报告") if is_chinese else ("The report", "The report of the export")
+    return f"\n## {heading} {{#the-report}}\n\n![{words}](../pictures/reports/{example}.png)\n"
 
 
 def headings(markdown: str) -> Iterator[tuple[int, int, str]]:

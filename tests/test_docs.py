@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import re
+import types
 
 import pytest
 from helpers import docs_blocks
@@ -93,6 +94,36 @@ def test_commands_run_beside_the_files_of_the_page(tmp_path):
 def test_pictures_are_up_to_date(name):
     picture = (DOCS / "pictures" / name).read_text()
     assert picture == draw.PICTURES[name](), "python docs/pictures/draw.py draws it again"
+
+
+def test_a_guide_shows_the_picture_of_its_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "REPORTS", tmp_path)
+    (tmp_path / "deform_net.png").touch()
+    for uri, heading in (("guides/deform_net.md", "The report"), ("guides/deform_net.zh.md", "报告")):
+        page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri=uri))
+        shown = site.on_page_markdown((DOCS / uri).read_text(), page, None, None)
+        assert f"## {heading} {{#the-report}}" in shown and "](../pictures/reports/deform_net.png)" in shown
+    page.file.src_uri = "guides/one_cpp_file.md"
+    assert "reports" not in site.on_page_markdown("# One\n", page, None, None)
+
+
+def test_links_are_those_of_the_site(tmp_path):
+    """Of a page elsewhere in the repository too; an example is its guide, and another file its name."""
+    text = "[a](examples/deform_net.py) [b](docs/routes.md#permissions) [c](Makefile) [d](https://x.y) [e](#f)"
+    page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="contributing.md"))
+    shown = site.on_page_markdown(text, page, None, None)
+    assert shown == "[a](guides/deform_net.md) [b](routes.md#permissions) c [d](https://x.y) [e](#f)"
+    page.file.src_uri = "guides/index.md"
+    assert site.on_page_markdown("[a](../kernels.md) [b](../../README.md)", page, None, None) == (
+        "[a](../kernels.md) [b](../index.md)"
+    )
+
+
+def test_a_page_that_would_load_something_is_seen():
+    for text in ('<script src="https://x.y/z.js">', '<link rel="stylesheet" href="https://x.y/z.css">'):
+        assert site._LOADED.search(text)
+    for text in ('<script src="assets/z.js">', '<link rel="stylesheet" href="z.css">', '<a href="https://x.y">'):
+        assert not site._LOADED.search(text)
 
 
 def test_the_architecture_names_every_folder():
