@@ -85,8 +85,9 @@ pictures: $(READY)
 	$(BIN)/python docs/pictures/draw.py
 	PYTHONPATH=tests $(BIN)/python docs/pictures/photograph.py
 
+# The sdist and the wheel, in dist; the wheel is run in an environment without a compiler.
 package: $(READY)
-	$(BIN)/python -m build
+	PYTHON=$(BIN)/python .ci/wheels
 
 bench: $(READY)
 	$(BIN)/python bench/export_time.py

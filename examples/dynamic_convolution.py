@@ -1,4 +1,4 @@
-"""Scenario 14: a convolution over time whose weights depend on the input, as in Lite Transformer.
+"""A convolution over time whose weights depend on the input, as in Lite Transformer.
 
 opbridge_ops::dynamic_conv is an operator of PyTorch with a gradient, one node of the file, and a kernel in ONNX
 Runtime. The encoder layer here, dynamic convolution and a feed-forward part, each with its residual connection, is

@@ -1,4 +1,4 @@
-"""Scenario 18: an encoder and a decoder, written as one set: two files, and one for the weights that they share.
+"""An encoder and a decoder, written as one set: two files, and one for the weights that they share.
 
 Each is compared with PyTorch by itself. Then `translate` runs with PyTorch's models, and with the files in their
 places: whole sentences have to agree, token by token.

@@ -1,4 +1,4 @@
-"""Scenario 10: the export modes of torch.onnx.export, `operator_export_type=`, with a meaning on today's torch.
+"""The export modes of torch.onnx.export, `operator_export_type=`, with a meaning on today's torch.
 
     python examples/export_modes.py
     opbridge export examples/export_modes.py:build --raw

@@ -1,4 +1,4 @@
-"""Scenario 17: Python control flow, and values that a trace freezes silently.
+"""Python control flow, and values that a trace freezes silently.
 
 An `if` on data is no problem by default: both of its sides are in the file. An index that data decide into a Python
 tuple is refused, with its line and what to write in its place. capture="trace" takes that as it runs on the example,

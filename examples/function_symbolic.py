@@ -1,4 +1,4 @@
-"""Scenario 3: a torch.autograd.Function with a static `symbolic`, unchanged.
+"""A torch.autograd.Function with a static `symbolic`, unchanged.
 
 The stock exporter traces `forward` today and does not look at `symbolic`. opbridge keeps the Function as one operator,
 and the file holds the nodes that `symbolic` makes: Constant, Mul, Add. `forward` computes the same in another way, so

@@ -1,4 +1,4 @@
-"""Scenario 11: different translations for different opsets, without editing anybody's files.
+"""Different translations for different opsets, without editing anybody's files.
 
 The newest translation that is not above the requested opset is taken.
 """

@@ -1,4 +1,4 @@
-"""Scenario 12: which operators does a model use, which are missing, and what is to be done about each?
+"""Which operators does a model use, which are missing, and what is to be done about each?
 
 One answer for the whole model, without exporting it; then one of the operators is taught, first wrongly.
 """

@@ -1,4 +1,4 @@
-"""Scenario 5: an operator from one C++ file, in PyTorch and in ONNX Runtime.
+"""An operator from one C++ file, in PyTorch and in ONNX Runtime.
 
 my_add.cpp holds the operator's schema, its kernel and its shape function, and includes one header, which knows neither
 torch nor ONNX Runtime.

@@ -1,4 +1,4 @@
-"""Scenario 6: an operator composed from ONNX operators, kept as an ONNX function in a domain of its own.
+"""An operator composed from ONNX operators, kept as an ONNX function in a domain of its own.
 
 The file holds the function once and a call to it for each use; a runtime with a kernel for it may take the call.
 """

@@ -1,4 +1,4 @@
-"""Scenario 1: PyTorch and ONNX both have an operator, and the mapping is missing, wrong, or not the one you want.
+"""PyTorch and ONNX both have an operator, and the mapping is missing, wrong, or not the one you want.
 
 Two ways to say it: for one export, and for good.
 """

@@ -1,4 +1,4 @@
-"""Scenario 4: an operator written in C++ and bound with pybind11; `forward` calls it, `symbolic` stands beside it.
+"""An operator written in C++ and bound with pybind11; `forward` calls it, `symbolic` stands beside it.
 
 No tracer sees through the binding, and the stock exporter stops at it. opbridge runs `forward` once, for the outputs'
 shapes and dtypes, and takes the nodes from `symbolic`. The model then runs on other shapes than the example's.

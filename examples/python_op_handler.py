@@ -1,4 +1,4 @@
-"""Scenario 8: several torch.autograd.Functions behind one handler, registered for prim::PythonOp.
+"""Several torch.autograd.Functions behind one handler, registered for prim::PythonOp.
 
 The handler is told the Function's class name, and sets the result's type from the node that the Function was. Both
 spellings that were documented work: "prim::PythonOp", and "::prim_PythonOp" from before torch 1.11.

@@ -1,4 +1,4 @@
-"""Scenario 19: a model inside of a pipeline, exported from the calls that the pipeline makes.
+"""A model inside of a pipeline, exported from the calls that the pipeline makes.
 
 Nobody has to know which inputs the model takes, or which of their sizes vary: both are seen.
 

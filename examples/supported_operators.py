@@ -1,4 +1,4 @@
-"""Scenario 13: is an operator supported, since which opset, as what?
+"""Is an operator supported, since which opset, as what?
 
 On the command line: opbridge ops "*deform*"
 """

@@ -1,4 +1,4 @@
-"""Scenario 1: a symbolic function registered with torch.onnx.register_custom_op_symbolic, unchanged.
+"""A symbolic function registered with torch.onnx.register_custom_op_symbolic, unchanged.
 
 Today's stock exporter does not look at it. With opbridge the plan names it, and the file holds the one Asinh node that
 it makes, at the default opset and at opset 9.

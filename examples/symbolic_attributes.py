@@ -1,4 +1,4 @@
-"""Scenario 9: a library's operator with attributes, mapped to an operator of a domain of your own.
+"""A library's operator with attributes, mapped to an operator of a domain of your own.
 
 `custom_ops::foo_forward(x, y, attr1, attr2)` becomes `custom_domain::Foo` with a float and an integer attribute, and
 the file imports version 2 of the domain. Nothing here can run Foo: naming its domain in custom_opsets= vouches for it,

@@ -1,4 +1,4 @@
-"""Scenario 11, as it was written for the old exporter: symbolic functions of one operator for several opsets.
+"""As it was written for the old exporter: symbolic functions of one operator for several opsets.
 
 The newest one that is not above the requested opset is taken. examples/mapping_by_opset.py is the modern form.
 

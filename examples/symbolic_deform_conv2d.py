@@ -1,4 +1,4 @@
-"""Scenario 2: a library's operator whose C++ schema is not its Python signature: torchvision.ops.deform_conv2d.
+"""A library's operator whose C++ schema is not its Python signature: torchvision.ops.deform_conv2d.
 
 1. With nothing registered it becomes DeformConv, from opset 19 on.
 2. With a symbolic function of your own, whose 14 parameters are those of the C++ schema, it becomes the node that this

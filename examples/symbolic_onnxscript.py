@@ -1,4 +1,4 @@
-"""Scenario 6, as it was written for the old exporter: SELU as an ONNX function, called with g.onnxscript_op.
+"""As it was written for the old exporter: SELU as an ONNX function, called with g.onnxscript_op.
 
 The file holds the function and one call to it. examples/onnxscript_function.py is the modern form, without `g`.
 

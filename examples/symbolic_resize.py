@@ -1,4 +1,4 @@
-"""Scenario 7: bicubic upsampling whose scale is an input of the model.
+"""Bicubic upsampling whose scale is an input of the model.
 
 `forward` needs the scale as Python numbers and calls `.tolist()`, which no capture follows; `symbolic` gives the tensor
 itself to Resize. The exported model takes other scales than the example's and still equals PyTorch.

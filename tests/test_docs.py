@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import pathlib
+import io
+import json
 import re
 import types
 
 import pytest
 from helpers import docs_blocks
+from helpers.documents import DOCS, PAGES, ROOT, load
 from helpers.scripts import run_script
 
 import opbridge
+from opbridge import errors
 
-ROOT = pathlib.Path(__file__).parents[1]
-DOCS = ROOT / "docs"
-RUN = [DOCS / f"{name}.md" for name in ("architecture", "decisions", "kernels", "migration", "parts", "translations")]
+RUN = [
+    DOCS / f"{name}.md"
+    for name in (
+        "architecture",
+        "decisions",
+        "kernels",
+        "migration",
+        "parts",
+        "routes",
+        "runtimes",
+        "start",
+        "targets",
+        "translations",
+        "verification",
+    )
+]
 if importlib.util.find_spec("torchao"):  # which the page quantises its models with
     RUN.append(DOCS / "quantised.md")
 if importlib.util.find_spec("transformers"):
     RUN.append(DOCS / "generation.md")
-PAGES = [
-    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")),
-    *sorted(DOCS.glob("*.md")),
-]
 
-
-def _load(file: pathlib.Path) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-draw = _load(DOCS / "pictures" / "draw.py")
-site = _load(DOCS / "pages_of_the_root.py")
+draw = load(DOCS / "pictures" / "draw.py")
+site = load(DOCS / "pages_of_the_root.py")
 
 
 @pytest.mark.slow
@@ -92,6 +96,36 @@ def test_pictures_are_up_to_date(name):
     assert picture == draw.PICTURES[name](), "python docs/pictures/draw.py draws it again"
 
 
+def test_a_guide_shows_the_picture_of_its_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "REPORTS", tmp_path)
+    (tmp_path / "deform_net.png").touch()
+    for uri, heading in (("guides/deform_net.md", "The report"), ("guides/deform_net.zh.md", "报告")):
+        page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri=uri))
+        shown = site.on_page_markdown((DOCS / uri).read_text(), page, None, None)
+        assert f"## {heading} {{#the-report}}" in shown and "](../pictures/reports/deform_net.png)" in shown
+    page.file.src_uri = "guides/one_cpp_file.md"
+    assert "reports" not in site.on_page_markdown("# One\n", page, None, None)
+
+
+def test_links_are_those_of_the_site(tmp_path):
+    """Of a page elsewhere in the repository too; an example is its guide, and another file its name."""
+    text = "[a](examples/deform_net.py) [b](docs/routes.md#permissions) [c](Makefile) [d](https://x.y) [e](#f)"
+    page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="contributing.md"))
+    shown = site.on_page_markdown(text, page, None, None)
+    assert shown == "[a](guides/deform_net.md) [b](routes.md#permissions) c [d](https://x.y) [e](#f)"
+    page.file.src_uri = "guides/index.md"
+    assert site.on_page_markdown("[a](../kernels.md) [b](../../README.md)", page, None, None) == (
+        "[a](../kernels.md) [b](../index.md)"
+    )
+
+
+def test_a_page_that_would_load_something_is_seen():
+    for text in ('<script src="https://x.y/z.js">', '<link rel="stylesheet" href="https://x.y/z.css">'):
+        assert site._LOADED.search(text)
+    for text in ('<script src="assets/z.js">', '<link rel="stylesheet" href="z.css">', '<a href="https://x.y">'):
+        assert not site._LOADED.search(text)
+
+
 def test_the_architecture_names_every_folder():
     text = (DOCS / "architecture.md").read_text()
     for file in sorted((ROOT / "src" / "opbridge").glob("*/__init__.py")):
@@ -100,16 +134,85 @@ def test_the_architecture_names_every_folder():
 
 def test_the_reference_has_every_public_name():
     """`make docs` makes an entry of each line from its docstring."""
-    named = re.findall(r"^::: opbridge\.(\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
-    assert sorted(named) == sorted(opbridge.__all__)
+    text = "".join((DOCS / f"{name}.md").read_text() for name in ("api", "errors"))
+    assert sorted(re.findall(r"^::: opbridge\.(\S+)$", text, re.MULTILINE)) == sorted(opbridge.__all__)
+
+
+def test_the_table_of_errors_has_every_error_with_its_status():
+    rows = re.findall(r"^\| `(\w+)` \| (\d) \|", (DOCS / "errors.md").read_text(), re.MULTILINE)
+    public = [getattr(errors, name) for name in errors.__all__ if name not in ("OpbridgeError", "printable")]
+    assert sorted(rows) == sorted((each.__name__, str(each.exit_status)) for each in public)
+
+
+def test_the_reference_has_every_command_and_option(monkeypatch):
+    """The page is made from the application; this runs what makes it, without the packages of the site."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    import command_line
+
+    page = command_line.markdown()
+    for name in ("check", "export", "verify", "lint", "fix", "convert", "targets", "ops", "build", "new", "coverage"):
+        assert f"\n## {name}\n" in page
+    assert "| `--output OUTPUT`, `-o OUTPUT` |" in page
+    assert page.count("\n## ") == page.count("\n```sh\nopbridge ")
+
+
+_NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) if x.sum() > 0 else x
+
+def build():
+    return Net(), (torch.randn(2, 3),)
+"""
+
+
+@pytest.mark.slow
+def test_the_page_of_formats_has_the_keys_of_each_document(tmp_path, monkeypatch):
+    """No key that a command prints is missing from the page, and none of the page's tables is made up."""
+    from opbridge.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(_NET)
+    text = (DOCS / "formats.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text.partition("### A plan")[0], re.MULTILINE))
+
+    def keys(section):
+        table = text.partition(f"### {section}\n")[2].partition("\n#")[0]
+        return {
+            key for row in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)
+        }
+
+    def printed(*command):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            main([*command, "--json"])
+        return json.loads(out.getvalue())
+
+    assert printed("check", "net.py:build").keys() == keys("A plan")
+    exported = printed("export", "net.py:build", "-o", "net.onnx")
+    assert exported["plan"].keys() == keys("A plan")
+    assert printed("verify", "net.onnx", "net.py:build").keys() == keys("A verification")
+    several = printed("verify", "net.onnx", "net.py:build", "--runtime", "onnxruntime,reference")
+    for command, document in {
+        "export": exported,
+        "verify": several,
+        "lint": printed("lint", "net.onnx", "--target", "tensorrt:8.5"),
+        "fix": printed("fix", "net.onnx", "--target", "tensorrt:8.5", "-o", "fixed.onnx"),
+        "convert": printed("convert", "net.onnx", "--opset", "12", "-o", "older.onnx"),
+        "targets": printed("targets"),
+        "ops": printed("ops", "gelu"),
+    }.items():
+        assert [key for key in document if f"`{key}`" not in rows[command]] == [], command
 
 
 def test_every_page_is_in_the_sidebar():
-    listed = re.findall(r"^ +- .*?([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(listed) == sorted([*(page.name for page in DOCS.glob("*.md")), *site.PAGES.values(), *site.MADE])
+    listed = re.findall(r"^ +- (?:.*: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    english = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if not page.name.endswith(".zh.md")]
+    assert sorted(listed) == sorted([*english, *site.PAGES.values(), *site.MADE])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     text = page.read_text()
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -117,12 +220,9 @@ def test_links_lead_somewhere(page):
             continue
         file, _, anchor = target.partition("#")
         there = (page.parent / file).resolve() if file else page
-        assert there.exists(), f"{page.name} links to {target}"
+        made = there.parent == DOCS and there.name in site.MADE
+        assert there.exists() or made, f"{page.name} links to {target}"
         if anchor:
-            assert anchor in _anchors(there), f"{page.name} links to {target}"
-
-
-def _anchors(page: pathlib.Path) -> set[str]:
-    """The anchors of a page's headings, as forges make them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            # A heading of a Chinese page has the anchor of its English one.
+            english = there.with_name(there.name.replace(".zh.md", ".md"))
+            assert anchor in site.anchors(english.read_text()), f"{page.name} links to {target}"

@@ -1,13 +1,17 @@
-"""The examples run, as a user runs them."""
+"""The examples run, as a user runs them, and print what their guides show."""
 
 from __future__ import annotations
 
-import pathlib
+import difflib
 
 import pytest
+from helpers.documents import DOCS, ROOT, load
 from helpers.scripts import run_script
 
-EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+EXAMPLES = ROOT / "examples"
+GUIDES = DOCS / "guides"
+
+printed = load(DOCS / "printed.py")
 
 # What must be seen, by example.
 SEEN = {
@@ -84,16 +88,38 @@ NEEDS_TORCHVISION = {"deform_net", "symbolic_deform_conv2d"}
     [pytest.param(name, marks=pytest.mark.torchvision) if name in NEEDS_TORCHVISION else name for name in SEEN],
 )
 def test_example(name):
-    done = run_script(EXAMPLES / f"{name}.py")
+    done = run_script(EXAMPLES / f"{name}.py", folder=ROOT, COLUMNS="120")
     assert done.returncode == 0, done.stderr
     for text in SEEN[name]:
         assert text in done.stdout
+    shown = printed.comparable((printed.FOLDER / f"{name}.txt").read_text())
+    found = printed.comparable(printed.tidied(done.stdout))
+    changes = difflib.unified_diff(shown.splitlines(), found.splitlines(), "the guide", "printed", lineterm="")
+    assert shown == found, "\n".join([f"python docs/printed.py {name} writes it again", *changes])
 
 
 def test_every_example_is_run():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SEEN)
 
 
-def test_every_example_is_in_the_readme():
-    readme = (EXAMPLES.parent / "README.md").read_text()
-    assert [name for name in SEEN if f"[{name}.py](examples/{name}.py)" not in readme] == []
+@pytest.mark.parametrize("ending", [".md", ".zh.md"])
+def test_every_example_is_a_guide(ending):
+    """Its code and what it prints are included, so that they cannot fall behind."""
+    listed = (GUIDES / f"index{ending}").read_text()
+    for name in SEEN:
+        guide = (GUIDES / f"{name}{ending}").read_text()
+        assert f'--8<-- "examples/{name}.py"' in guide
+        assert f'--8<-- "docs/printed/{name}.txt"' in guide
+        assert f"]({name}.md)" in listed
+
+
+def test_no_guide_or_output_is_without_an_example():
+    assert {path.stem for path in printed.FOLDER.iterdir()} == set(SEEN)
+    assert {path.name.partition(".")[0] for path in GUIDES.glob("*.md")} == {*SEEN, "index"}
+
+
+def test_what_differs_between_runs_is_not_compared():
+    once = "error 6.6e-07, loss 1.945 -> 0.638, onnxruntime 1.32.0, torch 2.15.0+cpu, lib-eb05f5c21dec331d.so  12 of 12"
+    again = "error 1.2e-06, loss 1.9 -> 0.7, onnxruntime 1.31.1, torch 2.13.0+cu130, lib-0123456789abcdef.so 12 of 12"
+    assert printed.comparable(once) == printed.comparable(again)
+    assert printed.comparable(once) != printed.comparable(once.replace("12 of 12", "11 of 12"))

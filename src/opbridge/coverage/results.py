@@ -20,7 +20,7 @@ __all__ = ["Results", "read", "row"]
 
 @dataclass(frozen=True)
 class Results(SweepResults):
-    """The results of a sweep; docs/coverage.md describes `document`."""
+    """The results of a sweep; docs/formats.md describes `document`."""
 
     OUTCOMES = OUTCOMES
 

@@ -21,7 +21,7 @@ MOST_RATIO = 3.0
 
 @dataclass(frozen=True)
 class Results(SweepResults):
-    """The results of a sweep over models; docs/models.md describes `document`."""
+    """The results of a sweep over models; docs/formats.md describes `document`."""
 
     OUTCOMES = OUTCOMES
 
