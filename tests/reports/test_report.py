@@ -175,10 +175,13 @@ def test_the_sides_of_a_decision_stand_in_it(folder):
         return x.sin() if x.sum() > 0 else x.cos()
 
     opbridge.export(model, (torch.ones(3),), report="net.html")
-    ops = data(folder / "net.html")["graph"]["ops"]
+    graph = data(folder / "net.html")["graph"]
+    ops = graph["ops"]
     decision = next(number for number, op in enumerate(ops) if op["o"] == "higher_order::cond")
     sides = {op["o"]: op["b"] for op in ops if op.get("p") == decision}
     assert (sides["aten::sin"], sides["aten::cos"]) == ("where it holds", "where it does not")
+    inner = {op["o"]: [graph["nodes"][each][0] for each in op.get("x", ())] for op in ops if op.get("p") == decision}
+    assert (inner["aten::sin"], inner["aten::cos"]) == (["Sin"], ["Cos"])
 
 
 def test_modules_are_read_from_what_other_exporters_wrote():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -63,6 +64,8 @@ def picture_of_capture(
             value = picture.value(leaf.node, leaf.name, collected.type_of(leaf.node.meta.get("val")))
             picture.inputs.append(value)
     collected.walk(graph.module, -1, "")
+    if built is not None:
+        collected.find_inner_nodes()
     for leaf in graph.outputs:
         if leaf.node is not None:
             picture.outputs += collected.read(leaf.node)
@@ -107,6 +110,21 @@ class _Collected:
             self._picture.operators.append(found)
             for name, graph in zip(_body_names(operator), bodies(node, module), strict=False):
                 self._inner(graph, node, number, name)
+
+    def find_inner_nodes(self) -> None:
+        """Gives the operators in bodies their ONNX nodes, once all of them are known."""
+        assert self._built is not None
+        inner = [each for each in self._picture.operators if each.inside >= 0]
+        left = Counter(map(self._origin, inner))
+        for each in inner:
+            origin = self._origin(each)
+            each.nodes = self._built.inside(*origin, left[origin])
+            left[origin] -= 1
+
+    def _origin(self, of: Operator) -> tuple[str, str, str]:
+        frames = self._picture.code.frames
+        file, line = frames[of.frames[0]][:2] if of.frames else ("", 0)
+        return of.operator, self._picture.path(of.module), f"{file}:{line}" if file else ""
 
     def _inner(self, graph: GraphModule, node: Node, number: int, name: str) -> None:
         """Adds the body of an operator; its inputs are the values that the operator is given."""

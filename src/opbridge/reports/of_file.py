@@ -39,7 +39,7 @@ def _walk(graph: Any, picture: Picture, nodes: _Nodes, states: Mapping[str, str]
     made: dict[str, int] = {}
     for node in graph:
         metadata = node.metadata_props
-        key = tuple(metadata.get(f"opbridge.{name}", "") for name in ("operator", "module", "source"))
+        key = _origin(node)
         made_for = metadata.get("opbridge.node", "")
         number = calls.get(key, made.get(made_for, -1)) if key[0] else -1
         if number < 0:
@@ -106,29 +106,51 @@ class NodesByCall:
     """
 
     def __init__(self, model: ir.Model, picture: Picture) -> None:
-        nodes = _Nodes(picture)
-        self._by_key: dict[str, list[int]] = {}
-        self.operators: dict[str, str] = {}
+        self._nodes = _Nodes(picture)
+        self._by_name: dict[str, list[int]] = {}
+        self._inside: dict[tuple[str, ...], list[int]] = {}
         waiting: dict[tuple[str, ...], list[int]] = {}
-        for node in _all_nodes(model.graph):
-            metadata = node.metadata_props
-            key = tuple(metadata.get(f"opbridge.{name}", "") for name in ("operator", "module", "source"))
-            waiting.setdefault(key, []).append(nodes.add(node))
-            if named := metadata.get("opbridge.node", "").split():
+        for node in model.graph:
+            for _, body in _bodies(node):
+                self._add_body(body)
+            key = _origin(node)
+            waiting.setdefault(key, []).append(self._nodes.add(node))
+            if named := node.metadata_props.get("opbridge.node", "").split():
                 built = waiting.pop(key)
                 for call in dict.fromkeys(each.partition(":")[0] for each in named):
-                    self._by_key.setdefault(call, []).extend(built)
+                    self._by_name.setdefault(call, []).extend(built)
+
+    def _add_body(self, graph: ir.Graph) -> None:
+        for node in graph:
+            for _, body in _bodies(node):
+                self._add_body(body)
+            self._inside.setdefault(_origin(node), []).append(self._nodes.add(node))
 
     def of(self, name: str) -> list[int]:
-        """The numbers of the nodes of one call."""
-        return self._by_key.get(name, [])
+        """The numbers of the nodes of one call of the model itself, by the name of its node."""
+        return self._by_name.get(name, [])
+
+    def inside(self, operator: str, module: str, source: str, calls: int) -> list[int]:
+        """The numbers of the nodes of the next call of an operator in the bodies of others.
+
+        These nodes have no names of the captured graph: they are found by the operator and its line. Each of several
+        such calls gets as many of them as the others, and where that is not possible the first one gets all.
+
+        Args:
+            operator: The operator.
+            module: The path of the module that calls it.
+            source: The line.
+            calls: How many such calls there are in all bodies, this one and those that were asked for before included.
+        """
+        built = self._inside.get((operator, module, source), [])
+        count = len(built) if calls < 1 or len(built) % calls else len(built) // calls
+        taken, built[:] = built[:count], built[count:]
+        return taken
 
 
-def _all_nodes(graph: Any) -> Iterator[ir.Node]:
-    for node in graph:
-        for _, body in _bodies(node):
-            yield from _all_nodes(body)
-        yield node
+def _origin(node: ir.Node) -> tuple[str, ...]:
+    """Which operator, module and line a node was built for."""
+    return tuple(node.metadata_props.get(f"opbridge.{name}", "") for name in ("operator", "module", "source"))
 
 
 def _bodies(node: ir.Node) -> Iterator[tuple[str, ir.Graph]]:

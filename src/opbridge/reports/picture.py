@@ -87,6 +87,7 @@ class Picture:
         self.inputs: list[int] = []
         self.outputs: list[int] = []
         self._modules: dict[str, int] = {"": 0}
+        self._paths = [""]
         self._classes: dict[str, str] = {}
         self._values: dict[Any, int] = {}
         self._value_rows: list[list[str]] = []
@@ -94,7 +95,14 @@ class Picture:
 
     def module(self, path: str) -> int:
         """The number of a module."""
-        return self._modules.setdefault(path, len(self._modules))
+        if path not in self._modules:
+            self._modules[path] = len(self._paths)
+            self._paths.append(path)
+        return self._modules[path]
+
+    def path(self, number: int) -> str:
+        """The path of a module, by its number."""
+        return self._paths[number]
 
     def classes(self, found: dict[str, str]) -> None:
         """Says of which class modules are, by path."""
@@ -119,10 +127,10 @@ class Picture:
     def document(self) -> dict[str, Any]:
         """As plain data."""
         code = self.code.excerpts()
-        prefixes = {path.rsplit(".", count)[0] for path in self._modules for count in range(path.count(".") + 1)}
+        prefixes = {path.rsplit(".", count)[0] for path in self._paths for count in range(path.count(".") + 1)}
         named = {path: self._classes[path] for path in prefixes | {""} if path in self._classes}
         return {
-            "modules": list(self._modules),
+            "modules": self._paths,
             "classes": named,
             "values": self._value_rows,
             "ops": [each.document() for each in self.operators],

@@ -81,7 +81,7 @@ class Panel {
 
   nodes(op, box) {
     const { graph } = this.of;
-    if (!(op.x || []).length) return page.make("p", { class: "soft" }, op.s === "missing" ? "None: it has no route." : "None.");
+    if (!(op.x || []).length) return page.make("p", { class: "soft" }, op.s === "missing" ? "None: it has no route." : op.p !== undefined ? "They are among those of the operator whose body this is." : "None.");
     const name = (value) => (value === -1 ? "" : typeof value === "number" ? graph.values[value][0] : value);
     return page.make("ul", { class: "nodes" }, op.x.slice(0, 60).map((number) => {
       const [type, domain, , reads, gives, attributes] = graph.nodes[number];

@@ -423,6 +423,10 @@ class Picture {
     if (this.view.scale < 0.7) this.view.scale = 0.9;
     this.view.x = width / 2 - (at.x + Math.min(at.width, width) / 2) * this.view.scale;
     this.view.y = height / 2 - (at.y + Math.min(at.height, height - 80) / 2) * this.view.scale;
+    // No more bare ground than there has to be.
+    const within = (at, length, room) => (length > room ? Math.min(20, Math.max(room - length - 20, at)) : (room - length) / 2);
+    this.view.x = within(this.view.x, this.extent.width * this.view.scale, width);
+    this.view.y = within(this.view.y, this.extent.height * this.view.scale, height);
     this.place_();
   }
 
