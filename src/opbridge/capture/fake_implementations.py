@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
-from opbridge.capture import convolution_shapes, packed_sequences
+from opbridge.capture import convolution_shapes, packed_sequences, vision_shapes
 
 __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
@@ -29,7 +29,7 @@ def replacing_fake_implementations() -> contextlib.AbstractContextManager[None]:
     return torch_overrides.replacing_shape_functions(
         {**_COMPOSITE, **convolution_shapes.COMPOSITE, **packed_sequences.COMPOSITE},
         _WITH_KERNELS,
-        {**convolution_shapes.REPLACED, **packed_sequences.REPLACED},
+        {**convolution_shapes.REPLACED, **packed_sequences.REPLACED, **vision_shapes.REPLACED},
     )
 
 
