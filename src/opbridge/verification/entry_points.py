@@ -88,8 +88,8 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
             `.npy` files (see `opbridge.verification.given_inputs`).
         task: What the file was exported for, as in `opbridge.export`: it makes the example, the dynamic shapes and,
             where there are none, `inputs`.
-        runtime: What runs the file, by its name: "onnxruntime", "openvino", "web", "mnn", "ncnn" or "reference"; or
-            several, each of which is compared, in a list.
+        runtime: What runs the file, by its name: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn",
+            "ncnn" or "reference"; or several, each of which is compared, in a list.
 
     Returns:
         The comparison, or, for a list of runtimes, one for each of them; `ok` is false where PyTorch and one of them
