@@ -29,6 +29,7 @@ from results import table, write_section
 
 OPSETS = (11, 13, 15, 17)
 _LIMIT = 900
+_UNTRIED = ("-", True)
 _LACKS = "no "
 """What the cell of a runtime without an operator begins with."""
 
@@ -93,6 +94,7 @@ def main() -> int:
     parser.add_argument("--opsets", nargs="+", type=int)
     parser.add_argument("--no-write", action="store_true", help="leave RESULTS.md as it is")
     parser.add_argument("--runtime", nargs="+", default=[], help="openvino, web or mnn, in a table of their own")
+    parser.add_argument("--kept-only", action="store_true", help="try nothing: write what the file has")
     parser.add_argument("--keep", type=Path, help="a file of cells, which the next run takes up")
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -107,7 +109,7 @@ def main() -> int:
     for name in given.models:
         for opset in opsets:
             wanted = [each for each in given.runtime or [""] if not cells.has(name, each, opset)]
-            if wanted:
+            if wanted and not given.kept_only:
                 said = _asked(name, opset, given.runtime and wanted)
                 cells.add(name, opset, dict(zip(wanted, said, strict=True)))
                 print(f"{name} at opset {opset}: {said}", flush=True)
@@ -147,13 +149,15 @@ class _Cells:
         rows, all_of_them = [], []
         for name in names:
             for runtime in runtimes:
-                cells = [self._found[_key(name, runtime, opset)] for opset in opsets]
+                cells = [self._found.get(_key(name, runtime, opset), _UNTRIED) for opset in opsets]
                 rows.append([f"{name}, {runtime}" if runtime else name, *(said for said, _ in cells)])
                 all_of_them += cells
-        bad = sum(not ok for _, ok in all_of_them)
-        lacking = sum(said.startswith(_LACKS) for said, _ in all_of_them)
-        count = f"{bad} of {len(all_of_them)} do not match"
-        count += f", and {lacking} are not for a runtime without an operator." if lacking else "."
+        tried = [each for each in all_of_them if each is not _UNTRIED]
+        bad = sum(not ok for _, ok in tried)
+        lacking = sum(said.startswith(_LACKS) for said, _ in tried)
+        count = f"{bad} of {len(tried)} do not match."
+        count += f" In {lacking} the runtime lacks an operator." if lacking else ""
+        count += f" {len(all_of_them) - len(tried)} were not tried." if len(tried) < len(all_of_them) else ""
         return f"{table(['model', *map(str, opsets)], rows)}\n\n{count}", bad
 
 
