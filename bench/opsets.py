@@ -28,7 +28,7 @@ import torch
 from results import table, write_section
 
 OPSETS = (11, 13, 15, 17)
-_LIMIT = 900
+_LIMIT = 2400
 _UNTRIED = ("-", True)
 _LACKS = "no "
 """What the cell of a runtime without an operator begins with."""

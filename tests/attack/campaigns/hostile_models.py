@@ -150,7 +150,7 @@ def _together(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     # The seconds, the seed, the numbers to end at and to begin with; --keep FILE adds the result to those of other
-    # numbers in a file; --write puts them all into a section of bench/RESULTS.md.
+    # numbers in a file; --write puts them all into a section of bench/RESULTS.md. With equal numbers, nothing is tried.
     parser = argparse.ArgumentParser()
     parser.add_argument("seconds", type=float)
     parser.add_argument("seed", type=int)
@@ -160,11 +160,13 @@ if __name__ == "__main__":
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     results = json.loads(given.keep.read_text()) if given.keep is not None and given.keep.exists() else []
-    results.append(run(given.seconds, given.seed, given.most, given.first))
-    print(json.dumps(results[-1], indent=1))
+    if given.most != given.first:
+        numbers = "" if given.most is None else f" {given.most}{f' {given.first}' if given.first else ''}"
+        module = "PYTHONPATH=src:tests python -m attack.campaigns.hostile_models"
+        command = f"{module} {given.seconds:g} {given.seed}{numbers}"
+        results.append({**run(given.seconds, given.seed, given.most, given.first), "command": command})
+        print(json.dumps(results[-1], indent=1))
     if given.keep is not None:
-        given.keep.write_text(json.dumps(results))
+        given.keep.write_text(json.dumps(results, indent=1))
     if given.write:
-        written = f"{given.seconds:g} {given.seed}{'' if given.most is None else f' {given.most}'}"
-        command = f"PYTHONPATH=src:tests python -m attack.campaigns.hostile_models {written} --write"
-        write_one("hostile_models", _together(results), command)
+        write_one("hostile_models", _together(results), "`, `".join(each["command"] for each in results))
