@@ -4,7 +4,9 @@
 
 Each model is loaded and run on its inputs in a child process, and its outputs compared with what the test expects. Lint
 agrees where it finds an error and the runtime does not give that, or where neither is so; for ONNX Runtime, which the
-facts are asked of, what counts is whether it loads the model. Models are those of the installed onnx package.
+facts are asked of, what counts is whether it loads the model. A result that differs by no more than bfloat16 rounds, or
+only where it is infinite or no number, is one that the runtime gives. A warning says that some models of the form fail,
+and not which. Models are those of the installed onnx package.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from opbridge.errors import OpbridgeError
 from opbridge.rules import lint
 from opbridge.runtimes import known
 
+_SAID = ("error", "warning", "nothing")
+_ROWS = {"error": "an error", "warning": "warnings alone", "nothing": "nothing"}
 _TITLES = {
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
@@ -43,27 +47,31 @@ def main() -> None:
 
 
 def _compare(runtime: str, given: argparse.Namespace, verdicts: dict) -> None:
-    taking = ("right", "wrong", "raises") if runtime == "onnxruntime" else ("right",)
-    counts: Counter[tuple[bool, bool]] = Counter()
+    taking = ("right", "nearly", *(("wrong", "raises") if runtime == "onnxruntime" else ()))
+    counts: Counter[tuple[str, bool]] = Counter()
     for name, verdict in verdicts.items():
         try:
-            content = cases.case(name, "").model.SerializeToString()
-            found = [each for each in lint(content, given.target) if each.severity == "error"]
+            found = lint(cases.case(name, "").model.SerializeToString(), given.target).found
+            said = min((each.severity for each in found), key=_SAID.index, default="nothing")
         except OpbridgeError as error:
-            found = [error]
+            found, said = [error], "error"
         refused = verdict.outcome not in taking
-        counts[bool(found), refused] += 1
-        if given.list and bool(found) != refused:
-            print(name, "|", [str(each)[:160] for each in found][:1], "|", verdict.outcome, verdict.message[:200])
-    agreeing = counts[True, True] + counts[False, False]
-    rows = [
-        ("lint finds an error", str(counts[True, True]), str(counts[True, False])),
-        ("lint finds none", str(counts[False, True]), str(counts[False, False])),
-    ]
+        counts[said, refused] += 1
+        if given.list and (said == "error") != refused:
+            shown = [str(each)[:160] for each in found][:1]
+            print(name, "|", said, shown, "|", verdict.outcome, verdict.message[:200])
+    agreeing = sum(count for (said, refused), count in counts.items() if (said == "error") == refused)
+    warned = counts["warning", True]
+    rows = [(f"lint has {_ROWS[said]}", str(counts[said, True]), str(counts[said, False])) for said in _SAID]
     title = _TITLES.get(runtime, runtime)
     headings = ("refuses", "loads") if runtime == "onnxruntime" else ("refuses or answers wrongly", "runs")
     body = table(("", *(f"{title} {each}" for each in headings)), rows)
-    body += f"\n\n{known.label(runtime)}: {agreeing} of {len(verdicts)} agree ({agreeing / len(verdicts):.1%})."
+    body += f"\n\n{known.label(runtime)}: {agreeing} of {len(verdicts)} agree ({agreeing / len(verdicts):.2%})."
+    if warned:
+        together = agreeing + warned
+        body += f" With the {warned} that fail and have a warning, {together} do ({together / len(verdicts):.2%})."
+    if nearly := sum(each.outcome == "nearly" for each in verdicts.values()):
+        body += f" {nearly} of those that run differ by what bfloat16 rounds, or only where a result is infinite."
     if given.print or given.list:
         print(body)
         return

@@ -2,14 +2,15 @@
 
     python bench/opsets.py
     python bench/opsets.py --models "T5 encoder" BERT --opsets 11 28 --no-write
-    python bench/opsets.py --runtime openvino web mnn
+    python bench/opsets.py --runtime openvino web mnn --keep build/opsets.json
 
 A cell is the largest difference from PyTorch over all verified runs (the example, fresh inputs, other sizes of what is
 dynamic), or why there is none. Each runs in a process of its own. Models have their published sizes and random weights.
 
 With `--runtime`, the files run in other runtimes, in a table of their own. A file that a runtime refuses, or runs
 otherwise, is exported again with that runtime as its target, at an opset that it takes, and the cell says so. What MNN
-has no operator for, and no repair writes otherwise, is left out there, and the cell names it.
+has no operator for, and no repair writes otherwise, is left out there, and the cell names it. `--keep FILE` keeps each
+cell as it is done: the cells that the file has are not tried again, and those of all runs are in the table.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ import torch
 from results import table, write_section
 
 OPSETS = (11, 13, 15, 17)
-_LIMIT = 900
+_LIMIT = 2400
+_UNTRIED = ("-", True)
+_LACKS = "no "
+"""What the cell of a runtime without an operator begins with."""
+
 _EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -89,6 +94,8 @@ def main() -> int:
     parser.add_argument("--opsets", nargs="+", type=int)
     parser.add_argument("--no-write", action="store_true", help="leave RESULTS.md as it is")
     parser.add_argument("--runtime", nargs="+", default=[], help="openvino, web or mnn, in a table of their own")
+    parser.add_argument("--kept-only", action="store_true", help="try nothing: write what the file has")
+    parser.add_argument("--keep", type=Path, help="a file of cells, which the next run takes up")
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cell:
@@ -98,16 +105,15 @@ def main() -> int:
 
     newest = onnxruntime.newest_opset()
     opsets = given.opsets or (*OPSETS, *(() if given.runtime else (onnxruntime.default_opset(),)), newest)
-    rows, bad = [], 0
+    cells = _Cells(given.keep)
     for name in given.models:
-        found = []
         for opset in opsets:
-            found.append(_asked(name, opset, given.runtime))
-            print(f"{name} at opset {opset}: {found[-1]}", flush=True)
-        bad += sum(not ok for cells in found for _, ok in cells)
-        for at, runtime in enumerate(given.runtime or ("",)):
-            rows.append([f"{name}, {runtime}" if runtime else name, *(cells[at][0] for cells in found)])
-    body = f"{table(['model', *map(str, opsets)], rows)}\n\n{bad} of {len(rows) * len(opsets)} do not match."
+            wanted = [each for each in given.runtime or [""] if not cells.has(name, each, opset)]
+            if wanted and not given.kept_only:
+                said = _asked(name, opset, given.runtime and wanted)
+                cells.add(name, opset, dict(zip(wanted, said, strict=True)))
+                print(f"{name} at opset {opset}: {said}", flush=True)
+    body, bad = cells.shown(given.models, given.runtime or [""], opsets)
     if given.no_write:
         print(f"\n{body}")
     elif given.runtime:
@@ -118,6 +124,47 @@ def main() -> int:
     else:
         write_section("opsets", "Whole models at old opsets and the newest", body)
     return 1 if bad else 0
+
+
+class _Cells:
+    """What was found, by the model, the runtime with its version and the opset, in a file where one is named."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._found: dict[str, tuple[str, bool]] = {}
+        if file is not None and file.exists():
+            self._found = {key: (said, ok) for key, (said, ok) in json.loads(file.read_text()).items()}
+
+    def has(self, name: str, runtime: str, opset: int) -> bool:
+        return _key(name, runtime, opset) in self._found
+
+    def add(self, name: str, opset: int, found: Mapping[str, tuple[str, bool]]) -> None:
+        self._found.update({_key(name, runtime, opset): each for runtime, each in found.items()})
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.write_text(json.dumps(self._found, indent=1))
+
+    def shown(self, names: Sequence[str], runtimes: Sequence[str], opsets: Sequence[int]) -> tuple[str, int]:
+        """The table, with what it comes to below it, and the number of cells that do not match."""
+        rows, all_of_them = [], []
+        for name in names:
+            for runtime in runtimes:
+                cells = [self._found.get(_key(name, runtime, opset), _UNTRIED) for opset in opsets]
+                rows.append([f"{name}, {runtime}" if runtime else name, *(said for said, _ in cells)])
+                all_of_them += cells
+        tried = [each for each in all_of_them if each is not _UNTRIED]
+        bad = sum(not ok for _, ok in tried)
+        lacking = sum(said.startswith(_LACKS) for said, _ in tried)
+        count = f"{bad} of {len(tried)} do not match."
+        count += f" In {lacking} the runtime lacks an operator." if lacking else ""
+        count += f" {len(all_of_them) - len(tried)} were not tried." if len(tried) < len(all_of_them) else ""
+        return f"{table(['model', *map(str, opsets)], rows)}\n\n{count}", bad
+
+
+def _key(name: str, runtime: str, opset: int) -> str:
+    from opbridge.runtimes.known import ONNXRUNTIME, label
+
+    return f"{name}, {label(runtime or ONNXRUNTIME)}, {opset}"
 
 
 def _asked(name: str, opset: int, runtimes: Sequence[str]) -> list[tuple[str, bool]]:
@@ -190,7 +237,9 @@ def _in_runtimes(
         except opbridge.TargetError as error:
             lacked = {each.operator for each in error.findings if each.rule == "missing-operator"}
             answers.append(
-                (f"no {', '.join(sorted(lacked))}", True) if lacked and runtime == "mnn" else (_short(error), False)
+                (f"{_LACKS}{', '.join(sorted(lacked))}", True)
+                if lacked and runtime == "mnn"
+                else (_short(error), False)
             )
         except opbridge.OpbridgeError as error:
             answers.append((_short(error), False))

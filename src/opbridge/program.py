@@ -186,10 +186,10 @@ def session(
         isolated: Whether the model runs in a process of its own, with limits: what ends that process costs the call
             that did it, which raises a RunError, and the next one starts another. `opbridge.Limits` sets the limits.
             The session then has those methods of ONNX Runtime's that run a model, and takes no `options`.
-        runtime: What runs the model: "onnxruntime", "openvino", "web", "mnn", "ncnn" or "reference". A session of
-            another runtime than ONNX Runtime has the methods get_inputs, get_outputs, get_modelmeta and run of its
-            sessions, runs in a process of its own (the reference evaluator where `isolated` asks for it), and takes
-            none of the other options, but for OpenVINO, which runs `kernels`.
+        runtime: What runs the model: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn", "ncnn" or
+            "reference". A session of another runtime than ONNX Runtime has the methods get_inputs, get_outputs,
+            get_modelmeta and run of its sessions, runs in a process of its own (the reference evaluator where
+            `isolated` asks for it), and takes none of the other options, but for OpenVINO, which runs `kernels`.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool).
 

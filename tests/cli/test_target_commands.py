@@ -116,6 +116,24 @@ NORM = onnx.parser.parse_model(
 )
 
 
+def test_other_releases_of_onnxruntime_and_what_it_is_asked_are_said_in_words(path, capsys):
+    assert main(["targets"]) == 0
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if each.startswith("onnxruntime ")]
+    assert "1.11 to " in line
+    assert main(["targets", "onnxruntime"]) == 0
+    assert "<function" not in capsys.readouterr().out
+    assert main(["targets", "onnxruntime:1.21"]) == 0
+    said = capsys.readouterr().out
+    assert "onnxruntime 1.21 is taken as 1.20" in said and said.endswith("Nothing else is known of it.\n")
+    assert main(["targets", "ncnn"]) == 0
+    assert "form (warning)" in capsys.readouterr().out
+
+
+def test_without_a_file_to_write_a_repair_says_so(path, capsys):
+    assert main(["fix", path, "--target", "tensorrt:10.1"]) == 0
+    assert capsys.readouterr().out.endswith("Nothing is written: name a file with -o.\n")
+
+
 def test_a_model_is_repaired(path, tmp_path, capsys):
     onnx.save(NORM, "norm.onnx")
     assert main(["fix", "norm.onnx", "-t", "tensorrt:8.5", "-o", "fixed.onnx", "--diff"]) == 0

@@ -209,3 +209,12 @@ def test_difference() -> None:
     assert not difference(one, one[:2])[1] and not difference(one, one.astype(np.float64))[1]
     assert not difference(np.asarray([1, 2]), np.asarray([1, 3]))[1]
     assert difference(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32)) == (0.0, True)
+
+
+def test_a_model_older_than_all_opsets_is_refused_with_what_to_do(tmp_path):
+    old = onnx.parser.parse_model(
+        '<ir_version: 3, opset_import: ["" : 6]> g (float[2] x) => (float[2] y) { y = Abs (x) }'
+    )
+    onnx.save(old, tmp_path / "old.onnx")
+    with pytest.raises(opbridge.UsageError, match="is of opset 6; .* Put it at opset 7 first"):
+        opbridge.convert(tmp_path / "old.onnx", opset=13, output=tmp_path / "new.onnx")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 
+import numpy as np
 import onnx
 import pytest
 
 import opbridge
 from opbridge.cli import main
+from opbridge.coverage.measuring import cases, work
 from opbridge.coverage.measuring.learning import Example, learn
 from opbridge.coverage.measuring.writing import written
 from opbridge.onnx import reading
-from opbridge.rules.forms import conditions, holds
+from opbridge.rules.forms import OUTER, conditions, holds
 from opbridge.rules.looking import Looked
 from opbridge.targets import find_target, measured
 from opbridge.targets.facts import Form
@@ -81,6 +84,96 @@ def test_of_several_nodes_the_one_that_the_error_names_is_missing():
 def test_a_sequence_at_the_ends_of_a_model_says_nothing_of_the_operator():
     end = "it gives an output of the model that is a sequence"
     assert learnt({}, {"a": node("SplitToSequence", end, "axis = 0")}) == [("SplitToSequence", (end,), ("a",))]
+
+
+def test_conditions_that_tell_the_same_cases_are_in_the_fact_together():
+    """Which of them it is, is not known: the fact holds of no other nodes than those that failed."""
+    right = {"a": node("LSTM", "X is float32", "layout = 0")}
+    failing = {"b": node("LSTM", "X is float32", "P is given", "P is float32", "seq is int32", "W has rank 3")}
+    assert learnt(right, failing) == [("LSTM", ("P is float32", "seq is int32"), ("b",))]
+    failing = {"b": node("Conv", "X is float16", "W is float16")}  # of one type they are together
+    assert learnt({"a": node("Conv", "X is float32", "W is float32")}, failing) == [("Conv", ("X is float16",), ("b",))]
+
+
+def test_a_place_in_a_model_of_several_nodes_is_no_reason():
+    """The node may be in a branch that never runs, or another one be at fault: that is a warning."""
+    right = {"a": node("GatherElements", "data is float32", "axis = 1")}
+    failing = {"b": [*node("GatherElements", "data is float32", "axis = 2"), *node("If")]}
+    (found,) = learn(right, failing, {"b": "refused: GatherElements-20: shapes are not consistent"})
+    assert (found.operator, found.form, found.certain) == ("GatherElements", ("axis = 2",), False)
+    failing = {"b": [*node("GatherElements", "data is float16"), *node("If")]}
+    (found,) = learn({**right, "c": node("If")}, failing, {"b": "wrong: output 'y' differs by 1"})
+    assert (found.form, found.certain) == (("data is float16",), False)
+    (found,) = learn({**right, "c": node("If")}, failing, {"b": "refused: no GatherElements of float16"})
+    assert (found.form, found.certain) == (("data is float16",), True)
+
+
+def test_an_opset_is_no_reason_for_other_values():
+    right, failing = {"a": node("Round", "of opset 11")}, {"b": node("Round", "of opset 22")}
+    (found,) = learn(right, failing, {"b": "wrong: output 'y' differs by 0.3"})
+    assert (found.form, found.certain) == ((), False)
+    (found,) = learn(right, failing, {"b": "refused: no rule for Round-22"})
+    assert (found.form, found.certain) == (("of opset 22",), True)
+
+
+def test_what_differs_by_little_is_a_warning():
+    failing = {"b": node("Gelu", "X is float32", "approximate = none"), "c": node("Gelu", "X is float16")}
+    said = {"b": "nearly: output 'y' differs by 0.0002", "c": "nearly: output 'y' differs by 0.0003"}
+    facts = learn({"a": node("Gelu", "X is float32")}, failing, said)
+    text = written(
+        ("web", "A runtime"),
+        "9.1.3",
+        "measured: here",
+        [dataclasses.replace(each, small=True) for each in facts],
+        said,
+        taken=["Gelu"],
+        newest=None,
+        contradicted={},
+    )
+    assert len(tomllib.loads(text)["fact"]) == 2
+    assert all(each["severity"] == "warning" for each in tomllib.loads(text)["fact"])
+
+
+@pytest.mark.parametrize(
+    ("want", "have", "outcome"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], "right"),
+        ([1.0, 2.0], [1.0, 2.005], "nearly"),
+        ([1.0, 2.0], [1.0, 2.1], "wrong"),
+        ([0.01, 0.02], [0.01, 0.021], "wrong"),  # small, and not small beside the numbers
+        ([np.inf, 2.0], [3.4e38, 2.0], "nearly"),
+        ([np.nan, 2.0], [0.0, 2.1], "wrong"),
+        ([np.inf, np.nan], [0.0, 0.0], "wrong"),
+    ],
+)
+def test_small_differences_and_those_of_infinities_are_told_from_others(want, have, outcome):
+    case = cases.case("test_abs", "")
+    case = dataclasses.replace(case, rtol=1e-5, atol=1e-7)
+    assert work._compared(case, [np.float32(want)], [np.float32(have)])[0] == outcome
+
+
+def test_a_node_of_a_test_is_a_case_alone_with_what_it_reads_there():
+    case = cases.case("test_reduce_log_sum_asc_axes_expanded", "node 0")
+    (alone,) = case.model.graph.node
+    whole = cases.case("test_reduce_log_sum_asc_axes_expanded", "")
+    assert alone == whole.model.graph.node[0]
+    onnx.checker.check_model(case.model, full_check=True)
+    np.testing.assert_allclose(case.expected[0].sum(), whole.inputs[0].sum(), rtol=1e-5)
+    assert cases.case("test_if", "node 0") is None  # a body reads what is not there alone
+
+
+def test_a_body_that_reads_what_stands_outside_is_a_condition():
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (bool c, float[2] x) => (float[2] y, float[2] z) {
+      y = If (c) <then_branch = a () => (float[2] u) { u = Abs (x) },
+                  else_branch = b () => (float[2] v) { v = Constant <value_floats = [1.0, 2.0]> () }>
+      z = If (c) <then_branch = d () => (float[2] s) { s = Constant <value_floats = [1.0, 2.0]> () },
+                  else_branch = e () => (float[2] t) { t = Constant <value_floats = [3.0, 4.0]> () }>
+    }"""
+    looked = Looked(reading.load(onnx.parser.parse_model(text).SerializeToString()))
+    reads, does_not = (each for each in looked.nodes if each.op_type == "If")
+    assert OUTER in set(conditions(reads, looked)) and holds(OUTER, reads, looked)
+    assert OUTER not in set(conditions(does_not, looked)) and not holds(OUTER, does_not, looked)
 
 
 MODEL = """<ir_version: 8, opset_import: ["" : 18]>

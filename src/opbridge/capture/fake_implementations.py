@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
-from opbridge.capture import convolution_shapes, packed_sequences, strided_copies
+from opbridge.capture import convolution_shapes, packed_sequences, strided_copies, vision_shapes
 
 __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
@@ -37,6 +37,7 @@ def replacing_fake_implementations(*, rewriting: bool = False) -> contextlib.Abs
             **convolution_shapes.REPLACED,
             **packed_sequences.REPLACED,
             **strided_copies.REPLACED,
+            **vision_shapes.REPLACED,
             **(strided_copies.REPLACED_IN_REWRITING if rewriting else {}),
         },
     )

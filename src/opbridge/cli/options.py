@@ -222,8 +222,8 @@ RuntimeOption = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME",
-        help="What runs the file: onnxruntime, openvino, web, mnn, ncnn or reference. Repeat it, or separate several "
-        "with commas, to see them side by side.",
+        help="What runs the file: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn or reference. Repeat it, "
+        "or separate several with commas, to see them side by side.",
         show_default="onnxruntime",
     ),
 ]

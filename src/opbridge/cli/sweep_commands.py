@@ -80,7 +80,7 @@ def coverage(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What runs them: onnxruntime, openvino, web, mnn, ncnn or reference.",
+            help="What runs them: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn or reference.",
             show_default="onnxruntime",
         ),
     ] = None,

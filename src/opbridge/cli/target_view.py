@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -48,9 +48,13 @@ def print_target(console: Console, target: Target) -> None:
         lines.append(f"opset {opsets.oldest} to {opsets.newest}{ir_version} ({opsets.source})")
     rows = [("fact", "operators", "what it takes", "known from")]
     for fact in target.facts:
-        rows.append((type(fact).__name__.lower(), _few(fact.operators), _settings(fact), fact.source))
+        kind = type(fact).__name__.lower() + (f" ({fact.severity})" if fact.severity == "warning" else "")
+        rows.append((kind, _few(fact.operators), _settings(fact), fact.source))
     print_plain(console, "\n".join(lines) + "\n")
-    _print_rows(console, rows)
+    if target.facts:
+        _print_rows(console, rows)
+    else:
+        print_plain(console, "Nothing else is known of it.")
 
 
 def print_measured(console: Console, measured: Measured) -> None:
@@ -71,8 +75,12 @@ def _settings(fact: object) -> str:
     said = []
     for field in dataclasses.fields(fact):  # type: ignore[arg-type]
         value = getattr(fact, field.name)
+        if callable(value):  # asked of the runtime, node by node
+            continue
         if field.name in shared or (value == field.default and field.name != "bound"):
             continue
+        if isinstance(value, Mapping):
+            value = tuple(f"{old} to {new}" for old, new in value.items())
         said.append(f"{field.name}: {', '.join(map(str, value)) if isinstance(value, tuple) else value}")
     return "; ".join(said)
 
@@ -87,8 +95,14 @@ def print_rule(console: Console, rules: Sequence[type[Rule]]) -> None:
     print_plain(console, "\n\n".join(blocks))
 
 
-def print_findings(console: Console, findings: Findings) -> None:
-    """The findings, then what to do for each rule, then how many there are."""
+def print_findings(console: Console, findings: Findings, repaired: bool = False) -> None:
+    """The findings, then what to do for each rule, then how many there are.
+
+    Args:
+        console: Where to.
+        findings: The findings.
+        repaired: Whether they are what a repair left.
+    """
     for target in findings.targets:
         if target.remark:
             console.print(Text(target.remark, "yellow"), soft_wrap=not console.is_terminal)
@@ -107,7 +121,7 @@ def print_findings(console: Console, findings: Findings) -> None:
         print_plain(console, "")
     from opbridge.fixing import has_repair
 
-    if repairable := sum(map(has_repair, findings)):
+    if not repaired and (repairable := sum(map(has_repair, findings))):
         print_plain(console, f"opbridge fix has a repair for findings of the kind of {repairable} of these.")
     style = "" if findings.ok else "bold"
     console.print(Text(findings.summary(), style), soft_wrap=not console.is_terminal)
@@ -129,11 +143,13 @@ def print_fixed(console: Console, fixed: Fixed, diff: str) -> None:
         print_plain(console, diff + "\n")
     if len(fixed.left):
         print_plain(console, "Left:")
-        print_findings(console, fixed.left)
+        print_findings(console, fixed.left, repaired=True)
         print_plain(console, "")
     console.print(Text(fixed.summary(), "bold"), soft_wrap=not console.is_terminal)
     if fixed.path:
         console.print(Text(f"Written: {fixed.path}"), soft_wrap=not console.is_terminal)
+    elif fixed.changes:
+        print_plain(console, "Nothing is written: name a file with -o.")
 
 
 def _where(finding: Finding) -> str:

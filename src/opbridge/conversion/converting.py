@@ -108,9 +108,13 @@ def converted(
     damage.refuse(loaded, label)
     source = loaded.graph.opset_imports.get("", loaded.graph.opset_imports.get("ai.onnx", opset))
     if not OLDEST <= source <= schemas.newest():
+        remedy = (
+            f"Put it at opset {OLDEST} first (onnx.version_converter.convert_version), or export the model again."
+            if source < OLDEST
+            else "Install a newer onnx package, or export the model again."
+        )
         raise UsageError(
-            f"{label} is of opset {source}; models are converted from {OLDEST} to {schemas.newest()}. "
-            "Install a newer onnx package, or export the model again."
+            f"{label} is of opset {source}; models are converted from {OLDEST} to {schemas.newest()}. {remedy}"
         )
     proto = _proto(content)
     before = loaded.ir_version or _IR_OF_INITIALIZERS

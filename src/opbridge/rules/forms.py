@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -11,10 +11,13 @@ import onnx_ir as ir
 from opbridge.onnx import opsets
 from opbridge.rules.looking import Looked, name_of, type_name
 
-__all__ = ["ENDS", "conditions", "holds"]
+__all__ = ["ENDS", "OUTER", "conditions", "holds"]
 
 ENDS = ("it reads an input of the model that is a sequence", "it gives an output of the model that is a sequence")
 """Conditions on the model's inputs and outputs, which programs that run it may be unable to pass."""
+
+OUTER = "a body reads what stands outside of it"
+"""A condition on a node with bodies, as Scan and Loop."""
 
 _LONGEST_VALUE = 60
 _MOST_ELEMENTS = 8
@@ -25,6 +28,8 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
     kind, name, value = _parsed(condition)
     if kind == "end":
         return name in _ends(node)
+    if kind == "outer":
+        return _reads_outer_values(node)
     if kind == "count":
         return str(len(node.inputs)) == value
     if kind == "opset":
@@ -61,6 +66,8 @@ def _parsed(condition: str) -> tuple[str, str, str]:
         return "opset", "", condition.removeprefix("of opset ")
     if condition in ENDS:
         return "end", condition, ""
+    if condition == OUTER:
+        return "outer", "", ""
     if condition.startswith("no attribute "):
         return "no attribute", condition.removeprefix("no attribute "), ""
     if condition.endswith(" inputs"):
@@ -96,6 +103,8 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
     if schema is None:
         return
     yield f"of opset {schema.since}"
+    if _reads_outer_values(node):
+        yield OUTER
     for name in schema.attributes:
         text = _text(looked.attribute(node, name))
         if text and len(text) <= _LONGEST_VALUE:
@@ -145,6 +154,31 @@ def _ends(node: ir.Node) -> Iterator[str]:
         yield ENDS[0]
     if any(each.is_graph_output() and isinstance(each.type, kinds) for each in node.outputs):
         yield ENDS[1]
+
+
+def _reads_outer_values(node: ir.Node) -> bool:
+    """Whether a node in one of its bodies, at any depth, reads a value that stands outside of the body."""
+    return any(_outer_values(body) for each in node.attributes.values() for body in _bodies(each))
+
+
+def _outer_values(body: ir.Graph) -> set[ir.Value]:
+    read: set[ir.Value] = {each for each in body.outputs if each is not None}
+    made: set[ir.Value] = {*body.inputs, *body.initializers.values()}
+    for node in body:
+        made.update(node.outputs)
+        read.update(each for each in node.inputs if each is not None)
+        for attribute in node.attributes.values():
+            for inner in _bodies(attribute):
+                read |= _outer_values(inner)
+    return read - made
+
+
+def _bodies(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    if attribute.is_ref():
+        return ()
+    if attribute.type == ir.AttributeType.GRAPH:
+        return (attribute.as_graph(),)
+    return attribute.as_graphs() if attribute.type == ir.AttributeType.GRAPHS else ()
 
 
 def _type(value: ir.Value) -> str:

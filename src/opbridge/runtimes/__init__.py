@@ -5,7 +5,7 @@ sessions        a model loaded in one of them, in a process of its own or in thi
 worker          that process
 child, messages, tensors, ending    how the two processes talk and end
 arguments, described, limits        what a session says of its model, and what it may use
-onnxruntime, reference, openvino, web, mnn, ncnn    the rooms
+onnxruntime, reference, openvino, web, browser, webgpu, mnn, ncnn    the rooms
 
 In: an ONNX file, or its content.
 Out: a session, and what the installed runtime has kernels for.

@@ -13,7 +13,7 @@ __all__ = ["NAMES", "ONNXRUNTIME", "find", "installed", "label"]
 
 ONNXRUNTIME = "onnxruntime"
 
-NAMES = (ONNXRUNTIME, "openvino", "web", "mnn", "ncnn", "reference")
+NAMES = (ONNXRUNTIME, "openvino", "web", "browser", "webgpu", "mnn", "ncnn", "reference")
 
 
 def find(name: str) -> Runtime:

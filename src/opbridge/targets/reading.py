@@ -47,7 +47,8 @@ def find_target(name: str) -> Target:
         published = _RELEASES / f"{head}.toml"
         if version and published.exists() and not asked.is_installed(head, version):
             return _of_release(head, version, published)
-        return asked.target(head, version)
+        found = asked.target(head, version)
+        return _with_releases(found, published) if published.exists() else found
     if head.endswith(".toml"):
         path = Path(head)
         if why := files.problem(str(path), _MOST_BYTES):
@@ -61,6 +62,15 @@ def find_target(name: str) -> Target:
         guess = f" Did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"There is no target '{head}'; the targets are: {', '.join(names())}.{guess}")
     return _target(_read(path), version, str(path))
+
+
+def _with_releases(target: Target, path: Path) -> Target:
+    """The installed release, beside the others that something is published of."""
+    others = [str(each) for each in _read(path)["versions"]]
+    (installed,) = target.versions
+    older = [each for each in others if _order(each) < _order(installed)]
+    newer = [each for each in others if _order(each)[:2] > _order(installed)[:2]]
+    return dataclasses.replace(target, versions=[*older, installed, *newer])
 
 
 def _of_release(name: str, version: str, path: Path) -> Target:

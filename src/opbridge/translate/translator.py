@@ -19,6 +19,7 @@ from onnx_ir.passes import common as passes
 from torch.fx import GraphModule, Node
 
 from opbridge.base.dtypes import onnx_dtype
+from opbridge.base.torch_private import torch_sizes
 from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.graph.node_sources import has_module_path, module_path_of, sources_of
 from opbridge.graph.operators import operator_of
@@ -148,6 +149,10 @@ class _Walk:
             is_sequence = isinstance(container, ir.Value)
             element = self.builder.emit("SequenceAt", (container, index)) if is_sequence else container[index]
             self.stands_for[node] = self.typed_value(node, element, node.meta.get("val"), set(), "")
+            return
+        number = torch_sizes.known_size(node.meta.get("val"))
+        if type(number) is int:  # of sizes that conditions of the model make a number: an attribute takes it
+            self.stands_for[node] = number
             return
         step = self.plan.steps.get(node)
         if step is None:

@@ -90,8 +90,8 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
             `.npy` files (see `opbridge.verification.given_inputs`).
         task: What the file was exported for, as in `opbridge.export`: it makes the example, the dynamic shapes and,
             where there are none, `inputs`.
-        runtime: What runs the file, by its name: "onnxruntime", "openvino", "web", "mnn", "ncnn" or "reference"; or
-            several, each of which is compared, in a list.
+        runtime: What runs the file, by its name: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn",
+            "ncnn" or "reference"; or several, each of which is compared, in a list.
         report: A page of HTML to write: the file as a picture, with the first operator that differs, and the errors
             as plots.
 

@@ -6,6 +6,7 @@ model's folder. The commands run in a process of their own, which may crash or h
 
 from __future__ import annotations
 
+import argparse
 import collections
 import json
 import os
@@ -48,15 +49,21 @@ _TARGETS = (
 )
 
 
-def run(seconds: float, seed: int, most: int | None = None) -> dict[str, Any]:
-    """Tries files until the time is over, or `most` of them were tried.
+def run(seconds: float, seed: int, most: int | None = None, first: int = 0) -> dict[str, Any]:
+    """Tries files until the time is over, or those before number `most` were tried.
+
+    Args:
+        seconds: The time.
+        seed: What the files are drawn from, each with its number.
+        most: The number to end at.
+        first: The number to begin with.
 
     Returns:
         The number of files, of commands by their outcome, and the findings, each with the number that makes its file.
     """
     found: list[dict[str, Any]] = []
     outcomes: collections.Counter[str] = collections.Counter()
-    number = 0
+    number = first
     with tempfile.TemporaryDirectory(prefix="opbridge-attack-") as folder:
         place = Path(folder)
         if status := in_child(lambda: _write_seeds(place / "seeds")):
@@ -67,7 +74,7 @@ def run(seconds: float, seed: int, most: int | None = None) -> dict[str, Any]:
             number = run_batch(
                 lambda at: _calls(place, random.Random(f"{seed} {at}"), at), seed, numbers, end, outcomes, found
             )
-    return {"files": number, "commands": sum(outcomes.values()), "outcomes": dict(outcomes), "findings": found}
+    return {"files": number - first, "commands": sum(outcomes.values()), "outcomes": dict(outcomes), "findings": found}
 
 
 def _write_seeds(folder: Path) -> None:
@@ -128,11 +135,38 @@ def _written(arguments: list[str], output: Path) -> None:
             raise Unfit(f"{each.name} holds what stands in a file outside of the folder")
 
 
+def _together(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """What runs over other numbers came to, as of one run."""
+    outcomes: collections.Counter[str] = collections.Counter()
+    for each in results:
+        outcomes.update(each["outcomes"])
+    return {
+        "files": sum(each["files"] for each in results),
+        "commands": sum(each["commands"] for each in results),
+        "outcomes": dict(outcomes),
+        "findings": [finding for each in results for finding in each["findings"]],
+    }
+
+
 if __name__ == "__main__":
-    # The seconds, the seed, the number of files, and --write for a section of bench/RESULTS.md.
-    given = [each for each in sys.argv[1:] if each != "--write"]
-    result = run(float(given[0]), int(given[1]), int(given[2]) if given[2:] else None)
-    print(json.dumps(result, indent=1))
-    if "--write" in sys.argv:
-        command = f"PYTHONPATH=src:tests python -m attack.campaigns.hostile_models {' '.join(given)} --write"
-        write_one("hostile_models", result, command)
+    # The seconds, the seed, the numbers to end at and to begin with; --keep FILE adds the result to those of other
+    # numbers in a file; --write puts them all into a section of bench/RESULTS.md. With equal numbers, nothing is tried.
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("most", type=int, nargs="?")
+    parser.add_argument("first", type=int, nargs="?", default=0)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    results = json.loads(given.keep.read_text()) if given.keep is not None and given.keep.exists() else []
+    if given.most != given.first:
+        numbers = "" if given.most is None else f" {given.most}{f' {given.first}' if given.first else ''}"
+        module = "PYTHONPATH=src:tests python -m attack.campaigns.hostile_models"
+        command = f"{module} {given.seconds:g} {given.seed}{numbers}"
+        results.append({**run(given.seconds, given.seed, given.most, given.first), "command": command})
+        print(json.dumps(results[-1], indent=1))
+    if given.keep is not None:
+        given.keep.write_text(json.dumps(results, indent=1))
+    if given.write:
+        write_one("hostile_models", _together(results), "`, `".join(each["command"] for each in results))

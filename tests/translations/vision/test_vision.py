@@ -53,6 +53,43 @@ def test_deform_conv2d_is_one_node() -> None:
     assert [node.op_type for node in program.model.graph] == ["DeformConv"]
 
 
+@pytest.mark.parametrize("opset", [13, 21])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_deform_conv2d_with_weights_as_inputs_of_any_size(opset: int, groups: int) -> None:
+    """The numbers of groups are quotients of sizes: numbers that the capture holds the sizes to."""
+
+    def inputs(batch: int, channels: int, rows: int, columns: int) -> tuple[torch.Tensor, ...]:
+        offset = torch.randn(batch, 18 * groups, rows, columns)
+        weight = torch.randn(2 * groups, channels, 3, 3)
+        return torch.randn(batch, channels * groups, rows, columns), offset, weight
+
+    def deform_same(x, offset, weight):
+        return ops.deform_conv2d(x, offset, weight, padding=1)
+
+    others = [inputs(1, 1, 5, 6), inputs(3, 4, 9, 2)]
+    program = assert_matches(
+        deform_same,
+        *inputs(2, 2, 7, 8),
+        dynamic_shapes="auto",
+        opset_version=opset,
+        others=others,
+        rtol=1e-4,
+        atol=1e-4,
+    )
+    x, offset, weight = ([str(size) for size in value.shape] for value in program.model.graph.inputs)
+    assert offset == [x[0], str(18 * groups), *x[2:]]
+    assert weight[2:] == ["3", "3"] and x[1] == (weight[1] if groups == 1 else f"2*{weight[1]}")
+
+
+def test_deform_conv2d_names_the_size_that_has_to_be_a_number() -> None:
+    def deform_plain(x, offset, weight):
+        return ops.deform_conv2d(x, offset, weight)
+
+    inputs = (torch.randn(2, 4, 8, 9), torch.randn(2, 18, 6, 7), torch.randn(6, 4, 3, 3))
+    with pytest.raises(opbridge.CaptureError, match="it needs kh == 3"):
+        opbridge.export(deform_plain, inputs, dynamic_shapes=(None, None, {2: "kh"}))
+
+
 def test_deform_conv2d_of_any_batch() -> None:
     layer = ops.DeformConv2d(4, 6, 3, padding=1).eval()
     batch = Dim("batch")

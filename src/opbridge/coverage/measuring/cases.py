@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from opbridge.runtimes import known
 from opbridge.runtimes.tensors import dtype_named
 
 __all__ = ["Case", "case", "forms", "names"]
@@ -87,14 +88,16 @@ def case(name: str, form: str) -> Case | None:
 
     Args:
         name: The test's name.
-        form: "" as it is, "constants", "weights", "float16" and other types, "without axis" and other attributes, or
-            "opset 13".
+        form: "" as it is, "constants", "weights", "float16" and other types, "without axis" and other attributes,
+            "opset 13", or "node 3": that node alone, on what it reads in the test.
     """
     test = _tests()[name]
     if not form:
         return test
     if form in ("constants", "weights"):
         return _with_constants(test, every=form == "weights")
+    if form.startswith("node "):
+        return _of_node(name, int(form.removeprefix("node ")))
     if form.startswith("opset "):
         return _of_opset(test, int(form.removeprefix("opset ")))
     if form.startswith("without "):
@@ -161,6 +164,56 @@ def _with_constants(test: Case, *, every: bool = False) -> Case | None:
     model.graph.input.extend(kept)
     model.graph.initializer.extend(stored)
     return Case(model, left, test.expected, test.rtol, test.atol)
+
+
+def _of_node(name: str, at: int) -> Case | None:
+    """A node of a test in a model of its own, with inputs and outputs as it has them in the test, where ONNX Runtime
+    runs that. Constants stay constants."""
+    test = _tests()[name]
+    values = _values(name)
+    node = test.model.graph.node[at]
+    if values is None or any(each.HasField("g") for each in node.attribute):
+        return None
+    stored = {each.name: each for each in test.model.graph.initializer}
+    for each in test.model.graph.node:
+        if each.op_type == "Constant" and each.output[0] in values:
+            stored[each.output[0]] = numpy_helper.from_array(values[each.output[0]], each.output[0])
+    read = list(dict.fromkeys(each for each in node.input if each))
+    given = [each for each in node.output if each]
+    fed = [each for each in read if each not in stored]
+    if not fed or not all(isinstance(values.get(each), np.ndarray) for each in (*fed, *given)):
+        return None
+    graph = helper.make_graph(
+        [node],
+        name,
+        [_declared(each, values[each]) for each in fed],
+        [_declared(each, values[each]) for each in given],
+        [stored[each] for each in read if each in stored],
+    )
+    model = helper.make_model(graph, opset_imports=test.model.opset_import, ir_version=test.model.ir_version)
+    return Case(model, [values[each] for each in fed], [values[each] for each in given], test.rtol, test.atol)
+
+
+def _declared(name: str, value: np.ndarray) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+
+@functools.lru_cache(maxsize=1)
+def _values(name: str) -> dict[str, Any] | None:
+    """What every value outside of bodies is when a test runs in ONNX Runtime; None where it does not."""
+    test = _tests()[name]
+    model = onnx.shape_inference.infer_shapes(_copy(test.model))
+    given = {value.name: each for value, each in zip(model.graph.input, test.inputs, strict=True)}
+    names = {each for node in model.graph.node for each in node.output if each}
+    outputs = [each for each in (*model.graph.value_info, *model.graph.output) if each.name in names]
+    del model.graph.output[:]
+    model.graph.output.extend(outputs)
+    try:
+        session = known.find("onnxruntime").load(model.SerializeToString())
+        found = session.run(given)
+    except Exception:  # ONNX Runtime's errors and ours
+        return None
+    return {**given, **{each.name: value for each, value in zip(outputs, found, strict=True)}}
 
 
 def _of_opset(test: Case, opset: int) -> Case | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from opbridge.rules.forms import ENDS, conditions
+from opbridge.rules.forms import ENDS, OUTER, conditions
 from opbridge.rules.looking import Looked, name_of
 
 __all__ = ["Example", "Learnt", "examples_of", "learn"]
@@ -60,7 +60,9 @@ class Learnt:
         form: What holds of the nodes that fail; nothing: all do.
         cases: The cases that it explains.
         right: How many right cases it holds of all the same.
-        certain: Whether nodes of the form fail; else some do, and what tells them from others is not known.
+        certain: Whether nodes of the form fail; else some do, or models with such nodes, and what tells them from
+            others is not known.
+        small: Whether the results differ by no more than precision.
     """
 
     operator: str
@@ -68,6 +70,7 @@ class Learnt:
     cases: list[str] = field(default_factory=list)
     right: int = 0
     certain: bool = True
+    small: bool = False
 
 
 def examples_of(model: ir.Model) -> list[Example]:
@@ -79,6 +82,12 @@ def examples_of(model: ir.Model) -> list[Example]:
         if node.op_identifier() not in model.functions
     }
     return sorted(found, key=lambda each: (each.operator, sorted(each.conditions)))
+
+
+def outer_examples(model: ir.Model) -> list[tuple[int, Example]]:
+    """The nodes of a model that are in no body, with their places among these."""
+    looked = Looked(model)
+    return [(at, Example(name_of(node), frozenset(conditions(node, looked)))) for at, node in enumerate(model.graph)]
 
 
 def learn(
@@ -115,16 +124,23 @@ def learn(
         while candidates:
             best = max(candidates, key=lambda each: _score(each, candidates[each]))
             operator, form = best
-            facts.append(Learnt(operator, form, sorted(candidates[best])))
             done = set(candidates[best])
+            if several:  # what fails may be another node, or nodes together; a place may be in a body that never runs
+                named = _MOST_TIMES * sum(_names(operator, said[name]) for name in done) >= len(done)
+                certain = bool(set(form) & set(ENDS)) or (named and (not form or any(map(_tells, form))))
+            else:  # the values are no other ones for the opset
+                certain = not form or not all(map(_is_opset, form)) or _all_refused(done, said)
+                form = form if certain else ()
+            facts.append(Learnt(operator, _with_ties(operator, form, candidates), sorted(done), certain=certain))
             candidates = {each: rest for each, names in candidates.items() if (rest := names - done)}
     alone = {
         name: nodes[0]
         for name, nodes in failing.items()
         if len(nodes) == 1 and not any(name in each.cases for each in facts)
     }
-    # With other nodes around it, one may be right for the values that these give.
-    mostly = _mostly({name: nodes for name, nodes in right.items() if len(nodes) == 1}, alone)
+    # With other nodes around it, one may be right for the values that these give, and wrong too.
+    tests = {name: each for name, each in alone.items() if "(node " not in name}
+    mostly = _mostly({name: nodes for name, nodes in right.items() if len(nodes) == 1}, tests)
     facts += mostly
     for operator in sorted({each.operator for each in alone.values()}):
         of_operator = [name for name, each in alone.items() if each.operator == operator]
@@ -133,6 +149,45 @@ def learn(
         if any(" (" not in name for name in unknown):
             facts.append(Learnt(operator, (), unknown, certain=False))
     return facts
+
+
+def _with_ties(operator: str, form: tuple[str, ...], candidates: Mapping[_Candidate, set[str]]) -> tuple[str, ...]:
+    """A form of one condition, with the others that tell the same cases: which of them it is, is not known."""
+    if len(form) != 1 or not _tells(form[0]):
+        return form
+    names, kept = candidates[operator, form], [form[0]]
+    ties = [
+        other[0]
+        for (name, other), found in candidates.items()
+        if name == operator and len(other) == 1 and found == names and _tells(other[0])
+    ]
+    for each in sorted(ties, key=lambda each: (_cost(each), each)):
+        # Inputs that are of one type are so together, and of one subject the first condition says enough.
+        if not any(_subject(each) == _subject(other) or _is_of_one_type(each, other) for other in kept):
+            kept.append(each)
+    return tuple(sorted(kept))
+
+
+def _is_opset(condition: str) -> bool:
+    return condition.startswith("of opset ")
+
+
+def _all_refused(names: Iterable[str], said: Mapping[str, str]) -> bool:
+    return all(said[each].startswith("refused: ") for each in names)
+
+
+def _subject(condition: str) -> str:
+    return condition.removeprefix("no attribute ").partition(" ")[0]
+
+
+def _is_of_one_type(condition: str, other: str) -> bool:
+    are_types = _cost(condition) == _cost(other) == _COST["type"] and " is " in condition
+    return are_types and condition.partition(" is ")[2] == other.partition(" is ")[2]
+
+
+def _tells(condition: str) -> bool:
+    """Whether a condition is about a type, a mode, or what is given: no place, no count and no opset."""
+    return _cost(condition) < _COST["opset"]
 
 
 def _clear(right: Mapping[str, Sequence[Example]], failing: Mapping[str, Sequence[Example]]) -> list[Learnt]:
@@ -172,7 +227,7 @@ def _clear(right: Mapping[str, Sequence[Example]], failing: Mapping[str, Sequenc
 
 def _is_telling(key: tuple[str, str]) -> bool:
     """Whether an operator's condition tells something by itself: a type, a mode, what is given."""
-    return not key[1].startswith("of opset ") and _cost(key[1]) < _COST["opset"]
+    return _tells(key[1])
 
 
 def _cases_by_condition(cases: Mapping[str, Sequence[Example]]) -> dict[tuple[str, str], set[str]]:
@@ -288,8 +343,10 @@ def _score(candidate: _Candidate, names: set[str]) -> tuple[float, float, str]:
 
 
 def _cost(condition: str) -> float:
-    if condition.startswith("of opset "):
+    if _is_opset(condition):
         return _COST["opset"]
+    if condition == OUTER or condition in ENDS:
+        return _COST["given"]
     if condition.endswith(" inputs"):
         return _COST["count"]
     name, separator, value = condition.partition(" = ")

@@ -6,17 +6,18 @@ import dataclasses
 import datetime
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 
 from opbridge.coverage.engine.running import Progress, done, processes
 from opbridge.coverage.measuring import cases
-from opbridge.coverage.measuring.learning import Example, Learnt, examples_of, learn
+from opbridge.coverage.measuring.learning import Example, Learnt, examples_of, learn, outer_examples
 from opbridge.coverage.measuring.work import CaseTask, CaseVerdict, CaseWork
 from opbridge.coverage.measuring.writing import written
 from opbridge.errors import OpbridgeError, SaveError, UsageError
@@ -39,6 +40,9 @@ _PROBES = {
     twice (a) => (b) { b = Add (a, a) }"""
 }
 """By a kind of facts, the model that such a target refuses, with one input of 2 x 3 and twice that as its output."""
+
+_LARGEST = 1e6
+"""Beyond it, numbers are masks."""
 
 _ENDED = ("crash", "timeout", "memory")
 
@@ -105,10 +109,17 @@ def measure(
     runtime = known.installed(name)
     path = output or path_of(name)
     _write(path, None)
-    verdicts, seconds = tried(name, list(cases.forms()), path=path, jobs=jobs, ray=ray, progress=progress)
+    options: dict[str, Any] = {"jobs": jobs, "ray": ray, "progress": progress}
+    verdicts, seconds = tried(name, list(cases.forms()), path=path, **options)
+    found, more = tried(name, list(_alone(verdicts)), **options)
+    verdicts, seconds = {**verdicts, **found}, seconds + more
     newest = _newest_opset(verdicts)
-    right, failing, said = _examples(verdicts, newest)
-    facts = learn(right, failing, said)
+    examples, said = _examples(verdicts, newest)
+    runs = {**examples["right"], **examples["nearly"]}
+    failing = {**examples["failing"], **examples["nearly"]}
+    facts = learn(runs, examples["failing"], said)
+    for fact in learn(examples["right"], examples["nearly"], said):
+        facts.append(dataclasses.replace(fact, small=True))
     explained = {case for fact in facts if fact.certain for case in fact.cases}
     text = written(
         TARGETS[name],
@@ -116,7 +127,7 @@ def measure(
         f"measured: ONNX's node tests of onnx {onnx.__version__} on {known.label(name)}, {datetime.date.today()}",
         facts,
         said,
-        taken=sorted({each.operator for nodes in right.values() for each in nodes}),
+        taken=sorted({each.operator for nodes in runs.values() for each in nodes}),
         newest=newest,
         contradicted=_contradicted(name, runtime.version(), verdicts),
         severity="warning" if name in BY_PATTERNS else "error",
@@ -169,16 +180,37 @@ def tried(
         return dict(sorted(found.items())), run.seconds
 
 
+def _alone(verdicts: Mapping[tuple[str, str], CaseVerdict]) -> Iterator[tuple[str, str]]:
+    """The nodes to try alone: those of tests of several nodes that fail, one of each form of node.
+
+    Which node of a test is the one that it fails for is then known, and not guessed.
+    """
+    seen: set[Example] = set()
+    for (name, form), verdict in verdicts.items():
+        case = cases.case(name, form)
+        if form or verdict.outcome == "right" or case is None or len(case.model.graph.node) == 1:
+            continue
+        for at, example in outer_examples(_read(case)):
+            if example not in seen and example.operator != "Constant":
+                seen.add(example)
+                yield name, f"node {at}"
+
+
+def _read(case: cases.Case) -> ir.Model:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return reading.load(case.model.SerializeToString())
+
+
 def _examples(
     verdicts: Mapping[tuple[str, str], CaseVerdict], newest: int | None
-) -> tuple[dict[str, list[Example]], dict[str, list[Example]], dict[str, str]]:
-    """The nodes of the cases that are right, and of the others, and what was said of these.
+) -> tuple[dict[str, dict[str, list[Example]]], dict[str, str]]:
+    """The nodes of the cases that are "right", that are "nearly", and that are "failing", and what was said.
 
     A case of an opset that the runtime does not take tells nothing of its operators. A node that was put at another
     opset may mean something else there: it tells something where it is right only.
     """
-    right: dict[str, list[Example]] = {}
-    failing: dict[str, list[Example]] = {}
+    found: dict[str, dict[str, list[Example]]] = {"right": {}, "nearly": {}, "failing": {}}
     said: dict[str, str] = {}
     for (name, form), verdict in verdicts.items():
         if verdict.outcome == "sweep error":
@@ -187,18 +219,26 @@ def _examples(
         assert case is not None
         if newest is not None and case.opset > newest:
             continue
-        if form.startswith("opset ") and verdict.outcome != "right":
+        is_right = verdict.outcome in ("right", "nearly")
+        if form.startswith("opset ") and not is_right:
+            continue
+        if form.startswith("node ") and verdict.outcome in ("wrong", "nearly") and _is_special(case):
             continue
         label = f"{name} ({form})" if form else name
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            nodes = examples_of(reading.load(case.model.SerializeToString()))
-        if form.startswith("without ") and verdict.outcome != "right":
+        nodes = examples_of(_read(case))
+        if form.startswith("without ") and not is_right:
             nodes = [_of_default(each, form.removeprefix("without ")) for each in nodes]
-        (right if verdict.outcome == "right" else failing)[label] = nodes
+        found[verdict.outcome if is_right else "failing"][label] = nodes
         if verdict.outcome != "right":
             said[label] = f"{verdict.outcome}: {verdict.message}"
-    return right, failing, said
+    return found, said
+
+
+def _is_special(case: cases.Case) -> bool:
+    """Whether a case has numbers that say little of other ones, as tests compute them: infinities and masks."""
+    arrays = [each for each in (*case.inputs, *(case.expected or ())) if isinstance(each, np.ndarray)]
+    numbers = [each.astype(np.float64) for each in arrays if each.dtype.name in ("float16", "float32", "float64")]
+    return any(bool((~(np.abs(each) < _LARGEST)).any()) for each in numbers)
 
 
 def _of_default(node: Example, attribute: str) -> Example:

@@ -19,10 +19,15 @@ from opbridge.side_by_side import difference
 
 __all__ = ["OUTCOMES", "CaseTask", "CaseVerdict", "CaseWork"]
 
-OUTCOMES = ("crash", "timeout", "memory", "sweep error", "wrong", "raises", "refused", "right")
+OUTCOMES = ("crash", "timeout", "memory", "sweep error", "wrong", "raises", "refused", "nearly", "right")
 """What becomes of a case, the worst first."""
 
+_SMALL = 2.0**-8
+"""The largest difference, relative to the largest number of an output, that is one of precision: bfloat16 rounds by
+as much."""
+
 _TOGETHER = 20
+_FLOATING = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,7 @@ def _tried(runtime: str, case: cases.Case, expected: Sequence[Any]) -> tuple[str
 def _compared(case: cases.Case, expected: Sequence[Any], found: Sequence[Any]) -> tuple[str, str]:
     if len(expected) != len(found):
         return "wrong", f"{len(found)} outputs in the place of {len(expected)}"
+    nearly = ""
     for value, want, have in zip(case.model.graph.output, expected, found, strict=True):
         if case.is_random:
             if np.shape(want) != np.shape(have):
@@ -124,8 +130,32 @@ def _compared(case: cases.Case, expected: Sequence[Any], found: Sequence[Any]) -
             continue
         distance, close = difference(want, have)
         if not close and not _is_close(case, want, have):
-            return "wrong", f"output '{value.name}' {_described(want, have, distance)}"
-    return "right", ""
+            said = _described(want, have, distance)
+            if _is_close(case, *_finite(want, have)):
+                said = "differs only where it is infinite or no number"
+            elif not _is_small(want, distance):
+                return "wrong", f"output '{value.name}' {said}"
+            nearly = nearly or f"output '{value.name}' {said}"
+    return ("nearly", nearly) if nearly else ("right", "")
+
+
+def _finite(want: Any, have: Any) -> tuple[Any, Any]:
+    """Two tensors of floating numbers with 0 where the first is infinite or no number; None where they are others."""
+    if not isinstance(want, np.ndarray) or not isinstance(have, np.ndarray) or want.dtype.name not in _FLOATING:
+        return None, None
+    finite = np.isfinite(want.astype(np.float64))
+    if want.shape != have.shape or finite.all() or not finite.any():
+        return None, None
+    return np.where(finite, want, want.dtype.type(0)), np.where(finite, have, have.dtype.type(0))
+
+
+def _is_small(want: Any, distance: float) -> bool:
+    """Whether a difference, relative to 1 or to the largest number, is as small beside the numbers themselves."""
+    if not isinstance(want, np.ndarray) or not np.isfinite(distance):
+        return False
+    numbers = want.astype(np.float64)
+    largest = float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0))
+    return distance * max(1.0, largest) <= _SMALL * largest
 
 
 def _is_close(case: cases.Case, want: Any, have: Any) -> bool:

@@ -63,19 +63,24 @@ def written(
         lines += ["", "[[contradicted]]", f"kind = {json.dumps(kind)}", f"operators = {_listed(operators)}"]
     for kind in kinds:
         lines += ["", "[[fact]]", *_begun(kind, severity)]
-    never = [each for each in facts if not each.form and each.certain]
+    never = [each for each in facts if not each.form and each.certain and not each.small]
     missing = sorted(each.operator for each in never if _is_refused(each, said))
     if missing:
         lines += ["", "[[fact]]", *_begun("missing", severity), f"operators = {_listed(missing)}"]
     for operator, note in sorted((each.operator, _note(each, said)) for each in never if not _is_refused(each, said)):
         lines += ["", "[[fact]]", *_begun("partly", severity), f"operators = {_listed([operator])}"]
         lines += [f"note = {json.dumps(note, ensure_ascii=False)}"]
-    for operator, note in sorted((each.operator, _note(each, said)) for each in facts if not each.certain):
+    for operator, note in sorted(
+        (each.operator, _note(each, said)) for each in facts if not each.form and (each.small or not each.certain)
+    ):
         lines += ["", "[[fact]]", *_begun("partly", "warning")]
         lines += [f"operators = {_listed([operator])}", f"note = {json.dumps(note, ensure_ascii=False)}"]
-    for form, operators, note in _grouped([each for each in facts if each.form], said):
-        lines += ["", "[[fact]]", *_begun("form", severity), f"operators = {_listed(operators)}"]
-        lines += [f"form = {_listed(form)}", f"note = {json.dumps(note, ensure_ascii=False)}"]
+    for doubtful in (False, True):
+        chosen = [each for each in facts if each.form and (each.small or not each.certain) == doubtful]
+        for form, operators, note in _grouped(chosen, said):
+            lines += ["", "[[fact]]", *_begun("form", "warning" if doubtful else severity)]
+            lines += [f"operators = {_listed(operators)}", f"form = {_listed(form)}"]
+            lines += [f"note = {json.dumps(note, ensure_ascii=False)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -109,6 +114,7 @@ def _note(fact: Learnt, said: Mapping[str, str]) -> str:
         "refused": "It refuses the model",
         "raises": "It raises when it runs",
         "wrong": "It gives another result",
+        "nearly": "It gives nearly that result",
         "crash": "It ends the process",
         "timeout": "It does not end",
         "memory": "It takes all memory",

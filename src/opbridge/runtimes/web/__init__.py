@@ -2,7 +2,9 @@
 
 package         where the npm package is
 node            the Node process that has it loaded
+models          what a process with onnxruntime-web has in common with a page of a browser
 runner.mjs      what runs in that process
+tensors.mjs     tensors and messages, there and in a page
 """
 
 from __future__ import annotations

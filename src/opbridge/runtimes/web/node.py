@@ -7,25 +7,21 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnx
-from onnx.external_data_helper import uses_external_data
-
-from opbridge.errors import ModelFileError, RunError, UsageError
+from opbridge.errors import RunError, UsageError
 from opbridge.runtimes.ending import die_with_parent
-from opbridge.runtimes.messages import framed, receive
-from opbridge.runtimes.tensors import from_message, to_message
+from opbridge.runtimes.messages import Read, framed, receive
 from opbridge.runtimes.web import package
+from opbridge.runtimes.web.models import Models, external_files, refuse
 
 __all__ = ["Node", "shared"]
 
 _RUNNER = Path(__file__).with_name("runner.mjs")
 
 
-class Node:
+class Node(Models):
     """The process."""
 
     def __init__(self) -> None:
@@ -40,7 +36,6 @@ class Node:
             preexec_fn=die_with_parent,
         )
         self.owner = os.getpid()
-        self._loads = 0
 
     @property
     def runs(self) -> bool:
@@ -48,40 +43,19 @@ class Node:
         return self._process.poll() is None
 
     def load(self, model: str | bytes) -> int:
-        """Loads a model in the place of the one before, and returns its number.
-
-        Raises:
-            RunError: onnxruntime-web refuses it.
-        """
         if isinstance(model, bytes):
             self._asked({"model": None, "size": len(model), "external": []}, [model])
         else:
-            self._asked({"model": os.path.abspath(model), "size": 0, "external": _external(model)}, [])
+            self._asked({"model": os.path.abspath(model), "size": 0, "external": external_files(model)}, [])
         self._loads += 1
         return self._loads
-
-    def run(self, number: int, feeds: Mapping[str, np.ndarray]) -> list[Any]:
-        """Runs the model of this number.
-
-        Raises:
-            RunError: Another one was loaded since, or onnxruntime-web raises.
-        """
-        if number != self._loads:
-            raise RunError("Another model was loaded since.")
-        said, blocks = [], []
-        for name, value in feeds.items():
-            described, block = to_message(value)
-            said.append({"name": name, **described})
-            blocks.append(block)
-        answer = self._asked({"feeds": said}, blocks)
-        return [from_message(each, self._read) for each in answer["outputs"]]
 
     def close(self) -> None:
         """Ends it."""
         self._process.kill()
         self._process.wait()
 
-    def _asked(self, header: Mapping[str, Any], blocks: Sequence[Any]) -> dict[str, Any]:
+    def _asked(self, header: Mapping[str, Any], blocks: Sequence[Any]) -> tuple[dict[str, Any], Read]:
         assert self._process.stdin is not None
         try:
             for each in framed(header, blocks):
@@ -94,9 +68,8 @@ class Node:
             status = self._process.poll()
             self.close()
             raise RunError(f"Node ended with exit status {status}: there was no memory left, or it crashed.") from None
-        if "error" in answer:
-            raise RunError(" ".join(str(answer.get("message")).split())[:4000])
-        return answer
+        refuse(answer)
+        return answer, self._read
 
     def _read(self, size: int) -> bytearray:
         assert self._process.stdout is not None
@@ -114,31 +87,3 @@ def shared() -> Node:
     if not _shared or not _shared[0].runs or _shared[0].owner != os.getpid():
         _shared[:] = [Node()]
     return _shared[0]
-
-
-def _external(model: str) -> list[str]:
-    """The files beside a model that hold its weights.
-
-    Raises:
-        ModelFileError: One is not in the model's folder.
-    """
-    proto = onnx.load(model, load_external_data=False)
-    names: dict[str, None] = {}
-    for tensor in _tensors(proto.graph):
-        if uses_external_data(tensor):
-            location = next((each.value for each in tensor.external_data if each.key == "location"), "")
-            path = PurePosixPath(location)
-            if path.is_absolute() or ".." in path.parts or not location:
-                raise ModelFileError(f"{model} names a file outside of its folder for weights: {location!r}.")
-            names[location] = None
-    return list(names)
-
-
-def _tensors(graph: Any) -> Any:
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            for body in (attribute.g, *attribute.graphs):
-                yield from _tensors(body)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from opbridge.kernels.cache import cache_folder
 
-__all__ = ["FOLDER", "find", "install_command", "version"]
+__all__ = ["FOLDER", "find", "install_command", "number", "version"]
 
 FOLDER = "OPBRIDGE_ONNXRUNTIME_WEB"
 """The variable of the environment that names the package's folder."""
@@ -31,8 +31,13 @@ def find() -> Path | None:
 
 def version() -> str:
     """The version of the package; "" where there is none, or no Node to run it."""
+    return number() if shutil.which("node") else ""
+
+
+def number() -> str:
+    """The version of the package, whatever runs it; "" where there is none."""
     folder = find()
-    if folder is None or shutil.which("node") is None:
+    if folder is None:
         return ""
     try:
         return str(json.loads((folder / "package.json").read_text("utf-8"))["version"])

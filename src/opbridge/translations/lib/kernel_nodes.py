@@ -23,7 +23,7 @@ def kernel(op_type: str, inputs: Sequence[Any], **attributes: int | Sequence[int
         **attributes: The rest of its arguments, by name.
 
     Raises:
-        TranslationError: another exporter than opbridge's is at work.
+        TranslationError: another exporter than opbridge's is at work, or an argument is no number.
     """
     builder = getattr(inputs[0], "builder", None)
     if builder is None:
@@ -32,9 +32,17 @@ def kernel(op_type: str, inputs: Sequence[Any], **attributes: int | Sequence[int
             "opbridge.export makes. Export with it, or with a newer opset."
         )
     builder.domains.setdefault(DOMAIN, 1)
-    settings = {
-        name: ir.AttrInt64(name, value) if isinstance(value, int) else ir.AttrInt64s(name, list(value))
-        for name, value in attributes.items()
-    }
+    settings = {name: _attribute(name, value) for name, value in attributes.items()}
     (output,) = builder.node(op_type, list(inputs), settings, [None], domain=DOMAIN)
     return output
+
+
+def _attribute(name: str, value: int | Sequence[int]) -> ir.Attr:
+    if isinstance(value, int):
+        return ir.AttrInt64(name, value)
+    if isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
+        return ir.AttrInt64s(name, list(value))
+    raise TranslationError(
+        f"its argument '{name}' is computed from sizes that are dynamic, and has to be a number. Make them static in "
+        "dynamic_shapes, or give a number."
+    )
