@@ -237,9 +237,13 @@ class Flow:
         return answers[None, False], entries[ways.end]
 
     def _split_common_ends(self) -> None:
-        """Where several blocks that lead to one end with the same operators, those become a block of their own."""
+        """Where several blocks that lead to one end with the same operators, those become a block of their own.
+
+        The ends of the turns of a loop that lists grow in stay apart: one may have appended what another has not.
+        """
         for join in [block for block in self.blocks if len(block.before) > 1 and not block.asks]:
-            self._share(join, list(join.before))
+            if not any(number < len(way.marks) and way.marks[number].loop is not None for way, number in join.passes):
+                self._share(join, list(join.before))
 
     def _share(self, join: Block, blocks: list[Block]) -> None:
         groups: dict[Any, list[Block]] = {}
