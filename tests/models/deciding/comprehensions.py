@@ -22,3 +22,14 @@ def a_generator_in_a_tuple(x):
 def a_comprehension_of_two_sides(x):
     found = [x * i if i < 2 else x.cos() for i in range(count(x))]
     return torch.stack(found) * len(found)
+
+
+@deciding(1, TURNS, loops=1)
+def a_comprehension_with_a_condition(x):
+    return torch.stack([x[:, 1] * i for i in range(count(x)) if (x[:, 1] * i).sum() < 6])
+
+
+@deciding(1, TURNS, loops=1)
+def a_comprehension_with_two_conditions(x):
+    found = [x[:, 1] + i for i in range(count(x)) if i * x[0, 1] < 2.2 if (x[:, 1] * i).sum() < 6]
+    return torch.cat(found), x * len(found)

@@ -224,3 +224,14 @@ def returned_from_two_loops_with_a_list(x):
         x = x + 0.1 + y * 0.01
         found.append(x)
     return torch.stack(found), x
+
+
+@deciding(1, TURNS, loops=1)
+def counted_where_something_is_appended(x):
+    found = []
+    for i in range(count(x)):
+        y = x[:, 1] * i
+        if y.sum() < 6:
+            found.append(y)
+            found.append(y.cos())
+    return torch.stack(found), x * len(found)

@@ -82,3 +82,10 @@ def segments_of_two_tensors(x):
     splits = [torch.split(each, lengths.tolist(), dim=1) for each in (x.T, x.T.cos())]
     found = [one @ other.T + other.sum() for one, other in zip(*splits)]  # noqa: B905
     return torch.stack(found)
+
+
+@deciding(2)
+def all_rows_or_some(x):
+    rows = x[x[:, 1] > 0] if x[0, 0] > 0 else x
+    y = x * 2 if rows.shape[0] == x.shape[0] else x * 3
+    return y + rows.sum()

@@ -189,3 +189,25 @@ def returned_from_two_loops(x):
                 return y
         x = x + y
     return x
+
+
+@deciding(1, _FEW, loops=1)
+def appended_in_some_turns(x):
+    found = [x]
+    while x.sum() < 30:
+        if x.max() > 1.3:
+            found.append(x.exp())
+        x = x * 1.5
+    return torch.stack(found), x * len(found)
+
+
+@deciding(1, _FEW, loops=1)
+def appended_to_one_of_two_lists(x):
+    small, large = [x[0]], [x[1]]
+    while x.sum() < 30:
+        if x.max() > 1.3:
+            large.append(x[0] * 2)
+        else:
+            small.append(x[1] + 1)
+        x = x * 1.5
+    return torch.stack(small), torch.cat(large)

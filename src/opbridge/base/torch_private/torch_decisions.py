@@ -6,6 +6,7 @@ Checked on torch 2.13.0 and 2.15.0.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -26,6 +27,7 @@ __all__ = [
     "WHILE_LOOP",
     "NoSuchElement",
     "answering",
+    "attributes_of",
     "differing",
     "element_of",
     "expression_of",
@@ -63,21 +65,21 @@ _LIBRARY.impl(
     "CompositeExplicitAutograd",
 )
 
-_LIBRARY.define("gathered(Tensor[] elements, SymInt length, SymInt[] sizes, int count, int loop) -> Tensor")
+_LIBRARY.define("gathered(Tensor[] elements, SymInt length, SymInt[] sizes, int[] ends, int loop) -> Tensor")
 _LIBRARY.impl(
     "gathered",
     lambda elements, length, *args: elements[0].new_empty((length, *elements[0].shape)),
     "CompositeExplicitAutograd",
 )
 _LIBRARY.define(
-    "gathered_along(Tensor[] elements, SymInt? length, SymInt[] sizes, int count, int loop, int dim) -> Tensor"
+    "gathered_along(Tensor[] elements, SymInt? length, SymInt[] sizes, int[] ends, int loop, int? dim) -> Tensor"
 )
 
 
 @torch.library.register_fake("opbridge_capture::gathered_along", lib=_LIBRARY)
-def _gathered_along(elements: Any, length: Any, sizes: Any, count: int, loop: int, dim: int) -> torch.Tensor:
-    shape = list(elements[0].shape)
-    shape[dim] = torch.library.get_ctx().new_dynamic_size() if length is None else length
+def _gathered_along(elements: Any, length: Any, sizes: Any, ends: Any, loop: int, dim: int | None) -> torch.Tensor:
+    shape = [0, *elements[0].shape] if dim is None else list(elements[0].shape)
+    shape[dim or 0] = torch.library.get_ctx().new_dynamic_size() if length is None else length
     found: torch.Tensor = elements[0].new_empty(shape)
     return found
 
@@ -101,14 +103,14 @@ GATHERED = torch.ops.opbridge_capture.gathered.default
 """What the turns of a loop have appended to a list, as one tensor with a row for each element.
 
 Its arguments are the elements of the turns of the capture; for any number of turns, how many there are; the sizes of an
-element; how many a turn appends; the number of the loop in the run.
+element; how many there are after each turn; the number of the loop in the run.
 """
 
 GATHERED_ALONG = torch.ops.opbridge_capture.gathered_along.default
-"""The same, of elements that differ in one size, joined along that dimension.
+"""The same, of elements that differ in one size, joined along that dimension, or of which turns append other numbers.
 
 The length is that of the result, None where only a run tells it; the size of that dimension is 0. The last argument is
-the dimension.
+the dimension, None for a new first one.
 """
 
 COND = torch.ops.higher_order.cond
@@ -214,6 +216,17 @@ def numbers_of(value: Any) -> list[Any]:
         return [value]
     memos = (getattr(value, name, None) for name in ("item_memo", "nonzero_memo", "unique_memo"))
     return [*value.shape, *(each for each in memos if each is not None)]
+
+
+def attributes_of(value: torch.Tensor) -> dict[str, Any]:
+    """The attributes that Python has given to a tensor without values, beside those of torch's."""
+    own = _own_attributes(tuple(type(value).__mro__))
+    return {name: held for name, held in vars(value).items() if name not in own and "_memo" not in name}
+
+
+@functools.cache
+def _own_attributes(kinds: tuple[type, ...]) -> frozenset[str]:
+    return frozenset({"_is_param"}).union(*(getattr(each, "__annotations__", ()) for each in kinds))
 
 
 def _is_element(index: Any, element: int, count: int) -> Any:

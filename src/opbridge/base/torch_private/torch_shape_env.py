@@ -194,6 +194,7 @@ class Learned:
         env.divisible.clear()
         env.divisible.update(self._divisible)
         env._resimplify_floor_div_axioms = True
+        env.fake_tensor_cache.clear()  # what operators gave for the sizes that were known
         self._count_versions()
 
     def _count_versions(self) -> None:

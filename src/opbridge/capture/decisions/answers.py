@@ -17,7 +17,8 @@ from opbridge.capture.decisions.changing_numbers import ChangingNumbers
 from opbridge.capture.decisions.indexing import elements_asked_for
 from opbridge.capture.decisions.places import Turns, frames_between, is_the_models, place
 from opbridge.capture.decisions.state import state_of
-from opbridge.capture.decisions.unseen import handles_errors, shallow, writes_globals
+from opbridge.capture.decisions.surroundings import Surroundings, settings
+from opbridge.capture.decisions.unseen import handles_errors
 from opbridge.capture.decisions.while_loops import WhileLoops, is_asked_in_turns
 from opbridge.capture.tracer.turning_loops import Learned, Loops
 from opbridge.errors import CaptureError
@@ -26,8 +27,6 @@ __all__ = ["Answers", "LoopsLearned", "Mark", "WaysRefused"]
 
 _MOST_DECISIONS = 128
 _MOST_TURNS = 4096
-
-_ATTRIBUTES_OF_MODULES = frozenset(vars(torch.nn.Module()))
 
 
 class LoopsLearned(BaseException):
@@ -67,12 +66,6 @@ class Mark:
     is_last_element: bool = False
 
 
-def _contents(held: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """What the attributes of a module hold, but for those of any module."""
-    found = ((name, shallow(value)) for name, value in held.items() if name not in _ATTRIBUTES_OF_MODULES)
-    return {name: contents for name, contents in found if contents is not None}
-
-
 class Answers:
     """Answers the questions of one run.
 
@@ -100,20 +93,28 @@ class Answers:
         of_sizes: bool = False,
         learned: Learned | None = None,
     ) -> None:
-        self._modules = list(module.named_modules())
-        self._before = {path: dict(vars(each)) for path, each in self._modules}
-        self._contents = {path: _contents(held) for path, held in self._before.items()}
+        self._surroundings = Surroundings(module.named_modules())
         self._asked: frozenset[Any] = frozenset()
         self._expressions: dict[Any, int] = {}
         self.chosen: dict[Any, int] = {}
         self.again: list[tuple[int | None, int]] = []
         self._choose = choose
         self.loops = Loops(of_sizes=of_sizes, learned=learned or Learned())
-        self.turns = Turns(self.loops.returned, self.loops.learned.numbers)
+        self.turns = Turns(
+            self.loops.returned,
+            self.loops.learned.numbers,
+            self._surroundings.note,
+            self.loops.wants_instructions,
+            self.loops.appends,
+        )
         self._numbers = ChangingNumbers(self.loops.learned)
         self._while_loops = WhileLoops(self.loops)
         self.marks: list[Mark] = []
         self.outermost: FrameType | None = None
+
+    def restore(self) -> None:
+        """Undoes what the run has changed beside the attributes of the model's modules."""
+        self._surroundings.restore()
 
     def elements_asked_for(self) -> int | None:
         """How many elements a list has of which Python asks for the index of one; None where it asks for no index."""
@@ -160,12 +161,14 @@ class Answers:
         loop = asking or self._while_loops.at(frames, at, recorder)
         held = state_of(
             frames,
-            [*self._attributes(), ("", self.loops.gone_over())],
+            [*self._surroundings.changed(), ("settings", {"": settings()}), ("", self.loops.gone_over())],
             recorder.knows,
             self._elements,
             self.turns.carried,
             self.chosen,
             self._asked,
+            self._surroundings.stores,
+            strict=self.loops.learned.tells_more,
         )
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
@@ -180,37 +183,14 @@ class Answers:
         self._expressions[torch_decisions.expression_of(condition)] = len(self.marks)
         if element is None:
             self._asked |= torch_decisions.symbols_of(condition)
-        unseen = None if self._is_changed_within() or writes_globals(frames) else held.unseen
+        unseen = None if self._surroundings.grown else held.unseen
         may_turn = asking is None and is_asked_in_turns(frames)
         self.marks.append(
             Mark(here, chosen, sources, len(held.leaves), number, turn, unseen, asking is not None, may_turn, is_last)
         )
         return chosen
 
-    def _is_changed_within(self) -> bool:
-        """Whether the run has changed what an attribute of a module holds, and not the attribute."""
-        return any(
-            name in now and now[name] is before[name] and shallow(before[name]) != contents
-            for path, module in self._modules
-            for now, before in [(vars(module), self._before[path])]
-            for name, contents in self._contents[path].items()
-        )
-
     def _elements(self, held: Sequence[Any]) -> Sequence[Any]:
         """The elements of a list or tuple, without those that the turns of a loop have appended."""
         growing = self.loops.growing(held)
         return held if growing is None else growing.elements()
-
-    def _attributes(self) -> list[tuple[str, dict[str, Any]]]:
-        """What the run has set in the attributes of the model's modules."""
-        found = []
-        for path, module in self._modules:
-            before = self._before[path]
-            new = {
-                name: value
-                for name, value in vars(module).items()
-                if name not in _ATTRIBUTES_OF_MODULES and (name not in before or before[name] is not value)
-            }
-            if new:
-                found.append((path, new))
-        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
 from opbridge.base.torch_private import torch_decisions, torch_tracing
@@ -37,6 +38,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
             with SideEffects(attempt.module), keeping_random_state(), torch_tracing.mute_export():
                 return attempt.capture_once().rewrite()
         finally:
+            answers.restore()
             attempt.answers, attempt.following = None, False
             torch_decisions.forget_skipped_frames()
 
@@ -57,23 +59,19 @@ def capture_decisions(attempt: Attempt) -> Captured:
             except WaysRefused:
                 raise error from None  # which says more than that there are too many ways
     except Unjoined as error:
-        if asked_turns := [point for point in ways.points.values() if point.asks]:
+        told = _telling_more(attempt, ways, run)
+        if told is not None:
+            ways, found = told
+        elif asked_turns := [point for point in ways.points.values() if point.asks]:
             lines = ", ".join(sorted({str(point.sources[0]) for point in asked_turns if point.sources}))
             raise WaysRefused(
                 f"The model cannot be captured: what it does depends on how many turns a loop has, at {lines}"
                 f"{f': {error}' if str(error) else ''}. Let each turn do the same, with nothing but tensors changing "
                 "from turn to turn, and let what follows the loop use tensors, or a list by torch.stack or torch.cat."
             ) from error
-        ways = Ways(joined=False)
-        try:
-            explore(ways, run, attempt.module, attempt.limits)
-            found = _merged(attempt, ways, run)
-        except Unjoined as error:
-            raise WaysRefused(
-                "The model cannot be captured: the ways that it may take by its data do not end alike. Let each of "
-                "them return the same containers, with tensors of the same dtypes and ranks. It decides at "
-                f"{ways.lines()}{f'; {error}' if str(error) else ''}."
-            ) from error
+        else:
+            ways = Ways(joined=False)
+            found = _apart(attempt, ways, run)
     _limit(found.graph, [way.graph for way in ways.ways])
     attempt.raising = tuple(_raising(ways))
     attempt.notes += [
@@ -81,6 +79,37 @@ def capture_decisions(attempt: Attempt) -> Captured:
         for line in dict.fromkeys(each.place for each in attempt.raising)
     ]
     return found
+
+
+def _telling_more(
+    attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]
+) -> tuple[Ways, Captured] | None:
+    """The graph of all ways, which join only where tensors share values alike, after others did not do the same."""
+    learned = dataclasses.replace(ways.learned, tells_more=True)
+    ways = Ways(joined=True)
+    ways.learned = learned
+    try:
+        explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
+        return ways, _merged(attempt, ways, run)
+    except Exception:  # the ways are refused for what is known already
+        return None
+
+
+def _apart(attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]) -> Captured:
+    """The graph of all ways, none of which joins another one again.
+
+    Raises:
+        WaysRefused: There are too many, or they do not end alike.
+    """
+    try:
+        explore(ways, run, attempt.module, attempt.limits)
+        return _merged(attempt, ways, run)
+    except Unjoined as error:
+        raise WaysRefused(
+            "The model cannot be captured: the ways that it may take by its data do not end alike. Let each of "
+            "them return the same containers, with tensors of the same dtypes and ranks. It decides at "
+            f"{ways.lines()}{f'; {error}' if str(error) else ''}."
+        ) from error
 
 
 def _merged(attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]) -> Captured:

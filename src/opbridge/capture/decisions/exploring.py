@@ -55,10 +55,11 @@ def explore(
                 "b) where both are cheap to compute, or allow more with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
+        varying = len(ways.learned.varying)
         known = {place for place, count in ways.learned.growth.items() if count}
         given = Answers(module, functools.partial(ways.chosen, answers), of_sizes=of_sizes, learned=ways.learned)
         try:
-            graph = run(given)
+            graph: CapturedGraph | None = run(given)
         except LoopsLearned:
             limits.count()
             ways.forget()
@@ -67,15 +68,26 @@ def explore(
         except WaysRefused:
             raise
         except Exception as error:
+            if given.loops.lacks_elements and not ways.learned.first_answer:
+                ways.learned.first_answer = True  # where a condition leaves all elements out, the other answer
+                limits.count()
+                ways.forget()
+                answers, first = (), None
+                continue
             if not given.marks or not (_is_for_want_of_turns(error, given) or _is_raised_by_model(error)):
                 raise
             first = first or error
-            ways.add(given.marks, None, given.again)
-            ways.raising.add(answers)
+            graph = None
         else:
             refuse_other_turns(given.marks)
-            ways.add(given.marks, Way.of(graph, given.marks), given.again)
         limits.count()
+        if len(ways.learned.varying) != varying:
+            ways.forget()  # what the runs so far have taken for the same number of elements in each turn is none
+            answers, first = (), None
+            continue
+        ways.add(given.marks, None if graph is None else Way.of(graph, given.marks), given.again)
+        if graph is None:
+            ways.raising.add(answers)
         if made and any(count and place not in known for place, count in ways.learned.growth.items()):
             ways.forget()  # the runs before have taken a list for one that does not grow
             answers = ()

@@ -15,6 +15,7 @@ from opbridge.base.wording import counted
 from opbridge.capture.decisions.changing_numbers import carried
 from opbridge.capture.decisions.forms import Computed, Given, Pass, form
 from opbridge.capture.decisions.gathering import (
+    ENDS,
     GATHERING,
     LENGTH,
     LOOP,
@@ -236,9 +237,13 @@ class Flow:
         return answers[None, False], entries[ways.end]
 
     def _split_common_ends(self) -> None:
-        """Where several blocks that lead to one end with the same operators, those become a block of their own."""
+        """Where several blocks that lead to one end with the same operators, those become a block of their own.
+
+        The ends of the turns of a loop that lists grow in stay apart: one may have appended what another has not.
+        """
         for join in [block for block in self.blocks if len(block.before) > 1 and not block.asks]:
-            self._share(join, list(join.before))
+            if not any(number < len(way.marks) and way.marks[number].loop is not None for way, number in join.passes):
+                self._share(join, list(join.before))
 
     def _share(self, join: Block, blocks: list[Block]) -> None:
         groups: dict[Any, list[Block]] = {}
@@ -319,8 +324,9 @@ class Flow:
         for before in loop.before:
             if before in turns:
                 elements = self._elements(gathering, before)
-                if not elements:
-                    raise Unjoined
+                if not elements:  # a turn that appends nothing
+                    rows.values[before] = rows
+                    continue
                 new = rows_with, (rows, elements, dim), {}, gathering.some
             else:
                 given = {each: some for each in before.passes if (some := gathering.sizes(each)) is not None}
@@ -343,7 +349,7 @@ class Flow:
         is_turn = before in self._turns(gathering.loop)
         known = {each: some for each in before.passes if (some := gathering.elements(each, is_turn)) is not None}
         counts = {len(some) for some in known.values()}
-        if len(counts) > 1:
+        if len(counts) > 1 or (is_turn and not counts):
             raise Unjoined
         return [
             self._resolved(form({each: some[index] for each, some in known.items()}), before)
@@ -495,7 +501,7 @@ def _common_end(group: list[Block], apart: set[Node]) -> int:
 
 def _compared(node: Node) -> tuple[Any, ...]:
     """The arguments of an operator, without the elements of a list: there are as many as a way has turns."""
-    return node.args[1:] if node.target in GATHERING else node.args
+    return (*node.args[1:ENDS], *node.args[ENDS + 1 :]) if node.target in GATHERING else node.args
 
 
 def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[Pass, Node] | None:

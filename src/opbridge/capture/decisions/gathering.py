@@ -16,12 +16,12 @@ from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG
 from opbridge.capture.decisions.forms import Pass
 
-__all__ = ["GATHERING", "LENGTH", "LOOP", "Gathering", "no_rows", "no_turn", "rows_of", "rows_with"]
+__all__ = ["ENDS", "GATHERING", "LENGTH", "LOOP", "Gathering", "no_rows", "no_turn", "rows_of", "rows_with"]
 
 GATHERING = (GATHERED, GATHERED_ALONG)
 """The operators that make a tensor of the elements of a list that has grown in a loop."""
 
-_ELEMENTS, LENGTH, SIZES, _COUNT, LOOP, _DIM = range(6)
+_ELEMENTS, LENGTH, SIZES, ENDS, LOOP, _DIM = range(6)
 """Their arguments."""
 
 
@@ -47,7 +47,8 @@ class Gathering:
     @property
     def dim(self) -> int | None:
         """The dimension that the elements are joined along; None for a new first one."""
-        return None if self.some.target is GATHERED else int(self.some.args[_DIM])
+        dim: Any = None if self.some.target is GATHERED else self.some.args[_DIM]
+        return dim
 
     def sizes(self, each: Pass) -> Any:
         """The sizes of an element of the loop that a pass is in a turn of, or before the first one; None: not known."""
@@ -67,10 +68,10 @@ class Gathering:
             return None
         turn = way.marks[number].turn
         for node in self._of(each):
-            count: Any = node.args[_COUNT]
+            ends: Any = (0, *node.args[ENDS])
             found: Any = node.args[_ELEMENTS]
-            if (turn or not is_turn) and len(found) >= turn * count:
-                return list(found[(turn - 1) * count if is_turn else 0 : turn * count])
+            if (turn or not is_turn) and len(ends) > turn:
+                return list(found[ends[turn - 1] if is_turn else 0 : ends[turn]])
         return None
 
     def _of(self, each: Pass) -> list[Node]:

@@ -15,7 +15,7 @@ import torch
 
 from opbridge.capture.decisions.changing_numbers import carry
 
-__all__ = ["Turns", "frames_between", "is_the_models", "place"]
+__all__ = ["Turns", "frames_between", "is_of_others", "is_the_models", "place"]
 
 _OTHERS = frozenset({"torch", "opbridge", "contextlib", "sympy", "mpmath"})
 
@@ -34,13 +34,24 @@ class Turns:
     Args:
         returned: Called with the frame of a function that has such a loop, and with what it returns.
         numbers: The variables of functions that hold another number in each turn of a loop.
+        begun: Called with the frame of each function that begins to run.
+        wants_instructions: Whether `ran` is to be told of each instruction of a frame that has such a loop.
+        ran: Called with the frame before each of these.
 
     Attributes:
         carried: The numbers of these, each with the tensor that it is read from, by their identity.
     """
 
-    def __init__(self, returned: Callable[[FrameType, Any], None], numbers: Mapping[CodeType, Iterable[str]]) -> None:
-        self._returned, self._numbers = returned, numbers
+    def __init__(
+        self,
+        returned: Callable[[FrameType, Any], None],
+        numbers: Mapping[CodeType, Iterable[str]],
+        begun: Callable[[FrameType], None] = lambda frame: None,
+        wants_instructions: Callable[[FrameType], bool] = lambda frame: False,
+        ran: Callable[[FrameType], None] = lambda frame: None,
+    ) -> None:
+        self._returned, self._numbers, self._begun = returned, numbers, begun
+        self._wants_instructions, self._instruction_ran = wants_instructions, ran
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self._counts: dict[FrameType, Counter[int]] = {}
 
@@ -81,14 +92,20 @@ class Turns:
                 counts.pop(line, None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self._begun(frame)
         has_loops = _loops(frame.f_code) or frame.f_code in self._numbers
-        return self._ran if has_loops and is_the_models(frame) else None
+        if not has_loops or not is_the_models(frame):
+            return None
+        frame.f_trace_opcodes = self._wants_instructions(frame)
+        return self._ran
 
     def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             self._counts.setdefault(frame, Counter())[frame.f_lineno] += 1
             if frame.f_code in self._numbers:
                 carry(frame, self._numbers[frame.f_code], self.carried)
+        elif event == "opcode":
+            self._instruction_ran(frame)
         elif event == "return":
             self._counts.pop(frame, None)
             self._returned(frame, argument)
@@ -135,7 +152,12 @@ def is_the_models(frame: FrameType) -> bool:
     name = str(frame.f_globals.get("__name__"))
     if name == "torch.nn.modules.module":  # which calls modules, and their hooks
         return False
-    return name.startswith("torch.nn.") or name.partition(".")[0] not in _OTHERS
+    return not is_of_others(name)
+
+
+def is_of_others(name: str) -> bool:
+    """Whether a module of Python's is not the model's, given its name; torch's layers count as the model's."""
+    return not name.startswith("torch.nn.") and name.partition(".")[0] in _OTHERS
 
 
 def place(

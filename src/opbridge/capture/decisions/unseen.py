@@ -18,9 +18,11 @@ import torch
 
 from opbridge.base.torch_private.torch_decisions import numbers_of, symbols_of
 
-__all__ = ["handles_errors", "indexing_names", "known_of", "pending_names", "shallow", "writes_globals"]
+__all__ = ["Pending", "handles_errors", "indexing_names", "known_of", "pending"]
 
 _LOADING = frozenset({"LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLOSURE", "PUSH_NULL"})
+_LOADING_VARIABLES = ("LOAD_FAST", "LOAD_DEREF")
+_LOADING_WRITTEN = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_DEREF")
 _PURE = _LOADING | {"LOAD_ATTR", "LOAD_METHOD", "GET_ITER", "BEFORE_WITH"}
 _CALLING = frozenset({"PRECALL", "CALL", "KW_NAMES"})
 _COMPUTING = _CALLING | {"BINARY_SUBSCR", "BUILD_SLICE"}
@@ -28,6 +30,10 @@ _CALLED = frozenset({"enumerate", "zip", "range", "reversed", "len"})
 _NOT_PUSHING = ("STORE_", "DELETE_", "POP_", "JUMP_", "FOR_ITER", "NOP", "RESUME", "CACHE")
 _TAKEN = {"BINARY_SUBSCR": 2, "BINARY_OP": 2, "COMPARE_OP": 2, "CONTAINS_OP": 2, "STORE_SUBSCR": 3, "BEFORE_WITH": 1}
 _TAKING_ONE = ("UNARY_", "POP_JUMP_", "JUMP_IF_", "LOAD_ATTR", "LOAD_METHOD", "GET_ITER", "RETURN_VALUE")
+
+
+_CALL_TAKES_ARGUMENTS = "PRECALL" not in dis.opmap
+"""Whether that is what `dis` says: in Python 3.11 it is the instruction before a call which takes its arguments."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,23 @@ class _Instruction:
     after: int
 
 
-def pending_names(code: CodeType, offset: int) -> Mapping[str, bool] | None:
-    """The variables that the interpreter's stack was loaded from; None where it may hold anything else.
+@dataclass(frozen=True)
+class Pending:
+    """What the interpreter's stack holds beside what an instruction takes from it.
 
-    Each with whether it has to be a tensor: the stack holds what a method of it has given.
+    Attributes:
+        names: The variables that it was loaded from, each with whether it has to be a tensor: the stack holds what a
+            method of it has given.
+        written: The attributes, global variables and variables shared with inner functions that it was loaded from,
+            which others may have written to since.
+    """
+
+    names: Mapping[str, bool]
+    written: frozenset[str]
+
+
+def pending(code: CodeType, offset: int) -> Pending | None:
+    """What the interpreter's stack holds; None where it may hold anything else than what was loaded from variables.
 
     Args:
         code: The code of a frame.
@@ -62,23 +81,6 @@ def indexing_names(code: CodeType) -> frozenset[str]:
 def handles_errors(frames: Iterable[FrameType]) -> bool:
     """Whether one of some frames does something about an error, beside leaving the block of a `with` statement."""
     return any(frame.f_lasti in _handled(frame.f_code) for frame in frames)
-
-
-def writes_globals(frames: Iterable[FrameType]) -> bool:
-    """Whether the functions of some frames write to variables of their modules."""
-    return any(_writes_globals(frame.f_code) for frame in frames)
-
-
-def shallow(value: Any) -> tuple[int, ...] | None:
-    """What a container or an object of Python's holds, by identity; None for anything else."""
-    if isinstance(value, Mapping):
-        return (*map(id, value.keys()), *map(id, value.values()))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return tuple(map(id, value))
-    if isinstance(value, (torch.Tensor, torch.nn.Module, type)):
-        return None
-    held = getattr(value, "__dict__", None)
-    return tuple(map(id, held.values())) if isinstance(held, dict) else None
 
 
 def known_of(leaves: Iterable[Any], asked: frozenset[Any]) -> tuple[Any, ...] | None:
@@ -105,9 +107,9 @@ def _known(size: Any) -> Any:
 
 
 @functools.cache
-def _pending(code: CodeType) -> dict[int, dict[str, bool]]:
+def _pending(code: CodeType) -> dict[int, Pending]:
     instructions = _measured(code)
-    found = {}
+    found: dict[int, Pending] = {}
     for place, each in enumerate(instructions):
         names = _loaded(instructions, place, each.before - _taken(each))
         if names is not None:
@@ -120,7 +122,7 @@ def _pending(code: CodeType) -> dict[int, dict[str, bool]]:
 def _taken(each: _Instruction) -> int:
     """How many values an instruction takes from the stack, or fewer."""
     if each.name == "CALL":
-        return int(each.value or 0) + 2
+        return 2 + (int(each.value or 0) if _CALL_TAKES_ARGUMENTS else 0)
     if each.name == "CALL_FUNCTION_EX":
         return 3 + (int(each.value or 0) & 1)
     return _TAKEN.get(each.name, int(each.name.startswith(_TAKING_ONE)))
@@ -155,9 +157,10 @@ def _measured(code: CodeType) -> list[_Instruction]:
     return sorted(found, key=lambda each: each.offset)
 
 
-def _loaded(instructions: list[_Instruction], place: int, count: int) -> dict[str, bool] | None:
-    """The variables that the lowest values on the stack were loaded from before an instruction."""
+def _loaded(instructions: list[_Instruction], place: int, count: int) -> Pending | None:
+    """What the lowest values on the stack were loaded from before an instruction."""
     names: set[str] = set()
+    written: set[str] = set()
     tensors: set[str] = set()
     for level in range(count):
         begin = next((i for i in range(place - 1, -1, -1) if instructions[i].before <= level), None)
@@ -180,8 +183,9 @@ def _loaded(instructions: list[_Instruction], place: int, count: int) -> dict[st
         computed = {each.name for each in made} - _PURE
         if not computed <= _COMPUTING:
             return None
-        loaded = {each.value for each in made if each.name == "LOAD_FAST"}
-        if computed and made[0].name == "LOAD_FAST":
+        loaded = {each.value for each in made if each.name in _LOADING_VARIABLES}
+        written.update(each.value for each in made if each.name in _LOADING_WRITTEN and each.value not in _CALLED)
+        if computed and made[0].name in _LOADING_VARIABLES:
             tensors.add(made[0].value)  # of a tensor, methods and indices give values of the graph
             if any(each.name == "LOAD_GLOBAL" for each in made):
                 return None
@@ -194,17 +198,12 @@ def _loaded(instructions: list[_Instruction], place: int, count: int) -> dict[st
         first = instructions[begin].offset
         if any(
             (each.target is not None and each.offset < first < each.target <= instructions[place].offset)
-            or (each.name == "STORE_FAST" and each.value in loaded and first <= each.offset < end)
+            or (each.name in ("STORE_FAST", "STORE_DEREF") and each.value in loaded and first <= each.offset < end)
             for each in instructions
         ):
             return None
         names |= loaded
-    return {name: name in tensors for name in names}
-
-
-@functools.cache
-def _writes_globals(code: CodeType) -> bool:
-    return any(each.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for each in dis.get_instructions(code))
+    return Pending({name: name in tensors for name in names}, frozenset(written))
 
 
 @functools.cache

@@ -276,7 +276,7 @@ class Ways:
             return not again[-1]  # which leaves a loop
         point = self.points.get(place if self.joined else tuple(mark.answer for mark in marks))
         if point is None:
-            return False
+            return self.learned.first_answer
         steps = self._steps_to_untaken()
         return steps.get((point, True), _MOST_STEPS) < steps.get((point, False), _MOST_STEPS)
 

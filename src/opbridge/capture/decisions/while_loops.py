@@ -74,6 +74,11 @@ class AskedAgain:
         self._loops.follow(self)
 
     @property
+    def varying(self) -> set[Hashable]:
+        """The lists that turns append other numbers of elements to, as runs have shown."""
+        return self._loops.learned.varying
+
+    @property
     def growth(self) -> dict[Hashable, int]:
         """How many elements a turn appends to a list, as runs have shown."""
         return self._loops.learned.growth

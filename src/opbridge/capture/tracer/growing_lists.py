@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ class Turns(Protocol):
         outer: Another frame that goes over its turns.
         counter: The number of turns, as a tensor.
         growth: How many elements a turn appends to a list, by the place of the list.
+        varying: The places of the lists to which turns append other numbers of elements.
         turn: How many turns it has had.
         number: Which loop of the run it is.
         is_over: Whether it has had its last turn.
@@ -38,6 +39,9 @@ class Turns(Protocol):
 
     @property
     def growth(self) -> dict[Hashable, int]: ...
+
+    @property
+    def varying(self) -> set[Hashable]: ...
 
     @property
     def is_over(self) -> bool: ...
@@ -66,7 +70,8 @@ class Growing:
         each: How many elements a turn appends; None while that is not known.
         known: The elements at the last turn.
         place: Which list of which loop it is, in any run.
-        is_kept: Whether turns do nothing else with it than appending the same number of elements.
+        is_kept: Whether turns do nothing else with it than appending elements.
+        ends: How many elements turns had appended after each.
         frame: Where a variable holds it, the frame of that: `outs += (x,)` has the variable hold another tuple.
         name: The name of the variable.
     """
@@ -80,6 +85,8 @@ class Growing:
     is_kept: bool = True
     frame: FrameType | None = None
     name: Hashable = None
+    ends: list[int] = field(default_factory=list)
+    _rows: tuple[int, torch.Tensor] | None = None
 
     @classmethod
     def of(
@@ -106,14 +113,16 @@ class Growing:
         self.is_in_variable()
         count = len(self.held) - len(self.known)
         is_same = len(self.held) >= len(self.known) and all(map(operator.is_, self.held, self.known))
-        if not is_same or (self.each is not None and count != self.each):
-            self.is_kept = False
-        self.each = count
-        if self.is_kept:
+        self.is_kept = self.is_kept and is_same
+        if self.is_kept and (self.loop.growth.get(self.place, count) != count or self.each not in (None, count)):
+            self.loop.varying.add(self.place)
+        if self.is_kept and not self.varies:
             self.loop.growth[self.place] = count
         else:
             self.loop.growth.pop(self.place, None)
+        self.each = count
         self.known = list(self.held)
+        self.ends.append(len(self.held) - self.first)
 
     def elements(self) -> list[Any]:
         """Its elements without those of turns that are over, where turns do nothing but append to it.
@@ -128,12 +137,27 @@ class Growing:
     @property
     def has_grown(self) -> bool:
         """Whether turns have appended elements."""
-        return self.is_kept and bool(self.each)
+        return self.is_kept and (bool(self.each) or self.varies)
+
+    @property
+    def varies(self) -> bool:
+        """Whether turns append other numbers of elements."""
+        return self.place in self.loop.varying
 
     @property
     def count(self) -> int:
         """How many elements a turn appends, as this run or an earlier one has shown; 0 where none has."""
         return self.loop.growth.get(self.place, 0) if self.each is None else self.each
+
+    def rows(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """What turns have appended, as one tensor: the same one as long as no turn has appended more.
+
+        Args:
+            make: Makes it.
+        """
+        if self._rows is None or self._rows[0] != len(self.ends):
+            self._rows = len(self.ends), make()
+        return self._rows[1]
 
     def tensors(self) -> list[torch.Tensor]:
         """The elements that turns have appended."""

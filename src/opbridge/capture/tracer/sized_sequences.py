@@ -198,6 +198,8 @@ class Rows(SizedSequence):
         return self.rows.to(dtype=dtype, device=device)
 
     def elements(self) -> list[Any]:
+        if asks(self):  # where no loop asks for the rows one by one, `unbind` gives a sequence again
+            return [self.at(index) for index in range(int(self.length))]
         return list(self.rows.unbind(0))
 
 

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import torch
 
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.base.torch_private.torch_decisions import FIRST_TURN, GATHERED, GATHERED_ALONG
 from opbridge.capture.tracer.growing_lists import Growing, Turns, held_in, sum_of_parts
 
@@ -51,6 +51,7 @@ __all__ = [
 
 _FOR_ITER = dis.opmap["FOR_ITER"]
 _GET_ITER = dis.opmap["GET_ITER"]
+_LIST_APPEND = dis.opmap["LIST_APPEND"]
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 
 
@@ -80,18 +81,26 @@ class Learned:
 
     Attributes:
         growth: How many elements a turn appends to a list, by the place of the list.
+        varying: The lists that turns append other numbers of elements to, by the same.
+        kinds: The dtype and the sizes of an element of a list, where the sizes are known, by the same.
         differing: The dimension in which the elements of a list differ, by the same.
         numbers: The variables of a function that hold another number in each turn of a loop.
         asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
             there they run, and their first and last instruction.
+        first_answer: What a decision is answered that no run has come to yet.
         carries_numbers: Whether such variables and such loops are looked for.
+        tells_more: Whether ways join only where the layouts of tensors are the same, and which of them share values.
     """
 
     growth: dict[Hashable, int] = field(default_factory=dict)
+    varying: set[Hashable] = field(default_factory=set)
+    kinds: dict[Hashable, tuple[torch.dtype, list[int]]] = field(default_factory=dict)
     differing: dict[Hashable, int] = field(default_factory=dict)
     numbers: dict[CodeType, set[str]] = field(default_factory=dict)
     asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
+    first_answer: bool = False
     carries_numbers: bool = True
+    tells_more: bool = False
 
 
 class Loops:
@@ -106,6 +115,7 @@ class Loops:
         asking: The one that asks whether there is a further turn.
         lists: The lists and tuples that may grow, by identity; see `growing`.
         asked_of_data: Whether there was one whose number of turns data decide.
+        lacks_elements: Whether a list was empty that some turns append to, before a run has shown what.
     """
 
     def __init__(self, *, of_sizes: bool, learned: Learned) -> None:
@@ -115,7 +125,7 @@ class Loops:
         self.lists: dict[int, Growing] = {}
         self._named: list[Growing] = []
         self.numbers = itertools.count()
-        self.asked_of_data = False
+        self.asked_of_data = self.lacks_elements = False
         self._ended: dict[FrameType, Turning] = {}
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
 
@@ -136,10 +146,25 @@ class Loops:
         if turning is None or type(value) is not list:
             return
         place = (frame.f_code, turning.offset, "result")
-        known = turning.growth
-        if value and len(value) == turning.turn:
-            known[place] = 1
-        self.lists[id(value)] = Growing(value, turning, 0, known=list(value), place=place, each=1 if value else None)
+        if _chooses(frame.f_code):
+            turning.varying.add(place)
+        elif value and len(value) == turning.turn:
+            turning.growth[place] = 1
+        ends = turning.appended
+        self.lists[id(value)] = Growing(
+            value, turning, 0, known=list(value), place=place, each=1 if value else None, ends=ends
+        )
+
+    def wants_instructions(self, frame: FrameType) -> bool:
+        """Whether `appends` is to be told of the instructions of a frame."""
+        return frame.f_code.co_name == "<listcomp>" and _chooses(frame.f_code)
+
+    def appends(self, frame: FrameType) -> None:
+        """Notes that a comprehension runs an instruction, which may append an element."""
+        if frame.f_code.co_code[frame.f_lasti] == _LIST_APPEND:
+            for each in self.running:
+                if isinstance(each, Turning) and each.frame is frame:
+                    each.has_appended += 1
 
     def forget_left(self) -> None:
         """Forgets the loops that a `break`, a `return` or an error has left."""
@@ -244,6 +269,8 @@ class Turning:
         outer: Where it is the loop of a generator, the frame that goes over that.
         outer_offset: Where the instruction is that does so.
         parts: For each turn, the sizes of the parts of tensors that it was given, each with the sum of all of them.
+        appended: Where it is the loop of a comprehension, how many elements that has after each turn.
+        has_appended: How many it has, where a condition may leave elements out.
     """
 
     def __init__(self, loops: Loops, counted: Counted, frame: FrameType) -> None:
@@ -258,6 +285,8 @@ class Turning:
         self.outer: FrameType | None = None
         self.outer_offset = -1
         self.parts: list[list[tuple[Any, Any]]] = []
+        self.appended: list[int] = []
+        self.has_appended = 0
 
     def __iter__(self) -> Turning:
         return self
@@ -293,7 +322,7 @@ class Turning:
             self.outer = frame.f_back
             self.outer_offset = -1 if self.outer is None else self.outer.f_lasti
         elif frame.f_code.co_name == "<listcomp>":
-            if frame.f_back is not self.frame or not _appends_in_each_turn(frame.f_code):
+            if frame.f_back is not self.frame or not _has_one_loop(frame.f_code):
                 return False
         elif frame is not self.frame or _is_comprehension(frame):
             return False
@@ -311,7 +340,13 @@ class Turning:
         assert self.counter is not None
         self.turn += 1
         self.counter = self.counter + 1
+        self.appended.append(self.has_appended if _chooses(self.frame.f_code) else self.turn)
         self._loops.follow(self)
+
+    @property
+    def varying(self) -> set[Hashable]:
+        """The lists that turns append other numbers of elements to, as runs have shown."""
+        return self._loops.learned.varying
 
     @property
     def growth(self) -> dict[Hashable, int]:
@@ -340,6 +375,9 @@ def grown_length(value: Any) -> Any:
     if growing is None:
         return None
     now = len(growing.held) - len(growing.known)
+    if growing.varies:
+        rows = _rows(growing, None)
+        return None if rows is None else growing.first + rows[0].shape[0] + now
     return growing.first + growing.count * growing.loop.count() + now
 
 
@@ -365,17 +403,36 @@ def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | Non
     growing = _growing(value)
     if growing is None:
         return None
+    found = _rows(growing, dim)
+    if found is None:
+        return None
+    appended, dim = found
+    first, now = list(growing.held[: growing.first]), list(growing.held[len(growing.known) :])
+    if dim is not None:
+        return [*first, appended, *now], dim
+    return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
+
+
+def _rows(growing: Growing, dim: int | None) -> tuple[torch.Tensor, int | None] | None:
+    """What turns have appended, as one tensor, and the dimension that it is concatenated along; see `gathered`."""
     elements = growing.tensors()
     template = elements or growing.held
+    kinds = _active[-1].learned.kinds
+    if not template and growing.varies and growing.place in kinds:
+        dtype, shape = kinds[growing.place]
+        with torch_overrides.without_modes():  # no turn has appended one
+            template = [torch.zeros(shape, dtype=dtype)]
     if not template:
+        _active[-1].lacks_elements = growing.varies
         raise RuntimeError("a non-empty list of tensors is expected")  # as torch does, which logs it besides
     if not all(isinstance(each, torch.Tensor) for each in growing.held):
         return None
     some, loop = template[-1], growing.loop
     if any(each.dtype != some.dtype or each.dim() != some.dim() for each in elements):
         return None
-    first, now = list(growing.held[: growing.first]), list(growing.held[len(growing.known) :])
     sizes = list(some.shape)
+    if elements and all(isinstance(each, int) for each in sizes):
+        kinds[growing.place] = some.dtype, sizes
     differing = {
         index
         for each in elements
@@ -387,19 +444,20 @@ def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | Non
         along[growing.place] = dim % some.dim()
     elif differing:
         return None
+    # Before the first turn there are none; the operator needs one for the dtype.
     if growing.place in along:
         if dim is None or along[growing.place] != dim % some.dim():
             return None
         dim = dim % some.dim()
         sizes[dim] = 0
-        appended = GATHERED_ALONG(
-            elements or [some], sum_of_parts(growing, dim), sizes, growing.count, loop.number, dim
-        )
-        return [*first, appended, *now], dim
-    # Before the first turn there are none; the operator needs one for the dtype.
+        total = None if growing.varies else sum_of_parts(growing, dim)
+        return GATHERED_ALONG(elements or [some], total, sizes, growing.ends, loop.number, dim), dim
+    if growing.varies:
+        return growing.rows(
+            lambda: GATHERED_ALONG(elements or [some], None, sizes, growing.ends, loop.number, None)
+        ), None
     length = growing.count * loop.count()
-    appended = GATHERED(elements or [some], length, sizes, growing.count, loop.number)
-    return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
+    return GATHERED(elements or [some], length, sizes, growing.ends, loop.number), None
 
 
 def number_at(numbers: torch.Tensor, index: Any) -> Any:
@@ -423,9 +481,9 @@ def _growing(value: Any) -> Growing | None:
     if not _active or type(value) not in (list, tuple):
         return None
     found = _active[-1].growing(value)
-    if found is None or not found.is_kept or not found.count or not all(map(operator.is_, found.held, found.known)):
+    if found is None or not found.is_kept or not all(map(operator.is_, found.held, found.known)):
         return None
-    return found
+    return found if found.count or found.varies else None
 
 
 def runs_in(frame: FrameType) -> bool:
@@ -451,19 +509,25 @@ def _is_comprehension(frame: FrameType) -> bool:
 
 
 @functools.cache
-def _appends_in_each_turn(code: CodeType) -> bool:
-    """Whether a comprehension has one loop, each turn of which appends one element."""
-    instructions = {each.offset: each for each in dis.get_instructions(code)}
-    loops = [each for each in instructions.values() if each.opname == "FOR_ITER"]
-    if len(loops) != 1:
+def _has_one_loop(code: CodeType) -> bool:
+    """Whether a comprehension has one loop, each turn of which appends one element or none."""
+    names = [each.opname for each in dis.get_instructions(code)]
+    return names.count("FOR_ITER") == names.count("LIST_APPEND") == 1
+
+
+@functools.cache
+def _chooses(code: CodeType) -> bool:
+    """Whether a condition of a comprehension may leave an element out."""
+    if code.co_name != "<listcomp>" or not _has_one_loop(code):
         return False
-    begin = loops[0].offset
+    instructions = {each.offset: each for each in dis.get_instructions(code)}
+    begin = next(each.offset for each in instructions.values() if each.opname == "FOR_ITER")
     following = dict(itertools.pairwise(instructions))
     waiting, seen = [following[begin]], set()
     while waiting:
         offset = waiting.pop()
         if offset == begin:
-            return False  # a condition leaves the element out
+            return True
         each = instructions[offset]
         if offset in seen or each.opname == "LIST_APPEND":
             continue
@@ -472,7 +536,7 @@ def _appends_in_each_turn(code: CodeType) -> bool:
             waiting.append(each.argval)
         if not each.opname.startswith("JUMP_") and offset in following:
             waiting.append(following[offset])
-    return True
+    return False
 
 
 @functools.cache
