@@ -1,4 +1,4 @@
-# make demo | test | quick | attack | sanitize | lint | types | layers | docs | package | bench
+# make demo | test | quick | attack | sanitize | lint | types | layers | docs | pictures | package | bench
 #
 # Each sets up its virtual environment first, once: .venv with the newest torch and torchvision, or, with TORCH=2.13.0,
 # .venv-2.13.0 with that torch and no torchvision (there is no CPU build of it to go with a given torch).
@@ -27,7 +27,7 @@ MODEL := build/deform.onnx
 CPP_FILES := git ls-files '*.cpp' '*.h'
 CXX_WARNINGS := -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -Isrc/opbridge/kernels/include
 
-.PHONY: demo test quick attack sanitize lint format types layers docs package bench clean
+.PHONY: demo test quick attack sanitize lint format types layers docs pictures package bench clean
 
 demo: $(READY)
 	@mkdir -p $(dir $(MODEL))
@@ -80,6 +80,11 @@ layers: $(READY)
 docs: $(VENV)/.docs-ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The pictures of README.md and docs/: pages of real runs, photographed in the system's chromium. Takes some minutes.
+pictures: $(READY)
+	$(BIN)/python docs/pictures/draw.py
+	PYTHONPATH=tests $(BIN)/python docs/pictures/photograph.py
+
 # The sdist and the wheel, in dist; the wheel is run in an environment without a compiler.
 package: $(READY)
 	PYTHON=$(BIN)/python .ci/wheels
@@ -92,6 +97,7 @@ bench: $(READY)
 	$(BIN)/python bench/kernels.py
 	$(BIN)/python bench/aten.py
 	$(BIN)/python bench/coverage.py build/coverage
+	$(BIN)/python bench/pages.py
 
 clean:
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache

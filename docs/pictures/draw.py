@@ -39,6 +39,7 @@ PIPELINE: list[str | tuple[str, str]] = [
 WORDS = {
     "cli": "the command line",
     "pages": "what a person looks at",
+    "reports": "a model, and what was found out about it, as one page",
     "coverage": "sweeps: which operators cross, and whether they are right",
     "parts": "several models as one set of files",
     "recording": "models exported from calls that were recorded",

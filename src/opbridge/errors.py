@@ -37,9 +37,11 @@ class OpbridgeError(Exception):
     Attributes:
         exit_status: What the command line exits with: 1 when the answer is no, 2 when the question was wrong, 3 for a
             fault of opbridge's own.
+        report: The page that shows what was found out before the error; None: none was asked for.
     """
 
     exit_status = 2
+    report: Path | None = None
 
     def __str__(self) -> str:
         """The message, in which what controls a terminal is escaped: names come from files that others made."""

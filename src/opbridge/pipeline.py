@@ -22,13 +22,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+from opbridge.base.memory import peak_bytes
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.transformers_private import caches
 from opbridge.base.version import __version__
 from opbridge.base.wording import counted
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.model_inputs import example_inputs
-from opbridge.capture.model_module import as_module
+from opbridge.capture.model_module import as_module, name_of
 from opbridge.capture.shape_forms import by_own_names
 from opbridge.errors import (
     MissingOperators,
@@ -40,7 +41,8 @@ from opbridge.errors import (
 )
 from opbridge.fit.target import Target, find_target
 from opbridge.plan.data import Plan
-from opbridge.program import Program
+from opbridge.program import Program, Spent, tell_plan
+from opbridge.reports.report import reporting
 from opbridge.save import writer
 from opbridge.save.failed import keep_failed, remove_failed
 from opbridge.symbolics import export_types, keywords
@@ -53,6 +55,7 @@ from opbridge.translations.registry import Registry
 
 if TYPE_CHECKING:
     from opbridge.capture.listing import Raw
+    from opbridge.reports.report import Report
     from opbridge.targets import Target as Limits
     from opbridge.verification import Verification
 
@@ -102,14 +105,16 @@ def check(
     task: str | None = None,
     max_captures: int | None = None,
     max_capture_seconds: float | None = None,
+    report: str | os.PathLike[str] | None = None,
 ) -> Plan:
     """Plans a model without exporting it: every operator, its route, what is missing and where.
 
     Translations are tried as well, so that one that cannot handle the model's arguments is found here. The arguments
-    are those of `export`.
+    are those of `export`; `report` is written too where operators are missing.
 
     Raises:
         CaptureError: the model cannot be captured.
+        SaveError: the report cannot be written.
         UsageError: arguments that cannot be used. Missing operators raise nothing: see `Plan.ok`.
     """
     args, kwargs = keywords.split_inputs(model, args, kwargs)
@@ -133,9 +138,17 @@ def check(
         custom_opsets=dict(custom_opsets or {}),
         limits=_limits(max_captures, max_capture_seconds),
     )
-    captured = capture_model(capture, request)
-    built, plan = captured.build(captured.plan())
-    return _with_notes(plan, (*notes, *check_dimensions(captured.capture, built)))
+    with reporting(report, "check", name_of(model)) as told:
+        spent = Spent()
+        with _timed("capture", _Silent(), spent):
+            captured = capture_model(capture, request)
+        with _timed("plan", _Silent(), spent):
+            plan = captured.plan()
+        with _timed("translate", _Silent(), spent):
+            built, plan = captured.build(plan)
+        plan = _with_notes(plan, (*notes, *check_dimensions(captured.capture, built)))
+        tell_plan(told, captured.capture, plan, built, spent)
+    return plan
 
 
 @caches.taking_caches
@@ -166,6 +179,7 @@ def export(
     task: str | None = None,
     max_captures: int | None = None,
     max_capture_seconds: float | None = None,
+    report: str | os.PathLike[str] | None = None,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and proves that it runs.
@@ -208,6 +222,8 @@ def export(
         max_captures: How often a model that decides by data may be captured, once for each of its ways; 64 where it is
             not given.
         max_capture_seconds: After how many seconds no further way is captured; by default there is no such limit.
+        report: A page of HTML to write: the model as a picture, its plan, and the verification as plots. It is written
+            too where operators are missing or the model differs, before the error is raised.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
     Returns:
@@ -256,42 +272,81 @@ def export(
         dict(custom_opsets or {}),
         _limits(max_captures, max_capture_seconds),
     )
-    reporter: Progress = progress or _Silent()
-    timings: dict[str, float] = {}
+    with reporting(report, "export", name_of(model) if path is None else str(path)) as told:
+        return _exported(
+            request,
+            capture,
+            f if path is None else path,  # type: ignore[arg-type]  # a path is a Path by now
+            told,
+            progress or _Silent(),
+            notes=notes,
+            external_data=external_data,
+            verify={"rtol": rtol, "atol": atol, "inputs": inputs} if verify else None,
+        )
 
-    with _timed("capture", reporter, timings) as stage:
+
+def _exported(
+    request: ExportRequest,
+    capture: str,
+    f: Path | BinaryIO | None,
+    told: Report,
+    reporter: Progress,
+    *,
+    notes: tuple[str, ...],
+    external_data: bool | None,
+    verify: Mapping[str, Any] | None,
+) -> Program:
+    """The stages of an export.
+
+    Args:
+        request: What is exported.
+        capture: How it is captured.
+        f: The file to write, by its path or open.
+        told: The report, which is told what the stages gave.
+        reporter: Receives the stages as they run.
+        notes: What is known of the model before it is captured.
+        external_data: As for `export`.
+        verify: The options of the verification; None: there is none.
+    """
+    path = f if isinstance(f, Path) else None
+    spent = Spent()
+    with _timed("capture", reporter, spent) as stage:
         request.limits.report = lambda count: stage.detail(f"{counted(count, 'way')} captured")
         captured = capture_model(capture, request)
         stage.detail(captured.describe())
-    with _timed("plan", reporter, timings) as stage:
+    with _timed("plan", reporter, spent) as stage:
         plan = captured.plan()
         stage.detail(plan.summary())
-    with _timed("translate", reporter, timings) as stage:
+    with _timed("translate", reporter, spent) as stage:
         built, plan = captured.build(plan)
+        tell_plan(told, captured.capture, plan, built, spent)
         if plan.faults:
             raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
         plan = _with_notes(plan, (*notes, *check_dimensions(captured.capture, built)))
         stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
-    program = Program(built, plan, captured.capture, timings=timings, kernels=list(plan.kernels))
+    program = Program(
+        built, plan, captured.capture, timings=spent.seconds, peaks=spent.peaks, kernels=list(plan.kernels)
+    )
+    told.late = program.tell
     program.model.metadata_props.update(_metadata(captured.target, plan))
     if captured.target.limits is not None:
-        with _timed("repair", reporter, timings) as stage:
+        with _timed("repair", reporter, spent) as stage:
             _repair(program, captured.target.limits, "the model" if path is None else str(path))
             stage.detail(_of_target(program))
     with contextlib.ExitStack() as files:
         staged = None
         if path is not None:
-            with _timed("save", reporter, timings) as stage:
+            with _timed("save", reporter, spent) as stage:
                 staged = files.enter_context(writer.staged(program.model, path, external_data=external_data))
                 stage.detail(f"{staged.size():,} bytes")
             program.path = staged.path
-        if verify and plan.unverified:
+        if verify is not None and plan.unverified:
             program.unverified = plan.unverified
-        elif verify:
-            with _timed("verify", reporter, timings) as stage:
-                program.verification = _verify(program, path, rtol=rtol, atol=atol, inputs=inputs)
+        elif verify is not None:
+            with _timed("verify", reporter, spent) as stage:
+                program.verification = _verify(program, path, **verify)
                 stage.detail(program.verification.summary())
         if staged is not None and path is not None and not _failed(program) and _taken(program):
             program.files = staged.commit()
@@ -303,7 +358,7 @@ def export(
     if path is not None and program.verification is not None:
         remove_failed(path)
     if path is None and f is not None:
-        with _timed("save", reporter, timings) as stage:
+        with _timed("save", reporter, spent) as stage:
             stage.detail(f"{f.write(program.to_bytes()):,} bytes")  # type: ignore[union-attr]
     return program
 
@@ -448,11 +503,12 @@ def _verification_error(program: Program, path: Path | None, external_data: bool
 
 
 @contextlib.contextmanager
-def _timed(name: str, progress: Progress, timings: dict[str, float]) -> Iterator[Stage]:
+def _timed(name: str, progress: Progress, spent: Spent) -> Iterator[Stage]:
     start = time.perf_counter()
     with progress.stage(name) as stage:
         yield stage
-    timings[name] = time.perf_counter() - start
+    spent.seconds[name] = time.perf_counter() - start
+    spent.peaks[name] = peak_bytes()
 
 
 def _metadata(target: Target, plan: Plan) -> dict[str, str]:

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from opbridge.capture import Capture
     from opbridge.fixing import Change
     from opbridge.plan.data import Plan
+    from opbridge.reports.picture import Picture
+    from opbridge.reports.report import Report
     from opbridge.rules import Findings
     from opbridge.runtimes.limits import Limits
     from opbridge.runtimes.onnxruntime import IsolatedSession
     from opbridge.runtimes.sessions import RuntimeSession
     from opbridge.verification import Verification
 
-__all__ = ["Program", "session"]
+__all__ = ["Program", "Spent", "session", "tell_plan"]
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Program:
             those that come with opbridge, and takes the libraries of others.
         unverified: Why it could not be compared although that was asked for; "" where it was, or was not asked for.
         timings: Seconds that each stage took, by its name.
+        peaks: The most memory that the process had held when each stage ended, in bytes, by its name.
         repairs: What was changed for the target, where the model was exported for another one than ONNX Runtime.
         findings: What the target does not take of it, or takes otherwise; None where it was exported for ONNX Runtime.
     """
@@ -54,6 +57,7 @@ class Program:
     kernels: list[str] = field(default_factory=list)
     unverified: str = ""
     timings: dict[str, float] = field(default_factory=dict)
+    peaks: dict[str, int] = field(default_factory=dict)
     repairs: Sequence[Change] = ()
     findings: Findings | None = None
 
@@ -102,11 +106,62 @@ class Program:
             self.path if self.path is not None else self.to_bytes(), loaded=True, aten=aten, **options
         )
 
+    def tell(self, report: Report) -> None:
+        """Tells a report all that is known of the program."""
+        from opbridge.reports.report import files_of
+
+        tell_plan(report, self.capture, self.plan, self.model, Spent(self.timings, self.peaks))
+        report.verifications = [] if self.verification is None else [self.verification.to_json()]
+        report.findings = None if self.findings is None else self.findings.document()
+        report.files = files_of(self.files)
+        report.unverified = self.unverified
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from opbridge.pages.notebook import of_report
+        from opbridge.reports.report import Report
+
+        report = Report("export", "the exported model" if self.path is None else str(self.path))
+        self.tell(report)
+        document = report.document()
+        return of_report(document, report.page_of(document))
+
     def aten_operators(self) -> tuple[str, ...]:
         """The operators that the model hands to PyTorch, as "aten::topk"."""
         from opbridge.nodes.aten_node import called_operators
 
         return called_operators(self.model)
+
+
+@dataclass
+class Spent:
+    """What the stages took, by their names.
+
+    Attributes:
+        seconds: How long.
+        peaks: The most memory that the process had held when they ended, in bytes.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    peaks: dict[str, int] = field(default_factory=dict)
+
+
+def tell_plan(report: Report, capture: Capture, plan: Plan, built: ir.Model | None, spent: Spent) -> None:
+    """Tells a report what the stages before the verification gave."""
+    from opbridge.reports import of_capture, of_file
+
+    def draw() -> Picture:
+        if capture.strategy == "trace" and built is not None:
+            return of_file.picture_of_model(built)
+        return of_capture.picture_of_capture(
+            capture.functional.graph, plan.steps, built, capture.model, capture.dim_names
+        )
+
+    report.plan = plan.to_json()
+    report.draw = draw
+    report.stages = [
+        {"name": name, "seconds": seconds, "peak": spent.peaks.get(name, 0)} for name, seconds in spent.seconds.items()
+    ]
 
 
 def session(

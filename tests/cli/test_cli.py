@@ -124,6 +124,7 @@ def calls(tmp_path, monkeypatch):
             plan=calls.plan,
             verification=verification,
             timings=timings,
+            peaks={"capture": 5_000_000, "save": 6_000_000},
             kernels=[*calls.kernels],
             unverified="no kernel for mylib::foo" if calls.kernels else "",
             repairs=(),

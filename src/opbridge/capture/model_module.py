@@ -13,7 +13,7 @@ import torch
 from opbridge.base.torch_private import torch_tracing, torchscript_running
 from opbridge.errors import UsageError
 
-__all__ = ["as_module"]
+__all__ = ["as_module", "name_of"]
 
 
 def as_module(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.nn.Module:
@@ -39,6 +39,11 @@ def as_module(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torc
             f"The model is of type {type(model).__name__}. Pass a torch.nn.Module, a function or an ExportedProgram."
         )
     return _wrapper(model, args, kwargs)
+
+
+def name_of(model: Any) -> str:
+    """What a model is called where it has no file: the name of its class, or of the function."""
+    return str(getattr(model, "__name__", "") or type(model).__name__)
 
 
 def _wrapper(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.nn.Module:

@@ -16,6 +16,8 @@ from opbridge.cli.console import aligned, plain_table, print_plain, size
 from opbridge.kernels import aten, library
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from opbridge.program import Program
     from opbridge.rules import Finding
     from opbridge.verification import OutputReport, Verification
@@ -78,15 +80,18 @@ def _outputs_table(outputs: Sequence[OutputReport]) -> Table:
     return table
 
 
-def print_export(console: Console, program: Program, spec: str) -> None:
+def print_export(console: Console, program: Program, spec: str, report: Path | None = None) -> None:
     """What was written and how it compares, on one screen together with the stages.
 
     Args:
         console: Where to.
         program: What `opbridge.export` returned, saved to a file.
         spec: What named the model, for the next step.
+        report: The page that was written.
     """
     rows = list(_export_rows(program, spec))
+    if report is not None:
+        rows.append(("report", str(report), ""))
     if not console.is_terminal:
         print_plain(console, aligned([(label, text) for label, text, _ in rows]))
         return

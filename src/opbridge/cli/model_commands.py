@@ -30,6 +30,7 @@ from opbridge.cli.options import (
     ModeOption,
     OnlyOption,
     OpsetOption,
+    ReportOption,
     RtolOption,
     RuntimeOption,
     SecondsOption,
@@ -65,6 +66,7 @@ def check(
     max_captures: MaxCapturesOption = None,
     max_capture_seconds: MaxCaptureSecondsOption = None,
     task: TaskOption = None,
+    report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """List every operator of a model with its route, and what is missing: where, why and what to do."""
@@ -76,8 +78,9 @@ def check(
         return {**found, **given_options(capture=capture), **limits}
 
     if not isinstance(subject, specs.Subject):
+        part_commands.refuse_report(report)
         return part_commands.check_parts(subject, keywords_of)
-    keywords = keywords_of(subject)
+    keywords = {**keywords_of(subject), **given_options(report=report)}
     plan = opbridge.check(subject.model, subject.args, **keywords)
     faults = [fault.error for fault in plan.faults]
     return Answer(plan.to_json(), lambda screen: print_plan(screen, plan), plan.ok, faults)
@@ -114,6 +117,7 @@ def export(
     rtol: RtolOption = None,
     atol: AtolOption = None,
     task: TaskOption = None,
+    report: ReportOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
     ] = False,
@@ -136,6 +140,7 @@ def export(
             rtol=rtol,
             atol=atol,
             task=task,
+            report=report,
         )
         return _raw(spec, opset, dynamic, shaping)
     if output is None:
@@ -160,14 +165,16 @@ def export(
         )
         if not isinstance(subject, specs.Subject):
             part_commands.refuse_inputs(inputs)
+            part_commands.refuse_report(report)
             return part_commands.export_parts(subject, output, keywords_of, {**options, "progress": drawn}, spec)
         subject, given = with_inputs(subject, inputs)
-        keywords = {**keywords_of(subject), **given, **options}
+        keywords = {**keywords_of(subject), **given, **options, **given_options(report=report)}
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,
         "files": [{"path": str(path), "bytes": path.stat().st_size} for path in program.files],
         "timings": program.timings,
+        "peaks": program.peaks,
         "plan": program.plan.to_json(),
         "verification": program.verification.to_json() if program.verification else None,
         "kernels": program.kernels,
@@ -175,7 +182,7 @@ def export(
         "repairs": [{"done": each.done, **each.finding.document()} for each in program.repairs],
         "findings": None if program.findings is None else program.findings.document(),
     }
-    return Answer(document, lambda screen: print_export(screen, program, spec))
+    return Answer(document, lambda screen: print_export(screen, program, spec, report))
 
 
 @app.command()
@@ -204,6 +211,7 @@ def verify(
     limit_gigabytes: GigabytesOption = None,
     task: TaskOption = None,
     runtime: RuntimeOption = None,
+    report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Compare an exported file with the PyTorch model that it was made from, in one runtime or in several."""
@@ -212,11 +220,14 @@ def verify(
     options = given_options(rtol=rtol, atol=atol, aten=aten, isolated=own_process)
     if not isinstance(subject, specs.Subject):
         part_commands.refuse_inputs(inputs)
+        part_commands.refuse_report(report)
         if runtime:
             raise UsageError("A set of parts is verified in ONNX Runtime. Leave --runtime out, or verify one file.")
         return part_commands.verify_parts(subject, model, lambda part: with_dynamic(part, dynamic), options)
     subject, given = with_inputs(subject, inputs)
-    keywords = accepted(opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given})
+    keywords = accepted(
+        opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given, **given_options(report=report)}
+    )
     if runtime:
         each = opbridge.verify(model, subject.model, subject.args, runtime=items(runtime), **keywords)
         return Answer(each.to_json(), lambda screen: print_plain(screen, str(each)), each.ok)

@@ -33,6 +33,7 @@ __all__ = [
     "ModeOption",
     "OnlyOption",
     "OpsetOption",
+    "ReportOption",
     "RtolOption",
     "RuntimeOption",
     "SecondsOption",
@@ -64,6 +65,17 @@ SpecArgument = Annotated[
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document to stdout.")]
+
+
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE.html",
+        help="Write a page that shows the model as a picture, with all that was found out. It loads nothing.",
+        show_default=False,
+    ),
+]
 
 
 OpsetOption = Annotated[

@@ -86,6 +86,16 @@ def refuse_inputs(files: Any) -> None:
         )
 
 
+def refuse_report(report: Path | None) -> None:
+    """Refuses `--report` for a set.
+
+    Raises:
+        UsageError: It was given.
+    """
+    if report is not None:
+        raise UsageError("--report shows one model, and the factory gives several. Name a factory of one of them.")
+
+
 def _with_keywords(parts: GivenParts, keywords: Keywords) -> GivenParts:
     from opbridge.parts.data import GivenParts
 

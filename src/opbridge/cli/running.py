@@ -104,6 +104,9 @@ def _interrupted(message: str, as_json: bool) -> int:
 
 def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
     print_error(Screen(stderr=True), message)
+    report = getattr(error, "report", None)
+    if report is not None:
+        Screen(stderr=True).out(f"report: {report}", highlight=False)
     if as_json:
         document: dict[str, Any] = {"ok": False, "error": {"kind": type(error).__name__, "message": message}}
         for name in ("plan", "verification"):
@@ -116,6 +119,8 @@ def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
         file = getattr(error, "file", None)
         if file is not None:
             document["file"] = str(file)
+        if report is not None:
+            document["report"] = str(report)
         _print_json(document)
     return status
 

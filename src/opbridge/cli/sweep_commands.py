@@ -12,6 +12,7 @@ from rich.console import Console
 
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
+from opbridge.cli.console import print_plain
 from opbridge.cli.options import JsonOption, OpsetOption, given_options, items
 from opbridge.errors import UsageError
 
@@ -31,8 +32,25 @@ _ResultsOption = Annotated[
 ]
 
 
+_HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE.html", help="Write a page of the results.", show_default=False),
+]
+
+
+_FilesArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[RESULTS.json]...",
+        help="With --html: files of results to show side by side, in the place of a sweep.",
+        show_default=False,
+    ),
+]
+
+
 @app.command()
 def coverage(
+    files: _FilesArgument = None,
     ops: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Operators, by shell patterns: 'linalg.*', 'torchvision::*'. Repeat it."),
@@ -69,6 +87,7 @@ def coverage(
     jobs: _JobsOption = None,
     ray: _RayOption = None,
     output: _ResultsOption = None,
+    html: _HtmlOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Measure, over PyTorch's own test database, which operators cross, by which route, and whether they are right."""
@@ -76,6 +95,7 @@ def coverage(
     from opbridge.cli import coverage_report
     from opbridge.coverage.tasks import OUTCOMES
 
+    target = _target(files, html)
     lists = {name: items(value) for name, value in (("dtypes", dtypes), ("allow", allow)) if value}
     given = given_options(
         samples=samples,
@@ -88,12 +108,16 @@ def coverage(
         ray=ray,
         **lists,
     )
+    if files:
+        _refuse_settings({**given, "ops": ops, "output": output})
+        return _side_by_side([coverage.results.read(each) for each in files], target)
     given["ops"] = tuple(ops or ("*",))
-    return _answer("coverage", coverage.sweep, given, output, OUTCOMES, coverage_report.print_results)
+    return _answer("coverage", coverage.sweep, given, output, OUTCOMES, coverage_report.print_results, target)
 
 
 @app.command()
 def models(
+    files: _FilesArgument = None,
     family: Annotated[
         list[str] | None,
         typer.Option(
@@ -127,6 +151,7 @@ def models(
     jobs: _JobsOption = None,
     ray: _RayOption = None,
     output: _ResultsOption = None,
+    html: _HtmlOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Measure which whole models of other packages cross, with dynamic sizes, and whether they are right."""
@@ -134,6 +159,7 @@ def models(
     from opbridge.coverage import models
     from opbridge.coverage.models.tasks import OUTCOMES
 
+    target = _target(files, html)
     given = given_options(
         families=items(family) if family else None,
         names=items(name) if name else None,
@@ -145,7 +171,53 @@ def models(
         jobs=jobs,
         ray=ray,
     )
-    return _answer("models", models.sweep, given, output, OUTCOMES, models_report.print_results)
+    if files:
+        _refuse_settings({**given, "output": output})
+        return _side_by_side([models.results.read(each) for each in files], target)
+    return _answer("models", models.sweep, given, output, OUTCOMES, models_report.print_results, target)
+
+
+def _target(files: Sequence[Path] | None, html: Path | None) -> Path | None:
+    """The page to write, looked at before the work.
+
+    Raises:
+        UsageError: Files without a page, or no page can be written there.
+    """
+    from opbridge.pages import writing
+
+    if files and html is None:
+        raise UsageError("Files of results are shown as a page. Name it with --html, or leave the files out to sweep.")
+    return None if html is None else writing.refuse_unwritable(html)
+
+
+def _refuse_settings(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            option = f"--{name.replace('families', 'family').replace('names', 'name')}"
+            raise UsageError(
+                f"{option} is for a sweep, and files of results are shown as they are. Leave one of them out."
+            )
+
+
+def _side_by_side(found: Sequence[Any], html: Path | None) -> Answer:
+    """Results that were measured before, as a page."""
+    assert html is not None
+    _write_page(found, html)
+    document = {
+        "ok": True,
+        "page": str(html),
+        "files": [{"path": str(each.path), "summary": each.summary()} for each in found],
+    }
+    lines = [*(f"{each.path}: {each.summary()}" for each in found), f"written: {html}"]
+    return Answer(document, lambda screen: print_plain(screen, "\n".join(lines)))
+
+
+def _write_page(found: Sequence[Any], html: Path) -> None:
+    from opbridge.coverage import models, page
+    from opbridge.pages import rendering, writing
+
+    shown = page.of_models(found) if isinstance(found[0], models.Results) else page.of_operators(found)
+    writing.write(html, rendering.render("matrix.html", shown))
 
 
 def _answer(
@@ -155,6 +227,7 @@ def _answer(
     output: Path | None,
     outcomes: Sequence[str],
     print_results: Callable[[Console, Any], None],
+    html: Path | None,
 ) -> Answer:
     """Runs a sweep, with a bar on a terminal.
 
@@ -165,6 +238,7 @@ def _answer(
         output: The file of the results.
         outcomes: The outcomes of what it measures, the worst first.
         print_results: Prints what it found.
+        html: The page to write of it; None: none.
     """
     from opbridge.cli import sweep_bar
 
@@ -176,4 +250,6 @@ def _answer(
             found = sweep(**given, output=output, progress=bar)
     except KeyboardInterrupt:
         raise Interrupted(sweep_bar.kept_results(output)) from None
+    if html is not None:
+        _write_page([found], html)
     return Answer({"ok": found.ok, **found.document}, lambda screen: print_results(screen, found), found.ok)

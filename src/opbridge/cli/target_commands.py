@@ -14,7 +14,7 @@ from rich.console import Console
 from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.console import print_plain
-from opbridge.cli.options import JsonOption, given_options, items
+from opbridge.cli.options import JsonOption, ReportOption, given_options, items
 from opbridge.cli.target_view import (
     print_findings,
     print_fixed,
@@ -52,6 +52,10 @@ def targets(
         Path | None,
         typer.Option("--output", "-o", help="With measure: the file to write.", show_default="the one that lint reads"),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE.html", help="Write a page of all operators against all targets."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """List the targets that models are compared with, or the facts of one, each with where it is known from.
@@ -65,6 +69,8 @@ def targets(
         return _measured(measured, given_options(output=output, jobs=jobs, ray=ray))
     if extra := given_options(NAME=measured, jobs=jobs, ray=ray, output=output):
         raise UsageError(f"{next(iter(extra))} is for 'opbridge targets measure NAME'. Leave it out.")
+    if html is not None:
+        return _page(name, html)
     if name is None:
         found = [known.find_target(each) for each in known.names()]
         document = {
@@ -77,6 +83,25 @@ def targets(
         return Answer(document, lambda screen: print_targets(screen, found))
     target = known.find_target(name)
     return Answer({"ok": True, **target.document()}, lambda screen: print_target(screen, target))
+
+
+def _page(name: str | None, html: Path) -> Answer:
+    """All operators against all targets, as a page.
+
+    Raises:
+        UsageError: A target is named, or no page can be written there.
+    """
+    from opbridge.pages import rendering, writing
+    from opbridge.targets import page
+
+    if name is not None:
+        raise UsageError("--html shows all targets side by side. Leave the name out.")
+    target = writing.refuse_unwritable(html)
+    shown = page.document()
+    writing.write(target, rendering.render("matrix.html", shown))
+    document = {"ok": True, "page": str(target), "operators": len(shown["rows"]), "targets": len(shown["columns"])}
+    said = f"{len(shown['rows'])} operators against {len(shown['columns'])} targets\nwritten: {target}"
+    return Answer(document, lambda screen: print_plain(screen, said))
 
 
 def _measured(name: str | None, options: Mapping[str, Any]) -> Answer:
@@ -122,6 +147,7 @@ def lint(
     as_github: Annotated[
         bool, typer.Option("--github", help="Print the findings as annotations of GitHub Actions.")
     ] = False,
+    report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Find what a target does not take of a model, each with the line of the model's code and what to do.
@@ -137,7 +163,7 @@ def lint(
     if as_sarif + as_github + as_json > 1:
         raise UsageError("--json, --sarif and --github each print another form; choose one.")
     found = rules.lint(
-        model, items(target or []), select=items(select or []), ignore=items(ignore or []), inputs=inputs
+        model, items(target or []), select=items(select or []), ignore=items(ignore or []), inputs=inputs, report=report
     )
     if as_sarif:
         return Answer({}, lambda screen: print_plain(screen, json.dumps(rules.sarif(found), indent=2)), found.ok)
@@ -156,6 +182,7 @@ def fix(
     select: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Repair only what these rules find.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Leave what these rules find.")] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print the nodes before and after, as a unified diff.")] = False,
+    report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Repair what lint finds in a model, where there is a repair, and prove that its results are as they were.
@@ -165,7 +192,8 @@ def fix(
     """
     from opbridge import fixing
 
-    fixed = fixing.fix(model, items(target or []), output, select=items(select or []), ignore=items(ignore or []))
+    chosen = {"select": items(select or []), "ignore": items(ignore or [])}
+    fixed = fixing.fix(model, items(target or []), output, **chosen, report=report)
     text = fixing.difference(str(model), fixed.model) if diff else ""
     document = fixed.document() | ({"diff": text} if diff else {})
     return Answer(document, lambda screen: print_fixed(screen, fixed, text), fixed.left.ok)

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from opbridge.coverage.calling import Call
     from opbridge.program import Program
 
-__all__ = ["EXPORTERS", "Exported", "export"]
+__all__ = ["EXPORTERS", "Exported", "export", "text_of"]
+
+_LONGEST_TEXT = 6000
+_LARGEST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -94,3 +97,17 @@ def export(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return EXPORTERS[exporter](model, copies, names, opset, allow)
+
+
+def text_of(exported: Exported) -> str:
+    """The ONNX model as text, for a person; empty where it is large, or is none."""
+    import onnx
+
+    try:
+        content = exported.content()
+        if len(content) > _LARGEST_BYTES:
+            return ""
+        text = str(onnx.printer.to_text(onnx.load_from_string(content)))
+    except Exception:  # of a model that failed, whatever is wrong with it
+        return ""
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."

@@ -13,7 +13,7 @@ from opbridge.coverage import distribution
 from opbridge.coverage.calling import Call, as_model
 from opbridge.coverage.databases import database, samples_of
 from opbridge.coverage.entries import Entry
-from opbridge.coverage.exporting import Exported, export
+from opbridge.coverage.exporting import Exported, export, text_of
 from opbridge.coverage.tasks import Settings, Task, Verdict
 from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError, TranslationFault
 from opbridge.graph.precision import coarsest
@@ -84,14 +84,18 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
         verdict.kind = "undefined" if entry.undefined else _kind(eager, args, expected)
     with _Timed(verdict, "export"):
         exported = _export(settings, model, args, verdict)
-    with _Timed(verdict, "load"):
-        try:
-            session = exported.session(settings.runtime)
-        except Exception as error:  # that is the outcome, whatever it is
-            raise _Stop("load error", _named(error)) from None
-    with _Timed(verdict, "compare"):
-        any_order = entry.any_order and not sample.kwargs.get("stable")
-        _compare(entry, eager, args, expected, exported, session, verdict, any_order)
+    try:
+        with _Timed(verdict, "load"):
+            try:
+                session = exported.session(settings.runtime)
+            except Exception as error:  # that is the outcome, whatever it is
+                raise _Stop("load error", _named(error)) from None
+        with _Timed(verdict, "compare"):
+            any_order = entry.any_order and not sample.kwargs.get("stable")
+            _compare(entry, eager, args, expected, exported, session, verdict, any_order)
+    except _Stop:
+        verdict.onnx = text_of(exported)
+        raise
     return True
 
 

@@ -76,6 +76,7 @@ class Verdict:
         seconds: How long it took.
         cpu_seconds: How much of a processor it took.
         timings: Seconds by stage: sample, eager, export, load, compare.
+        onnx: Where it was exported and did not pass: the ONNX model as text.
     """
 
     outcome: str
@@ -89,11 +90,14 @@ class Verdict:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     timings: dict[str, float] = field(default_factory=dict)
+    onnx: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         data = dataclasses.asdict(self)
         data["missing"] = list(self.missing)
+        if not self.onnx:
+            del data["onnx"]
         data["seconds"], data["cpu_seconds"] = round(self.seconds, 5), round(self.cpu_seconds, 5)
         data["timings"] = {stage: round(seconds, 5) for stage, seconds in self.timings.items()}
         return data

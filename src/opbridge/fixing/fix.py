@@ -19,13 +19,14 @@ from opbridge.fixing.attempts import Attempts
 from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.fixing.repairing import Change
 from opbridge.onnx import damage, reading, serialize
+from opbridge.reports.report import reporting
 from opbridge.rules.findings import Findings
 from opbridge.rules.lint import check_patterns, chosen_rules, look
 from opbridge.rules.looking import Looked
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 from opbridge.side_by_side import SideBySide, compare, is_random
-from opbridge.targets import find_target
+from opbridge.targets import Target, find_target
 
 __all__ = ["Fixed", "difference", "fix"]
 
@@ -82,6 +83,7 @@ def fix(
     *,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    report: str | os.PathLike[str] | None = None,
 ) -> Fixed:
     """Repairs what lint finds in a model, where there is a repair, and compares it with the original.
 
@@ -92,6 +94,7 @@ def fix(
             results is undone, and the others are kept. Nothing is written where the results cannot be compared.
         select: The rules whose findings are repaired, or patterns of them; none: all.
         ignore: The rules whose findings are left.
+        report: A page of HTML to write: the repaired model as a picture, what was done, and what is left.
 
     Raises:
         ModelFileError: The file cannot be read.
@@ -103,6 +106,22 @@ def fix(
     check_patterns(targets)
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
+    with reporting(report, "fix", label) as told:
+        fixed = _fixed(checked, label, targets, output, chosen, select)
+        told.fixed = fixed.document()
+        fixed.left.tell(told, fixed.model)
+    return fixed
+
+
+def _fixed(
+    checked: str | bytes,
+    label: str,
+    targets: Sequence[Target],
+    output: str | os.PathLike[str] | None,
+    chosen: frozenset[str],
+    select: Sequence[str],
+) -> Fixed:
+    """`fix` for a model that was checked."""
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
         raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
     changed = reading.load_with_clashes(checked)

@@ -69,3 +69,9 @@ class Plan(PlanReport):
             "decisions": [each.to_json() for each in self.decisions],
             "notes": list(self.notes),
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from opbridge.pages.notebook import of_plan
+
+        return of_plan(self.to_json())

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opbridge.targets import Target
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from opbridge.reports.report import Report
 
 __all__ = ["Finding", "Findings"]
 
@@ -97,6 +102,17 @@ class Findings(Sequence[Finding]):
                 lines[said] = lines.get(said, 0) + 1
         told = [line if count == 1 else f"{line} ({count} times)" for line, count in lines.items()]
         return "\n".join([f"{wanted} does not take the model, and no repair mends that:", *told])
+
+    def tell(self, report: Report, model: ir.Model) -> None:
+        """Tells a report what was found, and colours the nodes of the model by it."""
+        from opbridge.reports.of_file import picture_of_model
+
+        states: dict[str, str] = {}
+        for each in self.found:
+            if each.node and states.get(each.node) != "error":
+                states[each.node] = each.severity
+        report.findings = self.document()
+        report.draw = lambda: picture_of_model(model, states)
 
     def document(self) -> dict[str, Any]:
         """The findings as plain data."""

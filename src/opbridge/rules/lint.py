@@ -14,6 +14,7 @@ import onnx_ir as ir
 from opbridge.base.garbage import no_collection
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.onnx import reading
+from opbridge.reports.report import reporting
 from opbridge.rules import of_facts, of_models, of_numbers, of_patterns, of_reports, of_schemas, of_shapes
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.looking import Looked, name_of
@@ -96,6 +97,7 @@ def lint(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     inputs: Inputs | None = None,
+    report: str | os.PathLike[str] | None = None,
 ) -> Findings:
     """What targets do not take of a model, or take otherwise than ONNX says.
 
@@ -108,6 +110,7 @@ def lint(
         ignore: The identifiers of rules to leave out, or patterns of them.
         inputs: Arrays to run the model on, by the names of its inputs or in their order, or an .npz file of them:
             numbers that float16 does not hold are found then. None: it is not run.
+        report: A page of HTML to write: the model as a picture with what was found, and the findings as a table.
 
     Raises:
         ModelFileError: The file cannot be read as an ONNX model.
@@ -118,13 +121,17 @@ def lint(
     check_patterns(targets)
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
-    with no_collection():
-        looked = Looked(_loaded(checked))
-        found = [finding for finding, _ in look(looked, targets, chosen)]
-    if inputs is not None and Float16Activation.identifier in chosen:
-        hits = activations(looked, checked, inputs)
-        found += [_finding(Float16Activation, hit, Float16Activation.severity, "")[0] for hit in hits]
-    return Findings(label, targets, found)
+    with reporting(report, "lint", label) as told:
+        with no_collection():
+            looked = Looked(_loaded(checked))
+            found = [finding for finding, _ in look(looked, targets, chosen)]
+        if inputs is not None and Float16Activation.identifier in chosen:
+            hits = activations(looked, checked, inputs)
+            found += [_finding(Float16Activation, hit, Float16Activation.severity, "")[0] for hit in hits]
+        findings = Findings(label, targets, found)
+        if report is not None:
+            findings.tell(told, looked.model)
+    return findings
 
 
 def look(looked: Looked, targets: Sequence[Target], chosen: frozenset[str]) -> list[Found]:

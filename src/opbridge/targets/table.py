@@ -9,14 +9,19 @@ from opbridge.targets import facts, measured
 from opbridge.targets.reading import find_target, names
 from opbridge.targets.target import Target
 
-__all__ = ["markdown", "rows"]
+__all__ = ["compared", "markdown", "rows"]
 
 _LEFT_OUT = ("onnx",)
 
 
+def compared() -> list[Target]:
+    """The targets that operators are compared with."""
+    return [find_target(each) for each in names() if each not in _LEFT_OUT]
+
+
 def markdown() -> str:
     """The page: a table with a row for each operator, and a column for each target."""
-    targets = [find_target(each) for each in names() if each not in _LEFT_OUT]
+    targets = compared()
     header = ["operator", *(f"{each.name} {each.version}" for each in targets)]
     lines = [f"| {' | '.join(header)} |", f"| {' | '.join('---' for _ in header)} |"]
     lines += [f"| {' | '.join(row)} |" for row in rows(targets)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["Comparison", "Tolerance", "compare", "dtype_name", "exact", "incomparable", "rms", "tolerance"]
+__all__ = ["SPREAD", "Comparison", "Tolerance", "compare", "dtype_name", "exact", "incomparable", "rms", "tolerance"]
 
 _CHUNK = 1 << 22
 """How many elements are compared at a time. They are converted to float64, which needs too much memory for all."""
@@ -18,6 +18,10 @@ _ROUNDING = 4
 
 The eps is at most that of float32, as narrower dtypes are accumulated in float32: a softmax in float16 is significant.
 """
+
+
+SPREAD = tuple(10 ** (half / 2) for half in range(-14, 5))
+"""The bounds of `Comparison.spread`: ratios of difference to tolerance, two to a power of ten; 1 is what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class Comparison:
         forgiven: Whether the elements outside the tolerance are right nevertheless.
         remark: Why they are, or what else is known of the difference.
         noisy: Whether PyTorch's own values have no digits: inputs that differ by one rounding give others.
+        spread: How many elements differ by how much of what is allowed: those that are equal, and then by `SPREAD`.
     """
 
     name: str
@@ -91,6 +96,7 @@ class Comparison:
     forgiven: bool = False
     remark: str = ""
     noisy: bool = False
+    spread: tuple[int, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -247,6 +253,7 @@ def compare(
         excess=worst.excess,
         elements=expected.numel(),
         outside=worst.outside,
+        spread=worst.spread(expected.numel()),
     )
 
 
@@ -257,6 +264,11 @@ class _Worst:
         self.absolute = self.relative = self.excess = 0.0
         self.outside = 0
         self.place: int | None = None
+        self._counts = torch.zeros(len(SPREAD) + 1, dtype=torch.int64)
+
+    def spread(self, elements: int) -> tuple[int, ...]:
+        """How many of all elements are equal, and how many differ by how much, by `SPREAD`."""
+        return (elements - int(self._counts.sum()), *self._counts.tolist())
 
     def add(self, start: int, expected: torch.Tensor, actual: torch.Tensor, allowed: Tolerance, size: float) -> None:
         """Adds a chunk of the flattened tensors, which begins at element `start`."""
@@ -279,6 +291,8 @@ class _Worst:
         self.absolute = max(self.absolute, float(error.max()))
         self.relative = max(self.relative, float(relative.max()))
         self.outside += int(outside.sum())
+        differing = torch.bucketize(excess[error > 0], torch.tensor(SPREAD, dtype=excess.dtype))
+        self._counts += torch.bincount(differing, minlength=len(SPREAD) + 1)
         # Among infinite ratios, the one with the largest difference is reported.
         place = int(torch.where(excess == excess.max(), error, -1.0).argmax())
         if self.place is None or float(excess[place]) > self.excess:

@@ -10,6 +10,7 @@ from opbridge.errors import UsageError
 from opbridge.verification.report import Verification
 
 if TYPE_CHECKING:
+    from opbridge.reports.report import Report
     from opbridge.runtimes.limits import Limits
     from opbridge.verification.dispatch import Exported
     from opbridge.verification.several import Verifications
@@ -57,6 +58,7 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
     isolated: bool | Limits = False,
     task: str | None = None,
     runtime: str | list[str] | tuple[str, ...] = "onnxruntime",
+    report: str | os.PathLike[str] | None = None,
 ) -> Verification | Verifications:
     """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
 
@@ -90,6 +92,8 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
             where there are none, `inputs`.
         runtime: What runs the file, by its name: "onnxruntime", "openvino", "web", "mnn", "ncnn" or "reference"; or
             several, each of which is compared, in a list.
+        report: A page of HTML to write: the file as a picture, with the first operator that differs, and the errors
+            as plots.
 
     Returns:
         The comparison, or, for a list of runtimes, one for each of them; `ok` is false where PyTorch and one of them
@@ -117,15 +121,36 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
     def of(name: str, own: tuple[str, ...]) -> Options:
         return Options(samples, seed, rtol, atol, own, inputs, isolated=isolated, runtime=name)
 
-    if isinstance(runtime, str):
-        options = of(runtime, allowed)
-        if isinstance(path_or_program, (str, os.PathLike)):
-            return dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)
-        return dispatch.verify_program(path_or_program, model, args, kwargs, options)
-    from opbridge.verification import several
+    from opbridge.reports.report import reporting
 
-    chosen = [of(name, allowed if name == ONNXRUNTIME else ()) for name in several.checked(runtime)]
-    return several.verify_in_each(path_or_program, model, args, kwargs, dynamic_shapes, chosen)
+    is_file = isinstance(path_or_program, (str, os.PathLike))
+    with reporting(report, "verify", os.fsdecode(path_or_program) if is_file else "the program") as told:  # type: ignore[arg-type]
+        found: Verification | Verifications
+        if isinstance(runtime, str):
+            options = of(runtime, allowed)
+            if is_file:
+                found = dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)  # type: ignore[arg-type]
+            else:
+                found = dispatch.verify_program(path_or_program, model, args, kwargs, options)  # type: ignore[arg-type]
+        else:
+            from opbridge.verification import several
+
+            chosen = [of(name, allowed if name == ONNXRUNTIME else ()) for name in several.checked(runtime)]
+            found = several.verify_in_each(path_or_program, model, args, kwargs, dynamic_shapes, chosen)
+        if report is not None:
+            _tell(told, path_or_program, found)
+    return found
+
+
+def _tell(told: Report, subject: Any, found: Verification | Verifications) -> None:
+    """Tells a report what was compared, and how."""
+    from opbridge.onnx import reading
+    from opbridge.reports.of_file import picture_of_model
+
+    each = (found,) if isinstance(found, Verification) else found.each
+    told.verifications = [one.to_json() for one in each]
+    model = None if isinstance(subject, (str, os.PathLike)) else subject.model
+    told.draw = lambda: picture_of_model(reading.load(os.fsdecode(subject)) if model is None else model)
 
 
 def verify_program(program: Exported, *, subject: str | None = None, **options: Any) -> Verification:

@@ -255,6 +255,7 @@ class Verification:
                     "ok": run.ok,
                     "left_out": run.left_out,
                     "failure": dataclasses.asdict(run.failure) if run.failure else None,
+                    "errors": [_error_json(comparison) for comparison in run.comparisons],
                 }
                 for run in self.runs
             ],
@@ -277,6 +278,12 @@ class Verification:
                 "comparison": _comparison_json(self.difference.comparison),
             }
         return data
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from opbridge.pages.notebook import of_verification
+
+        return of_verification(self.to_json())
 
     def __str__(self) -> str:
         lines = [f"{'verified' if self.ok else 'MISMATCH'}: {self.subject}, {self.runtime}: {self.summary()}"]
@@ -336,6 +343,12 @@ class Verification:
             "Look at the inputs and the weights that the file was made from, or, where such a difference is "
             "acceptable, pass rtol= and atol=."
         )
+
+
+def _error_json(comparison: Comparison) -> dict[str, Any]:
+    """The difference of one output in one run."""
+    names = ("name", "ok", "absolute", "relative", "excess", "elements", "outside", "random", "reason", "spread")
+    return {name: _finite(getattr(comparison, name)) for name in names}
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, Any]:

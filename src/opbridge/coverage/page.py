@@ -1,0 +1,195 @@
+"""The results of sweeps as a page: what was measured, one row each, with several files side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from opbridge.base.wording import counted
+from opbridge.coverage import models
+from opbridge.coverage import results as operators
+from opbridge.coverage.engine.results import SweepResults
+from opbridge.errors import UsageError
+
+__all__ = ["of_models", "of_operators"]
+
+CLASSES = {
+    "pass": "good",
+    "left out": "none",
+    "refused": "warn",
+    "timeout": "warn",
+    "memory": "warn",
+}
+"""What outcomes are coloured as; any other is bad."""
+
+_NAMES = {"torch": "torch.onnx (dynamo)", "torchscript": "torch.onnx (TorchScript)", "opbridge": "opbridge"}
+
+
+def of_operators(found: Sequence[operators.Results]) -> dict[str, Any]:
+    """What the page of one or several sweeps over operators shows.
+
+    Raises:
+        UsageError: There are no results.
+    """
+    rows = _together(found, lambda each: (f"{each['operator']}{'.' if each['variant'] else ''}{each['variant']}",))
+    samples = [_samples(each) for each in found]
+    return {
+        **_head(found, operators.Results.OUTCOMES),
+        "kind": "coverage",
+        "title": "Operators that cross to ONNX, and whether they are right",
+        "what": "operator",
+        "groups": "family",
+        "rows": [
+            {
+                "n": name,
+                "g": _family(name),
+                "c": [None if cell is None else _cell(cell, samples[i].get(name, ())) for i, cell in enumerate(cells)],
+            }
+            for (name,), cells in sorted(rows.items())
+        ],
+    }
+
+
+def of_models(found: Sequence[models.Results]) -> dict[str, Any]:
+    """What the page of one or several sweeps over models shows.
+
+    Raises:
+        UsageError: There are no results.
+    """
+    rows = _together(found, lambda each: (each["family"], each["model"]))
+    return {
+        **_head(found, models.Results.OUTCOMES),
+        "kind": "models",
+        "title": "Models of other packages that cross to ONNX, and whether they are right",
+        "what": "model",
+        "groups": "package",
+        "rows": [
+            {"n": name, "g": family, "c": [None if cell is None else _model_cell(cell) for cell in cells]}
+            for (family, name), cells in sorted(rows.items())
+        ],
+    }
+
+
+def _head(found: Sequence[SweepResults], outcomes: Sequence[str]) -> dict[str, Any]:
+    if not found:
+        raise UsageError("There are no results to show. Name the files that a sweep wrote.")
+    columns = [_column(each) for each in found]
+    doubled = Counter(each["name"] for each in columns)
+    for name, count in doubled.items():
+        if count > 1:  # releases side by side
+            _tell_apart([each for each in columns if each["name"] == name])
+    return {"columns": columns, "states": [[name, CLASSES.get(name, "bad")] for name in ("pass", *_failing(outcomes))]}
+
+
+def _tell_apart(columns: Sequence[dict[str, Any]]) -> None:
+    """Names columns of one exporter by the versions in which they differ, or by their files."""
+    names = dict.fromkeys(name for each in columns for name in each["versions"])
+    differing = [name for name in names if len({each["versions"].get(name) for each in columns}) > 1]
+    for each in columns:
+        told = ", ".join(f"{name} {each['versions'].get(name, '-')}" for name in differing[:2])
+        each["name"] = f"{each['name']}, {told or each['file']}"
+        each["release"] = ""
+
+
+def _failing(outcomes: Sequence[str]) -> Iterator[str]:
+    yield from (name for name in outcomes if name not in ("pass", "left out"))
+    yield "left out"
+
+
+def _column(found: SweepResults) -> dict[str, Any]:
+    document = found.document
+    settings, versions = document["settings"], document.get("versions", {})
+    exporter = settings.get("exporter", "opbridge")
+    counts = Counter(each["outcome"] for each in found.measured)
+    tried = sum(counts.values()) - counts["left out"]
+    runtime = settings.get("runtime", "onnxruntime")
+    name = _NAMES.get(exporter, exporter)
+    release = versions.get("opbridge" if exporter == "opbridge" else "torch", "")
+    return {
+        "name": name if runtime == "onnxruntime" else f"{name} in {runtime}",
+        "release": release,
+        "title": "",
+        "share": counts["pass"] / tried if tried else 0.0,
+        "line": f"{counts['pass']:,} of {tried:,} pass",
+        "counts": {name: counts[name] for name in ("pass", *_failing(found.OUTCOMES)) if counts[name]},
+        "versions": dict(versions),
+        "file": "" if found.path is None else found.path.name,
+    }
+
+
+def _together(found: Sequence[SweepResults], key: Any) -> dict[tuple[str, ...], list[Mapping[str, Any] | None]]:
+    """What each of several results has for each thing that was measured, in the order of the first that has it."""
+    rows: dict[tuple[str, ...], list[Mapping[str, Any] | None]] = {}
+    for position, results in enumerate(found):
+        for each in results.measured:
+            rows.setdefault(key(each), [None] * len(found))[position] = each
+    return rows
+
+
+def _family(name: str) -> str:
+    """The namespace of an operator: "linalg", "nn.functional", "torchvision"."""
+    if "::" in name:
+        return name.partition("::")[0]
+    known = ("nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "sparse", "_refs")
+    return next((each for each in known if name.startswith(f"{each}.")), "torch")
+
+
+def _samples(results: operators.Results) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for each in results.samples:
+        found.setdefault(f"{each['operator']}{'.' if each['variant'] else ''}{each['variant']}", []).append(each)
+    return found
+
+
+def _cell(entry: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is shown of one operator in one file; samples that pass are counted, the others are told."""
+    by_dtype: dict[str, list[str]] = {}
+    for each in samples:
+        by_dtype.setdefault(each["dtype"], []).append(each["outcome"])
+    order = operators.Results.OUTCOMES
+    told = [
+        {
+            "l": f"{each['dtype']}, sample {each['index']}",
+            "s": each["outcome"],
+            "m": each["message"],
+            "o": each.get("onnx", ""),
+        }
+        for each in samples
+        if each["outcome"] != "pass"
+    ]
+    return {
+        "s": entry["outcome"],
+        "r": entry["route"] or "",
+        "m": entry["message"],
+        "k": entry["kind"],
+        "d": {dtype: min(outcomes, key=order.index) for dtype, outcomes in by_dtype.items()},
+        "p": f"{sum(each['outcome'] == 'pass' for each in samples)} of {counted(len(samples), 'sample')} pass",
+        "t": told[:12],
+    }
+
+
+def _model_cell(entry: Mapping[str, Any]) -> dict[str, Any]:
+    export = entry["timings"].get("export")
+    facts = [
+        f"{entry['nodes']:,} ONNX nodes" if entry.get("nodes") else "",
+        "" if export is None else f"exported in {export:.1f} s",
+        f"captured: {entry['capture']}" if entry.get("capture") else "",
+        ", ".join(f"{count} {route}" for route, count in entry["routes"].items()),
+        f"missing: {', '.join(entry['missing'])}" if entry["missing"] else "",
+        f"cause: {entry['cause']}" if entry["cause"] else "",
+    ]
+    return {
+        "s": entry["outcome"],
+        "r": max(entry["routes"], key=_routes().index, default=""),
+        "m": entry["message"],
+        "p": "; ".join(filter(None, facts)),
+        "x": export,
+        "t": [{"l": "note", "s": "", "m": note, "o": ""} for note in entry["notes"][:8]],
+    }
+
+
+def _routes() -> tuple[str, ...]:
+    from opbridge.base.routes import ROUTES
+
+    return ROUTES
