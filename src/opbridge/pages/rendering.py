@@ -10,11 +10,12 @@ import re
 import zlib
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
-
-import jinja2
+from typing import TYPE_CHECKING, Any
 
 from opbridge.base.version import __version__
+
+if TYPE_CHECKING:
+    import jinja2
 
 __all__ = ["LAYOUT", "has_layout", "plain_data", "render"]
 
@@ -46,6 +47,8 @@ def has_layout() -> bool:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
+    import jinja2  # takes a while, and most exports write no page
+
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_template),
         autoescape=True,

@@ -85,7 +85,7 @@ class Picture {
       const nodes = (op.x || []).map((each) => this.graph.nodes[each][0]);
       const became = nodes.length === 0 ? "" : nodes.length === 1 ? (this.what === "node" ? box.title : nodes[0]) : `${nodes.length} ONNX nodes`;
       const where = box.label ? `${box.label}${this.graph.classes[this.graph.modules[op.m]] ? ` ${this.graph.classes[this.graph.modules[op.m]]}` : ""}` : "";
-      under = [where, became !== title ? became : ""].filter(Boolean).join(" · ");
+      under = [where, became !== title ? became : ""].filter(Boolean).join(" · ") || (this.what === "node" ? op.n : "");
     } else if (box.kind === "module") under = calls;
     else if (box.kind === "stretch") under = `${calls}: ${box.under}`;
     else if (box.kind === "body") under = calls;
@@ -423,6 +423,10 @@ class Picture {
     if (this.view.scale < 0.7) this.view.scale = 0.9;
     this.view.x = width / 2 - (at.x + Math.min(at.width, width) / 2) * this.view.scale;
     this.view.y = height / 2 - (at.y + Math.min(at.height, height - 80) / 2) * this.view.scale;
+    // No more bare ground than there has to be.
+    const within = (at, length, room) => (length > room ? Math.min(20, Math.max(room - length - 20, at)) : (room - length) / 2);
+    this.view.x = within(this.view.x, this.extent.width * this.view.scale, width);
+    this.view.y = within(this.view.y, this.extent.height * this.view.scale, height);
     this.place_();
   }
 
@@ -495,7 +499,7 @@ class Picture {
       window.addEventListener(name, (event) => { pointers.delete(event.pointerId); this.place.classList.remove("drags"); });
     }
     this.place.addEventListener("wheel", (event) => {
-      const isWithin = this.place.contains(document.activeElement) || this.place.parentElement.classList.contains("whole");
+      const isWithin = this.place.contains(document.activeElement) || this.place.closest(".whole");
       if (!event.ctrlKey && !event.metaKey && !isWithin) return;
       event.preventDefault();
       const corner = this.place.getBoundingClientRect();

@@ -83,7 +83,7 @@ const tools = (picture, graph) => {
   button("fold", () => picture.foldAll());
   button("unfold", () => picture.unfoldMore());
   const whole = document.getElementById("whole");
-  const frame = document.getElementById("frame");
+  const frame = document.getElementById("picture");
   whole.addEventListener("click", () => {
     const is = frame.classList.toggle("whole");
     whole.setAttribute("aria-pressed", String(is));

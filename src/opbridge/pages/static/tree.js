@@ -37,7 +37,7 @@ tree.build = (graph) => {
   });
   graph.ops.forEach((op, number) => {
     const nodes = op.x || [];
-    if (nodes.length > 1) nodes.forEach((node) => box("onnx", graph.nodes[node][0], leaves[number], { node, op: number, under: graph.nodes[node][2] }));
+    if (nodes.length > 1) nodes.forEach((node) => box("onnx", graph.nodes[node][0], leaves[number], { node, op: number, under: graph.nodes[node][2].split("/").pop() }));
   });
 
   // A module that calls a single operator is shown as that operator, under the module's name and class.
