@@ -156,6 +156,39 @@ def test_the_reference_has_every_command_and_option(monkeypatch):
     assert page.count("\n## ") == page.count("\n```sh\nopbridge ")
 
 
+def test_the_readme_shows_what_its_example_prints():
+    printed = (DOCS / "printed" / "deform_net.txt").read_text()
+    for name in ("README.md", "README.zh-CN.md"):
+        shown = re.findall(
+            r"^    (\w+::\S+ .*|operator .*|\d+ operators, .*)$", (ROOT / name).read_text(), re.MULTILINE
+        )
+        assert len(shown) == 5
+        assert [line for line in shown if line not in printed.splitlines()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_have_their_options(page):
+    """In blocks of code, also those that do not run."""
+    import typer
+
+    from opbridge.cli.app import app
+    from opbridge.cli.running import main
+
+    assert main  # imported for the commands that it adds to the application
+    commands = typer.main.get_command(app).commands
+    text = page.read_text()
+    fenced = "".join(re.findall(r"^```\w*[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    for line in [*fenced.splitlines(), *re.findall(r"^    .*$", text, re.MULTILINE)]:
+        words = re.fullmatch(r" *(?:\$ )?opbridge ([a-z]+)((?: +[^#]*)?)(?:#.*)?", line)
+        if words is None:
+            continue
+        command = commands.get(words[1])
+        assert command is not None, f"{page.name}: {line.strip()}"
+        options = {each for parameter in command.params for each in parameter.opts}
+        unknown = [each for each in re.findall(r"(?<= )--?[a-z][\w-]*", words[2]) if each not in {*options, "--debug"}]
+        assert unknown == [], f"{page.name}: {line.strip()}"
+
+
 _NET = """
 import torch
 
