@@ -72,3 +72,16 @@ def test_sizes_that_are_values():
     raw = pipeline.raw(Sizes(), torch.randn(3, 4), dynamic_shapes={"x": {0: "n"}})
     assert "int n" in [line.result for line in raw.lines]
     assert "int 2*n" in [line.result for line in raw.lines]
+
+
+def normalised(x):
+    y = x * 2
+    if x.sum() > 0:
+        y = torch.nn.functional.layer_norm(y, [4])
+    return y - 1
+
+
+def test_constants_in_the_sides_of_a_decision():
+    raw = pipeline.raw(normalised, (torch.ones(3, 4),), dynamic_shapes={"x": {0: "batch"}})
+    assert any(line.operator == "aten::layer_norm" and line.depth for line in raw.lines)
+    assert all(line.result for line in raw.lines if line.kind == "weight")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -128,12 +129,12 @@ def _lines(module: GraphModule, dims: _Dims, depth: int) -> Iterator[Line]:
         if node.op == "placeholder" and depth:
             yield Line(node.name, "input", result=result, depth=depth)
         elif node.op == "get_attr":
-            body = module.get_submodule(str(node.target)) if hasattr(module, str(node.target)) else None
+            body = operator.attrgetter(str(node.target))(module)
             if isinstance(body, GraphModule):
                 yield Line(node.name, "graph", depth=depth)
                 yield from _lines(body, dims, depth + 1)
             else:
-                yield Line(node.name, "weight", str(node.target), result=result, depth=depth)
+                yield Line(node.name, "weight", str(node.target), result=result or _result(body, dims), depth=depth)
         elif node.op == "call_function":
             frames = sources_of(node)
             source, code = (str(frames[0]), frames[0].code) if frames else ("", "")
