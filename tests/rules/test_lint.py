@@ -157,3 +157,13 @@ def test_a_large_constant_is_not_read(monkeypatch):
     graph = onnx.ModelProto.FromString(model("g (float[4, 1024] x) => (float[4, 1024] y) { y = MatMul (x, w) }"))
     graph.graph.initializer.append(weight)
     assert found(graph.SerializeToString(), "tensorrt:8.6", "onnxruntime") == []
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT6E2M3", "FLOAT", "INT64", "BFLOAT16"])
+def test_a_constant_with_more_bytes_than_its_sizes_need_is_a_finding(dtype):
+    text = """<ir_version: 14, opset_import: ["" : 28]>
+    g (float[2, 3] x) => (float[2, 3] y) { y = CastLike (x, c) }"""
+    model = onnx.parser.parse_model(text)
+    constant = model.graph.initializer.add(name="c", dims=[3], raw_data=bytes(range(64)))
+    constant.data_type = getattr(onnx.TensorProto, dtype)
+    assert "unreadable-weight" in {each.rule for each in opbridge.lint(model.SerializeToString(), "onnx")}

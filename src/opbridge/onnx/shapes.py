@@ -13,6 +13,8 @@ from typing import TypeAlias
 import onnx
 import onnx_ir as ir
 
+from opbridge.onnx import damage
+
 __all__ = ["Size", "Sizes", "elements", "has_rule", "infer", "sizes"]
 
 Size: TypeAlias = int | str | None
@@ -67,7 +69,7 @@ def _inferred_by_onnx(node: ir.Node, opset: int) -> list[Sizes | None]:
             continue
         types[given.name] = onnx.helper.make_tensor_type_proto(int(given.dtype), sizes(given))
         data = _stored(given)
-        if data is not None and data.size <= _LARGEST:
+        if data is not None and data.size <= _LARGEST and not damage.unreadable(data):
             constants[given.name] = ir.serde.serialize_tensor(data)
     try:
         inferred = onnx.shape_inference.infer_node_outputs(
