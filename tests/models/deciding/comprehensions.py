@@ -29,7 +29,7 @@ def a_comprehension_with_a_condition(x):
     return torch.stack([x[:, 1] * i for i in range(count(x)) if (x[:, 1] * i).sum() < 6])
 
 
-@deciding(1, TURNS, loops=1)
+@deciding(1, TURNS, dynamic=False, loops=1)  # a capture without an element knows no dynamic sizes of one
 def a_comprehension_with_two_conditions(x):
     found = [x[:, 1] + i for i in range(count(x)) if i * x[0, 1] < 2.2 if (x[:, 1] * i).sum() < 6]
     return torch.cat(found), x * len(found)

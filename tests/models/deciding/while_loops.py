@@ -203,11 +203,11 @@ def appended_in_some_turns(x):
 
 @deciding(1, _FEW, loops=1)
 def appended_to_one_of_two_lists(x):
-    small, large = [x[0]], [x[1]]
+    small, large = [x[0]], [x[0] * 3]
     while x.sum() < 30:
         if x.max() > 1.3:
             large.append(x[0] * 2)
         else:
-            small.append(x[1] + 1)
+            small.append(x[0] + 1)
         x = x * 1.5
     return torch.stack(small), torch.cat(large)

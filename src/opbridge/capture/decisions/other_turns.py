@@ -36,7 +36,7 @@ def refuse_other_turns(marks: Sequence[Mark]) -> None:
 
 def _differing(one: Any, other: Any) -> list[str]:
     """The names of the variables whose structures differ."""
-    (_, (frames, attributes)), (_, (others, of_others)) = one, other
+    (_, (frames, attributes, *_)), (_, (others, of_others, *_)) = one, other
     pairs = [
         *zip(frames, others, strict=False),
         *zip((each[1] for each in attributes), (each[1] for each in of_others), strict=False),
@@ -44,4 +44,4 @@ def _differing(one: Any, other: Any) -> list[str]:
     found = [
         name for before, after in pairs for (name, *held), (_, *now) in zip(before, after, strict=False) if held != now
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(map(str, found)))

@@ -72,7 +72,7 @@ def state_of(
     )
     layouts = layouts_of(reader.leaves)
     return State(
-        (structure, layouts if strict else None), tuple(reader.leaves), _unseen(frames, reader, asked, stores, layouts)
+        (*structure, layouts if strict else None), tuple(reader.leaves), _unseen(frames, reader, asked, stores, layouts)
     )
 
 

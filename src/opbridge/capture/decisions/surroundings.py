@@ -211,11 +211,11 @@ def _public(held: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_same(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
-    if len(one) != len(other):
+    if one.keys() != other.keys():
         return False
-    if all(map(operator.is_, one.values(), other.values())) and all(map(operator.eq, one, other)):
-        return True
-    return one.keys() == other.keys() and all(value is other[key] for key, value in one.items())
+    return all(map(operator.is_, one.values(), other.values())) or all(
+        value is other[key] for key, value in one.items()
+    )
 
 
 def _difference(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> dict[Any, Any]:
