@@ -112,6 +112,11 @@ class Answers:
         self.marks: list[Mark] = []
         self.outermost: FrameType | None = None
 
+    @property
+    def compares_objects(self) -> bool:
+        """Whether a function that has run asks whether two values are the same object."""
+        return self._surroundings.compares_objects
+
     def restore(self) -> None:
         """Undoes what the run has changed beside the attributes of the model's modules."""
         self._surroundings.restore()
@@ -169,6 +174,7 @@ class Answers:
             self._asked,
             self._surroundings.stores,
             strict=self.loops.learned.tells_more,
+            sharing=self.loops.learned.shares,
         )
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]

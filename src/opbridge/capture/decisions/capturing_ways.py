@@ -13,6 +13,7 @@ from opbridge.capture.decisions.merging import Merged
 from opbridge.capture.decisions.ways import Unjoined, Ways, WaysRefused
 from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
+from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import Decision, Side
 
@@ -36,7 +37,10 @@ def capture_decisions(attempt: Attempt) -> Captured:
         attempt.following = True  # a number that data decides is symbolic, whatever the sizes are
         try:
             with SideEffects(attempt.module), keeping_random_state(), torch_tracing.mute_export():
-                return attempt.capture_once().rewrite()
+                captured = attempt.capture_once()
+                if answers.compares_objects or any(map(written_by, captured.graph.graph.nodes)):
+                    answers.loops.learned.shares = True
+                return captured.rewrite()
         finally:
             answers.restore()
             attempt.answers, attempt.following = None, False

@@ -55,7 +55,7 @@ def explore(
                 "b) where both are cheap to compute, or allow more with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
-        varying = len(ways.learned.varying)
+        learned = len(ways.learned.varying), ways.learned.shares
         known = {place for place, count in ways.learned.growth.items() if count}
         given = Answers(module, functools.partial(ways.chosen, answers), of_sizes=of_sizes, learned=ways.learned)
         try:
@@ -81,8 +81,10 @@ def explore(
         else:
             refuse_other_turns(given.marks)
         limits.count()
-        if len(ways.learned.varying) != varying:
-            ways.forget()  # what the runs so far have taken for the same number of elements in each turn is none
+        if (len(ways.learned.varying), ways.learned.shares) != learned:
+            # What the runs so far have taken for the same number of elements in each turn is none, or which tensors
+            # share values counts now.
+            ways.forget()
             answers, first = (), None
             continue
         ways.add(given.marks, None if graph is None else Way.of(graph, given.marks), given.again)

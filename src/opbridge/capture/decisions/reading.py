@@ -174,18 +174,23 @@ def _is_of_python(kind: type) -> bool:
     return bool(kind.__flags__ & _HEAP_TYPE)
 
 
-def layouts_of(leaves: Iterable[Any]) -> Hashable:
-    """How values of the graph lie in memory, as far as that is known, and which are the same, or share values."""
+def layouts_of(leaves: Iterable[Any], *, sharing: bool = True) -> Hashable:
+    """How values of the graph lie in memory, as far as that is known.
+
+    Args:
+        leaves: The values.
+        sharing: Whether it counts which of them are the same, or share memory.
+    """
     found: list[Hashable] = []
     values: dict[int, int] = {}
     shared: dict[int, int] = {}
     for index, leaf in enumerate(leaves):
         if not isinstance(leaf, torch.Tensor):
             continue
-        same = values.setdefault(id(leaf), index)
+        same = values.setdefault(id(leaf), index) if sharing else 0
         if leaf.layout is not torch.strided:
             found.append(same)
             continue
-        storage = shared.setdefault(leaf.untyped_storage()._cdata, index)
+        storage = shared.setdefault(leaf.untyped_storage()._cdata, index) if sharing else 0
         found.append((same, storage, tuple(None if symbols_of(each) else int(each) for each in leaf.stride())))
     return tuple(found)

@@ -43,6 +43,7 @@ def state_of(
     stores: Collection[str] | None = (),
     *,
     strict: bool = False,
+    sharing: bool = True,
 ) -> State:
     """What the variables of frames, and the attributes of modules that a run has set, hold.
 
@@ -57,6 +58,7 @@ def state_of(
         stores: The names of attributes, and of variables that functions share, which may have been written to; None
             stands for any.
         strict: Whether states differ where the layouts of tensors do, or which of them share values.
+        sharing: Whether it counts which tensors share values; see `Learned.shares`.
     """
     frames = list(frames)
     reader = Reader(is_known, elements, carried or {})
@@ -70,7 +72,7 @@ def state_of(
         ),
         tuple((path, tuple((name, reader.of(value)) for name, value in held.items())) for path, held in modules),
     )
-    layouts = layouts_of(reader.leaves)
+    layouts = layouts_of(reader.leaves, sharing=sharing or strict)
     return State(
         (*structure, layouts if strict else None), tuple(reader.leaves), _unseen(frames, reader, asked, stores, layouts)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import operator
 import sys
 import types
@@ -48,6 +49,7 @@ class Surroundings:
         grown: Whether a list has only got further elements.
         stores: The names of the attributes, of the global variables and of those shared with inner functions that the
             functions write to which have run; None where they may write to any.
+        compares_objects: Whether a function that has run asks whether two values are the same object.
     """
 
     def __init__(self, modules: Iterable[tuple[str, torch.nn.Module]]) -> None:
@@ -58,6 +60,7 @@ class Surroundings:
         self._globals: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
         self._noted: dict[int, CodeType] = {}
         self.grown = False
+        self.compares_objects = False
         self.stores: set[str] | None = set()
         for _, each, before in self._attributes:
             self._take([value for name, value in before.items() if name not in _ATTRIBUTES_OF_MODULES])
@@ -72,6 +75,7 @@ class Surroundings:
         if not is_the_models(frame) or _is_of_libraries(frame.f_globals.get("__name__")):
             return
         named, stored = _names(code)
+        self.compares_objects = self.compares_objects or _compares_objects(code)
         if self.stores is not None:
             self.stores = None if "setattr" in named or "__dict__" in named else self.stores | stored
         for name in named:
@@ -228,3 +232,12 @@ def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """The names that a function uses beside its variables, and those that it writes to."""
     stored = {each.argval for each in dis.get_instructions(code) if each.opname in _STORING}
     return frozenset(code.co_names), frozenset(stored)
+
+
+@functools.cache
+def _compares_objects(code: CodeType) -> bool:
+    """Whether a function has an `is` between two values, or takes the identity of one."""
+    found = list(dis.get_instructions(code))
+    return "id" in code.co_names or any(
+        each.opname == "IS_OP" and before.opname != "LOAD_CONST" for before, each in itertools.pairwise(found)
+    )
