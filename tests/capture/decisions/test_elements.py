@@ -48,7 +48,7 @@ def test_steps_that_are_left_out(captures):
     torch.manual_seed(0)
     model, x, order = models.StepsThatAreLeftOut().eval(), torch.rand(2, 3), torch.tensor([2, 0, 3, 1])
     session = opbridge.export(model, (x, order, torch.rand(4, 1)), verify=False).session()
-    assert len(captures) <= 20
+    assert len(captures) <= 26  # the model asks whether y is x: ways on which it is are told apart from the others
     for kept, places in itertools.product(itertools.product((0.0, 1.0), repeat=4), [*models.ORDERS]):
         factors = (torch.rand(4) + 0.1) * torch.tensor(kept)
         _assert_same(session, model, x, places, factors.unsqueeze(1))

@@ -173,7 +173,7 @@ class Answers:
             self.chosen,
             self._asked,
             self._surroundings.stores,
-            strict=self.loops.learned.tells_more,
+            strict=self.loops.learned.tells_more or self.loops.learned.compares_objects,
             sharing=self.loops.learned.shares,
         )
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]

@@ -38,8 +38,9 @@ def capture_decisions(attempt: Attempt) -> Captured:
         try:
             with SideEffects(attempt.module), keeping_random_state(), torch_tracing.mute_export():
                 captured = attempt.capture_once()
-                if answers.compares_objects or any(map(written_by, captured.graph.graph.nodes)):
-                    answers.loops.learned.shares = True
+                learned = answers.loops.learned
+                learned.shares = learned.shares or any(map(written_by, captured.graph.graph.nodes))
+                learned.compares_objects = learned.compares_objects or answers.compares_objects
                 return captured.rewrite()
         finally:
             answers.restore()

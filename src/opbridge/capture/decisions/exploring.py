@@ -55,7 +55,7 @@ def explore(
                 "b) where both are cheap to compute, or allow more with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
-        learned = len(ways.learned.varying), ways.learned.shares
+        learned = _learned(ways)
         known = {place for place, count in ways.learned.growth.items() if count}
         given = Answers(module, functools.partial(ways.chosen, answers), of_sizes=of_sizes, learned=ways.learned)
         try:
@@ -81,9 +81,7 @@ def explore(
         else:
             refuse_other_turns(given.marks)
         limits.count()
-        if (len(ways.learned.varying), ways.learned.shares) != learned:
-            # What the runs so far have taken for the same number of elements in each turn is none, or which tensors
-            # share values counts now.
+        if _learned(ways) != learned:
             ways.forget()
             answers, first = (), None
             continue
@@ -100,6 +98,11 @@ def explore(
         answers = untaken
     if first is not None and (not ways.ways or (ways.joined and ways.unproven)):
         raise first  # which a run with several turns of a loop has raised
+
+
+def _learned(ways: Ways) -> tuple[int, bool, bool]:
+    """What changes how ways are told apart: lists that grow unevenly, and whether it counts which tensors are one."""
+    return len(ways.learned.varying), ways.learned.shares, ways.learned.compares_objects
 
 
 def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:

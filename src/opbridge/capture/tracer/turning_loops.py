@@ -89,8 +89,8 @@ class Learned:
             there they run, and their first and last instruction.
         first_answer: What a decision is answered that no run has come to yet.
         carries_numbers: Whether such variables and such loops are looked for.
-        shares: Whether it may matter which tensors share values: a run has written to one in place, or the model's code
-            asks whether two are the same object.
+        shares: Whether it may matter which tensors share values, as a run has written to one in place.
+        compares_objects: Whether the model's code asks whether two values are the same object.
         tells_more: Whether ways join only where the layouts of tensors are the same, and which of them share values.
     """
 
@@ -103,6 +103,7 @@ class Learned:
     first_answer: bool = False
     carries_numbers: bool = True
     shares: bool = False
+    compares_objects: bool = False
     tells_more: bool = False
 
 
