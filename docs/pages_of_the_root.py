@@ -149,7 +149,10 @@ def _report(example: str, is_chinese: bool) -> str:
     """The picture of an example's report, where there is one."""
     if not (REPORTS / f"{example}.png").exists():
         return ""
-    heading, words = ("报告", "导出报告") if is_chinese else ("The report", "The report of the export")
+    script = f"examples/{example}.py"
+    heading, words = "The report", f"The report of {script}: four answers, and the model with a call that is chosen"
+    if is_chinese:
+        heading, words = "报告", f"{script} 的导出报告：四个回答，以及模型图和选中的一次调用"  # noqa: RUF001
     return f"\n## {heading} {{#the-report}}\n\n![{words}](../pictures/reports/{example}.png)\n"
 
 

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from opbridge.base.version import __version__
+from opbridge.base.wording import counted, duration
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,7 +58,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.globals.update(static=_static, embedded=_embedded, has_layout=has_layout)
-    environment.filters.update(number=_number, error=_error, seconds=_seconds, size=_size)
+    environment.filters.update(number=_number, error=_error, seconds=duration, counted=_counted, size=_size)
     return environment
 
 
@@ -98,10 +99,8 @@ def _error(value: Any) -> str:
     return f"{value:.1e}" if isinstance(value, float) and value else "0" if not value else str(value)
 
 
-def _seconds(value: float) -> str:
-    if value < 0.0995:
-        return f"{value * 1000:.0f} ms"
-    return f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
+def _counted(count: int, what: str) -> str:
+    return counted(count, what).replace(str(count), _number(count), 1)
 
 
 def _size(count: float) -> str:
