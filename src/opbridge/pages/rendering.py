@@ -23,7 +23,8 @@ __all__ = ["LAYOUT", "has_layout", "plain_data", "render"]
 LAYOUT = "vendor/dagre.min.js"
 """The library that lays out graphs, in `static/`; the build brings it."""
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""What terminals take for colours and links."""
 
 _STATIC = resources.files("opbridge.pages").joinpath("static")
 
@@ -79,7 +80,7 @@ def _embedded(document: Any) -> str:
 
 
 def plain_data(value: Any) -> Any:
-    """A value as JSON has it, which has no infinities and no NaN: they become text. Text loses colours of terminals."""
+    """A value as JSON has it, which has no infinities and no NaN: they become text. Text loses what is for terminals."""
     if isinstance(value, Mapping):
         return {str(key): plain_data(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
