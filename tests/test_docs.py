@@ -126,6 +126,11 @@ def test_a_page_that_would_load_something_is_seen():
         assert not site._LOADED.search(text)
 
 
+def test_pages_ask_for_no_map_of_the_site():
+    head = '<head>\n  <link rel="alternate" href="../zh/a.html" hreflang="zh">\n  <link rel="icon" href="i.png"></head>'
+    assert site.on_post_page(head, None, None) == '<head>\n  <link rel="icon" href="i.png"></head>'
+
+
 def test_the_architecture_names_every_folder():
     text = (DOCS / "architecture.md").read_text()
     for file in sorted((ROOT / "src" / "opbridge").glob("*/__init__.py")):

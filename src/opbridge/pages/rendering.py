@@ -80,7 +80,7 @@ def _embedded(document: Any) -> str:
 
 
 def plain_data(value: Any) -> Any:
-    """A value as JSON has it, which has no infinities and no NaN: they become text. Text loses what is for terminals."""
+    """A value as JSON has it: infinities and NaN become text, and text loses what is for terminals."""
     if isinstance(value, Mapping):
         return {str(key): plain_data(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -46,7 +46,7 @@ const matrix = async () => {
     label: `${what}s`, rows, open,
     columns: [
       { title: what[0].toUpperCase() + what.slice(1), value: (row) => row.n, cell: (row) => page.make("code", { title: row.n }, row.n), width: "minmax(160px, 1.6fr)" },
-      ...(data.kind === "targets" ? [] : [{ title: data.groups[0].toUpperCase() + data.groups.slice(1), value: (row) => row.g, width: "minmax(96px, 0.8fr)" }]),
+      ...(data.kind === "targets" ? [] : [{ title: data.groups[0].toUpperCase() + data.groups.slice(1), value: (row) => row.g, width: "minmax(108px, 0.8fr)" }]),
       ...(routes.length > 1 ? [{ title: "Route", value: (row) => first(row).r || "", cell: (row) => (first(row).r ? page.chip(first(row).r) : ""), width: "112px" }] : []),
       ...columns.map((column, index) => ({
         title: data.kind === "targets" ? `${column.name} ${column.release}` : column.name, width: `minmax(${narrow ? 104 : 114}px, 1fr)`,
