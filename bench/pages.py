@@ -2,8 +2,8 @@
 
     python bench/pages.py
 
-A report of swin_t, and one of a model of 10,000 ONNX nodes; a page of 10,000 operators. Needs torchvision, playwright
-and the system's chromium.
+A report of swin_t, one of a captured model of 10,000 calls, and one of 10,000 ONNX nodes; a page of 10,000 operators.
+Needs torchvision, playwright and the system's chromium.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def main() -> None:
         folder = Path(name)
         rows = [
             _row(browser, "report of an export: swin_t", _swin(folder), "2 MB, 1 s"),
+            _row(browser, "report of an export: 10,000 calls in 1,000 modules", _captured(folder), "15 MB, 3 s"),
             _row(browser, "report of lint: 10,000 nodes in 1,000 modules", _large(folder, nested=True), "15 MB, 3 s"),
             _row(browser, "report of lint: 10,000 nodes in one module", _large(folder, nested=False), "15 MB, 3 s"),
             _row(browser, "page of 10,000 operators of two exporters", _operators(folder), "1 s"),
@@ -66,6 +67,31 @@ def _swin(folder: Path) -> tuple[Path, int]:
     inputs = (torch.randn(1, 3, 224, 224),)
     path = folder / "swin.html"
     program = opbridge.export(model, inputs, folder / "swin.onnx", dynamic_shapes="batch", report=path)
+    return path, sum(row.count for row in program.plan.rows)
+
+
+class _Block(torch.nn.Module):
+    """Ten operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.full((64,), 0.01))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x)
+        y = torch.sin(y)
+        y = torch.exp(-y)
+        y = torch.sigmoid(y)
+        y = torch.cos(y).abs()
+        y = torch.relu(y) * self.scale
+        return x + y
+
+
+def _captured(folder: Path) -> tuple[Path, int]:
+    stages = (torch.nn.Sequential(*(_Block() for _ in range(100))) for _ in range(_LAYERS // 100))
+    model = torch.nn.Sequential(*stages).eval()
+    path = folder / "captured.html"
+    program = opbridge.export(model, (torch.randn(2, 64),), dynamic_shapes="batch", report=path)
     return path, sum(row.count for row in program.plan.rows)
 
 

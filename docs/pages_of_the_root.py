@@ -47,6 +47,7 @@ MADE = ("command-line.md", "operators.md")
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 _LOADED = re.compile(r'<(?:script|img|iframe|link rel="(?:stylesheet|icon|preload)")[^>]* (?:src|href)="(https?:[^"]+)')
+_ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>\s*')
 _HEADING = re.compile(r"(#{1,6}) +(.*?) *$")
 
 
@@ -125,12 +126,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     return _LINK.sub(within_the_site, markdown)
 
 
-def on_post_page(output: str, page: Any, config: Any) -> None:
-    """Ends the build where a page would load something from a network."""
-    from mkdocs.exceptions import PluginError
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Ends the build where a page would load something from a network.
 
+    The links to other languages in a page's head go: for each of them the theme asks for a map of the site that is not
+    beside the page. The menu of languages has the same links.
+    """
     if found := _LOADED.search(output):
+        from mkdocs.exceptions import PluginError
+
         raise PluginError(f"{page.file.src_uri} loads {found[1]}: put it into docs/assets.")
+    return _ALTERNATE.sub("", output)
 
 
 def _page(source: str) -> str | None:
@@ -149,7 +155,10 @@ def _report(example: str, is_chinese: bool) -> str:
     """The picture of an example's report, where there is one."""
     if not (REPORTS / f"{example}.png").exists():
         return ""
-    heading, words = ("报告", "导出报告") if is_chinese else ("The report", "The report of the export")
+    script = f"examples/{example}.py"
+    heading, words = "The report", f"The report of {script}: four answers, and the model with a call that is chosen"
+    if is_chinese:
+        heading, words = "报告", f"{script} 的导出报告：四个回答，以及模型图和选中的一次调用"  # noqa: RUF001
     return f"\n## {heading} {{#the-report}}\n\n![{words}](../pictures/reports/{example}.png)\n"
 
 

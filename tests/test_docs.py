@@ -107,6 +107,13 @@ def test_a_guide_shows_the_picture_of_its_report(tmp_path, monkeypatch):
     assert "reports" not in site.on_page_markdown("# One\n", page, None, None)
 
 
+def test_every_example_that_exports_a_model_has_the_picture_of_its_report():
+    scripts = {path.stem: path.read_text() for path in (ROOT / "examples").glob("*.py")}
+    exporting = {name for name, text in scripts.items() if ".export(" in text and "opbridge.Parts(" not in text}
+    pictures = {path.stem for path in site.REPORTS.glob("*.png")}
+    assert pictures == exporting, "python docs/pictures/photograph.py NAME takes it"
+
+
 def test_links_are_those_of_the_site(tmp_path):
     """Of a page elsewhere in the repository too; an example is its guide, and another file its name."""
     text = "[a](examples/deform_net.py) [b](docs/routes.md#permissions) [c](Makefile) [d](https://x.y) [e](#f)"
@@ -124,6 +131,11 @@ def test_a_page_that_would_load_something_is_seen():
         assert site._LOADED.search(text)
     for text in ('<script src="assets/z.js">', '<link rel="stylesheet" href="z.css">', '<a href="https://x.y">'):
         assert not site._LOADED.search(text)
+
+
+def test_pages_ask_for_no_map_of_the_site():
+    head = '<head>\n  <link rel="alternate" href="../zh/a.html" hreflang="zh">\n  <link rel="icon" href="i.png"></head>'
+    assert site.on_post_page(head, None, None) == '<head>\n  <link rel="icon" href="i.png"></head>'
 
 
 def test_the_architecture_names_every_folder():

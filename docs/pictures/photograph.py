@@ -1,12 +1,22 @@
 """Photographs the pages for README.md and docs/: `make pictures`.
 
 Real runs: swin_t is exported, and so is a model whose gelu is translated wrongly; operators are swept with three
-exporters. Needs torchvision, playwright and the system's chromium.
+exporters; models are compared with the stock exporter; each example of examples/ that exports is run, for the guides.
+Needs torchvision, playwright, pillow and the system's chromium.
+
+    python docs/pictures/photograph.py [NAME ...]
+
+takes the reports of these examples alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,11 +24,14 @@ import torch
 import torchvision
 from helpers import chromium
 from onnxscript import opset20 as op
+from PIL import Image
 
 import opbridge
 from opbridge.cli import main
 
 HERE = Path(__file__).parent.absolute()
+EXAMPLES = HERE.parents[1] / "examples"
+REPORTS = HERE / "reports"
 
 _FIND = """words => {
     const field = document.getElementById("find");
@@ -28,7 +41,20 @@ _FIND = """words => {
     field.value = "";
     document.getElementById("picture").scrollIntoView();
 }"""
+# Chooses the first operator that became no standard node, or that is not PyTorch's own, or the first one.
+_SHOW_THE_SPECIAL = """async () => {
+    const rows = (await page.data()).plan.operators;
+    const row = rows.find((each) => each.route !== "standard")
+        || rows.find((each) => !each.operator.startsWith("aten::")) || rows[0];
+    const field = document.getElementById("find");
+    field.value = row.operator;
+    field.dispatchEvent(new Event("input"));
+    document.querySelector("#found button").click();
+    field.value = "";
+    scrollTo(0, 0);
+}"""
 _SWEPT = ("linalg.*", "fft.*", "c*")
+_SWEPT_MODELS = ("mnasnet0_5", "shufflenet_v2_x0_5", "squeezenet1_1")
 
 
 def photograph_all() -> None:
@@ -37,12 +63,40 @@ def photograph_all() -> None:
         _export()
         _differ()
         _sweep()
+        _sweep_models()
         main(["targets", "--html", "targets.html"])
         _take(browser, "swin_t.html", "report.png", find="features.1.0.attn softmax")
         _take(browser, "swin_t.html", "report-dark.png", find="features.1.0.attn softmax", scheme="dark")
         _take(browser, "encoder.html", "report-difference.png", height=1500)
         _take(browser, "coverage.html", "coverage.png", row="wrong")
+        _take(browser, "models.html", "models.png", row="pass")
         _take(browser, "targets.html", "targets.png")
+
+
+def photograph_reports(names: list[str]) -> None:
+    """Runs examples, all of them by default, and takes the top of their reports."""
+    REPORTS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, chromium.browser() as browser:
+        shutil.copytree(EXAMPLES, Path(folder, "examples"))  # whose names are then short in the pictures
+        for name in names or sorted(path.stem for path in EXAMPLES.glob("*.py")):
+            page = Path(folder, f"{name}.html")
+            command = [sys.executable, HERE / "reports_of_examples.py", f"examples/{name}.py", page]
+            subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, env=_environment())
+            if not page.exists():
+                print(f"{name}: exports no single model")
+                continue
+            with chromium.opened(browser, page, width=1200, height=960) as found:
+                assert not found.errors, (name, found.errors)
+                found.page.evaluate(_SHOW_THE_SPECIAL)
+                found.page.wait_for_timeout(300)
+                taken = Image.open(io.BytesIO(found.page.screenshot()))
+            few = taken.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+            few.save(REPORTS / f"{name}.png", optimize=True)
+            print(f"{name}: {(REPORTS / f'{name}.png').stat().st_size / 1000:.0f} kB", flush=True)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1] / "src")}
 
 
 def _export() -> None:
@@ -96,6 +150,15 @@ def _sweep() -> None:
     main(["coverage", *files, "--html", "coverage.html"])
 
 
+def _sweep_models() -> None:
+    files = [f"models-{exporter}.json" for exporter in ("opbridge", "torch")]
+    patterns = [each for pattern in _SWEPT_MODELS for each in ("--name", pattern)]
+    for file in files:
+        exporter = Path(file).stem.removeprefix("models-")
+        main(["models", "--family", "torchvision", *patterns, "--dynamic", "all", "--exporter", exporter, "-o", file])
+    main(["models", *files, "--html", "models.html"])
+
+
 def _take(
     browser: object, page: str, name: str, *, find: str = "", row: str = "", height: int = 900, scheme: str = "light"
 ) -> None:
@@ -111,4 +174,6 @@ def _take(
 
 
 if __name__ == "__main__":
-    photograph_all()
+    if not sys.argv[1:]:
+        photograph_all()
+    photograph_reports(sys.argv[1:])

@@ -30,6 +30,16 @@ def test_a_narrow_page_is_no_wider_than_its_window(running, pages, kind):
         assert found.errors == []
 
 
+@pytest.mark.parametrize("width", [360, 1000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_has_room_for_its_columns(running, pages, kind, width):
+    """Where a window has none, the table scrolls sideways."""
+    with opened(running, pages[kind], width=width, height=740) as found:
+        beyond = """() => [...document.querySelectorAll(".rows .head")].map((head) =>
+            head.lastElementChild.getBoundingClientRect().right - head.getBoundingClientRect().right)"""
+        assert all(each < 1 for each in found.page.evaluate(beyond))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_keyboard_reaches_everything(running, pages, kind):
     with opened(running, pages[kind]) as found:

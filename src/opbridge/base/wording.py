@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["counted", "listed", "sentence"]
+__all__ = ["counted", "duration", "listed", "sentence"]
 
 
 def counted(count: int, what: str) -> str:
     """ "1 run", "3 runs" """
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def duration(seconds: float) -> str:
+    """ "34 ms", "2.1 s", "3.5 min" """
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
 
 
 def listed(names: Sequence[str], most: int) -> str:

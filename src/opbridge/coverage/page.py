@@ -164,7 +164,7 @@ def _cell(entry: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> dic
         "m": entry["message"],
         "k": entry["kind"],
         "d": {dtype: min(outcomes, key=order.index) for dtype, outcomes in by_dtype.items()},
-        "p": f"{sum(each['outcome'] == 'pass' for each in samples)} of {counted(len(samples), 'sample')} pass",
+        "p": f"{sum(each['outcome'] == 'pass' for each in samples)} of {counted(len(samples), 'sample')} passed",
         "t": told[:12],
     }
 

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from opbridge.base.version import __version__
+from opbridge.base.wording import counted, duration
 
 if TYPE_CHECKING:
     import jinja2
@@ -22,7 +23,8 @@ __all__ = ["LAYOUT", "has_layout", "plain_data", "render"]
 LAYOUT = "vendor/dagre.min.js"
 """The library that lays out graphs, in `static/`; the build brings it."""
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""What terminals take for colours and links."""
 
 _STATIC = resources.files("opbridge.pages").joinpath("static")
 
@@ -57,7 +59,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.globals.update(static=_static, embedded=_embedded, has_layout=has_layout)
-    environment.filters.update(number=_number, error=_error, seconds=_seconds, size=_size)
+    environment.filters.update(number=_number, error=_error, seconds=duration, counted=_counted, size=_size)
     return environment
 
 
@@ -78,7 +80,7 @@ def _embedded(document: Any) -> str:
 
 
 def plain_data(value: Any) -> Any:
-    """A value as JSON has it, which has no infinities and no NaN: they become text. Text loses colours of terminals."""
+    """A value as JSON has it: infinities and NaN become text, and text loses what is for terminals."""
     if isinstance(value, Mapping):
         return {str(key): plain_data(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -98,10 +100,8 @@ def _error(value: Any) -> str:
     return f"{value:.1e}" if isinstance(value, float) and value else "0" if not value else str(value)
 
 
-def _seconds(value: float) -> str:
-    if value < 0.0995:
-        return f"{value * 1000:.0f} ms"
-    return f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
+def _counted(count: int, what: str) -> str:
+    return counted(count, what).replace(str(count), _number(count), 1)
 
 
 def _size(count: float) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opbridge.base.wording import counted, listed
+from opbridge.base.wording import counted, duration, listed
 
 __all__ = ["answers", "verdict"]
 
@@ -104,7 +104,7 @@ def _answers(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]
         seconds = sum(each["seconds"] for each in document["stages"])
         slowest = max(document["stages"], key=lambda each: each["seconds"])
         share = f"{slowest['name']} took {slowest['seconds'] / seconds:.0%} of it" if seconds else ""
-        yield "How long did it take?", "plain", f"{seconds:.1f} s", share
+        yield "How long did it take?", "plain", duration(seconds), share
 
 
 def _rules(findings: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -139,18 +139,20 @@ def _right(document: Mapping[str, Any]) -> tuple[str, str, str]:
     runs = sum(run["left_out"] is None for run in found["runs"])
     if not found["ok"]:
         wrong = sum(bool(each["wrong"]) for each in found["outputs"])
-        return "bad", "No", f"{counted(wrong, 'output')} of {len(found['outputs'])} differ"
+        verb = "differs" if wrong == 1 else "differ"
+        return "bad", "No", f"{wrong} of {counted(len(found['outputs']), 'output')} {verb}"
     if not compared:
         return "warn", "As far as known", "the outputs are random: shapes and dtypes agree"
     worst = max(_as_float(each["excess"]) for each in compared)
     what = f"{counted(len(found['outputs']), 'output')} on {counted(runs, 'run')}"
-    return "good", "Yes", f"{what}; the largest error is {_share(worst)} of what is allowed"
+    return "good", "Yes", f"{what}; {_share(worst)}"
 
 
 def _share(excess: float) -> str:
     if excess == 0:
-        return "none"
-    return f"{excess:.2g}" if excess > 1 else f"{excess:.2%}" if excess >= 0.0001 else "under 0.01%"
+        return "there is no error at all"
+    share = f"{excess:.2g}" if excess > 1 else f"{excess:.2%}" if excess >= 0.0001 else "under 0.01%"
+    return f"the largest error is {share} of what is allowed"
 
 
 def _as_float(value: Any) -> float:

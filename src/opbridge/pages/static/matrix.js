@@ -43,17 +43,17 @@ const matrix = async () => {
 
   const narrow = columns.length > 6;
   const table = page.table(document.getElementById("rows"), {
-    label: `${what}s`, rows, open, least: 240 + columns.length * (narrow ? 120 : 150),
+    label: `${what}s`, rows, open,
     columns: [
-      { title: what[0].toUpperCase() + what.slice(1), value: (row) => row.n, cell: (row) => page.make("code", { title: row.n }, row.n), width: "minmax(190px, 1.6fr)" },
-      ...(data.kind === "targets" ? [] : [{ title: data.groups[0].toUpperCase() + data.groups.slice(1), value: (row) => row.g, width: "minmax(110px, 0.8fr)" }]),
-      ...(routes.length > 1 ? [{ title: "Route", value: (row) => first(row).r || "", cell: (row) => (first(row).r ? page.chip(first(row).r) : ""), width: "118px" }] : []),
+      { title: what[0].toUpperCase() + what.slice(1), value: (row) => row.n, cell: (row) => page.make("code", { title: row.n }, row.n), width: "minmax(160px, 1.6fr)" },
+      ...(data.kind === "targets" ? [] : [{ title: data.groups[0].toUpperCase() + data.groups.slice(1), value: (row) => row.g, width: "minmax(108px, 0.8fr)" }]),
+      ...(routes.length > 1 ? [{ title: "Route", value: (row) => first(row).r || "", cell: (row) => (first(row).r ? page.chip(first(row).r) : ""), width: "112px" }] : []),
       ...columns.map((column, index) => ({
-        title: data.kind === "targets" ? `${column.name} ${column.release}` : column.name, width: `minmax(${narrow ? 104 : 128}px, 1fr)`,
+        title: data.kind === "targets" ? `${column.name} ${column.release}` : column.name, width: `minmax(${narrow ? 104 : 114}px, 1fr)`,
         value: (row) => { const at = order.indexOf(stateOf(row.c[index])); return at < 0 ? null : at; }, cell: (row) => chip(row.c[index]),
       })),
       ...(columns.length === 1 ? [{ title: "Message", value: (row) => row.c[0]?.m || "", width: "minmax(200px, 2fr)" }] : []),
-      ...(data.kind === "models" ? columns.map((column, index) => ({ title: columns.length > 1 ? `export, ${column.name}` : "export", right: true, width: "minmax(90px, 0.6fr)",
+      ...(data.kind === "models" ? columns.map((column, index) => ({ title: columns.length > 1 ? `export, ${column.name}` : "export", right: true, width: "minmax(104px, 0.6fr)",
         value: (row) => row.c[index]?.x ?? null, cell: (row) => (row.c[index]?.x === undefined || row.c[index]?.x === null ? "" : `${row.c[index].x.toFixed(1)} s`) })) : []),
     ],
   });

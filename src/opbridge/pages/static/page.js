@@ -51,8 +51,10 @@ page.theme = () => {
 };
 
 // A table that holds only the rows in sight. columns: {title, value(row), cell(row)?, width, right?}; open(row)?.
-page.table = (place, { columns, rows, open, label, least = 0 }) => {
+// It scrolls sideways where there is less room than the columns need, which their widths say first.
+page.table = (place, { columns, rows, open, label }) => {
   const height = 38;
+  const least = columns.reduce((sum, each) => sum + Number(each.width.match(/(\d+)px/)[1]), 0);
   const template = columns.map((each) => each.width).join(" ");
   const body = page.make("div", { class: "body", role: "rowgroup" });
   const heads = columns.map((each, index) =>

@@ -14,6 +14,7 @@ const report = async () => {
   if (graph && place && typeof dagre !== "undefined") {
     picture = new Picture(place, graph, { choose: (box) => panel?.show(box), marks: found.marks, what: data.plan ? "call" : "node" });
     document.getElementById("frame").style.height = `${Math.max(460, Math.min(820, 0.86 * innerHeight, 1.1 * picture.extent.height + 60))}px`;
+    picture.fit(); // into the height that it has now
     panel = new Panel(document.getElementById("panel"), picture, { graph, rows, findings: found.findings, difference: found.difference });
     const first = found.difference ? found.difference.op : [...found.marks.keys()][0];
     if (first !== undefined) picture.show(picture.model.leaves[first]);
@@ -167,7 +168,7 @@ const operators = (data, graph, show) => {
   });
   const rows = data.plan.operators;
   const table = page.table(document.getElementById("operators-table"), {
-    label: "Operators of the model", rows, least: 980,
+    label: "Operators of the model", rows,
     open: graph ? (row) => { if (first.has(row.operator)) show(first.get(row.operator)); } : null,
     columns: [
       { title: "Operator", value: (row) => row.operator, cell: (row) => page.make("code", { title: row.operator }, row.operator), width: "minmax(200px, 1.3fr)" },
@@ -192,7 +193,7 @@ const calls = (graph, data, show) => {
   const line = (row) => (row.op.f?.length ? graph.frames[row.op.f[0]].slice(0, 2).join(":") : "");
   const plain = rows.every((row) => row.state === "plain");
   const table = page.table(place, {
-    label: data.plan ? "Every call of the model" : "Every node of the model", rows, open: (row) => show(row.number), least: 980,
+    label: data.plan ? "Every call of the model" : "Every node of the model", rows, open: (row) => show(row.number),
     columns: [
       { title: "#", value: (row) => row.number + 1, width: "70px", right: true },
       { title: data.plan ? "Operator" : "Node", value: (row) => row.op.o, cell: (row) => page.make("code", { title: row.op.o }, row.op.o), width: "minmax(180px, 1.2fr)" },
@@ -215,7 +216,7 @@ const findings = (data, found, show) => {
   const rows = data.findings.findings;
   const detail = document.getElementById("finding");
   const table = page.table(place, {
-    label: "Findings", rows, least: 900,
+    label: "Findings", rows,
     open: (row) => {
       const number = found?.byNode.get(row.node);
       detail.hidden = false;
