@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from opbridge.base.wording import counted
@@ -23,6 +24,9 @@ CLASSES = {
 }
 """What outcomes are coloured as; any other is bad."""
 
+_SETTINGS = ("exporter", "runtime", "dynamic", "database", "dtypes", "opset", "samples", "allow")
+"""What results depend on, but for which part was measured, and how long it might take."""
+
 _NAMES = {"torch": "torch.onnx (dynamo)", "torchscript": "torch.onnx (TorchScript)", "opbridge": "opbridge"}
 
 
@@ -32,10 +36,11 @@ def of_operators(found: Sequence[operators.Results]) -> dict[str, Any]:
     Raises:
         UsageError: There are no results.
     """
-    rows = _together(found, lambda each: (f"{each['operator']}{'.' if each['variant'] else ''}{each['variant']}",))
-    samples = [_samples(each) for each in found]
+    columns = _columns(found, lambda each: (_name(each),))
+    rows = _together(columns)
+    samples = [_samples(each) for each in columns]
     return {
-        **_head(found, operators.Results.OUTCOMES),
+        **_head(columns, operators.Results.OUTCOMES),
         "kind": "coverage",
         "title": "Operators that cross to ONNX, and whether they are right",
         "what": "operator",
@@ -57,9 +62,10 @@ def of_models(found: Sequence[models.Results]) -> dict[str, Any]:
     Raises:
         UsageError: There are no results.
     """
-    rows = _together(found, lambda each: (each["family"], each["model"]))
+    columns = _columns(found, lambda each: (each["family"], each["model"]))
+    rows = _together(columns)
     return {
-        **_head(found, models.Results.OUTCOMES),
+        **_head(columns, models.Results.OUTCOMES),
         "kind": "models",
         "title": "Models of other packages that cross to ONNX, and whether they are right",
         "what": "model",
@@ -71,10 +77,61 @@ def of_models(found: Sequence[models.Results]) -> dict[str, Any]:
     }
 
 
-def _head(found: Sequence[SweepResults], outcomes: Sequence[str]) -> dict[str, Any]:
+@dataclass
+class _Column:
+    """The results of one exporter: of one file, or of several that measured other things in the same way.
+
+    Attributes:
+        results: What the files hold.
+        measured: What was measured, by its name.
+    """
+
+    results: list[SweepResults]
+    measured: dict[tuple[str, ...], Mapping[str, Any]]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """How it was measured, but for which part of it."""
+        settings = self.results[0].document["settings"]
+        return {name: settings.get(name) for name in _SETTINGS}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The releases of the packages."""
+        return {name: told for each in self.results for name, told in each.document.get("versions", {}).items()}
+
+    def takes(self, other: _Column) -> bool:
+        """Whether another one measured other things, in the same way and with the same releases."""
+        versions, others = self.versions, other.versions
+        return (
+            self.settings == other.settings
+            and not self.measured.keys() & other.measured.keys()
+            and all(versions[name] == others[name] for name in versions.keys() & others.keys())
+        )
+
+
+def _columns(found: Sequence[SweepResults], key: Callable[[Mapping[str, Any]], tuple[str, ...]]) -> list[_Column]:
+    """The columns of a page: files that have nothing twice, of one exporter and its release, are one.
+
+    Raises:
+        UsageError: There are no results.
+    """
     if not found:
         raise UsageError("There are no results to show. Name the files that a sweep wrote.")
-    columns = [_column(each) for each in found]
+    columns: list[_Column] = []
+    for results in found:
+        new = _Column([results], {key(each): each for each in results.measured})
+        column = next((each for each in columns if each.takes(new)), None)
+        if column is None:
+            columns.append(new)
+        else:
+            column.results.append(results)
+            column.measured.update(new.measured)
+    return columns
+
+
+def _head(found: Sequence[_Column], outcomes: Sequence[str]) -> dict[str, Any]:
+    columns = [_described(each) for each in found]
     doubled = Counter(each["name"] for each in columns)
     for name, count in doubled.items():
         if count > 1:  # releases side by side
@@ -97,34 +154,32 @@ def _failing(outcomes: Sequence[str]) -> Iterator[str]:
     yield "left out"
 
 
-def _column(found: SweepResults) -> dict[str, Any]:
-    document = found.document
-    settings, versions = document["settings"], document.get("versions", {})
-    exporter = settings.get("exporter", "opbridge")
-    counts = Counter(each["outcome"] for each in found.measured)
+def _described(column: _Column) -> dict[str, Any]:
+    """What stands at the head of a column."""
+    settings, versions = column.settings, column.versions
+    exporter = settings["exporter"] or "opbridge"
+    counts = Counter(each["outcome"] for each in column.measured.values())
     tried = sum(counts.values()) - counts["left out"]
-    runtime = settings.get("runtime", "onnxruntime")
+    runtime = settings["runtime"] or "onnxruntime"
     name = _NAMES.get(exporter, exporter)
     release = versions.get("opbridge" if exporter == "opbridge" else "torch", "")
+    outcomes = column.results[0].OUTCOMES
     return {
         "name": name if runtime == "onnxruntime" else f"{name} in {runtime}",
         "release": release,
         "title": "",
         "share": counts["pass"] / tried if tried else 0.0,
         "line": f"{counts['pass']:,} of {tried:,} pass",
-        "counts": {name: counts[name] for name in ("pass", *_failing(found.OUTCOMES)) if counts[name]},
-        "versions": dict(versions),
-        "file": "" if found.path is None else found.path.name,
+        "counts": {name: counts[name] for name in ("pass", *_failing(outcomes)) if counts[name]},
+        "versions": versions,
+        "file": ", ".join(each.path.name for each in column.results if each.path is not None),
     }
 
 
-def _together(found: Sequence[SweepResults], key: Any) -> dict[tuple[str, ...], list[Mapping[str, Any] | None]]:
-    """What each of several results has for each thing that was measured, in the order of the first that has it."""
-    rows: dict[tuple[str, ...], list[Mapping[str, Any] | None]] = {}
-    for position, results in enumerate(found):
-        for each in results.measured:
-            rows.setdefault(key(each), [None] * len(found))[position] = each
-    return rows
+def _together(columns: Sequence[_Column]) -> dict[tuple[str, ...], list[Mapping[str, Any] | None]]:
+    """What each column has for each thing that was measured, in the order of the first that has it."""
+    keys = dict.fromkeys(key for each in columns for key in each.measured)
+    return {key: [each.measured.get(key) for each in columns] for key in keys}
 
 
 def _family(name: str) -> str:
@@ -135,10 +190,17 @@ def _family(name: str) -> str:
     return next((each for each in known if name.startswith(f"{each}.")), "torch")
 
 
-def _samples(results: operators.Results) -> dict[str, list[Mapping[str, Any]]]:
+def _name(entry: Mapping[str, Any]) -> str:
+    """The name of an operator with its variant."""
+    return f"{entry['operator']}{'.' if entry['variant'] else ''}{entry['variant']}"
+
+
+def _samples(column: _Column) -> dict[str, list[Mapping[str, Any]]]:
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for each in results.samples:
-        found.setdefault(f"{each['operator']}{'.' if each['variant'] else ''}{each['variant']}", []).append(each)
+    for results in column.results:
+        assert isinstance(results, operators.Results)
+        for each in results.samples:
+            found.setdefault(_name(each), []).append(each)
     return found
 
 
