@@ -143,7 +143,7 @@ def _page(source: str) -> str | None:
     """The page of the site that a file of the repository is, if it is one."""
     if source in PAGES:
         return PAGES[source]
-    if source.startswith("docs/") and source.endswith(".md"):
+    if source.startswith("docs/") and source.endswith((".md", ".html")):
         return source.removeprefix("docs/")
     guide = f"guides/{posixpath.basename(source).removesuffix('.py')}.md"
     if source == f"examples/{posixpath.basename(source)}" and (DOCS / guide).exists():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opbridge.coverage.models import exporting
+from opbridge.coverage.models import exporting, words
 from opbridge.coverage.models.tasks import ModelSettings, ModelTask
 from opbridge.coverage.models.trying import tried
 
@@ -105,3 +105,20 @@ def test_a_cache_whose_layers_have_dropped_tokens():
     task = ModelTask("transformers", "Gemma2ForCausalLM, cache")
     verdict = tried(task, ModelSettings(("transformers",), dynamic="all"))
     assert verdict.outcome == "pass", verdict.message
+
+
+@pytest.mark.parametrize(
+    "said, told",
+    [
+        ("/tmp/a/opbridge-models-x1/model.onnx does not run", "model.onnx does not run"),
+        (
+            "at /opt/env/lib/python3.11/site-packages/timm/vit.py:3 (/opt/x/site-packages/a.py)",
+            "at timm/vit.py:3 (a.py)",
+        ),
+        ("from '/tmp/opbridge-sweep-h7/0/torch_geometric.nn.conv.gat_conv'", "from 'torch_geometric.nn.conv.gat_conv'"),
+        ("/tmp/opbridge-sweep-h7/0/opbridge-models-x/model.onnx is wrong", "model.onnx is wrong"),
+        ("a/b is no number", "a/b is no number"),
+    ],
+)
+def test_messages_name_no_folders_of_this_machine(said, told):
+    assert words.short(said) == told

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from opbridge.errors import OpbridgeError
 
 __all__ = ["cause", "named", "short"]
 
 _LONGEST_MESSAGE = 700
 
+_FOLDERS = re.compile(
+    r"[^\s'\"(]*/(?:opbridge-models-[^\s/]+|opbridge-sweep-[^\s/]+/\d+(?=/(?!opbridge-models-))|site-packages)/"
+)
+"""Where packages and the sweep's own files are on this machine."""
+
 
 def short(message: str) -> str:
-    """A message on one line, cut where it is long."""
-    text = " ".join(message.split())
+    """A message on one line, without the folders of this machine, cut where it is long."""
+    text = _FOLDERS.sub("", " ".join(message.split()))
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE].rstrip()} ..."
 
 
