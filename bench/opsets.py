@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -245,7 +246,7 @@ def _in_runtimes(
             answers.append((_short(error), False))
         else:
             found = opbridge.verify(fitted, model, args, runtime=[runtime], samples=1, **keywords).each[0]
-            said = _largest(found) if found.ok else f"{' '.join(found.describe_mismatch().split())[:300]};"
+            said = _largest(found) if found.ok else f"{_line(found.describe_mismatch())};"
             answers.append((said + note, found.ok))
     return answers
 
@@ -255,7 +256,12 @@ def _largest(found: Any) -> str:
 
 
 def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return f"{type(error).__name__}: {_line(str(error))}"
+
+
+def _line(said: str) -> str:
+    """The begin of a message, on one line and without folders of this machine."""
+    return re.sub(r"\S*/(\w+\.onnx)", r"\1", " ".join(said.split()))[:300]
 
 
 if __name__ == "__main__":
