@@ -45,6 +45,9 @@ PAGES = {
 MADE = ("command-line.md", "operators.md")
 """Pages that are made when the site is built."""
 
+TARGETS = "sweeps/targets.html"
+"""The page of `opbridge targets --html`, which is made too."""
+
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 _LOADED = re.compile(r'<(?:script|img|iframe|link rel="(?:stylesheet|icon|preload)")[^>]* (?:src|href)="(https?:[^"]+)')
 _ALTERNATE = re.compile(r'<link rel="alternate"[^>]*>\s*')
@@ -57,6 +60,7 @@ def on_files(files: Any, config: Any) -> Any:
 
     for page in [*PAGES.values(), *MADE]:
         files.append(File(page, config.docs_dir, config.site_dir, config.use_directory_urls))
+    files.append(File(TARGETS, _targets(), config.site_dir, config.use_directory_urls))
     return files
 
 
@@ -94,6 +98,22 @@ def _operators() -> str:
 
         # Without a table of contents, which it has nothing for, the page is wide enough for its columns.
         return f"---\nhide:\n  - toc\n---\n\n{table.markdown()}"
+    finally:
+        sys.path.pop(0)
+
+
+@functools.cache
+def _targets() -> str:
+    """Makes the page of operators against targets, to filter and search, in a folder of the build, which it returns."""
+    sys.path.insert(0, str(ROOT / "src"))
+    try:
+        from opbridge.pages import rendering
+        from opbridge.targets import page
+
+        path = ROOT / "build" / "pages" / TARGETS
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(rendering.render("matrix.html", page.document()))
+        return str(path.parents[1])
     finally:
         sys.path.pop(0)
 

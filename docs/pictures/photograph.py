@@ -43,7 +43,8 @@ _FIND = """words => {
 }"""
 # Chooses the first operator that became no standard node, or that is not PyTorch's own, or the first one.
 _SHOW_THE_SPECIAL = """async () => {
-    const rows = (await page.data()).plan.operators;
+    const rows = (await page.data()).plan?.operators;
+    if (!rows) return; // of a set, which begins with all parts
     const row = rows.find((each) => each.route !== "standard")
         || rows.find((each) => !each.operator.startsWith("aten::")) || rows[0];
     const field = document.getElementById("find");
@@ -65,6 +66,8 @@ def photograph_all() -> None:
         _sweep()
         _sweep_models()
         main(["targets", "--html", "targets.html"])
+        main(["export", f"{EXAMPLES / 'encoder_decoder.py'}:build", "-o", "translator", "--report", "set.html"])
+        _take(browser, "set.html", "report-set.png")
         _take(browser, "swin_t.html", "report.png", find="features.1.0.attn softmax")
         _take(browser, "swin_t.html", "report-dark.png", find="features.1.0.attn softmax", scheme="dark")
         _take(browser, "encoder.html", "report-difference.png", height=1500)
@@ -83,7 +86,7 @@ def photograph_reports(names: list[str]) -> None:
             command = [sys.executable, HERE / "reports_of_examples.py", f"examples/{name}.py", page]
             subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, env=_environment())
             if not page.exists():
-                print(f"{name}: exports no single model")
+                print(f"{name}: exports no model")
                 continue
             with chromium.opened(browser, page, width=1200, height=960) as found:
                 assert not found.errors, (name, found.errors)

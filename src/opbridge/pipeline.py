@@ -105,7 +105,7 @@ def check(
     task: str | None = None,
     max_captures: int | None = None,
     max_capture_seconds: float | None = None,
-    report: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | Report | None = None,
 ) -> Plan:
     """Plans a model without exporting it: every operator, its route, what is missing and where.
 
@@ -179,7 +179,7 @@ def export(
     task: str | None = None,
     max_captures: int | None = None,
     max_capture_seconds: float | None = None,
-    report: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | Report | None = None,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and proves that it runs.

@@ -49,6 +49,13 @@ def test_other_results_of_an_exporter_are_another_column(second: models.Results)
     assert len(found["columns"]) == 2
 
 
+def test_columns_are_told_apart_by_the_fewest_versions():
+    one = results("timm", {"vit": "pass"}, torch="2.15.0+cu132", torchvision="0.29")
+    two = results("timm", {"vit": "pass"}, torch="2.13.0+cpu")
+    names = [each["name"] for each in page.of_models([one, two])["columns"]]
+    assert names == ["opbridge, torch 2.15.0", "opbridge, torch 2.13.0"]
+
+
 def test_no_results_are_no_page():
     with pytest.raises(UsageError, match="no results"):
         page.of_models([])

@@ -127,6 +127,8 @@ def pages(tmp_path_factory):
     )
     opbridge.lint(folder / "net.onnx", "tensorrt:8.5", report=folder / "lint.html")
     opbridge.fix(folder / "net.onnx", "tensorrt:8.5", folder / "fixed.onnx", report=folder / "fix.html")
+    parts = opbridge.Parts({"head": (model.head, (torch.randn(2, 8),)), "net": (model, args, keywords)})
+    parts.export(folder / "set", report=folder / "set.html")
     flat = onnx.helper.make_graph(
         [onnx.helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"], name=f"relu_{i}") for i in range(3000)],
         "flat",

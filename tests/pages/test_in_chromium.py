@@ -9,7 +9,7 @@ from helpers.chromium import opened
 
 pytestmark = pytest.mark.slow
 
-KINDS = ("export", "wrong", "check", "verify", "lint", "fix", "flat", "coverage", "models", "targets")
+KINDS = ("export", "wrong", "check", "verify", "lint", "fix", "flat", "set", "coverage", "models", "targets")
 REPORTS = KINDS[:7]
 FOCUSED = "(at => at.id || at.getAttribute('role') || at.tagName)(document.activeElement)"
 LOOKING = (Path(__file__).parent / "looking_at_pages.js").read_text()
@@ -48,9 +48,32 @@ def test_the_keyboard_reaches_everything(running, pages, kind):
             keys.press("Tab")
             seen.append(found.page.evaluate(FOCUSED))
         assert seen[0] == "A"  # to the content
-        wanted = {"theme", "table"} | ({"find", "treeitem", "panel", "zoom-in"} if kind in REPORTS else {"INPUT"})
+        of_kind = {"find", "treeitem", "panel", "zoom-in"} if kind in REPORTS else {"INPUT"}
+        wanted = {"theme", "BUTTON", "region"} if kind == "set" else {"theme", "table"} | of_kind
         assert wanted <= set(seen)
         assert found.errors == []
+
+
+def test_a_part_of_a_set_is_chosen_by_keys_and_by_its_address(running, pages):
+    with opened(running, pages["set"]) as found:
+        page = found.page
+        page.locator("#views button", has_text="net").focus()
+        page.keyboard.press("Enter")
+        page.locator('[role="treeitem"]').first.wait_for()
+        assert page.evaluate("location.hash") == "#part=net"
+        assert page.locator("nav").inner_text().startswith("Picture")
+        page.locator("#find").fill("gelu")
+        page.keyboard.press("Enter")
+        assert "aten::gelu" in page.locator("#panel").inner_text()
+        assert page.evaluate(LOOKING) == []
+        page.reload()
+        page.locator('[role="treeitem"]').first.wait_for()
+        page.locator("#views button").first.click()
+        assert page.locator("#parts").is_visible() and page.locator('[role="treeitem"]').count() == 0
+        page.locator("#parts button", has_text="head").click()
+        page.locator('[role="treeitem"]').first.wait_for()
+        assert page.evaluate("location.hash") == "#part=head"
+        assert (found.errors, found.requests) == ([], [])
 
 
 def test_the_picture_unfolds_by_keys_and_shows_what_is_known(running, pages):

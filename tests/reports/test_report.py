@@ -154,15 +154,6 @@ def test_reports_of_files_say_what_was_found_and_done(folder):
     assert found["verdict"]["state"] == "good" and found["fixed"]["changes"]
 
 
-def test_parts_have_no_report(folder, capsys):
-    (folder / "parts.py").write_text(
-        "import opbridge, torch\n"
-        "def build(): return opbridge.Parts({'a': (torch.nn.Linear(2, 2), (torch.randn(1, 2),))})\n"
-    )
-    status = main(["check", "parts.py:build", "--report", "x.html"])
-    assert status == 2 and "--report" in capsys.readouterr().err
-
-
 def test_a_trace_is_drawn_from_its_onnx_model(folder):
     opbridge.export(
         torch.nn.Sequential(torch.nn.Linear(2, 2)), (torch.randn(1, 2),), capture="trace", report="net.html"

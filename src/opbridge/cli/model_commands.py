@@ -78,8 +78,7 @@ def check(
         return {**found, **given_options(capture=capture), **limits}
 
     if not isinstance(subject, specs.Subject):
-        part_commands.refuse_report(report)
-        return part_commands.check_parts(subject, keywords_of)
+        return part_commands.check_parts(subject, keywords_of, given_options(report=report))
     keywords = {**keywords_of(subject), **given_options(report=report)}
     plan = opbridge.check(subject.model, subject.args, **keywords)
     faults = [fault.error for fault in plan.faults]
@@ -165,8 +164,8 @@ def export(
         )
         if not isinstance(subject, specs.Subject):
             part_commands.refuse_inputs(inputs)
-            part_commands.refuse_report(report)
-            return part_commands.export_parts(subject, output, keywords_of, {**options, "progress": drawn}, spec)
+            options |= {"progress": drawn, **given_options(report=report)}
+            return part_commands.export_parts(subject, output, keywords_of, options, spec)
         subject, given = with_inputs(subject, inputs)
         keywords = {**keywords_of(subject), **given, **options, **given_options(report=report)}
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
@@ -220,10 +219,11 @@ def verify(
     options = given_options(rtol=rtol, atol=atol, aten=aten, isolated=own_process)
     if not isinstance(subject, specs.Subject):
         part_commands.refuse_inputs(inputs)
-        part_commands.refuse_report(report)
         if runtime:
             raise UsageError("A set of parts is verified in ONNX Runtime. Leave --runtime out, or verify one file.")
-        return part_commands.verify_parts(subject, model, lambda part: with_dynamic(part, dynamic), options)
+        return part_commands.verify_parts(
+            subject, model, lambda part: with_dynamic(part, dynamic), options | given_options(report=report)
+        )
     subject, given = with_inputs(subject, inputs)
     keywords = accepted(
         opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given, **given_options(report=report)}

@@ -27,11 +27,11 @@ Keywords = Callable[[specs.Subject], dict[str, Any]]
 """Gives the keywords of a part, with the command line's options put over its own."""
 
 
-def check_parts(parts: GivenParts, keywords: Keywords) -> Answer:
+def check_parts(parts: GivenParts, keywords: Keywords, options: Mapping[str, Any]) -> Answer:
     """The plan of each part."""
     from opbridge.parts import exporting
 
-    plans = exporting.check(_with_keywords(parts, keywords), {})
+    plans = exporting.check(_with_keywords(parts, keywords), options)
     is_ok = all(plan.ok for plan in plans.values())
     document = {"ok": is_ok, "parts": {name: plan.to_json() for name, plan in plans.items()}}
     faults = [fault.error for plan in plans.values() for fault in plan.faults]
@@ -60,7 +60,7 @@ def export_parts(parts: GivenParts, output: Path, keywords: Keywords, options: M
         "verification": done.verification.to_json() if done.verification else None,
         "unverified": done.unverified,
     }
-    return Answer(document, lambda screen: _print_export(screen, done, spec))
+    return Answer(document, lambda screen: _print_export(screen, done, spec, options.get("report")))
 
 
 def verify_parts(
@@ -84,16 +84,6 @@ def refuse_inputs(files: Any) -> None:
             "--inputs is for one model, and the factory gives several. Put inputs into the factory: inputs= of "
             "opbridge.Parts for the whole run, and 'inputs' among the keywords of a part."
         )
-
-
-def refuse_report(report: Path | None) -> None:
-    """Refuses `--report` for a set.
-
-    Raises:
-        UsageError: It was given.
-    """
-    if report is not None:
-        raise UsageError("--report shows one model, and the factory gives several. Name a factory of one of them.")
 
 
 def _with_keywords(parts: GivenParts, keywords: Keywords) -> GivenParts:
@@ -121,8 +111,10 @@ def _print_verifications(console: Console, found: PartsVerification) -> None:
         print_verification(console, each)
 
 
-def _print_export(console: Console, done: ExportedParts, spec: str) -> None:
+def _print_export(console: Console, done: ExportedParts, spec: str, report: Path | None) -> None:
     rows = [("file", f"{path} ({size(path.stat().st_size)})") for path in done.files]
+    if report is not None:
+        rows.append(("report", str(report)))
     for name, program in done.programs.items():
         rows.append((name, program.plan.summary()))
         if program.unverified:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.coverage import distribution
+from opbridge.coverage import distribution, words
 from opbridge.coverage.calling import Call, as_model
 from opbridge.coverage.databases import database, samples_of
 from opbridge.coverage.entries import Entry
@@ -51,7 +51,7 @@ def judge(task: Task, settings: Settings) -> Verdict | None:
         if not _judge(task, settings, verdict):
             return None
     except _Stop as stop:
-        verdict.outcome, verdict.message = stop.outcome, _short(stop.message)
+        verdict.outcome, verdict.message = stop.outcome, words.short(stop.message, _LONGEST_MESSAGE)
     verdict.seconds, verdict.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
     return verdict
 
@@ -232,8 +232,3 @@ def _run(session: Any, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
 def _named(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text if isinstance(error, (OpbridgeError, ModelFileError)) else f"{type(error).__name__}: {text}"
-
-
-def _short(message: str) -> str:
-    text = " ".join(message.split())
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE].rstrip()} ..."

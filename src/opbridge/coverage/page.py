@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -140,13 +141,14 @@ def _head(found: Sequence[_Column], outcomes: Sequence[str]) -> dict[str, Any]:
 
 
 def _tell_apart(columns: Sequence[dict[str, Any]]) -> None:
-    """Names columns of one exporter by the versions in which they differ, or by their files."""
-    names = dict.fromkeys(name for each in columns for name in each["versions"])
-    differing = [name for name in names if len({each["versions"].get(name) for each in columns}) > 1]
+    """Names columns of one exporter by the fewest versions that tell them apart, or by their files."""
+    names = [name for name in columns[0]["versions"] if all(name in each["versions"] for each in columns)]
+    subsets = (some for count in range(1, 3) for some in itertools.combinations(names, count))
+    told = {some: [tuple(each["versions"][name] for name in some) for each in columns] for some in subsets}
+    chosen = next((some for some, versions in told.items() if len(set(versions)) == len(columns)), ())
     for each in columns:
-        told = ", ".join(f"{name} {each['versions'].get(name, '-')}" for name in differing[:2])
-        each["name"] = f"{each['name']}, {told or each['file']}"
-        each["release"] = ""
+        of = ", ".join(f"{name} {each['versions'][name].partition('+')[0]}" for name in chosen)
+        each["name"], each["release"] = f"{each['name']}, {of or each['file']}", ""
 
 
 def _failing(outcomes: Sequence[str]) -> Iterator[str]:

@@ -17,6 +17,8 @@ from opbridge.fit.shared_weights import store_once
 from opbridge.onnx import reading
 from opbridge.parts.data import ExportedParts, GivenParts, PartsVerification
 from opbridge.parts.folder import made, part_path, refuse_unwritable, weights_path
+from opbridge.reports.of_set import reporting_set
+from opbridge.reports.report import files_of
 from opbridge.save import writer
 from opbridge.save.failed import keep_failed_set, remove_failed_set
 from opbridge.save.staging import clear_abandoned
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from opbridge.parts.data import Part
     from opbridge.plan.data import Plan
     from opbridge.program import Program
+    from opbridge.reports.of_set import SetReport
     from opbridge.verification import Verification
 
 __all__ = ["check", "export", "verify"]
@@ -48,10 +51,11 @@ def check(parts: GivenParts, keywords: Mapping[str, Any]) -> dict[str, Plan]:
     _refuse(keywords, pipeline.check, "check")
     names = inspect.signature(pipeline.check).parameters
     plans = {}
-    for name, part in parts.parts.items():
-        given = {key: value for key, value in {**part.keywords, **keywords}.items() if key in names}
-        with _naming(name):
-            plans[name] = pipeline.check(part.model, part.args, **given)
+    with reporting_set(keywords.get("report"), "check", None) as told:
+        for name, part in parts.parts.items():
+            given = {key: value for key, value in {**part.keywords, **keywords}.items() if key in names}
+            with _naming(name):
+                plans[name] = pipeline.check(part.model, part.args, **{**given, "report": told.part(name)})
     return plans
 
 
@@ -59,17 +63,25 @@ def export(parts: GivenParts, folder: Path | None, keywords: dict[str, Any]) -> 
     """`Parts.export`."""
     _refuse(keywords, pipeline.export, "export")
     keywords = dict(keywords)
+    with reporting_set(keywords.pop("report", None), "export", folder) as told:
+        return _exported(parts, folder, keywords, told)
+
+
+def _exported(parts: GivenParts, folder: Path | None, keywords: dict[str, Any], told: SetReport) -> ExportedParts:
+    """`export`, which takes the keywords out that are not for every part, and tells the report."""
     is_compared, external = keywords.pop("verify", True), keywords.pop("external_data", None) is not False
     progress = keywords.pop("progress", None)
     options = {name: keywords.pop(name) for name in _OF_VERIFICATION if name in keywords}
     if folder is not None:
         refuse_unwritable(folder, parts.parts)
     done = ExportedParts({})
+    told.late = lambda: _tell(told, done)
     for name, part in parts.parts.items():
         own = {key: value for key, value in part.keywords.items() if key not in _OF_VERIFICATION}
         stages = None if progress is None else _StagesOfPart(progress, name)
         with _naming(name):
-            program = pipeline.export(part.model, part.args, verify=False, progress=stages, **{**own, **keywords})
+            given = {**own, **keywords, "report": told.part(name)}
+            program = pipeline.export(part.model, part.args, verify=False, progress=stages, **given)
         done.programs[name] = program
         _add_timings(done, program.timings)
     if external:
@@ -108,16 +120,23 @@ def verify(parts: GivenParts, folder: Path, options: Mapping[str, Any]) -> Parts
         raise UsageError(f"{folder} is no folder. Parts are verified as the set that Parts.export wrote to one.")
     clear_abandoned(folder)  # an export that was killed while it renamed the files is finished
     found = {}
-    for name, part in parts.parts.items():
-        own = {key: part.keywords[key] for key in ("dynamic_shapes", *_OF_VERIFICATION) if key in part.keywords}
-        path = part_path(folder, name)
-        with _naming(name):
-            found[name] = verify_file(path, part.model, part.args, part.keywords.get("kwargs"), **{**own, **options})
-    done = PartsVerification(found)
-    if parts.run is None or not done.ok:
-        return done
-    calls = {name: _call_of_file(name, part, part_path(folder, name), options) for name, part in parts.parts.items()}
-    return PartsVerification(found, _verified_run(parts, calls, f"the run of {folder}", options))
+    options = dict(options)
+    with reporting_set(options.pop("report", None), "verify", folder) as told:
+        for name, part in parts.parts.items():
+            own = {key: part.keywords[key] for key in ("dynamic_shapes", *_OF_VERIFICATION) if key in part.keywords}
+            given = {**own, **options, "report": told.part(name)}
+            with _naming(name):
+                path = part_path(folder, name)
+                found[name] = verify_file(path, part.model, part.args, part.keywords.get("kwargs"), **given)
+        done = PartsVerification(found)
+        if parts.run is None or not done.ok:
+            return done
+        calls = {
+            name: _call_of_file(name, part, part_path(folder, name), options) for name, part in parts.parts.items()
+        }
+        run = _verified_run(parts, calls, f"the run of {folder}", options)
+        told.run = run.to_json()
+    return PartsVerification(found, run)
 
 
 def _verify(
@@ -144,6 +163,12 @@ def _verify(
         subject = "the run of all parts" + (f" ({folder})" if folder is not None else "")
         done.verification = _verified_run(parts, calls, subject, options)
         detail(done.verification.summary())
+
+
+def _tell(told: SetReport, done: ExportedParts) -> None:
+    """Tells a report what is known of the set."""
+    told.run = None if done.verification is None else done.verification.to_json()
+    told.seconds, told.files, told.unverified = done.timings, files_of(done.files), done.unverified
 
 
 def _call_of_program(name: str, program: Program) -> Any:

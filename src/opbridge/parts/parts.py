@@ -26,7 +26,7 @@ __all__ = ["Parts"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _FORM = "(model, args), (model, args, keywords) or what opbridge.record returned"
-_NOT_OF_A_PART = {"model", "args", "f", "progress", "legacy", "external_data", "verify"}
+_NOT_OF_A_PART = {"model", "args", "f", "progress", "legacy", "external_data", "verify", "report"}
 
 
 class Parts(GivenParts):
@@ -86,7 +86,7 @@ class Parts(GivenParts):
         """The plan of each part, as `opbridge.check` makes it.
 
         Args:
-            **keywords: Keywords of `opbridge.check` for all parts, in the place of their own.
+            **keywords: `report`, and other keywords of `opbridge.check` for all parts, in the place of their own.
 
         Raises:
             CaptureError: A part cannot be captured; the message names it.
@@ -102,7 +102,8 @@ class Parts(GivenParts):
         Args:
             f: The folder, which is made where it does not exist; None keeps the models in memory.
             **keywords: `external_data` (False puts the weights into each file), `verify`, `rtol`, `atol`, `progress`,
-                and other keywords of `opbridge.export` that are for all parts, in the place of their own.
+                `report` (one page for the set, with the picture of each part), and other keywords of `opbridge.export`
+                that are for all parts, in the place of their own.
 
         Raises:
             CaptureError, MissingOperators, TranslationFault: as `opbridge.export` raises them; the message names the
@@ -120,7 +121,7 @@ class Parts(GivenParts):
 
         Args:
             f: The folder.
-            **options: `samples`, `seed`, `rtol`, `atol`, `aten` and `isolated` of `opbridge.verify`.
+            **options: `samples`, `seed`, `rtol`, `atol`, `aten`, `isolated` and `report` of `opbridge.verify`.
 
         Raises:
             ModelFileError: A file is missing or damaged.

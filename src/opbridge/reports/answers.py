@@ -8,7 +8,10 @@ from typing import Any
 
 from opbridge.base.wording import counted, duration, listed
 
-__all__ = ["answers", "verdict"]
+__all__ = ["NOT_DONE", "answers", "verdict"]
+
+NOT_DONE = {"check": "captured", "export": "exported", "verify": "compared", "lint": "checked", "fix": "repaired"}
+"""What an error has kept each command from."""
 
 _MOST_NAMED = 4
 
@@ -32,7 +35,7 @@ def verdict(document: Mapping[str, Any]) -> dict[str, str]:
         wanted = ", ".join(findings["targets"]) or "ONNX"
         return _said("bad", f"{_of(findings)} for {wanted}", _fixed(document))
     if error is not None:
-        return _said("bad", "The model was not exported", error["message"])
+        return _said("bad", f"The model was not {NOT_DONE[kind]}", error["message"])
     if kind == "verify":
         return _said("good", "The file gives what PyTorch gives", found["summary"])
     if kind in ("lint", "fix"):

@@ -10,7 +10,7 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from opbridge.base.version import __version__
 from opbridge.errors import OpbridgeError, SaveError
@@ -18,7 +18,7 @@ from opbridge.pages import rendering, writing
 from opbridge.reports.answers import answers, verdict
 from opbridge.reports.picture import Picture
 
-__all__ = ["Report", "reporting"]
+__all__ = ["Report", "created", "files_of", "reporting", "told_of", "versions", "written"]
 
 _WRONG_USE = 2
 """The exit status of an error that says that the question was wrong: of that there is nothing to report."""
@@ -65,8 +65,8 @@ class Report:
         found: dict[str, Any] = {
             "kind": self.kind,
             "subject": self.subject,
-            "created": datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
-            "versions": _versions(),
+            "created": created(),
+            "versions": versions(),
             "plan": self.plan,
             "verification": next(
                 (each for each in self.verifications if not each["ok"]), *(self.verifications[:1] or (None,))
@@ -89,24 +89,21 @@ class Report:
 
     def page_of(self, document: Mapping[str, Any]) -> str:
         """The page of a document that this report gave."""
-        stages = document["stages"]
-        times = [{"name": each["name"], "value": each["seconds"], "text": _seconds(each["seconds"])} for each in stages]
-        held = [{"name": each["name"], "value": each["peak"], "text": _megabytes(each["peak"])} for each in stages]
-        return rendering.render(
-            "report.html",
-            document,
-            times=times,
-            peaks=held if all(each["value"] for each in held) else [],
-            notes=[*(document["plan"] or {}).get("notes", ()), *self.notes],
-        )
+        return rendering.render("report.html", document, **told_of(document))
+
+
+class _Page(Protocol):
+    error: Mapping[str, str] | None
+
+    def page(self) -> str: ...
 
 
 @contextlib.contextmanager
-def reporting(path: str | os.PathLike[str] | None, kind: str, subject: str = "") -> Iterator[Report]:
+def reporting(path: str | os.PathLike[str] | Report | None, kind: str, subject: str = "") -> Iterator[Report]:
     """A report to fill in; when the context ends, it is written, also where an error says that the answer is no.
 
     Args:
-        path: The page to write; None: none is.
+        path: The page to write; None: none is. A report that another call began, and writes, is filled in.
         kind: As in `Report`.
         subject: As in `Report`.
 
@@ -114,20 +111,55 @@ def reporting(path: str | os.PathLike[str] | None, kind: str, subject: str = "")
         UsageError: No page can be written there; said before the work.
         SaveError: It could not be written.
     """
+    if isinstance(path, Report):
+        try:
+            yield path
+        except OpbridgeError as error:
+            path.error = _told(error)
+            raise
+        return
     report = Report(kind, subject)
-    if path is None:
+    with written(path, report):
         yield report
+
+
+@contextlib.contextmanager
+def written(path: str | os.PathLike[str] | None, report: _Page) -> Iterator[None]:
+    """Writes a report when the context ends, as `reporting` does.
+
+    Raises:
+        UsageError: No page can be written there; said before the work.
+        SaveError: It could not be written.
+    """
+    if path is None:
+        yield
         return
     target = writing.refuse_unwritable(path)
     try:
-        yield report
+        yield
     except OpbridgeError as error:
         if error.exit_status != _WRONG_USE:
-            report.error = {"kind": type(error).__name__, "message": str(error)}
+            report.error = _told(error)
             with contextlib.suppress(SaveError):
                 error.report = writing.write(target, report.page())
         raise
     writing.write(target, report.page())
+
+
+def _told(error: OpbridgeError) -> dict[str, str]:
+    return {"kind": type(error).__name__, "message": str(error)}
+
+
+def told_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a template sees beside the document: bars of time and memory, and all notes."""
+    stages = document["stages"]
+    times = [{"name": each["name"], "value": each["seconds"], "text": _seconds(each["seconds"])} for each in stages]
+    held = [{"name": each["name"], "value": each["peak"], "text": _megabytes(each["peak"])} for each in stages]
+    return {
+        "times": times,
+        "peaks": held if all(each["value"] for each in held) else [],
+        "notes": [*(document["plan"] or {}).get("notes", ()), *document["notes"]],
+    }
 
 
 def files_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
@@ -135,7 +167,13 @@ def files_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return [{"path": str(path), "bytes": path.stat().st_size} for path in paths]
 
 
-def _versions() -> dict[str, str]:
+def created() -> str:
+    """When a report was made: now."""
+    return datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def versions() -> dict[str, str]:
+    """The releases of what a report depends on."""
     found = {"opbridge": __version__, "python": platform.python_version()}
     for name in ("torch", "onnx", "onnxruntime", "onnxscript"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

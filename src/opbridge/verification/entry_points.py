@@ -58,7 +58,7 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
     isolated: bool | Limits = False,
     task: str | None = None,
     runtime: str | list[str] | tuple[str, ...] = "onnxruntime",
-    report: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | Report | None = None,
 ) -> Verification | Verifications:
     """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
 

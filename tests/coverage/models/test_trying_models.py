@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opbridge.coverage.models import exporting, words
+from opbridge.coverage import words
+from opbridge.coverage.models import exporting
 from opbridge.coverage.models.tasks import ModelSettings, ModelTask
 from opbridge.coverage.models.trying import tried
 

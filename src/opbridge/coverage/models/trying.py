@@ -20,7 +20,7 @@ from opbridge.base.wording import listed
 from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
 from opbridge.capture.model_inputs import distinct, example_inputs
 from opbridge.capture.model_module import as_module
-from opbridge.coverage.models import words
+from opbridge.coverage import words
 from opbridge.coverage.models.catalogue import entries_of
 from opbridge.coverage.models.entries import Case
 from opbridge.coverage.models.exporting import EXPORTERS, Exported, Stages

@@ -3,9 +3,9 @@
 
 const page = {};
 
-// The document that the page holds: JSON, deflated, in base64.
-page.data = async () => {
-  const text = atob(document.getElementById("data").textContent.trim());
+// A document that the page holds, by its name: JSON, deflated, in base64.
+page.data = async (name = "data") => {
+  const text = atob(document.getElementById(name).textContent.trim());
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));

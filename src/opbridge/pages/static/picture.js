@@ -3,8 +3,9 @@
 
 class Picture {
   // place: the canvas. told: {choose(box)}. marks: operators to mark, by number, with a word.
-  // what: what an operator is counted as.
-  constructor(place, graph, { choose, marks = new Map(), what = "call" }) {
+  // what: what an operator is counted as. gone: a signal that the picture is left.
+  constructor(place, graph, { choose, marks = new Map(), what = "call", gone }) {
+    this.gone = gone;
     this.what = what;
     this.place = place;
     this.graph = graph;
@@ -494,9 +495,9 @@ class Picture {
       this.moved = true;
       this.place.classList.add("drags");
       pointers.set(event.pointerId, [event.clientX, event.clientY]);
-    });
+    }, { signal: this.gone });
     for (const name of ["pointerup", "pointercancel"]) {
-      window.addEventListener(name, (event) => { pointers.delete(event.pointerId); this.place.classList.remove("drags"); });
+      window.addEventListener(name, (event) => { pointers.delete(event.pointerId); this.place.classList.remove("drags"); }, { signal: this.gone });
     }
     this.place.addEventListener("wheel", (event) => {
       const isWithin = this.place.contains(document.activeElement) || this.place.closest(".whole");

@@ -1,24 +1,23 @@
-// The report of one model: puts the data of the page into its places.
+// The report of one model: puts its data into the places of the page.
 "use strict";
 
 const START = performance.now();
 
-const report = async () => {
-  page.theme();
-  const data = await page.data();
+// data: the document. gone: a signal that the view is left, as a page may have several.
+const report = async (data, gone) => {
   const graph = data.graph;
   const rows = new Map((data.plan?.operators || []).map((row) => [row.operator, row]));
   const found = graph ? marked(data, graph) : null;
   let picture = null, panel = null;
   const place = document.getElementById("canvas");
   if (graph && place && typeof dagre !== "undefined") {
-    picture = new Picture(place, graph, { choose: (box) => panel?.show(box), marks: found.marks, what: data.plan ? "call" : "node" });
+    picture = new Picture(place, graph, { choose: (box) => panel?.show(box), marks: found.marks, what: data.plan ? "call" : "node", gone });
     document.getElementById("frame").style.height = `${Math.max(460, Math.min(820, 0.86 * innerHeight, 1.1 * picture.extent.height + 60))}px`;
     picture.fit(); // into the height that it has now
     panel = new Panel(document.getElementById("panel"), picture, { graph, rows, findings: found.findings, difference: found.difference });
     const first = found.difference ? found.difference.op : [...found.marks.keys()][0];
     if (first !== undefined) picture.show(picture.model.leaves[first]);
-    tools(picture, graph);
+    tools(picture, graph, gone);
   }
   const show = (number) => {
     if (!picture) return;
@@ -76,7 +75,7 @@ const marked = (data, graph) => {
   return { marks, findings, difference, byNode };
 };
 
-const tools = (picture, graph) => {
+const tools = (picture, graph, gone) => {
   const button = (id, does) => document.getElementById(id).addEventListener("click", does);
   button("zoom-in", () => picture.zoom(1.3));
   button("zoom-out", () => picture.zoom(0.77));
@@ -90,7 +89,7 @@ const tools = (picture, graph) => {
     whole.setAttribute("aria-pressed", String(is));
     document.body.style.overflow = is ? "hidden" : "";
   });
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && frame.classList.contains("whole")) whole.click(); });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && frame.classList.contains("whole")) whole.click(); }, { signal: gone });
   const states = [...new Set(graph.ops.map((op) => op.s || "plain"))];
   const order = ["standard", "function", "kernel", "aten", "fallthrough", "missing", "error", "warning", "none"];
   const hidden = new Set();
@@ -109,11 +108,11 @@ const tools = (picture, graph) => {
     picture.showSizes(!picture.sizes);
     sizes.setAttribute("aria-pressed", String(picture.sizes));
   });
-  finder(picture, graph);
+  finder(picture, graph, gone);
 };
 
 // The search over operators, modules, ONNX nodes and lines; results are the options of a list box.
-const finder = (picture, graph) => {
+const finder = (picture, graph, gone) => {
   const input = document.getElementById("find"), list = document.getElementById("found");
   const texts = graph.ops.map((op) => [op.o, op.n, graph.modules[op.m], (op.x || []).map((each) => `${graph.nodes[each][0]} ${graph.nodes[each][2]}`).join(" "), (op.f || []).slice(0, 1).map((each) => graph.frames[each].slice(0, 2).join(":")).join(" ")].join(" ").toLowerCase());
   let hits = [], at = -1;
@@ -150,7 +149,7 @@ const finder = (picture, graph) => {
     else if (event.key === "Enter" && at >= 0) go(at);
     else if (event.key === "Escape") close();
   });
-  document.addEventListener("click", (event) => { if (!event.target.closest(".finder")) close(); });
+  document.addEventListener("click", (event) => { if (!event.target.closest(".finder")) close(); }, { signal: gone });
 };
 
 const became = (graph, op) => {
@@ -239,5 +238,3 @@ const findings = (data, found, show) => {
     groups: [{ name: "severity", of: (row) => row.severity, order: ["error", "warning"] }, { name: "rule", of: (row) => row.rule }, { name: "target", of: (row) => row.target || "any" }],
   });
 };
-
-report();

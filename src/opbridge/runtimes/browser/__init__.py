@@ -1,7 +1,8 @@
 """onnxruntime-web as WebAssembly in a page of headless Chromium, with one thread.
 
 page            the Chromium process that has the page open, and what the page is served
-page.mjs        what runs in the page
+page.html       the page, whose fragment names what runs the operators
+page.mjs        what runs in it
 """
 
 from __future__ import annotations

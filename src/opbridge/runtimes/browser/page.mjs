@@ -2,7 +2,7 @@
 
 import { LENGTHS, framed, refused, run } from "./tensors.mjs";
 
-const provider = document.body.dataset.provider;
+const provider = location.hash.slice(1);
 const ort = await import(`./ort/ort.${provider}.min.mjs`);
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = "fatal";

@@ -47,8 +47,7 @@ _OF_PROVIDERS = {
         "--use-vulkan=swiftshader",
     ),
 }
-_HTML = '<!doctype html><meta charset="utf-8"><body data-provider="{}"><script type="module" src="page.mjs"></script>'
-_TYPES = {".mjs": "text/javascript", ".wasm": "application/wasm"}
+_TYPES = {".html": "text/html", ".mjs": "text/javascript", ".wasm": "application/wasm"}
 _LOOK_SECONDS = 0.2
 _OPEN_SECONDS = 60.0
 
@@ -152,14 +151,14 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, package_folder: Path, provider: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.html = _HTML.format(provider).encode()
         self.path = f"/{secrets.token_urlsafe(24)}/"
-        self.address = f"http://127.0.0.1:{self.server_address[1]}{self.path}"
+        self.address = f"http://127.0.0.1:{self.server_address[1]}{self.path}page.html#{provider}"
         self.requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.opened, self.closed = threading.Event(), threading.Event()
         here = Path(__file__).parent
-        self.files = {"page.mjs": here / "page.mjs", "tensors.mjs": here.parent / "web" / "tensors.mjs"}
+        self.files = {name: here / name for name in ("page.html", "page.mjs")}
+        self.files["tensors.mjs"] = here.parent / "web" / "tensors.mjs"
         dist = package_folder / "dist"
         self.files |= {f"ort/{each.name}": each for each in dist.iterdir() if each.suffix in _TYPES}
 
@@ -175,9 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self._name()
-        if name == "":
-            self._answer(self.server.html, "text/html")
-        elif name == "next":
+        if name == "next":
             self.server.opened.set()
             self._answer(self.server.requests.get(), "application/octet-stream")
         elif name == "alive":

@@ -8,18 +8,17 @@ from opbridge.errors import OpbridgeError
 
 __all__ = ["cause", "named", "short"]
 
-_LONGEST_MESSAGE = 700
-
 _FOLDERS = re.compile(
-    r"[^\s'\"(]*/(?:opbridge-models-[^\s/]+|opbridge-sweep-[^\s/]+/\d+(?=/(?!opbridge-models-))|site-packages)/"
+    r"[^\s'\"(]*/(?:opbridge-models-[^\s/]+|opbridge-sweep-[^\s/]+/\d+(?=/(?!opbridge-models-))|site-packages"
+    r"|src(?=/opbridge/))/"
 )
 """Where packages and the sweep's own files are on this machine."""
 
 
-def short(message: str) -> str:
-    """A message on one line, without the folders of this machine, cut where it is long."""
+def short(message: str, longest: int = 700) -> str:
+    """A message on one line, without the folders of this machine, cut where it has more characters than `longest`."""
     text = _FOLDERS.sub("", " ".join(message.split()))
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE].rstrip()} ..."
+    return text if len(text) <= longest else f"{text[:longest].rstrip()} ..."
 
 
 def named(error: BaseException) -> str:
