@@ -151,20 +151,24 @@ def answering(
     def evaluated(expression: Any, *args: Any, **kwargs: Any) -> Any:
         if expression in (sympy.true, sympy.false):
             again(expression)
+        env._make_data_dependent_error = _unexplained
         try:
             return evaluate(expression, *args, **kwargs)
         except GuardOnDataDependentSymNode:
+            vars(env).pop("_make_data_dependent_error", None)
             if isinstance(expression, sympy.Symbol) or not isinstance(expression, sympy.logic.boolalg.Boolean):
                 count = elements()  # a number is asked for; a symbol counts as Boolean
                 if count is None:
-                    raise
+                    return evaluate(expression, *args, **kwargs)
                 return sympy.Integer(element(expression, count))
             if expression in answers:
                 again(expression)
                 return sympy.true if answers[expression] else sympy.false
             is_so = answer(env.create_symboolnode(expression), asked.get(expression))
             if is_so is None:
-                raise
+                return evaluate(expression, *args, **kwargs)
+        finally:
+            vars(env).pop("_make_data_dependent_error", None)
         answers[expression] = is_so
         _note(env, expression if is_so else sympy.Not(expression))
         return sympy.true if is_so else sympy.false
@@ -181,11 +185,19 @@ def answering(
         chosen[index] = place
         return place
 
-    env.evaluate_expr = evaluated
+    # The raise of an assert is a side like another. torch would take the code that asks apart at each question.
+    env.evaluate_expr, env._is_python_assert = evaluated, lambda: False
     try:
         yield
     finally:
-        del env.evaluate_expr
+        del env.evaluate_expr, env._is_python_assert
+
+
+def _unexplained(expression: Any, *args: Any, **kwargs: Any) -> Exception:
+    """torch's error for a question that only data decides, without the places of it, which take long to find."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return GuardOnDataDependentSymNode(expression, "")
 
 
 def element_of(number: Any, chosen: Mapping[Any, int]) -> int | None:

@@ -17,7 +17,10 @@ from opbridge.capture.decisions.changing_numbers import carry
 
 __all__ = ["Turns", "frames_between", "is_of_others", "is_the_models", "place"]
 
-_OTHERS = frozenset({"torch", "opbridge", "contextlib", "sympy", "mpmath"})
+_DIAGNOSING = {"dis", "importlib", "inspect", "linecache", "logging", "re", "tokenize", "traceback", "warnings"}
+"""Parts of Python that torch runs at each operator, and that call nothing of a model's."""
+
+_OTHERS = frozenset({"torch", "opbridge", "contextlib", "dataclasses", "functools", "sympy", "mpmath"} | _DIAGNOSING)
 
 _MOST_CODE = 1 << 14
 """Of so many code objects something is known at once: each capture may bring its own."""
@@ -50,7 +53,9 @@ class Turns:
         wants_instructions: Callable[[FrameType], bool] = lambda frame: False,
         ran: Callable[[FrameType], None] = lambda frame: None,
     ) -> None:
-        self._returned, self._numbers, self._begun = returned, numbers, begun
+        self._returned, self._begun = returned, begun
+        # By identity, as Python hashes all that a code object holds: each with the code, which keeps its identity.
+        self._numbers = {id(code): (code, tuple(names)) for code, names in numbers.items()}
         self._wants_instructions, self._instruction_ran = wants_instructions, ran
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self._counts: dict[FrameType, Counter[int]] = {}
@@ -93,7 +98,7 @@ class Turns:
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         self._begun(frame)
-        has_loops = _loops(frame.f_code) or frame.f_code in self._numbers
+        has_loops = _loops(frame.f_code) or id(frame.f_code) in self._numbers
         if not has_loops or not is_the_models(frame):
             return None
         frame.f_trace_opcodes = self._wants_instructions(frame)
@@ -102,8 +107,8 @@ class Turns:
     def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             self._counts.setdefault(frame, Counter())[frame.f_lineno] += 1
-            if frame.f_code in self._numbers:
-                carry(frame, self._numbers[frame.f_code], self.carried)
+            if id(frame.f_code) in self._numbers:
+                carry(frame, self._numbers[id(frame.f_code)][1], self.carried)
         elif event == "opcode":
             self._instruction_ran(frame)
         elif event == "return":
