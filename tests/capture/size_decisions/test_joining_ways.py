@@ -187,3 +187,47 @@ def test_a_model_without_questions_is_captured_once(monkeypatch):
     monkeypatch.setattr(Attempt, "capture_once", lambda *args, **kwargs: counts.append(1) or original(*args, **kwargs))
     opbridge.check(nn.Linear(4, 4).eval(), (torch.randn(3, 4),), dynamic_shapes={"input": {0: "n"}})
     assert len(counts) == 1
+
+
+class SquareOrNot(_Steps):
+    """Tells equal sizes from others, where the example has equal ones."""
+
+    def forward(self, x):
+        x = self.left[0](x).tanh() if x.shape[0] == x.shape[1] else self.right[0](x)
+        return x * 3
+
+
+class LargerFirst(_Steps):
+    """Makes the sizes equal: where the example has equal ones, it does nothing."""
+
+    def forward(self, x):
+        if x.shape[0] > x.shape[1]:
+            x = x.transpose(0, 1)
+        if x.shape[0] != x.shape[1]:
+            x = nn.functional.pad(x, (0, 0, 0, 0, 0, x.shape[1] - x.shape[0]))
+        return self.left[0](x)
+
+
+class ComparesInSeveralWays(_Steps):
+    def forward(self, x):
+        height, width = x.shape[:2]
+        x = self.left[0](x)
+        if height * 2 == width * 2:
+            x = x.flip(0)
+        if height + width > 20:
+            x = x.tanh()
+        if height - width > 3:
+            x = x * 2
+        return x + 1 if height % 2 == width % 2 else x
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [SquareOrNot, LargerFirst, ComparesInSeveralWays])
+def test_sizes_that_are_equal_in_the_example(model):
+    torch.manual_seed(0)
+    model = model().eval()
+    program = opbridge.export(model, (torch.randn(8, 8, 4),), dynamic_shapes={"x": {0: "height", 1: "width"}})
+    assert not [note for note in program.plan.notes if "only where" in note]
+    session = program.session()
+    for height, width in itertools.product((1, 2, 3, 7, 8, 9, 12, 15), (1, 2, 4, 8, 9, 13)):
+        _agrees(session, model, (torch.randn(height, width, 4),))

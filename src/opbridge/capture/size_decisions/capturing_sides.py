@@ -95,7 +95,7 @@ def capture_sides(
     sides = sides_of(first)
     if asked is None:
         asked = sides.questions(most)
-    if asked > _FEW and (found := sides.with_ways_joined(ways)) is not None:
+    if (asked > _FEW or sides.compares_sizes) and (found := sides.with_ways_joined(ways)) is not None:
         return found
     return sides.joined() if 0 < asked <= most and sides.explore() else None
 
@@ -179,6 +179,14 @@ class _Sides:
             if len(found) > most:
                 break
         return len(found)
+
+    @property
+    def compares_sizes(self) -> bool:
+        """Whether the first capture asks how one size compares with another, as `h == w` does.
+
+        Where they are equal, a capture has the one in the place of the other, and does not tell which it means.
+        """
+        return any(len(each.symbols) > 1 for each in self._found[0].regions[0])
 
     def with_ways_joined(self, ways: WaysOfSizes) -> CapturedGraph | None:
         """The graph of ways that join again; None where they do not become one."""
