@@ -15,6 +15,8 @@ from opbridge.base.torch_private import torch_tracing
 from opbridge.capture import fixed_sizes, other_sides
 from opbridge.capture.advice import is_data_dependent, reason
 from opbridge.capture.decisions import WaysRefused, capture_decisions
+from opbridge.capture.decisions.answers import Answers
+from opbridge.capture.decisions.merging import Merged
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.failed_attempts import explained
 from opbridge.capture.functionalize import functionalize
@@ -23,7 +25,7 @@ from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_constraints import contradictions
-from opbridge.capture.size_decisions import asked_zeros, capture_sides, is_same
+from opbridge.capture.size_decisions import WayOfSizes, WaysOfSizes, asked_zeros, capture_sides, is_same
 from opbridge.capture.size_decisions.regions import holds, is_trivial
 from opbridge.errors import CaptureError, UsageError
 from opbridge.graph.captured_graph import CapturedGraph
@@ -273,13 +275,52 @@ def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Cap
         return _agrees(attempt, graph, values, structure)
 
     try:
-        graph = capture_sides(leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, example)
+        graph = capture_sides(
+            leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, _ways_of(attempt), example
+        )
     finally:
         vars(attempt).update(kept)
     if graph is None or contradictions(graph, leaves, attempt.shapes.axes, 1):
         return None
     attempt.notes, attempt.raising, attempt.general = notes, tuple(raising), True
     return Captured(graph, lambda: graph)
+
+
+def _ways_of(attempt: Attempt) -> WaysOfSizes:
+    """How ways of a model are captured that join again."""
+    free = frozenset(axis.place for axis in attempt.shapes.axes.values())
+
+    def capture(shapes: Shapes, answers: Answers) -> WayOfSizes:
+        with _for_sizes_of_ways(attempt, shapes, free), keeping_random_state(), SideEffects(attempt.module):
+            attempt.answers = answers
+            try:
+                found = attempt.capture_once()
+                rewritten = found.rewrite()
+            finally:
+                answers.restore()
+        known = {each.expression for each in found.graph.conditions}
+        further = tuple(each for each in rewritten.conditions if each.expression not in known)
+        return WayOfSizes(rewritten, further)
+
+    def merge(merged: Merged) -> CapturedGraph:
+        with _for_sizes_of_ways(attempt, attempt.shapes, free):
+            attempt.merged = merged
+            return attempt.capture_once().graph
+
+    return WaysOfSizes(attempt.module, capture, merge)
+
+
+@contextlib.contextmanager
+def _for_sizes_of_ways(attempt: Attempt, shapes: Shapes, free: frozenset[str]) -> Iterator[None]:
+    """Within this context, an attempt is for the sizes of other shapes, none of which is fixed."""
+    kept = dict(vars(attempt))
+    attempt.start_again("direct")
+    attempt.notes, attempt.shapes, attempt.by_size, attempt.other_side, attempt.following = [], shapes, True, free, True
+    try:
+        with torch_tracing.mute_export():
+            yield
+    finally:
+        vars(attempt).update(kept)
 
 
 def _is_by_loop(failure: Exception | None) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
+from opbridge.base.attributes import replacing
 from opbridge.base.torch_private.torch_proxies import Disabled
-from opbridge.base.torch_private.torch_shape_env import Learned
+from opbridge.base.torch_private.torch_shape_env import AskedNow, Learned, asked_now
 from opbridge.base.torch_private.torch_sizes import is_of_data
 
 __all__ = [
@@ -27,11 +28,13 @@ __all__ = [
     "WHILE_LOOP",
     "NoSuchElement",
     "answering",
+    "asking_sizes",
     "attributes_of",
     "differing",
     "element_of",
     "expression_of",
     "forget_skipped_frames",
+    "knowing_sizes",
     "known",
     "like",
     "negated",
@@ -41,6 +44,7 @@ __all__ = [
     "symbols_of",
     "union",
     "unsupposing",
+    "value_of",
 ]
 
 _LIBRARY = torch.library.Library("opbridge_capture", "FRAGMENT")
@@ -198,6 +202,93 @@ def _unexplained(expression: Any, *args: Any, **kwargs: Any) -> Exception:
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     return GuardOnDataDependentSymNode(expression, "")
+
+
+@contextlib.contextmanager
+def asking_sizes(env: Any, ask: Callable[[torch.SymBool, AskedNow, bool], None]) -> Iterator[None]:
+    """Within this context, what is asked about sizes is answered by the example, and no condition of the capture.
+
+    Args:
+        env: The ShapeEnv of a capture, which learns nothing of its sizes from answers.
+        ask: Called with a question that not all sizes answer alike, what is known of it, and its answer. Where a number
+            is asked for, the question is whether it is that of the example.
+    """
+    import sympy
+
+    evaluate = env.evaluate_expr
+    always: dict[Any, Any] = {}  # whether all sizes give the same answer, and which
+    written: dict[Any, AskedNow] = {}
+
+    def evaluated(expression: Any, *args: Any, **kwargs: Any) -> Any:
+        found = _value_of(expression, _hints(env))
+        if found is None or not expression.free_symbols:
+            return evaluate(expression, *args, **kwargs)
+        question = expression if _is_condition(expression) else sympy.Eq(expression, found)
+        if question not in always:
+            always[question] = env._maybe_evaluate_static(question)
+        if always[question] is None:
+            if question not in written:
+                written[question] = asked_now(question)
+            ask(env.create_symboolnode(question), written[question], question is not expression or bool(found))
+        return found
+
+    with replacing((env, "evaluate_expr", evaluated)):
+        yield
+
+
+@contextlib.contextmanager
+def knowing_sizes(env: Any, value: Callable[[Any], Any]) -> Iterator[None]:
+    """Within this context, what is asked about sizes is answered, and no condition of the capture.
+
+    Args:
+        env: The ShapeEnv of a capture.
+        value: Gives the value of a symbol; None where that is not known.
+    """
+    evaluate = env.evaluate_expr
+
+    def evaluated(expression: Any, *args: Any, **kwargs: Any) -> Any:
+        if not getattr(expression, "free_symbols", None) or env._maybe_evaluate_static(expression) is not None:
+            return evaluate(expression, *args, **kwargs)
+        found = _value_of(expression, {each: value(each) for each in expression.free_symbols})
+        return evaluate(expression, *args, **kwargs) if found is None else found
+
+    with replacing((env, "evaluate_expr", evaluated)):
+        yield
+
+
+def value_of(size: Any, value: Callable[[Any], Any]) -> Any:
+    """The value of a size, or of a condition, where its symbols have values; None where one has none."""
+    if not hasattr(size, "node"):
+        return size
+    expression = size.node.expr
+    found = _value_of(expression, {each: value(each) for each in getattr(expression, "free_symbols", ())})
+    return None if found is None else bool(found) if isinstance(size, torch.SymBool) else int(found)
+
+
+def _is_condition(expression: Any) -> bool:
+    import sympy
+
+    return isinstance(expression, sympy.logic.boolalg.Boolean) and not isinstance(expression, sympy.Symbol)
+
+
+def _hints(env: Any) -> Mapping[Any, Any]:
+    hints: Mapping[Any, Any] = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+    return hints
+
+
+def _value_of(expression: Any, values: Mapping[Any, Any]) -> Any:
+    """The value of an expression; None where a symbol in it has none."""
+    known = {each: values.get(each) for each in getattr(expression, "free_symbols", ())}
+    if None in known.values():
+        return None
+    found = expression.xreplace({each: _integer(value) for each, value in known.items()})
+    return found if found.is_number or found.is_Boolean else None
+
+
+def _integer(value: Any) -> Any:
+    import sympy
+
+    return sympy.Integer(int(value))
 
 
 def element_of(number: Any, chosen: Mapping[Any, int]) -> int | None:

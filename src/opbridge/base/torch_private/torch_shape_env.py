@@ -388,6 +388,22 @@ def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple
     return [] if env is None else _guards_in(env)
 
 
+AskedNow = tuple[str, tuple[str, ...]]
+"""A question about sizes as a Python expression over symbols, and its symbols, sorted."""
+
+
+def asked_now(question: Any) -> AskedNow:
+    """A question about sizes, which is given as torch has it."""
+    from torch.utils._sympy.printers import PythonPrinter
+
+    return PythonPrinter().doprint(question), tuple(sorted(map(str, question.free_symbols)))
+
+
+def line_of_question(env: Any) -> str:
+    """The stack of the line that asks now; see `recording_guard_stacks`."""
+    return env._get_sloc().maybe_user_loc or ""
+
+
 def _bound(bound: Any) -> int | None:
     try:
         return int(bound)

@@ -75,8 +75,10 @@ class Answers:
             whether there is a further turn, how many it has had.
         of_sizes: Whether loops over sizes ask so, and not only those whose number of turns data decide.
         learned: What earlier runs have shown of the loops; this one adds to it.
+        sizes: Where questions about sizes are decisions: which of them; see `size_decisions.questions`.
 
     Attributes:
+        sizes: The same.
         marks: The decisions so far.
         turns: The turns of the other loops.
         loops: The loops that ask.
@@ -92,7 +94,10 @@ class Answers:
         *,
         of_sizes: bool = False,
         learned: Learned | None = None,
+        sizes: Any = None,
     ) -> None:
+        self.sizes = sizes
+        self._times: dict[Hashable, int] = {}
         self._surroundings = Surroundings(module.named_modules())
         self._asked: frozenset[Any] = frozenset()
         self._expressions: dict[Any, int] = {}
@@ -136,6 +141,8 @@ class Answers:
         outermost: FrameType,
         sources: tuple[Source, ...],
         element: tuple[int, int] | None = None,
+        question: Hashable = None,
+        given: bool | None = None,
     ) -> bool:
         """The answer to a question, which the graph gets a mark of.
 
@@ -145,6 +152,8 @@ class Answers:
             outermost: The frame in which the model is called.
             sources: The lines that were running, the innermost first.
             element: Where it is whether an index is that of an element of a list: which one, and of how many.
+            question: Where it is about sizes: what tells it from others at the same place.
+            given: The answer, where it is known.
         """
         asking = self.loops.asking
         if len(self.marks) >= (_MOST_DECISIONS if asking is None else _MOST_TURNS):
@@ -179,15 +188,24 @@ class Answers:
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
         tensors += [self.turns.carried[id(each)][1] for each in numbers if id(each) in self.turns.carried]
-        here = ((at, element), held.structure)
+        here = ((at, element if question is None else question), held.structure)
+        if question is not None:
+            times = self._times[here] = self._times.get(here, -1) + 1
+            if times and self.marks[-1].place == ((at, (question, times - 1)), held.structure):
+                self._times[here] -= 1
+                return bool(given)  # asked again before anything else was
+            here = ((at, (question, times)), held.structure)
         if self._numbers.are_new(frames, here[0], asking is not None):
             raise LoopsLearned
         is_last = element is not None and element[0] == element[1] - 1 and not handles_errors(frames)
-        chosen = is_last or self._choose(self.marks, here, None if asking is None else asking.turn)
+        if given is None:
+            chosen = is_last or self._choose(self.marks, here, None if asking is None else asking.turn)
+        else:
+            chosen = given
         recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
         number, turn = (None, 0) if loop is None else (loop.number, loop.turn)
         self._expressions[torch_decisions.expression_of(condition)] = len(self.marks)
-        if element is None:
+        if element is None and given is None:
             self._asked |= torch_decisions.symbols_of(condition)
         unseen = None if self._surroundings.grown else held.unseen
         may_turn = asking is None and is_asked_in_turns(frames)

@@ -162,6 +162,10 @@ class Loop:
 class Flow:
     """The blocks of a model.
 
+    Args:
+        ways: Its ways.
+        of_sizes: Whether sizes decide: operators at common ends give the same shapes then.
+
     Attributes:
         blocks: All of them, each after those that lead to it, but for the ends of turns.
         loops: Those that turns begin with.
@@ -173,12 +177,16 @@ class Flow:
         WaysRefused: A loop cannot be left.
     """
 
-    def __init__(self, ways: Ways) -> None:
-        self._ways = ways
+    def __init__(self, ways: Ways, *, of_sizes: bool = False) -> None:
+        self._ways, self._of_sizes = ways, of_sizes
         self._is_strict = ways.has_left_some
         self._apart: set[Node] = set()  # operators that no common end has
         while not self._is_built():
             pass
+
+    def dominators(self, block: Block) -> set[Block]:
+        """The blocks that every way to one passes, and itself."""
+        return self._dominators[block]
 
     def _is_built(self) -> bool:
         """Builds the blocks; False where some of their common ends are not common after all."""
@@ -250,13 +258,13 @@ class Flow:
         for block in blocks:
             nodes = block.nodes(next(iter(block.passes)))
             if nodes:
-                groups.setdefault(_likeness(nodes[-1]), []).append(block)
+                groups.setdefault(_likeness(nodes[-1], with_shapes=self._of_sizes), []).append(block)
         for group in groups.values():
             if len(group) > 1:
                 self._join_ends(join, group)
 
     def _join_ends(self, join: Block, group: list[Block]) -> None:
-        count = _common_end(group, self._apart)
+        count = _common_end(group, self._apart, with_shapes=self._of_sizes)
         if not count:
             return
         common = Block({}, is_common_end=True)
@@ -483,13 +491,13 @@ def _passes_before(nodes: Mapping[Pass, Node], before: Block) -> Mapping[Pass, N
     return {(way, segment - 1): node for (way, segment), node in nodes.items()}
 
 
-def _common_end(group: list[Block], apart: set[Node]) -> int:
+def _common_end(group: list[Block], apart: set[Node], *, with_shapes: bool) -> int:
     """How many operators at their end are the same in several blocks, and not known to differ."""
     ends = [reversed(block.nodes(each)) for block in group for each in block.passes]
     passes = [each for block in group for each in block.passes]
     count = 0
     for nodes in zip(*ends, strict=False):
-        if len({_likeness(node) for node in nodes}) != 1 or not apart.isdisjoint(nodes):
+        if len({_likeness(node, with_shapes=with_shapes) for node in nodes}) != 1 or not apart.isdisjoint(nodes):
             break
         try:
             form({each: (_compared(node), node.kwargs) for each, node in zip(passes, nodes, strict=True)})
@@ -552,12 +560,13 @@ def _dominators(blocks: list[Block]) -> dict[Block, set[Block]]:
     return found
 
 
-def _likeness(node: Node) -> Any:
+def _likeness(node: Node, *, with_shapes: bool) -> Any:
     """What two operators have in common that may be one."""
     inputs = () if node.target in GATHERING else node.all_input_nodes
     values = [node.meta.get("val"), *(each.meta.get("val") for each in inputs)]
     kinds = [(value.dtype, value.dim()) for value in values if isinstance(value, torch.Tensor)]
-    return node.target, node.meta.get("module_path"), tuple(kinds)
+    shapes = [str(tuple(value.shape)) for value in values if isinstance(value, torch.Tensor)] if with_shapes else ()
+    return node.target, node.meta.get("module_path"), tuple(kinds), tuple(shapes)
 
 
 def _kind(node: Node) -> Any:

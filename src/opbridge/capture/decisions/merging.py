@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -22,9 +23,11 @@ class Merged:
     Args:
         flow: The ways.
         structure: The pytree structure of what the model returns.
+        sizes: Where sizes decide: those of the way that runs; see `size_decisions.running_sizes`.
 
     Attributes:
         structure: The same.
+        sizes: The same.
         begin: Called with the sources and the path of the module of what runs next.
         branch: Called with a condition and a function that runs one of its sides; gives what the side gives.
         repeat: Called with functions for the condition and the turns of a loop, and what these begin with.
@@ -32,8 +35,9 @@ class Merged:
         decisions: The lines of each decision, the innermost first.
     """
 
-    def __init__(self, flow: Flow, structure: Any) -> None:
+    def __init__(self, flow: Flow, structure: Any, sizes: Any = None) -> None:
         self.flow = flow
+        self.sizes = sizes
         self.structure = structure
         self.joins = joins(flow.blocks, flow.end)
         self._needed = self._find_needed()
@@ -44,7 +48,8 @@ class Merged:
         deciding = [block for block in flow.blocks if block in self._needed]
         stays = {block: answer for loop in flow.loops.values() for block, answer in loop.exits.items()}
         self._asked = {
-            block: Asked(number, block.sources, stays.get(block, True)) for number, block in enumerate(deciding)
+            block: Asked(number, block.sources, stays.get(block, True), sizes.told(block) if sizes else "")
+            for number, block in enumerate(deciding)
         }
         self.decisions = [block.sources for block in deciding]
 
@@ -80,7 +85,7 @@ class Merged:
                 return
             if len(block.after) == 1:
                 ((answer, after),) = block.after.items()
-                if block.decides:
+                if block.decides and self.sizes is None:
                     self.suppose(block, answer, inputs, scope)
                 self.enter(after, block, inputs, scope)
             else:
@@ -131,10 +136,11 @@ class Merged:
 
         def side(answer: bool) -> list[Any]:
             inner = dict(scope)
-            self.enter(block.after[answer], block, inputs, inner)
-            self.run(block.after[answer], join, inputs, inner)
-            self.ask(block)
-            return self.kept(live, inner)
+            with self.sizes.on_side(block.after[answer]) if self.sizes is not None else contextlib.nullcontext():
+                self.enter(block.after[answer], block, inputs, inner)
+                self.run(block.after[answer], join, inputs, inner)
+                self.ask(block)
+                return self.kept(live, inner)
 
         self.ask(block)
         condition = self._value(block.condition, inputs, scope)

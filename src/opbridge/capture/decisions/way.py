@@ -38,11 +38,20 @@ class Way:
     segments: tuple[tuple[Node, ...], ...]
 
     @classmethod
-    def of(cls, graph: CapturedGraph, marks: Sequence[Mark]) -> Way:
-        """The way of a capture."""
+    def of(cls, graph: CapturedGraph, marks: Sequence[Mark], *, of_sizes: bool = False) -> Way:
+        """The way of a capture.
+
+        Args:
+            graph: The capture.
+            marks: Its decisions.
+            of_sizes: Whether sizes decide.
+        """
         decisions: list[Node] = []
         segments: list[list[Node]] = [[]]
-        _drop_copies(graph)
+        if of_sizes:
+            _forget_strides(graph)
+        else:
+            _drop_copies(graph)
         _share_views(graph)
         unread = _unread(graph)
         for node in graph.graph.nodes:
@@ -66,6 +75,29 @@ def _drop_copies(graph: CapturedGraph) -> None:
         if isinstance(source, torch.Tensor) and torch_sizes.has_same_strides(source, copy):
             node.replace_all_uses_with(node.args[0])
             graph.graph.erase_node(node)
+
+
+def _forget_strides(graph: CapturedGraph) -> None:
+    """Has no operator depend on strides: `reshape` makes a view for some sizes, and a copy for others.
+
+    Nothing is written to any more, so that a copy is what it is copied from.
+    """
+    nodes = list(graph.graph.nodes)
+    if any("as_strided" in str(node.target) for node in nodes):
+        return
+    for node in nodes:
+        if node.op == "call_function" and node.target is torch.ops.aten.clone.default:
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
+        elif node.op == "call_function" and node.target in _RESHAPING:
+            node.target = torch.ops.aten.reshape.default
+
+
+_RESHAPING = (
+    torch.ops.aten.view.default,
+    torch.ops.aten._unsafe_view.default,
+    torch.ops.aten._reshape_alias.default,
+)
 
 
 def _share_views(graph: CapturedGraph) -> None:

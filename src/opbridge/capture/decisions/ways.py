@@ -159,6 +159,10 @@ class Ways:
         self._paths.append(path)
         self._together.update((one, other) for index, one in enumerate(path) for other in path[index + 1 :])
 
+    def are_together(self, one: Edge, later: Edge) -> bool:
+        """Whether a run has given two answers, one after the other."""
+        return (one, later) in self._together
+
     def _note_again(self, path: Sequence[Edge], again: Iterable[tuple[int | None, int]]) -> None:
         for decision, count in set(again):
             for number in range(count) if decision is None else (decision,):

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from opbridge.capture.size_decisions.capturing_sides import asked_zeros, capture_sides
+from opbridge.capture.size_decisions.capturing_sides import WaysOfSizes, asked_zeros, capture_sides
 from opbridge.capture.size_decisions.joining import is_same
+from opbridge.capture.size_decisions.joining_ways import WayOfSizes
 
-__all__ = ["asked_zeros", "capture_sides", "is_same"]
+__all__ = ["WayOfSizes", "WaysOfSizes", "asked_zeros", "capture_sides", "is_same"]

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
+
 from opbridge.base.sources import innermost
 from opbridge.capture import other_sides
+from opbridge.capture.decisions.answers import Answers
+from opbridge.capture.decisions.merging import Merged
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_constraints import is_evaluated
 from opbridge.capture.size_decisions.joining import SizedCapture, is_same, joined
+from opbridge.capture.size_decisions.joining_ways import JoiningWays, RunsOfWays, WayOfSizes
 from opbridge.capture.size_decisions.regions import Conditions, breaking, expression_of, fixed, is_trivial
 from opbridge.capture.size_decisions.size_numbers import NotJoined
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
-__all__ = ["asked_zeros", "capture_sides"]
+__all__ = ["WaysOfSizes", "asked_zeros", "capture_sides"]
+
+
+@dataclasses.dataclass(frozen=True)
+class WaysOfSizes:
+    """How ways of a model are captured that join again.
+
+    Attributes:
+        module: The model.
+        capture: Captures it for sizes, with answers; raises what the capture raises.
+        merge: Captures what runs in the place of the model.
+    """
+
+    module: torch.nn.Module
+    capture: Callable[[Shapes, Answers], WayOfSizes]
+    merge: Callable[[Merged], CapturedGraph]
+
 
 _WAYS = 4
 """Of the captures that the limits allow, one in so many may be one for other sizes: they do not join again."""
+
+_FEW = 2
+"""Of more questions the ways are to join again."""
 
 _MOST_TRIED = 8
 """Inputs that are tried for each capture."""
@@ -35,6 +60,7 @@ def capture_sides(
     agrees: Callable[[CapturedGraph | None, list[Any]], bool | None],
     limits: CaptureLimits,
     with_one: frozenset[str],
+    ways: WaysOfSizes,
     example: CapturedGraph | None = None,
 ) -> CapturedGraph | None:
     """One graph for all sizes, from captures for sizes of each kind.
@@ -47,6 +73,7 @@ def capture_sides(
             capture, whether the model runs.
         limits: How many captures there may be.
         with_one: The symbols that may be 1 whatever the example's capture asks.
+        ways: How ways of it are captured that join again.
         example: A capture of the example, where there is one: without sizes beyond its conditions for which the model
             runs, and gives something else, there is no other side.
 
@@ -59,15 +86,18 @@ def capture_sides(
         return _Sides(graph, leaves, shapes, capture, agrees, limits, with_one, runs)
 
     most = (limits.captures // _WAYS).bit_length() - 1  # an independent question doubles the captures
-    if example is not None and not 0 < sides_of(example).questions(most, differing=True) <= most:
+    asked = None if example is None else sides_of(example).questions(most, differing=True)
+    if asked == 0:
         return None
     first = capture(shapes)
     if first is None:
         return None
     sides = sides_of(first)
-    if example is None and not 0 < sides.questions(most) <= most:
-        return None
-    return sides.joined() if sides.explore() else None
+    if asked is None:
+        asked = sides.questions(most)
+    if (asked > _FEW or sides.compares_sizes) and (found := sides.with_ways_joined(ways)) is not None:
+        return found
+    return sides.joined() if 0 < asked <= most and sides.explore() else None
 
 
 def asked_zeros(graph: CapturedGraph, axes: Mapping[str, Axis]) -> dict[str, str]:
@@ -149,6 +179,31 @@ class _Sides:
             if len(found) > most:
                 break
         return len(found)
+
+    @property
+    def compares_sizes(self) -> bool:
+        """Whether the first capture asks how one size compares with another, as `h == w` does.
+
+        Where they are equal, a capture has the one in the place of the other, and does not tell which it means.
+        """
+        return any(len(each.symbols) > 1 for each in self._found[0].regions[0])
+
+    def with_ways_joined(self, ways: WaysOfSizes) -> CapturedGraph | None:
+        """The graph of ways that join again; None where they do not become one."""
+        if len(self._axes) < len({axis.name or axis.place for axis in self._shapes.axes.values()}):
+            return None  # the range of a size, or that another one follows from it, is what the user says
+
+        def capture(sizes: dict[str, int], answers: Answers) -> WayOfSizes:
+            found = self._resized(sizes)
+            assert found is not None
+            return ways.capture(found[0], answers)
+
+        def agrees(graph: CapturedGraph, sizes: dict[str, int]) -> bool:
+            found = self._resized(sizes)
+            return found is not None and bool(self._agrees(graph, found[1]))
+
+        runs = RunsOfWays(ways.module, capture, ways.merge, self._may_run, agrees)
+        return JoiningWays(runs, self._example, self._ranges, self._limits).graph()
 
     def explore(self) -> bool:
         """Captures the model for all kinds of sizes; false where there are no others, or too many."""

@@ -25,7 +25,7 @@ from opbridge.capture.size_decisions.size_numbers import NotJoined, SizeNumbers
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, Weight
 from opbridge.graph.decisions import Asked
 
-__all__ = ["SizedCapture", "is_same", "joined"]
+__all__ = ["SizedCapture", "is_same", "joined", "told"]
 
 
 @dataclass(eq=False)
@@ -185,7 +185,7 @@ class _Joining:
         known = self._placeholders()
         self._numbers = SizeNumbers(self._top.graph, first, known[0])
         expressions = [self._expression(each) for each in self._captures[:-1]]
-        self._told = [_told(each, first.places) for each in expressions]
+        self._told = [told(each, first.places) for each in expressions]
         answers = [self._numbers.of(each) for each in expressions]
         wanted = [index for index, leaf in enumerate(first.outputs) if leaf.node is not None]
         found = dict(zip(wanted, self._build(self._top, range(len(known)), known, wanted, answers), strict=True))
@@ -403,7 +403,7 @@ class _Joining:
             node.meta["sources"] = dataclasses.replace(asked, number=self._asked[key])
 
 
-def _told(expression: str, places: Mapping[str, str]) -> str:
+def told(expression: str, places: Mapping[str, str]) -> str:
     """An expression over symbols as one over the sizes of inputs: "x.shape[0] >= 2"."""
     text = re.sub(r"\b[a-z]+\d+\b", lambda found: places.get(found[0], found[0]), expression)
     return re.sub(r"^\(([^()]*)\)$", r"\1", text)

@@ -74,6 +74,7 @@ class Recorder:
         known_lengths: Gives the lengths that sequences are packed by, where their node depends on no input.
         casts: How many operators were run by a rule of autocast's.
         is_differentiating: Whether operators are being recorded after autograd.
+        is_describing: Whether the result of an operator is being described, whose rank does not depend on its sizes.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Recorder:
         self._constant = constant
         self.known_lengths = self._known_lengths
         self.casts = 0
-        self.is_differentiating = False
+        self.is_differentiating = self.is_describing = False
 
     @contextlib.contextmanager
     def recording(self, *, differentiated: bool = False) -> Iterator[None]:
@@ -270,6 +271,7 @@ class Recorder:
         if opened:
             shape = open_ranks.squeeze_by_example
         item = self.items.item(function, arguments)
+        self.is_describing = "squeeze" not in function._schema.name  # whose rank is what is asked
         try:
             if item is not None:
                 result: Any = item
@@ -280,7 +282,9 @@ class Recorder:
         except Exception as error:
             refused_sizes.note_error(error, function, fakes, fake_keywords)
             raise
-        if not self.is_differentiating and "squeeze" not in function._schema.name:  # whose rank is what is asked
+        finally:
+            is_described, self.is_describing = self.is_describing, False
+        if not self.is_differentiating and is_described:
             torch_shape_env.note_questions_of_operator(env, before)
         if function is _aten._new_zeros_with_same_feature_meta.default:
             function, arguments, keywords = _aten.new_zeros.default, (arguments[0], self.argument(result.shape)), {}

@@ -187,7 +187,8 @@ class _Run:
             self._merged.branch = self._branch
             self._merged.repeat = self._repeat
             self._merged.negated = self._negated
-            return pytree.tree_unflatten(self._merged(given), self._merged.structure)
+            with self._knowing_sizes():
+                return pytree.tree_unflatten(self._merged(given), self._merged.structure)
         with self._origins.following(), self._noting_zeros():
             if self._answers is None:
                 return self._module(*args, **kwargs)
@@ -201,11 +202,37 @@ class _Run:
                     self._answers.chosen,
                     self._answers.note_again,
                 ),
+                self._asking_sizes(),
                 self._answers.turns.counting(),
                 asking(self._answers.loops),
                 iterating_tensors(),
             ):
                 return self._module(*args, **kwargs)
+
+    def _asking_sizes(self) -> contextlib.AbstractContextManager[None]:
+        """Within this context, questions about sizes are decisions, where they are to be."""
+        if self._answers.sizes is None:
+            return contextlib.nullcontext()
+        return torch_decisions.asking_sizes(self._fakes.sizes.env, self._decide_by_size)
+
+    def _decide_by_size(self, condition: torch.SymBool, asked: torch_shape_env.AskedNow, answer: bool) -> None:
+        """Notes a question about sizes: as a decision, or as what has to hold where it is asked."""
+        answers, recorder = self._answers, self._recorder
+        may_decide = self._recording is recorder and not recorder.is_differentiating
+        if not answers.sizes.decides(*asked, by_operator=recorder.is_describing or not may_decide):
+            line = torch_shape_env.line_of_question(self._fakes.sizes.env)
+            answers.sizes.note_condition(asked, answer, line)
+            return
+        made = len(answers.marks)
+        answers.answer(recorder, condition, self._outermost, self._origins.stack(), question=asked[0], given=answer)
+        if len(answers.marks) > made:
+            answers.sizes.note_decision(asked, torch_shape_env.line_of_question(self._fakes.sizes.env))
+
+    def _knowing_sizes(self) -> contextlib.AbstractContextManager[None]:
+        """Within this context, questions are answered for the sizes of the way that runs, where sizes decide."""
+        if self._merged.sizes is None:
+            return contextlib.nullcontext()
+        return torch_decisions.knowing_sizes(self._fakes.sizes.env, self._merged.sizes.value)
 
     def _noting_zeros(self) -> contextlib.AbstractContextManager[None]:
         return torch_shape_env.noting_zeros(self._fakes.sizes.env) if self._shapes.axes else contextlib.nullcontext()
@@ -224,15 +251,19 @@ class _Run:
         if value is not None:
             return side(value)
         bodies = []
+        sizes = self._merged.sizes
         for answer in (True, False):
-            with torch_decisions.supposing(condition, answer):
+            with torch_decisions.supposing(condition, answer) if sizes is None else contextlib.nullcontext():
                 bodies.append(self._body(lambda answer=answer: tuple(side(answer))))
-        given = map(_returned, bodies)
+        given = list(map(_returned, bodies))
         on_true, on_false = map(self._held, ("true_graph_", "false_graph_"), bodies)
         node = recorder.tracer.create_node(
             "call_function", torch_decisions.COND, (recorder.argument(condition), on_true, on_false, ()), {}, "cond"
         )
         results = [torch_decisions.union(self._fakes.mode, *each) for each in zip(*given, strict=True)]
+        if sizes is not None:
+            for each in zip(results, *given, strict=True):
+                sizes.note_union(condition, *each)
         recorder.bind(results, node)
         torch_sizes.note_unknown_symbols(node, self._fakes.sizes.env, results)
         return results

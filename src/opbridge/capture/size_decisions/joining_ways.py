@@ -1,0 +1,383 @@
+"""Many questions about sizes: ways that join again, as those of decisions that depend on data do.
+
+1. The model is captured for the sizes of the example. Each question about sizes is a mark in the graph, and no
+   condition; its answer is that of the sizes.
+2. Sizes that answer a question otherwise are looked for, as far as is known which questions the model comes to for
+   them, and the model is captured for those for which it runs; so on until each answer was given, and each two answers
+   that the same sizes give.
+3. The ways become one flow, as those of `decisions` do: they join where Python is at the same line, and its variables
+   hold the same. Each side is run for sizes of a way that takes it.
+4. What an operator asks of sizes to describe its result is a condition where it runs. One that has both answers there
+   is a question like others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from opbridge.capture.decisions.answers import Answers, LoopsLearned
+from opbridge.capture.decisions.flow import Block, Flow
+from opbridge.capture.decisions.merging import Merged
+from opbridge.capture.decisions.way import Way
+from opbridge.capture.decisions.ways import Edge, Point, Unjoined, Ways, WaysRefused
+from opbridge.capture.limits import CaptureLimits
+from opbridge.capture.size_constraints import holds_at, largest_of
+from opbridge.capture.size_decisions.joining import told
+from opbridge.capture.size_decisions.questions import Questions
+from opbridge.capture.size_decisions.regions import Conditions, Ranges, is_trivial
+from opbridge.capture.size_decisions.running_sizes import RunningSizes
+from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
+
+__all__ = ["JoiningWays", "RunsOfWays", "WayOfSizes"]
+
+_PART = 2
+"""Of the captures that the limits allow, one in so many may be one for other sizes."""
+
+_POOL = 1500
+_NEAR = 18
+_SCANNED = 2048
+_MOST_CROSSINGS = 8
+_MOST_TRIED = 24
+_MOST_FAILED = 4
+_MOST_AGAIN = 4
+_COMPARED = 8
+
+Sizes = dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class WayOfSizes:
+    """A capture for some sizes.
+
+    Attributes:
+        graph: What it recorded, without in-place operators.
+        further: What taking its in-place operators out asked of the sizes.
+    """
+
+    graph: CapturedGraph
+    further: Conditions
+
+
+@dataclasses.dataclass(frozen=True)
+class RunsOfWays:
+    """How a model is captured.
+
+    Attributes:
+        module: The model.
+        capture: Captures it for sizes, with answers; raises what the capture raises.
+        merge: Captures what runs in the place of the model.
+        may_run: Whether the model runs for sizes.
+        agrees: Whether a graph gives for sizes what the model gives.
+    """
+
+    module: torch.nn.Module
+    capture: Callable[[Sizes, Answers], WayOfSizes]
+    merge: Callable[[Merged], CapturedGraph]
+    may_run: Callable[[Sizes], bool]
+    agrees: Callable[[CapturedGraph, Sizes], bool]
+
+
+class _AskedAlike(Exception):
+    """Operators ask for the same block what has several answers there.
+
+    Args:
+        expressions: What they ask.
+    """
+
+    def __init__(self, expressions: frozenset[str]) -> None:
+        super().__init__(", ".join(expressions))
+        self.expressions = expressions
+
+
+class JoiningWays:
+    """The ways of a model that decides by sizes.
+
+    Args:
+        runs: How it is captured.
+        example: The sizes of the example, by symbol.
+        ranges: The smallest and the largest value of each.
+        limits: How many captures there may be.
+    """
+
+    def __init__(self, runs: RunsOfWays, example: Sizes, ranges: Ranges, limits: CaptureLimits) -> None:
+        self._runs, self._example, self._ranges, self._limits = runs, example, ranges, limits
+        self._of_operators: frozenset[str] = frozenset()
+        self._made = 0
+
+    def graph(self) -> CapturedGraph | None:
+        """The graph of all ways; None where they do not become one, or where there are too many."""
+        for _ in range(_MOST_AGAIN):
+            try:
+                return self._graph()
+            except _AskedAlike as error:
+                if error.expressions <= self._of_operators:
+                    return None
+                self._of_operators |= error.expressions
+            except (Unjoined, WaysRefused):
+                return None
+        return None
+
+    def _graph(self) -> CapturedGraph | None:
+        self._ways = Ways(joined=True)
+        self._asked: dict[Point, SizeCondition] = {}
+        self._sizes: dict[Way, Sizes] = {}
+        self._questions: dict[Way, Questions] = {}
+        self._further: dict[Way, Conditions] = {}
+        self._tried: list[Sizes] = []
+        self._failed = 0
+        self._pool_of: tuple[int, list[tuple[Sizes, bool]]] = (-1, [])
+        if not self._explore() or len(self._sizes) < 2:
+            return None
+        flow = Flow(self._ways, of_sizes=True)
+        if flow.loops:
+            return None
+        conditions = self._all_conditions(flow)
+        first = next(iter(self._sizes))
+        sizes = RunningSizes(self._sizes, self._told)
+        graph = self._runs.merge(Merged(flow, first.graph.structure, sizes))
+        graph.conditions = conditions
+        graph.zeros = {symbol: stack for way in self._sizes for symbol, stack in way.graph.zeros.items()}
+        graph.side_sizes = tuple(self._sizes.values())
+        for symbol in self._example:
+            graph.ranges[symbol] = 0, self._ranges[symbol][1]
+        return graph if self._is_model(graph) else None
+
+    def _explore(self) -> bool:
+        """Captures the model for sizes of all ways; false where there are too many."""
+        sizes: Sizes | None = self._example
+        while sizes is not None:
+            if self._limits.why_reached(_PART * self._made) or self._failed > _MOST_FAILED:
+                return False
+            if not self._capture(sizes) and sizes == self._example:
+                return False
+            Flow(self._ways, of_sizes=True)  # raises an error as soon as ways do not join
+            sizes = self._untried()
+        return True
+
+    def _capture(self, sizes: Sizes) -> bool:
+        """Captures the model for sizes; false where that fails."""
+        self._tried.append(sizes)
+        self._made += 1
+        asked = Questions(self._example.keys(), self._of_operators)
+        answers = Answers(self._runs.module, _refuse_data, sizes=asked)
+        try:
+            made = self._runs.capture(sizes, answers)
+        except (Exception, LoopsLearned):  # whatever the model or torch raises for these sizes
+            self._failed += 1
+            return False
+        finally:
+            self._limits.count()
+        if any(dict(made.graph.places) != dict(way.graph.places) for way in self._sizes):
+            raise Unjoined
+        marks = tuple(answers.marks)
+        way = Way.of(made.graph, marks, of_sizes=True)
+        self._sizes[way], self._questions[way], self._further[way] = sizes, asked, made.further
+        self._ways.add(marks, way)
+        for mark, question in zip(marks, asked.decisions, strict=True):
+            self._asked[self._ways.points[mark.place]] = question
+        return True
+
+    def _path(self, sizes: Sizes) -> tuple[list[Edge], bool]:
+        """The answers that sizes give, as far as is known, and whether no way has given one of them.
+
+        Where what follows an answer is not known, what follows the other one is taken for it.
+        """
+        edge: Edge = (None, False)
+        found: list[Edge] = []
+        is_new = False
+        while True:
+            point = self._ways.next.get(edge)
+            if point is None:
+                is_new = True
+                point = self._ways.next.get((edge[0], not edge[1]))
+            if point is None or point is self._ways.end or any(point is each for each, _ in found):
+                return found, is_new
+            edge = point, holds_at(self._asked[point].expression, sizes)
+            found.append(edge)
+
+    def _untried(self) -> Sizes | None:
+        """Sizes that show something new, for which the model runs; None where none are found."""
+        together = self._ways.are_together
+        scored = []
+        for sizes, is_near in self._pool():
+            path, is_new = self._path(sizes)
+            pairs = sum(not together(one, two) for i, one in enumerate(path) for two in path[i + 1 :])
+            if is_new or pairs:
+                scored.append(((is_new, pairs, -sum(sizes.values())), is_near, sizes))
+        scored.sort(key=lambda each: each[0], reverse=True)
+        near = [each for _, is_near, each in scored if is_near]
+        every = [each for _, _, each in scored]
+        candidates = [each for pair in zip(every, near, strict=False) for each in pair] + every
+        left = [each for each in candidates if each not in self._tried][: 2 * _MOST_TRIED]
+        return next((each for each in left[:_MOST_TRIED] if self._runs.may_run(each)), None)
+
+    def _pool(self) -> list[tuple[Sizes, bool]]:
+        """Sizes that may show something, and whether they differ from those of the example in one size alone."""
+        if self._pool_of[0] != len(self._asked):
+            values = {symbol: sorted(set(self._values(symbol))) for symbol in self._example}
+            near = [{**self._example, symbol: each} for symbol, found in values.items() for each in found]
+            chance = random.Random(0)
+            far = [
+                {
+                    symbol: self._example[symbol] if chance.random() < 0.3 else chance.choice(found)
+                    for symbol, found in values.items()
+                }
+                for _ in range(_POOL if len(values) > 1 else 0)
+            ]
+            far += [
+                {symbol: value if symbol in pair else self._example[symbol] for symbol in values}
+                for one in values
+                for other in values
+                if one < other
+                for pair in [(one, other)]
+                for value in {self._example[one], self._example[other], 1, 2, 3, 8}
+            ]
+            self._pool_of = len(self._asked), [(each, True) for each in near] + [(each, False) for each in far]
+        return self._pool_of[1]
+
+    def _values(self, symbol: str) -> Iterator[int]:
+        """Values of a size on all sides of the questions that are known."""
+        size = self._example[symbol]
+        found = {*range(1, _NEAR), *range(size - _NEAR, size + _NEAR), 2 * size, 2 * size + 1, size // 2}
+        for asked in self._asked.values():
+            if asked.symbols == (symbol,) and (largest := largest_of(asked.expression, symbol)) is not None:
+                found |= {largest, largest + 1, largest + 2}
+            if asked.symbols == (symbol,):
+                found.update(_crossings(asked.expression, symbol))
+        low, high = self._ranges[symbol]
+        yield from (each for each in found if each >= max(low, 1) and (high is None or each <= high))
+
+    def _all_conditions(self, flow: Flow) -> Conditions:
+        """What has to hold of the sizes: what operators ask where they run, and the answers that no way has given.
+
+        A question that has both answers where it is asked, after each of which the same operators give the same shapes,
+        does not matter.
+
+        Raises:
+            _AskedAlike: What an operator asks has both answers where it runs, and the shapes differ.
+        """
+        found: dict[str, SizeCondition] = {}
+        several: set[str] = set()
+        needed: dict[tuple[Block, str], tuple[SizeCondition, tuple[SizeCondition, ...]]] = {}
+        for way in self._sizes:
+            own = [(segment, each) for (segment, _), each in self._questions[way].conditions.items()]
+            for segment, condition in (*own, *((0, each) for each in self._further[way])):
+                block = _home(flow, way, segment)
+                needed[block, condition.expression] = condition, self._before(flow, block)
+        for (block, _), (condition, before) in needed.items():
+            if any(not holds_at(condition.expression, self._sizes[way]) for way, _ in block.passes):
+                if _has_same_shapes(block):
+                    continue  # as with what is asked of strides, which no operator of ONNX has
+                several.add(re.sub(r"^not \((.*)\)$", r"\1", condition.expression))
+            elif not is_trivial(limited := _where(before, condition), self._ranges):
+                found[limited.expression] = limited
+        if several:
+            raise _AskedAlike(frozenset(several))
+        for block in flow.blocks:
+            if block.decides and len(block.after) == 1:
+                ((answer, _),) = block.after.items()
+                asked = self._question(block)
+                limited = _where(self._before(flow, block), asked if answer else _not(asked))
+                if not is_trivial(limited, self._ranges):
+                    found[limited.expression] = limited
+        for way in self._sizes:
+            for symbol, stack in way.graph.zeros.items():
+                if symbol in self._example:
+                    found.setdefault(f"{symbol} >= 1", SizeCondition(f"{symbol} >= 1", (symbol,), stack))
+        return tuple(found.values())
+
+    def _before(self, flow: Flow, block: Block) -> tuple[SizeCondition, ...]:
+        """What holds of the sizes wherever a block runs."""
+        above = flow.dominators(block)
+        found = []
+        for each in above:
+            if each.decides and len(each.after) == 2:
+                answers = [answer for answer, after in each.after.items() if after in above]
+                if len(answers) == 1:
+                    asked = self._question(each)
+                    found.append(asked if answers[0] else _not(asked))
+        return tuple(found)
+
+    def _question(self, block: Block) -> SizeCondition:
+        """What a block asks."""
+        way, segment = next(iter(block.passes))
+        return self._questions[way].decisions[segment]
+
+    def _told(self, block: Block) -> str:
+        way, _ = next(iter(block.passes))
+        return told(self._question(block).expression, way.graph.places)
+
+    def _is_model(self, graph: CapturedGraph) -> bool:
+        """Whether the graph gives what the model gives, for the sizes of each way, and some others."""
+        if not all(self._runs.agrees(graph, sizes) for sizes in self._sizes.values()):
+            return False
+        others = [sizes for sizes, _ in self._pool() if sizes not in self._tried]
+        random.Random(1).shuffle(others)
+        compared = 0
+        for sizes in others[: 4 * _COMPARED]:
+            holds = all(holds_at(each.expression, sizes) for each in graph.conditions)
+            if holds and self._runs.may_run(sizes):
+                if not self._runs.agrees(graph, sizes):
+                    return False
+                compared += 1
+            if compared == _COMPARED:
+                break
+        return True
+
+
+def _refuse_data(*args: Any) -> bool:
+    raise WaysRefused("The model decides by data as well.")
+
+
+@functools.lru_cache(maxsize=1024)
+def _crossings(expression: str, symbol: str) -> tuple[int, ...]:
+    """The first sizes at which a condition has another value than for the size before, and the last ones before."""
+    answers = [holds_at(expression, {symbol: size}) for size in range(1, _SCANNED)]
+    changes = [size for size in range(2, _SCANNED) if answers[size - 1] != answers[size - 2]]
+    return tuple(each for size in changes[:_MOST_CROSSINGS] for each in (size - 1, size))
+
+
+def _home(flow: Flow, way: Way, segment: int) -> Block:
+    """A block that runs whenever the operators of a segment do: theirs, or the common end that they may be in."""
+    block = next(
+        each
+        for each in flow.blocks
+        if (way, segment) in each.passes and not each.decides and each is not flow.end and not each.is_common_end
+    )
+    while block.after and next(iter(block.after.values())).is_common_end and len(block.after) == 1:
+        block = next(iter(block.after.values()))
+    return block
+
+
+def _has_same_shapes(block: Block) -> bool:
+    """Whether the operators of a block give the same shapes in all ways through it."""
+    shapes = [
+        [
+            [str(tuple(each.shape)) for each in pytree.tree_leaves(node.meta.get("val")) if hasattr(each, "shape")]
+            for node in block.nodes(each)
+        ]
+        for each in block.passes
+    ]
+    return all(each == shapes[0] for each in shapes)
+
+
+def _not(condition: SizeCondition) -> SizeCondition:
+    return dataclasses.replace(condition, expression=f"not ({condition.expression})")
+
+
+def _where(before: Sequence[SizeCondition], condition: SizeCondition) -> SizeCondition:
+    """A condition that has to hold only where others do."""
+    others = [each for each in before if each.expression != condition.expression]
+    if not others:
+        return condition
+    text = " or ".join(f"(not ({each.expression}))" for each in others)
+    symbols = sorted({symbol for each in (*others, condition) for symbol in each.symbols})
+    return dataclasses.replace(condition, expression=f"{text} or ({condition.expression})", symbols=tuple(symbols))
