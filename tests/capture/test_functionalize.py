@@ -179,6 +179,22 @@ def test_writing_to_an_input_is_said():
     assert got.tolist() == [1, 1]
 
 
+def test_writing_to_an_input_or_a_buffer_through_a_view_is_said():
+    class Filling(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x):
+            self.seen[0] += x.sum()
+            x[1:].add_(1)
+            return self.seen * x
+
+    notes = " ".join(opbridge.check(Filling(), (torch.zeros(3),)).notes)
+    assert "writes to its input 'x'" in notes
+    assert "updates seen" in notes
+
+
 @pytest.mark.parametrize(
     ("operator", "functional"),
     [

@@ -46,11 +46,13 @@ class FunctionalGraph:
         constant: The nodes whose value depends on no input of the model, and is computed at export.
         rebinds: For a node that writes in place: the earlier nodes that stand for the written tensor. From that node
             on, they mean the node's own value.
+        written: The graph with its in-place operators, where `graph` has been made of it.
     """
 
     graph: CapturedGraph
     constant: set[Node] = field(default_factory=set)
     rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
+    written: CapturedGraph | None = None
 
     def state_notes(self, returned: Container[str] = ()) -> Iterator[str]:
         """What an ONNX file does not hold as the model does: sparse weights, and state, which it does not keep.
@@ -61,10 +63,11 @@ class FunctionalGraph:
         sparse = [weight.name for weight in self.graph.weights.values() if weight.layout != "strided"]
         if sparse:
             yield f"the file holds dense what is sparse in the model: {', '.join(sparse)}"
-        mutated = list(self.graph.updated)
-        for node in _written_placeholders(self.graph.graph):
-            if node in self.graph.weights:
-                mutated.append(self.graph.weights[node].name)
+        captured = self.written or self.graph
+        mutated = list(captured.updated)
+        for node in _written_placeholders(captured.graph):
+            if node in captured.weights:
+                mutated.append(captured.weights[node].name)
             elif node.name not in returned:
                 yield f"the model writes to its input '{node.name}'; the ONNX model leaves its inputs as they are"
         if mutated:
@@ -104,6 +107,7 @@ def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable
                 "The model writes in place in a way that torch's functionalisation leaves in the graph. Write the "
                 "in-place operators on views, or inside torch.cond and its like, out of place."
             )
+        functional.written = graph
     return functional
 
 

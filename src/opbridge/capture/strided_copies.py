@@ -1,4 +1,4 @@
-"""The shapes and strides of copies: `clone`, `copy_`, and what writes through views become in a rewritten graph.
+"""The shapes and strides of copies: `copy_`, and what writes through views become where torch rewrites a graph.
 
 torch's own functions compare strides to find their order, which asks whether dynamic sizes are one, and copy strides by
 way of a flat tensor as large as the storage. A model that writes rows in a loop calls them hundreds of times.
@@ -15,20 +15,6 @@ from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_overrides import new_fake
 
 __all__ = ["REPLACED", "REPLACED_IN_REWRITING"]
-
-
-def _clone(x: torch.Tensor, *, memory_format: torch.memory_format | None = None) -> Any:
-    """A contiguous tensor, where that is asked for or the dimensions are in their order in memory.
-
-    Copies of static sizes are left to torch, which asks nothing there.
-    """
-    if x.layout != torch.strided or x.is_quantized or not any(type(each) is torch.SymInt for each in x.shape):
-        return NotImplemented
-    if memory_format is torch.contiguous_format:
-        return new_fake(x, x.shape)
-    if memory_format not in (None, torch.preserve_format) or not torch_sizes.descends(x.stride()):
-        return NotImplemented
-    return new_fake(x, x.shape)
 
 
 def _copy_(x: torch.Tensor, source: Any, non_blocking: bool = False) -> Any:
@@ -56,7 +42,7 @@ def _has_zero_stride(x: torch.Tensor) -> bool:
     return any(type(stride) is int and stride == 0 for stride in x.stride())
 
 
-REPLACED: dict[str, Callable[..., Any]] = {"aten::clone": _clone, "aten::copy_": _copy_}
+REPLACED: dict[str, Callable[..., Any]] = {"aten::copy_": _copy_}
 
 REPLACED_IN_REWRITING: dict[str, Callable[..., Any]] = {
     "aten::copy": _written,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from helpers.captures import LAYER, X, assert_same, operators
+from helpers.matching import assert_matches
 from torch.nn import functional
 
 from opbridge.capture import capture
@@ -94,3 +95,14 @@ def test_a_tensor_of_an_earlier_run_is_refused():
     capture(model, X)
     with pytest.raises(CaptureError):
         capture(model, X, thorough=False)
+
+
+def test_where_a_part_begins_in_memory_is_no_number_of_the_model():
+    def model(x):
+        rows = x.view(-1)[x.shape[0] * 3 - 1 :]
+        return x[:, -1] * (x.shape[1] - 1), x[:, 1:-1] * (x.shape[1] - 2), rows * (x.shape[0] * 3 - 1)
+
+    given = [(torch.randn(4, size),) for size in (3, 4, 9)]
+    assert_matches(model, torch.randn(4, 5), others=given, dynamic_shapes=({1: "columns"},))
+    given = [(torch.randn(size, 3),) for size in (2, 3, 7)]
+    assert_matches(model, torch.randn(4, 3), others=given, dynamic_shapes=({0: "rows"},))

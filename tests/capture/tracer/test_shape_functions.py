@@ -6,6 +6,7 @@ import pytest
 import torch
 from helpers.captures import assert_same
 
+from opbridge.base.torch_private import torch_sizes
 from opbridge.capture import capture
 from opbridge.capture.tracer.shape_functions import shape_function
 
@@ -43,6 +44,8 @@ LAST = IMAGE.to(memory_format=torch.channels_last)
         (aten.mean.dim, (LAST, [1], True)),
         (aten.mean.dim, (LAST.transpose(0, 2), [1])),
         (aten.mean.dim, (X[:0], [0, 1, 2])),
+        (aten.sum.dim_IntList, (X.transpose(0, 1), [-1])),
+        (aten.sum.dim_IntList, (LAST, [1, 2], True)),
     ],
 )
 def test_they_are_torchs(function, args):
@@ -73,6 +76,23 @@ def test_they_are_torchs(function, args):
 )
 def test_torch_is_asked_for_the_others(function, args):
     assert shape_function(function, args) is None
+
+
+def test_views_and_copies_along_dynamic_sizes_are_torchs():
+    def model(x):
+        views = [x[:, 1], x[:, -1], x[..., 2], x[:, 1:], x[:, -2:-1], x[:, 5:], x[:, 2:1], x.transpose(0, 2)[1]]
+        views += [each.unsqueeze(dim) for each in (x, x[:, :, 1:]) for dim in range(-4, 4)]
+        return [*views, *(each.clone() for each in views), *(torch.neg(each) for each in views)]
+
+    x = torch.randn(2, 3, 4)
+    taken = capture(model, (x,), dynamic_shapes={"x": {0: "batch"}})
+    made = [leaf.node.meta["val"] for leaf in taken.graph.outputs]
+    for one, other in zip(made, model(x), strict=True):
+        of_example = [[int(torch_sizes.example_with(each, {})) for each in of] for of in (one.shape, one.stride())]
+        if other.numel():
+            assert of_example == [list(other.shape), list(other.stride())]
+        assert int(torch_sizes.example_with(one.storage_offset(), {})) == other.storage_offset()
+    assert_same(taken, torch.randn(5, 3, 4))
 
 
 def test_slices_between_sizes_that_are_in_order_have_no_minimum():

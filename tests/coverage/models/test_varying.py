@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import torch
 from torch.export import Dim
-from transformers import DynamicCache, EncoderDecoderCache, MistralConfig
+from transformers import DynamicCache, EncoderDecoderCache, Mamba2Config, Mamba2ForCausalLM, MistralConfig
 
 from opbridge.coverage.models.entries import Inputs
 from opbridge.coverage.models.varying import Size, runs, vary
@@ -85,6 +85,21 @@ def test_caches_have_the_sizes_that_an_exported_model_takes():
     for draw in (halves, full):
         case = vary(torch.nn.Identity(), draw, {"batch": Size(2, (1, 3)), "past": Size(6, (5, 9))})
         assert case.dynamic_shapes["all"] == {"cache": {0: "batch", 2: "past"}}
+
+
+def test_a_cache_without_keys_has_the_batch_of_its_states():
+    config = Mamba2Config(
+        num_hidden_layers=2, hidden_size=16, num_heads=4, head_dim=8, n_groups=2, state_size=4, vocab_size=9
+    )
+    model = Mamba2ForCausalLM(config).eval()
+
+    def draw(batch: int) -> Inputs:
+        with torch.no_grad():
+            cache = model(torch.zeros(batch, 5, dtype=torch.int64), use_cache=True).cache_params
+        return Inputs((), {"cache": cache})
+
+    case = vary(torch.nn.Identity(), draw, {"batch": Size(2, (1, 3))})
+    assert case.dynamic_shapes["all"] == {"cache": {0: "batch"}}
 
 
 def test_a_cache_has_one_dict_for_all_its_tensors():

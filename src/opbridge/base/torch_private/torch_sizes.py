@@ -170,15 +170,18 @@ def descends(strides: Sequence[Any]) -> bool:
 
 
 def _is_multiple(number: Any, divisor: Any) -> bool:
-    """Whether a stride is another one times whole numbers and sizes."""
+    """Whether a stride is another one times whole numbers and sizes, or what is computed from sizes."""
     if isinstance(number, int) and isinstance(divisor, int):
         return number > 0 and divisor > 0 and number % divisor == 0
     ratio = number / divisor
     factors = ratio.as_powers_dict() if ratio.is_Mul else {ratio: 1}
-    return all(
-        (each.is_Symbol and power > 0) or (each.is_Integer and each > 0 and power > 0)
-        for each, power in factors.items()
-    )
+    return all(power > 0 and _is_factor(each) for each, power in factors.items())
+
+
+def _is_factor(number: Any) -> bool:
+    if number.is_Symbol or number.is_Integer:
+        return bool(number.is_Symbol or number > 0)
+    return bool(number.is_integer and number.is_nonnegative)
 
 
 def _expression(number: Any) -> Any:

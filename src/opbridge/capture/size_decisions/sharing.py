@@ -32,6 +32,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
+        self._texts: dict[Any, str] = {}  # of expressions, as it takes long to write one
         self._tensors: list[torch.Tensor] = []
 
     def tensor(self, tensor: torch.Tensor) -> Hashable:
@@ -83,7 +84,7 @@ class Keys:
         if isinstance(value, torch.Tensor):
             return "shape", tuple(self._form(size, found) for size in value.shape), value.dtype, str(value.device)
         if isinstance(value, _NUMBERS):
-            return "number", str(value.node.expr)
+            return "number", self._text(value.node.expr)
         if isinstance(value, (list, tuple)):
             return "list", tuple(self._form(item, found) for item in value)
         if isinstance(value, Mapping):
@@ -93,6 +94,12 @@ class Keys:
         if isinstance(value, (int, float, complex)):
             return type(value), repr(value)
         return (type(value), value) if isinstance(value, Hashable) else ("object", id(value))
+
+    def _text(self, expression: Any) -> str:
+        text = self._texts.get(expression)
+        if text is None:
+            text = self._texts[expression] = str(expression)
+        return text
 
 
 def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -16,7 +16,8 @@ May import: dynamic_shapes, and what the capture stands on.
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
 | autocasting | the casts of autocast, as operators |
 | subgraphs, free_values | the bodies of higher-order operators, and what they take from around them |
-| rewriting | the graph without writes |
+| rewriting | the graph without writes, by torch's functionalisation |
+| out_of_place, writing_back | the same, made of the graph's nodes; what a write to a view makes of its tensor |
 """
 
 from opbridge.capture.tracer.number_calls import FollowingCalls

@@ -296,7 +296,7 @@ class Recorder:
         self.constants.add(function, node)
         self.items.add(function, node, result)
         self.bind(result, node)
-        if function in _PARTS and isinstance(result.storage_offset(), torch.SymInt):
+        if function in _PARTS and self._is_new_symbol(result.storage_offset()):
             self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
         return result
@@ -411,6 +411,14 @@ class Recorder:
         made = self.tracer.create_node("call_function", _aten.sym_size.int, (node, index), {})
         made.meta["val"] = size
         return made
+
+    def _is_new_symbol(self, number: Any) -> bool:
+        """Whether a number is nothing but a symbol that nothing else tells.
+
+        An offset of `n - 1` is no such number: the model may compute with the same number, which no tensor of the file
+        has as its offset.
+        """
+        return torch_sizes.is_symbol(number) and not self.tracer.knows_size(number)
 
     def _offset_of(self, node: Node) -> Node:
         """Where in memory a part begins whose position only a run tells; torch's functionalisation computes with it."""

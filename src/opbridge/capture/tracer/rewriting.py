@@ -1,4 +1,7 @@
-"""A captured graph without in-place operators: it runs again, under torch's functionalisation, and is recorded."""
+"""A captured graph without in-place operators: `out_of_place` makes it of the graph's nodes.
+
+Where it has nodes that are not understood there, it runs again, under torch's functionalisation, and is recorded.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from opbridge.base.torch_private import (
     torch_tracing,
 )
 from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.capture.tracer.out_of_place import out_of_place
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.writes import written_by
@@ -35,6 +39,9 @@ def rewritten(graph: CapturedGraph) -> CapturedGraph:
     Raises:
         CaptureError: torch's functionalisation fails.
     """
+    found = out_of_place(graph)
+    if found is not None:
+        return found
     fake_mode = _fake_mode(graph)
     if fake_mode is None:
         raise CaptureError("The model has no tensors, and writes in place.")

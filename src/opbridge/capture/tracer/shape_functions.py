@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private.torch_overrides import new_fake
 
 __all__ = ["shape_function"]
 
@@ -81,7 +82,7 @@ def _is_plain_batch_norm(x: torch.Tensor, weight: Any, bias: Any, mean: Any, var
 
 
 def _batch_norm(x: torch.Tensor, *settings: Any) -> torch.Tensor:
-    return torch.empty_like(x)
+    return _like(x)
 
 
 def _is_plain_unary(x: torch.Tensor) -> bool:
@@ -93,7 +94,7 @@ def _is_plain_power(x: torch.Tensor, exponent: Any) -> bool:
 
 
 def _power(x: torch.Tensor, exponent: Any) -> torch.Tensor:
-    return torch.empty_like(x)
+    return _like(x)
 
 
 def _is_plain_mean(x: torch.Tensor, dims: Any, keepdim: bool = False, *settings: Any) -> bool:
@@ -137,7 +138,49 @@ def _fits(small: torch.Tensor, large: torch.Tensor) -> bool:
 
 def _binary(x: torch.Tensor, y: Any) -> torch.Tensor:
     whole = _whole(x, y) if isinstance(y, torch.Tensor) else x
-    return torch.empty_like(x if whole is None else whole)
+    return _like(x if whole is None else whole)
+
+
+def _like(x: torch.Tensor) -> torch.Tensor:
+    """What `empty_like` gives, which asks much about sizes to find the order of the dimensions in memory."""
+    return new_fake(x, x.shape) if _is_plain_clone(x) else torch.empty_like(x)
+
+
+def _is_dynamic(x: torch.Tensor) -> bool:
+    return x.layout == torch.strided and any(type(each) is torch.SymInt for each in x.shape)
+
+
+def _is_plain_clone(x: torch.Tensor) -> bool:
+    """With its dimensions in their order in memory, which torch finds by asking much about dynamic sizes."""
+    return _is_dynamic(x) and torch_sizes.descends(x.stride())
+
+
+def _clone(x: torch.Tensor) -> torch.Tensor:
+    return new_fake(x, x.shape)
+
+
+def _is_plain_select(x: torch.Tensor, dim: int, index: Any) -> bool:
+    return _is_dynamic(x) and type(index) is int and type(size := x.shape[dim]) is int and -size <= index < size
+
+
+def _select(x: torch.Tensor, dim: int, index: int) -> torch.Tensor:
+    dim %= x.dim()
+    offset = x.storage_offset() + index % x.shape[dim] * x.stride(dim)
+    rest = [axis for axis in range(x.dim()) if axis != dim]
+    return x.as_strided([x.shape[axis] for axis in rest], [x.stride(axis) for axis in rest], offset)
+
+
+def _is_plain_unsqueeze(x: torch.Tensor, dim: int) -> bool:
+    return _is_dynamic(x) and -x.dim() - 1 <= dim <= x.dim()
+
+
+def _unsqueeze(x: torch.Tensor, dim: int) -> torch.Tensor:
+    dim %= x.dim() + 1
+    sizes, strides = list(x.shape), list(x.stride())
+    stride = sizes[dim] * strides[dim] if dim < x.dim() else 1
+    sizes.insert(dim, 1)
+    strides.insert(dim, stride)
+    return x.as_strided(sizes, strides, x.storage_offset())
 
 
 def _is_plain_cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> bool:
@@ -152,7 +195,7 @@ def _is_plain_cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> bool:
 
 
 def _cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> torch.Tensor:
-    return torch.empty_like(x)
+    return _like(x)
 
 
 def _is_plain_tensor_split(x: torch.Tensor, sections: Any, dim: int = 0) -> bool:
@@ -172,15 +215,12 @@ def _tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Te
 
 
 def _is_plain_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> bool:
-    """Between symbolic sizes that are seen to be in order, of which torch would take the minimum with the size."""
-    if (
-        type(step) is not int
-        or step != 1
-        or not x.dim()
-        or not any(type(each) is torch.SymInt for each in (start, end))
-    ):
+    """Between sizes that are seen to be in order, of which torch would take the minimum with the size."""
+    if type(step) is not int or step != 1 or not x.dim():
         return False
     size = x.shape[dim]
+    if not any(type(each) is torch.SymInt for each in (start, end)):
+        return type(size) is int and _is_dynamic(x)
     start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
     return all(map(torch_sizes.is_at_most, (0, start, end), (start, end, size)))
 
@@ -191,6 +231,9 @@ def _is_endless(end: Any) -> bool:
 
 def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> torch.Tensor:
     size, stride = x.shape[dim], x.stride(dim)
+    if not any(type(each) is torch.SymInt for each in (size, start, end)):
+        start, end, _ = slice(start, end).indices(size)
+        end = max(start, end)
     start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
     sizes = [end - start if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
     return x.as_strided(sizes, x.stride(), x.storage_offset() + start * stride)
@@ -230,11 +273,15 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.layer_norm.default: (_is_plain_layer_norm, _layer_norm),
     _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),
     _aten.mean.dim: (_is_plain_mean, _mean),
+    _aten.sum.dim_IntList: (_is_plain_mean, _mean),
+    _aten.clone.default: (_is_plain_clone, _clone),
+    _aten.select.int: (_is_plain_select, _select),
+    _aten.unsqueeze.default: (_is_plain_unsqueeze, _unsqueeze),
     _aten.pow.Tensor_Scalar: (_is_plain_power, _power),
     _aten.cross.default: (_is_plain_cross, _cross),
     _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
     _aten.slice.Tensor: (_is_plain_slice, _slice),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
-    **dict.fromkeys(_UNARY, (_is_plain_unary, torch.empty_like)),
+    **dict.fromkeys(_UNARY, (_is_plain_unary, _like)),
 }

@@ -163,7 +163,10 @@ def _dimensions(value: Any, namer: _Namer, changed: Mapping[str, Any]) -> Any:
 
 
 def _cache_dimensions(value: Any, namer: _Namer, changed: Mapping[str, Any]) -> dict[int, Any] | None:
-    """The dynamic dimensions of the keys of a cache's layer of attention that changes with most sizes."""
+    """The dynamic dimensions of the keys of a cache's layer of attention that changes with most sizes.
+
+    A cache without such layers has the dimensions of its states, which are their batches.
+    """
     keys = _keys(value)
     others = {name: _keys(other) for name, other in changed.items()}
     found = [
@@ -174,9 +177,11 @@ def _cache_dimensions(value: Any, namer: _Namer, changed: Mapping[str, Any]) -> 
 
 
 def _keys(cache: Any) -> list[torch.Tensor]:
-    """The keys of a cache's layers of attention, as an exported model takes them."""
+    """The keys of a cache's layers of attention, as an exported model takes them, or its states if it has no keys."""
     if caches.is_cache(cache):
-        return [tensor for part, tensor in caches.parts(caches.of_all_tokens(cache)) if part.role == "key"]
+        parts = list(caches.parts(caches.of_all_tokens(cache)))
+        keys = [tensor for part, tensor in parts if part.role == "key"]
+        return keys or [tensor for part, tensor in parts if part.role in ("conv", "recurrent")]
     return [
         layer.keys for layer in getattr(cache, "layers", ()) if isinstance(getattr(layer, "keys", None), torch.Tensor)
     ]
