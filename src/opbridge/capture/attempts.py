@@ -271,8 +271,12 @@ def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Cap
         notes.extend(each for each in attempt.notes if each not in notes)
         return found
 
+    is_right: list[bool] = []  # for the sizes tried, where a graph was compared
+
     def agrees(graph: CapturedGraph | None, values: list[Any]) -> bool | None:
-        return _agrees(attempt, graph, values, structure)
+        found = _agrees(attempt, graph, values, structure)
+        is_right.append(graph is not None and bool(found))
+        return found
 
     try:
         graph = capture_sides(
@@ -281,6 +285,8 @@ def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Cap
     finally:
         vars(attempt).update(kept)
     if graph is None or contradictions(graph, leaves, attempt.shapes.axes, 1):
+        # With a capture of the example, its graph is compared first, for sizes of 1 that it asks about.
+        attempt.is_right_for_one = example is not None and bool(is_right) and all(is_right)
         return None
     attempt.notes, attempt.raising, attempt.general = notes, tuple(raising), True
     return Captured(graph, lambda: graph)

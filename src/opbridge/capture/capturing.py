@@ -103,7 +103,7 @@ def capture(
     graph = found.graph
     notes = [*run.notes, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
     demands = run.demands(graph)
-    notes += _size_notes(demands)
+    notes += _size_notes(demands, run.is_right_for_one)
     notes += [*run.functions.notes(), *run.operators.notes()]
     _check_others(run, found)
     functional = functionalize(graph, run.operators.names, found.rewrite)
@@ -131,13 +131,14 @@ def capture(
     )
 
 
-def _size_notes(demands: list[Any]) -> Iterator[str]:
+def _size_notes(demands: list[Any], is_right_for_one: bool) -> Iterator[str]:
     """The conditions for a person."""
     if demands:
         told = [f"{text} ({source})" if source else text for text, source in demands[:_MOST_CONDITIONS]]
         if len(demands) > len(told):
             told.append(f"{len(demands) - len(told)} more conditions hold")
-        yield f"the capture is the model only where {', '.join(told)}; other sizes are not covered"
+        others = "a size of 1 was tried, and gave what the model gives" if is_right_for_one else ""
+        yield (f"the capture is the model only where {', '.join(told)}; {others or 'other sizes are not covered'}")
 
 
 def _check_others(attempt: Attempt, found: Captured) -> None:

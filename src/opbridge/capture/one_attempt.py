@@ -85,6 +85,8 @@ class Attempt:
             symbolic, however few sizes there are on that side.
         by_size: Whether this is one of several captures, each for sizes of its own; see `size_decisions`.
         joined: The conditions whose other side the graph is the model for as well.
+        is_right_for_one: Whether the capture of the example, run for sizes of 1 that it leaves out, gave what the model
+            gives wherever it was tried.
         is_same_elsewhere: Whether a capture for the other side of a question is the same graph.
         effects: What the run under way changes besides its results.
         notes: What a person should know.
@@ -126,7 +128,7 @@ class Attempt:
         self.other_side: frozenset[str] = frozenset()
         self.by_size = False
         self.joined: frozenset[str] = frozenset()
-        self.is_same_elsewhere = False
+        self.is_right_for_one = self.is_same_elsewhere = False
         self.effects: SideEffects | None = None
         self.notes: list[str] = []
         self.answers: Any = None
