@@ -10,7 +10,7 @@
 Of many questions, and where one size is compared with another, the ways join again, as those of `decisions` do:
 
 6. `joining_ways`: captures for sizes that take other sides, until each answer was given, and each two together.
-7. `questions`: the questions of one of these captures. `running_sizes`: the sizes for which each side of their one graph
+7. `questions`: the questions of one of these captures. `running_sizes`: the sizes for which each side of their graph
    runs.
 """
 
