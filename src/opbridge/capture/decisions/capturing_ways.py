@@ -10,6 +10,7 @@ from opbridge.capture.decisions.answers import Answers
 from opbridge.capture.decisions.exploring import explore
 from opbridge.capture.decisions.flow import Flow
 from opbridge.capture.decisions.merging import Merged
+from opbridge.capture.decisions.uses_of_lists import advice_on_lists
 from opbridge.capture.decisions.ways import Unjoined, Ways, WaysRefused
 from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
@@ -69,10 +70,12 @@ def capture_decisions(attempt: Attempt) -> Captured:
             ways, found = told
         elif asked_turns := [point for point in ways.points.values() if point.asks]:
             lines = ", ".join(sorted({str(point.sources[0]) for point in asked_turns if point.sources}))
+            lists = advice_on_lists([*ways.learned.growth, *ways.learned.varying])
             raise WaysRefused(
                 f"The model cannot be captured: what it does depends on how many turns a loop has, at {lines}"
                 f"{f': {error}' if str(error) else ''}. Let each turn do the same, with nothing but tensors changing "
                 "from turn to turn, and let what follows the loop use tensors, or a list by torch.stack or torch.cat."
+                f"{f' {lists}' if lists else ''}"
             ) from error
         else:
             ways = Ways(joined=False)

@@ -6,6 +6,12 @@
 3. `sharing`: what is the same in several captures.
 4. `joining`: what is common to all captures, and then an operator `cond` on the sizes with the rest of each.
 5. `size_numbers`: conditions on sizes as nodes of a graph.
+
+Of many questions, and where one size is compared with another, the ways join again, as those of `decisions` do:
+
+6. `joining_ways`: captures for sizes that take other sides, until each answer was given, and each two together.
+7. `questions`: the questions of one of these captures. `running_sizes`: the sizes for which each side of their graph
+   runs.
 """
 
 from __future__ import annotations

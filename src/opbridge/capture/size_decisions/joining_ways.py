@@ -121,7 +121,7 @@ class JoiningWays:
                 if error.expressions <= self._of_operators:
                     return None
                 self._of_operators |= error.expressions
-            except (Unjoined, WaysRefused):
+            except Exception:  # ways that do not join, or whatever torch raises where all of them run as one
                 return None
         return None
 
