@@ -19,6 +19,13 @@ __all__ = ["Unfit", "command", "in_child", "run_batch"]
 
 _LIMIT_SECONDS = 5.0
 _HANGING_SECONDS = 60.0
+"""The time of a process without an answer after which it hangs."""
+
+_WAITING_SECONDS = 600.0
+"""The same by the clock, for one that waits for ever; on a busy machine, one that does not may get
+a small part of the time."""
+
+_LOOKING_SECONDS = 5.0
 _MEMORY_BYTES = 8 << 30
 _CONTROL = {*range(9), *range(11, 32), *range(127, 160)}
 
@@ -43,7 +50,7 @@ def run_batch(
     at, doing, hung = numbers.start, "", False
     with os.fdopen(reading) as lines:
         while True:
-            if not select.select([lines], [], [], _HANGING_SECONDS)[0]:
+            if not _answers(lines, child):
                 os.kill(child, signal.SIGKILL)
                 hung = True
             line = lines.readline()
@@ -58,11 +65,29 @@ def run_batch(
                 found.append({"number": at, "seed": seed, "what": said["finding"]})
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status or doing:
-        what = f"no answer in {_HANGING_SECONDS:.0f} s" if hung else f"the process ended with {status}"
+        what = f"no answer in {_HANGING_SECONDS:.0f} s of its time" if hung else f"the process ended with {status}"
         found.append({"number": at, "seed": seed, "what": f"{doing}: {what}"})
         outcomes["crash"] += 1
         return at + 1
     return at + 1
+
+
+def _answers(lines: Any, child: int) -> bool:
+    """Whether a process writes a line before it has used the time that one may take."""
+    used, start = _seconds_of(child), time.monotonic()
+    while not select.select([lines], [], [], _LOOKING_SECONDS)[0]:
+        if _seconds_of(child) - used > _HANGING_SECONDS or time.monotonic() - start > _WAITING_SECONDS:
+            return False
+    return True
+
+
+def _seconds_of(process: int) -> float:
+    """The time that a process has used of the processors, with that of the processes that it has waited for."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text()
+    except OSError:  # it has ended
+        return 0.0
+    return sum(map(int, text.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _try_files(calls: Calls, numbers: range, end: float, out: Any) -> None:

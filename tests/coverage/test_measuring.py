@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import tomllib
 
 import numpy as np
@@ -283,3 +284,30 @@ def test_cases_run_on_a_runtime_and_are_compared():
         ("test_clip", "constants"): "right",
         ("test_identity_sequence", ""): "right",
     } or found[("test_abs", "opset 6")].outcome == "right"
+
+
+def test_other_numbers_are_negative_too():
+    case = cases.case("test_less", "values")
+    assert all((each < 0).any() and (each > 0).any() for each in case.inputs) and case.expected is None
+    assert cases.case("test_add", "values").inputs[0].shape == cases.case("test_add", "").inputs[0].shape
+    assert cases.case("test_acos", "values") is None  # not of any number
+    (alone,) = cases.case("test_clip_expanded", "node 0 values").model.graph.node
+    assert alone.op_type == "Less"
+
+
+def test_what_is_right_for_its_values_alone_is_no_evidence():
+    (one,), (other,) = node("Less", "A is float32"), node("Less", "A is int32")
+    found = {
+        "right": {"test_less": [one], "test_less_int": [other], "test_range": [other, one]},
+        "nearly": {},
+        "failing": {"test_less (values)": [one]},
+    }
+    importlib.import_module("opbridge.coverage.measuring.measure")._drop_right_by_chance(found)
+    assert found["right"] == {"test_less_int": [other], "test_range": [other]}
+
+
+def test_a_second_condition_makes_a_fact_one_that_no_right_case_has():
+    both, first = node("Less", "A is float16", "B is float32"), node("Less", "B is float32")
+    failing = {name: both for name in "abcd"}
+    failing["e"] = [*first, *node("Cast", "to = 1"), *both]
+    assert learnt({"f": [*first, *node("Relu")]}, failing) == [("Less", ("A is float16",), tuple("abcde"))]

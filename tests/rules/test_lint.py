@@ -167,3 +167,12 @@ def test_a_constant_with_more_bytes_than_its_sizes_need_is_a_finding(dtype):
     constant = model.graph.initializer.add(name="c", dims=[3], raw_data=bytes(range(64)))
     constant.data_type = getattr(onnx.TensorProto, dtype)
     assert "unreadable-weight" in {each.rule for each in opbridge.lint(model.SerializeToString(), "onnx")}
+
+
+def test_names_of_megabytes_are_cut():
+    made = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu (x) }'
+    )
+    made.graph.node[0].op_type = "a" * 20_000_000 + "b"
+    (finding,) = (each for each in rules.lint(made.SerializeToString()) if each.operator)
+    assert len(str(finding.document())) < 100_000 and finding.operator.endswith("ab")

@@ -23,6 +23,9 @@ Sizes: TypeAlias = list[Size]
 _LARGEST = 64
 """Constants of more elements than this are no sizes, axes or bounds."""
 
+_MOST_NODES = 64
+"""So many nodes that compute sizes are looked at for one tensor of them."""
+
 _END = 1 << 31
 """A slice that ends here or later takes everything, by the convention of exporters."""
 
@@ -34,8 +37,11 @@ def infer(node: ir.Node, opset: int) -> list[Sizes | None]:
         node: A node whose inputs have the shapes that are known of them.
         opset: The opset that it is built for.
     """
-    if node.domain not in ("", "ai.onnx") or node.op_type in _WITH_BODIES:
+    if node.domain not in ("", "ai.onnx"):
         return [None] * len(node.outputs)
+    if node.op_type in _WITH_BODIES:
+        taken = _branch(node) if node.op_type == "If" else None
+        return [None] * len(node.outputs) if taken is None else [sizes(each) for each in taken.outputs]
     rule = _RULES.get(node.op_type)
     if rule is None:
         return _inferred_by_onnx(node, opset)
@@ -152,13 +158,19 @@ def _integers(node: ir.Node, position: int, name: str) -> list[int] | None:
     return list(attribute.as_ints()) if attribute.type == ir.AttributeType.INTS else [attribute.as_int()]
 
 
-def elements(value: ir.Value | None) -> Sizes | None:
-    """The elements of a tensor of sizes, such as a target of Reshape; None where not even their number is known."""
+def elements(value: ir.Value | None, left: list[int] | None = None) -> Sizes | None:
+    """The elements of a tensor of sizes, such as a target of Reshape; None where not even their number is known.
+
+    Args:
+        value: The tensor.
+        left: How many nodes that compute it may be looked at still; None: as many as are for one size.
+    """
     constant = _constant(value)
     if value is None or constant is not None:
         return constant  # type: ignore[return-value]
-    node = value.producer()
-    found = None if node is None else _computed_elements(node)
+    node, left = value.producer(), [_MOST_NODES] if left is None else left
+    left[0] -= 1
+    found = None if node is None or left[0] < 0 else _computed_elements(node, value, left)
     if found is not None:
         return found
     shape = sizes(value)
@@ -166,25 +178,68 @@ def elements(value: ir.Value | None) -> Sizes | None:
     return [None] * length if isinstance(length, int) and length <= _LARGEST else None
 
 
-def _computed_elements(node: ir.Node) -> Sizes | None:
+def _computed_elements(node: ir.Node, value: ir.Value, left: list[int]) -> Sizes | None:
+    """The elements of an output of a node, as `elements`."""
     if node.op_type == "Shape":
         shape = _data(node)
         end = node.attributes.get("end")
         return None if shape is None else shape[_integer(node, "start", 0) : None if end is None else end.as_int()]
     if node.op_type == "Concat":
-        parts = [elements(part) for part in node.inputs]
+        parts = [elements(part, left) for part in node.inputs]
         return None if any(part is None for part in parts) else [size for part in parts for size in part or ()]
     if node.op_type in ("Reshape", "Unsqueeze", "Squeeze") and sizes(node.outputs[0]) in ([1], []):
         inner = _input(node, 0)
         maker = None if inner is None else inner.producer()
-        return None if maker is None or maker.op_type not in ("Gather", "Shape") else _computed_elements(maker)
+        if inner is None or maker is None or maker.op_type not in ("Gather", "Shape"):
+            return None
+        return _computed_elements(maker, inner, left)
     if node.op_type == "Gather" and _integer(node, "axis", 0) == 0:
         inner, places = _input(node, 0), _constant(_input(node, 1))
-        known = elements(inner) if len(sizes(inner) or ()) == 1 else None
+        known = elements(inner, left) if len(sizes(inner) or ()) == 1 else None
         if known is None or places is None or not all(-len(known) <= place < len(known) for place in places):
             return None
         return [known[place] for place in places]
+    if node.op_type == "Identity":
+        return elements(_input(node, 0), left)
+    if node.op_type in _OF_TWO and len(node.inputs) == 2:
+        return _of_two(node, left)
+    if node.op_type == "Size":
+        shape = _data(node)
+        return [math.prod(shape)] if shape is not None and _is_known(shape) else None  # type: ignore[arg-type]
+    if node.op_type == "If":
+        taken = _branch(node, left)
+        return None if taken is None else elements(taken.outputs[node.outputs.index(value)], left)
     return None
+
+
+_OF_TWO: dict[str, Callable[[int, int], int]] = {
+    "Add": lambda one, other: one + other,
+    "Sub": lambda one, other: one - other,
+    "Equal": lambda one, other: int(one == other),
+}
+
+
+def _of_two(node: ir.Node, left: list[int]) -> Sizes | None:
+    """What an operator gives of two lists of numbers, or of a number and a list."""
+    one, other = (elements(each, left) for each in node.inputs)
+    if one is None or other is None or len({len(one), len(other)} - {1}) > 1:
+        return None
+    length = max(len(one), len(other)) if one and other else 0
+    pairs = zip(*([each[0]] * length if len(each) == 1 else each for each in (one, other)), strict=False)
+    work = _OF_TWO[node.op_type]
+    return [work(a, b) if isinstance(a, int) and isinstance(b, int) else None for a, b in pairs]
+
+
+def _branch(node: ir.Node, left: list[int] | None = None) -> ir.Graph | None:
+    """The branch of an If that runs, where sizes decide; None where they do not."""
+    decided = elements(_input(node, 0), left)
+    if decided is None or len(decided) != 1 or not isinstance(decided[0], int):
+        return None
+    branch = node.attributes.get("then_branch" if decided[0] else "else_branch")
+    if branch is None or branch.type != ir.AttributeType.GRAPH:
+        return None
+    graph = branch.as_graph()
+    return graph if len(graph.outputs) == len(node.outputs) else None
 
 
 def _is_known(shape: Sequence[Size]) -> bool:
@@ -233,7 +288,7 @@ def _elementwise(node: ir.Node) -> Sequence[Sizes | None]:
 
 
 def _shape(node: ir.Node) -> Sequence[Sizes | None]:
-    found = _computed_elements(node)
+    found = _computed_elements(node, node.outputs[0], [_MOST_NODES])
     return [[None] if found is None else [len(found)]]
 
 
@@ -327,6 +382,8 @@ def _split(node: ir.Node) -> Sequence[Sizes | None]:
         return []
     axis = _integer(node, "axis", 0) % len(data)
     lengths: Sequence[Size] | None = _integers(node, 1, "split")
+    if lengths is None and (computed := elements(_input(node, 1))) is not None and len(computed) == count:
+        lengths = computed
     whole = data[axis]
     if lengths is None and isinstance(whole, int) and not _is_given(node, 1, "split"):
         part = -(-whole // count)

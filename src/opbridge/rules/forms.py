@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from opbridge.onnx import opsets
 from opbridge.rules.looking import Looked, name_of, type_name
+from opbridge.rules.signs import is_never_negative
 
-__all__ = ["ENDS", "OUTER", "conditions", "holds"]
+__all__ = ["ENDS", "LARGER", "NEGATIVE", "OUTER", "SIGNED", "conditions", "holds"]
 
 ENDS = ("it reads an input of the model that is a sequence", "it gives an output of the model that is a sequence")
 """Conditions on the model's inputs and outputs, which programs that run it may be unable to pass."""
@@ -19,6 +20,17 @@ ENDS = ("it reads an input of the model that is a sequence", "it gives an output
 OUTER = "a body reads what stands outside of it"
 """A condition on a node with bodies, as Scan and Loop."""
 
+LARGER = "it makes a dimension larger"
+"""A condition on a node that resizes."""
+
+SIGNED = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")
+"""Operators that compare numbers, of whose inputs it is told whether they may be negative."""
+
+NEGATIVE = " may be negative"
+"""What follows the name of an input of such an operator."""
+
+_FLOATING = ("float16", "bfloat16", "float32", "float64")
+_RESIZING = ("Resize", "Upsample")
 _LONGEST_VALUE = 60
 _MOST_ELEMENTS = 8
 
@@ -41,7 +53,9 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
     if kind == "output":
         return (looked.output(node, name) is not None) == (value == "used")
     if kind == "empty output":
-        return 0 in (looked.shape(looked.output(node, name)) or ())
+        return any(0 in (looked.shape(each) or ()) for each in _outputs(node, looked, name))
+    if kind == "larger":
+        return _is_enlarged(node, looked)
     found = looked.input(node, name)
     if kind == "given":
         return (found is not None) == (value == "given")
@@ -51,6 +65,8 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
         return looked.is_known(found) == (value == "a constant")
     if kind == "type":
         return _type(found) == value
+    if kind == "sign":
+        return _type(found) in _FLOATING and not is_never_negative(found)
     shape = looked.shape(found)
     if shape is None:
         return False
@@ -68,6 +84,10 @@ def _parsed(condition: str) -> tuple[str, str, str]:
         return "end", condition, ""
     if condition == OUTER:
         return "outer", "", ""
+    if condition == LARGER:
+        return "larger", "", ""
+    if condition.endswith(NEGATIVE):
+        return "sign", condition.removesuffix(NEGATIVE), ""
     if condition.startswith("no attribute "):
         return "no attribute", condition.removeprefix("no attribute "), ""
     if condition.endswith(" inputs"):
@@ -105,6 +125,8 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
     yield f"of opset {schema.since}"
     if _reads_outer_values(node):
         yield OUTER
+    if _is_enlarged(node, looked):
+        yield LARGER
     for name in schema.attributes:
         text = _text(looked.attribute(node, name))
         if text and len(text) <= _LONGEST_VALUE:
@@ -126,6 +148,8 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
             yield f"{formal.name} is {'a constant' if looked.is_known(value) else 'computed'}"
         if found := _type(value):
             yield f"{formal.name} is {found}"
+        if found in _FLOATING and name_of(node) in SIGNED and not is_never_negative(value):
+            yield f"{formal.name}{NEGATIVE}"
         if (shape := looked.shape(value)) is not None:
             yield f"{formal.name} has rank {len(shape)}"
             if (
@@ -143,8 +167,30 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
             yield f"{formal.name} is used"
         if not at and made is None:
             yield f"{formal.name} is not used"
-        if made is not None and 0 in (looked.shape(made) or ()):
+        if any(0 in (looked.shape(each) or ()) for each in _outputs(node, looked, formal.name)):
             yield f"{formal.name} comes out empty"
+
+
+def _outputs(node: ir.Node, looked: Looked, name: str) -> Sequence[ir.Value]:
+    """The outputs of a name in the schema that are used, which are several for the last one of some operators."""
+    schema = opsets.native_schema(name_of(node), looked.opset_of(node))
+    if schema is not None and schema.outputs and schema.outputs[-1].variadic and schema.outputs[-1].name == name:
+        return [each for each in node.outputs[len(schema.outputs) - 1 :] if each.name]
+    found = looked.output(node, name)
+    return [] if found is None else [found]
+
+
+def _is_enlarged(node: ir.Node, looked: Looked) -> bool:
+    """Whether a node that resizes makes a dimension larger, as far as shapes and scales say."""
+    if node.op_type not in _RESIZING or not node.inputs:
+        return False
+    before, after = looked.shape(node.inputs[0]), looked.shape(node.outputs[0])
+    if before is not None and after is not None:
+        pairs = zip(before, after, strict=False)
+        if any(isinstance(a, int) and isinstance(b, int) and b > a for a, b in pairs):
+            return True
+    scales = looked.constant(looked.input(node, "scales"))
+    return scales is not None and scales.dtype.kind == "f" and bool((scales > 1).any())
 
 
 def _ends(node: ir.Node) -> Iterator[str]:

@@ -15,7 +15,7 @@ from opbridge.base.garbage import no_collection
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.onnx import reading
 from opbridge.reports.report import reporting
-from opbridge.rules import of_facts, of_models, of_numbers, of_patterns, of_reports, of_schemas, of_shapes
+from opbridge.rules import of_facts, of_models, of_numbers, of_patterns, of_reports, of_schemas, of_shapes, of_sizes
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.looking import Looked, name_of
 from opbridge.rules.measured import Float16Activation, Inputs, activations
@@ -78,9 +78,11 @@ class ValueType(Rule):
     remedy = "Cast to a type that the target has."
 
 
+_LONGEST_TEXT = 10_000
+
 _OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, LocalFunction, ValueType, Float16Activation)
 _OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
-_PATTERNS = (*of_patterns.RULES, *of_reports.RULES)
+_PATTERNS = (*of_patterns.RULES, *of_reports.RULES, *of_sizes.RULES)
 _OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
 _OF_NODES = (*of_schemas.RULES, *of_shapes.RULES, *of_numbers.RULES, *_PATTERNS)
 
@@ -351,15 +353,22 @@ def _finding(rule: type[Rule], hit: Hit, severity: str, source: str, note: str =
     finding = Finding(
         rule=rule.identifier,
         severity=hit.severity or severity,
-        message=f"{hit.message} {note}".rstrip(),
+        message=_shown(f"{hit.message} {note}".rstrip()),
         remedy=hit.remedy or rule.remedy,
         source=source,
-        node="" if node is None else node.name or next((each.name for each in node.outputs if each.name), ""),
-        operator="" if node is None else name_of(node),
-        place=_place(metadata.get("opbridge.source", ""), metadata.get("pkg.torch.onnx.stack_trace", "")),
-        module=metadata.get("opbridge.module", "") or _module(metadata.get("pkg.torch.onnx.name_scopes", "")),
+        node="" if node is None else _shown(node.name or next((each.name for each in node.outputs if each.name), "")),
+        operator="" if node is None else _shown(name_of(node)),
+        place=_shown(_place(metadata.get("opbridge.source", ""), metadata.get("pkg.torch.onnx.stack_trace", ""))),
+        module=_shown(metadata.get("opbridge.module", "") or _module(metadata.get("pkg.torch.onnx.name_scopes", ""))),
     )
     return finding, node
+
+
+def _shown(text: str | None) -> str:
+    """A text as it is, or the begin and the end of one that nobody reads, as a name of megabytes in a damaged file."""
+    if not text or len(text) <= _LONGEST_TEXT:
+        return text or ""
+    return f"{text[: _LONGEST_TEXT // 2]} ... {text[-_LONGEST_TEXT // 2 :]}"
 
 
 def _place(own: str, stack: str) -> str:

@@ -16,7 +16,7 @@ from opbridge.onnx.shapes import Sizes, infer, sizes
 from opbridge.rules.node_types import give_types
 from opbridge.runtimes.onnxruntime import kernel_table
 
-__all__ = ["LARGEST", "Looked", "bodies", "computed_from", "name_of", "readable", "type_name"]
+__all__ = ["LARGEST", "Looked", "bodies", "computed_from", "name_of", "readable", "stored", "type_name"]
 
 LARGEST = 1 << 16
 """Constants of more elements than this are not looked into."""
@@ -131,15 +131,8 @@ class Looked:
 
     def constant(self, value: ir.Value | None) -> np.ndarray | None:
         """The elements of a value that is stored; None for others, and for those that are too many."""
-        if value is None:
-            return None
-        tensor = value.const_value
-        producer = value.producer()
-        if tensor is None and producer is not None and producer.op_type == "Constant":
-            tensor = _of_constant(producer)
-        if tensor is None or tensor.size > LARGEST:
-            return None
-        return readable(tensor)
+        tensor = None if value is None else stored(value)
+        return None if tensor is None or tensor.size > LARGEST else readable(tensor)
 
     @functools.cached_property
     def names(self) -> set[str]:
@@ -205,6 +198,14 @@ def _places(operator: str, opset: int, of_inputs: bool) -> dict[str, int]:
     if schema is None:
         return {}
     return {each.name: at for at, each in enumerate(schema.inputs if of_inputs else schema.outputs)}
+
+
+def stored(value: ir.Value) -> Any:
+    """The tensor of a value that is stored; None for others."""
+    producer = value.producer()
+    if value.const_value is None and producer is not None and producer.op_type == "Constant":
+        return _of_constant(producer)
+    return value.const_value
 
 
 def readable(tensor: Any) -> np.ndarray | None:

@@ -20,6 +20,15 @@ __all__ = ["Case", "case", "forms", "names"]
 _TYPES = ("float16", "bfloat16", "float64", "int32", "int64", "int8", "uint8", "float32")
 """The types in which a test of float32 or int64 is tried too."""
 
+_OF_ANY_NUMBERS = (
+    "Abs", "Add", "Ceil", "Clip", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
+    "GreaterOrEqual", "HardSigmoid", "HardSwish", "LeakyRelu", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mish",
+    "Mod", "Mul", "Neg", "PRelu", "Relu", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sub",
+    "Sum", "Swish", "Tanh", "ThresholdedRelu", "Where",
+)  # fmt: skip
+"""Operators that go element by element and are defined for all numbers."""
+
+_DRAWN = ("float16", "float32", "float64")
 _ONNX = ("", "ai.onnx")
 
 
@@ -89,15 +98,20 @@ def case(name: str, form: str) -> Case | None:
     Args:
         name: The test's name.
         form: "" as it is, "constants", "weights", "float16" and other types, "without axis" and other attributes,
-            "opset 13", or "node 3": that node alone, on what it reads in the test.
+            "opset 13", "values": other numbers, "node 3": that node alone, on what it reads in the test, or
+            "node 3 values".
     """
     test = _tests()[name]
     if not form:
         return test
     if form in ("constants", "weights"):
         return _with_constants(test, every=form == "weights")
+    if form == "values":
+        return _of_values(test)
     if form.startswith("node "):
-        return _of_node(name, int(form.removeprefix("node ")))
+        at, _, other = form.removeprefix("node ").partition(" ")
+        alone = _of_node(name, int(at))
+        return alone if alone is None or not other else _of_values(alone)
     if form.startswith("opset "):
         return _of_opset(test, int(form.removeprefix("opset ")))
     if form.startswith("without "):
@@ -115,6 +129,8 @@ def forms() -> Iterator[tuple[str, str]]:
             yield name, "constants"
         if len(test.model.graph.node) == 1 and _with_constants(test, every=True) is not None:
             yield name, "weights"
+        if len(test.model.graph.node) == 1 and _of_values(test) is not None:
+            yield name, "values"
         if any(each.HasField("g") for node in test.model.graph.node for each in node.attribute):
             continue  # a body has types of its own
         if len(test.model.graph.node) == 1 and test.model.graph.node[0].domain in _ONNX and test.opset:
@@ -192,6 +208,29 @@ def _of_node(name: str, at: int) -> Case | None:
     )
     model = helper.make_model(graph, opset_imports=test.model.opset_import, ir_version=test.model.ir_version)
     return Case(model, [values[each] for each in fed], [values[each] for each in given], test.rtol, test.atol)
+
+
+def _of_values(test: Case) -> Case | None:
+    """The test of an operator that goes element by element, and takes any numbers, on others: positive and negative
+    ones, none of which is special. None for other operators.
+
+    Where a test is right for its values, as those are all positive, the operator need not be.
+    """
+    if test.model.graph.node[0].op_type not in _OF_ANY_NUMBERS:
+        return None
+    drawn = [isinstance(each, np.ndarray) and each.dtype.name in _DRAWN for each in test.inputs]
+    if not any(drawn):
+        return None
+    draw = np.random.default_rng(0)
+    inputs = [_drawn(draw, each) if other else each for each, other in zip(test.inputs, drawn, strict=True)]
+    return Case(test.model, inputs, None, test.rtol, test.atol)
+
+
+def _drawn(draw: np.random.Generator, like: np.ndarray) -> np.ndarray:
+    """Other numbers, the first of which is negative, so that a scalar is."""
+    numbers = 2 * draw.standard_normal(like.shape).ravel()
+    numbers[:1] = -np.abs(numbers[:1])
+    return numbers.reshape(like.shape).astype(like.dtype)
 
 
 def _declared(name: str, value: np.ndarray) -> onnx.ValueInfoProto:

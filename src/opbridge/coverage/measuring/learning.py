@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from opbridge.rules.forms import ENDS, OUTER, conditions
+from opbridge.rules.forms import ENDS, LARGER, NEGATIVE, OUTER, conditions
 from opbridge.rules.looking import Looked, name_of
 
 __all__ = ["Example", "Learnt", "examples_of", "learn"]
@@ -220,9 +220,36 @@ def _clear(right: Mapping[str, Sequence[Example]], failing: Mapping[str, Sequenc
         key = max(left, key=lambda each: (len(left[each]) - len(runs[each]), -_cost(each[1]), each))
         names = left.pop(key)
         if len(names) >= _MOST_TIMES * len(runs[key]):
-            facts.append(Learnt(key[0], (key[1],), sorted(names), len(runs[key])))
+            second = _second(key, names, right, failing)
+            if second is None:
+                facts.append(Learnt(key[0], (key[1],), sorted(names), len(runs[key])))
+            else:
+                names = {name for name in names if any({key[1], second} <= each.conditions for each in failing[name])}
+                facts.append(Learnt(key[0], tuple(sorted((key[1], second))), sorted(names)))
             left = {each: rest - names for each, rest in left.items()}
     return facts
+
+
+def _second(
+    key: tuple[str, str],
+    names: set[str],
+    right: Mapping[str, Sequence[Example]],
+    failing: Mapping[str, Sequence[Example]],
+) -> str | None:
+    """A second condition that holds of all failing cases of the one node, and of no right one: both are the form.
+
+    A case of several nodes may fail for another one.
+    """
+    operator, first = key
+
+    def having(nodes: Sequence[Example]) -> list[frozenset[str]]:
+        return [each.conditions for each in nodes if each.operator == operator and first in each.conditions]
+
+    alone = [held for name in names if len(failing[name]) == 1 for held in having(failing[name])]
+    others = [held for nodes in right.values() for held in having(nodes)]
+    common = frozenset.intersection(*alone) if alone else frozenset()
+    found = [each for each in common if _tells(each) and not any(each in held for held in others)]
+    return min(found, key=lambda each: (_cost(each), each), default=None)
 
 
 def _is_telling(key: tuple[str, str]) -> bool:
@@ -345,7 +372,7 @@ def _score(candidate: _Candidate, names: set[str]) -> tuple[float, float, str]:
 def _cost(condition: str) -> float:
     if _is_opset(condition):
         return _COST["opset"]
-    if condition == OUTER or condition in ENDS:
+    if condition in (OUTER, LARGER) or condition in ENDS or condition.endswith(NEGATIVE):
         return _COST["given"]
     if condition.endswith(" inputs"):
         return _COST["count"]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from opbridge.coverage.measuring import cases
 from opbridge.errors import ModelFileError
+from opbridge.kernels.build import build_parts
 from opbridge.runtimes import known
 from opbridge.side_by_side import difference
 
@@ -74,10 +77,15 @@ class CaseWork:
     verdict_type: ClassVar[type] = CaseVerdict
     warm: ClassVar[str] = "opbridge.coverage.measuring.warm"
     memory: ClassVar[int | None] = 6 << 30
-    # What is read before it is written is then no 0 by chance: new memory is full of large numbers.
-    environment: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"MALLOC_PERTURB_": "180", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-    )
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What is read before it is written is then no 0 by chance: see `filled.cpp`."""
+        if sys.platform != "linux":
+            return {}
+        path = str(build_parts([Path(__file__).with_name("filled.cpp")]))
+        others = [each for each in os.environ.get("LD_PRELOAD", "").split() if each != path]
+        return {"LD_PRELOAD": " ".join([path, *others])}
 
     @property
     def renewed_after(self) -> int:

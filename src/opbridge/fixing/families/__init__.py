@@ -6,13 +6,16 @@ branches       an If that shapes decide
 columns        Col2Im
 deforming      DeformConv, and the kernel of it that comes with opbridge
 einsum         Einsum
+flat           convolutions over one dimension
 folding        what depends on constants alone
 loops          Loops that run a known number of times
+masked         rows that are masked as a whole, and GatherElements of smaller indices
 names          names, initializers, inputs that are outputs
 older          operators in other operators: those that they were before, or that ONNX defines them by
 pooling        MaxPool with places
 quantization   zero points, and constants that are quantised
 ranking        TopK of many elements
+reducing       ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare
 reported       what people report
 resampling     Resize
 running        CumSum
@@ -32,13 +35,16 @@ from opbridge.fixing.families import (
     columns,
     deforming,
     einsum,
+    flat,
     folding,
     loops,
+    masked,
     names,
     older,
     pooling,
     quantization,
     ranking,
+    reducing,
     reported,
     resampling,
     running,
@@ -58,13 +64,16 @@ __all__ = [
     "columns",
     "deforming",
     "einsum",
+    "flat",
     "folding",
     "loops",
+    "masked",
     "names",
     "older",
     "pooling",
     "quantization",
     "ranking",
+    "reducing",
     "reported",
     "resampling",
     "running",

@@ -24,6 +24,26 @@ def either(site: Site) -> str:
     return "wrote Xor with Equal and Not"
 
 
+@repair("unsupported-form", operators=["Less"])
+def greater_the_other_way(site: Site) -> str:
+    """What is less than another is what the other is greater than."""
+    if site.is_lacked("Greater"):
+        raise Refused("without Greater")
+    step = site.step()
+    site.put(step, step.emit("Greater", step.input(1), step.data))
+    return "wrote Less with Greater"
+
+
+@repair("unsupported-form", operators=["ConstantOfShape"])
+def with_its_value(site: Site) -> str:
+    """The value that it has by default is said."""
+    if "value" in site.node.attributes:
+        raise Refused("with a value")
+    step = site.step()
+    site.put(step, step.emit("ConstantOfShape", step.data, value=ir.tensor(np.zeros(1, np.float32))))
+    return "said the value of ConstantOfShape"
+
+
 @repair("missing-operator", "no-kernel", operators=["Size"])
 def number_of_elements(site: Site) -> str:
     """Size is the product of the sizes."""

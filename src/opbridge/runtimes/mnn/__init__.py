@@ -103,7 +103,8 @@ def load(model: str | bytes) -> _Module:
         arguments = ["-f", "ONNX", "--modelFile", path, "--MNNModel", made, "--bizCode", "opbridge"]
         log = Path(folder) / "log"
         try:
-            with _printing_to(log):
+            # It writes weights to a file of one name in the current folder, which another conversion there overwrites.
+            with contextlib.chdir(folder), _printing_to(log):
                 _tools.mnnconvert(["mnnconvert", *arguments])
         except Exception as error:  # its binding's errors have no common base class
             raise ModelFileError(f"MNN {version()} does not convert the model: {error}") from error
