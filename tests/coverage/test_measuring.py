@@ -308,6 +308,6 @@ def test_what_is_right_for_its_values_alone_is_no_evidence():
 
 def test_a_second_condition_makes_a_fact_one_that_no_right_case_has():
     both, first = node("Less", "A is float16", "B is float32"), node("Less", "B is float32")
-    failing = {name: both for name in "abcd"}
+    failing = dict.fromkeys("abcd", both)
     failing["e"] = [*first, *node("Cast", "to = 1"), *both]
     assert learnt({"f": [*first, *node("Relu")]}, failing) == [("Less", ("A is float16",), tuple("abcde"))]
