@@ -7,6 +7,7 @@ import functools
 import pytest
 import torch
 from helpers.captures import assert_same
+from helpers.matching import assert_matches
 from torch import nn
 from torch.export import Dim
 
@@ -158,3 +159,22 @@ def test_a_capture_of_a_larger_example_is_the_model_on_the_example_too():
     taken = capture(model, torch.ones(4, 3), dynamic_shapes=({0: "n", 1: "m"},))
     assert [text for text, _ in taken.demands] == ["m*n == 12"]
     assert_same(taken)
+
+
+class Chunks(torch.nn.Module):
+    """Rows in chunks of four, the last one filled up; each chunk takes the sum of those before it."""
+
+    def forward(self, x):
+        missing = (4 - x.shape[0] % 4) % 4
+        chunks = torch.nn.functional.pad(x, (0, 0, 0, missing)).view(-1, 4, x.shape[1])
+        seen, found = torch.zeros(x.shape[1]), torch.zeros_like(chunks)
+        for i in range((x.shape[0] + missing) // 4):
+            found[i] = chunks[i] + seen
+            seen = seen + chunks[i].sum(0)
+        return found.view(-1, x.shape[1])[: x.shape[0]], seen
+
+
+@pytest.mark.slow
+def test_a_loop_over_chunks_of_a_size_that_is_filled_up():
+    others = [(torch.randn(size, 3),) for size in (1, 3, 4, 5, 8, 13)]
+    assert_matches(Chunks(), torch.randn(7, 3), others=others, dynamic_shapes={"x": {0: "n"}})

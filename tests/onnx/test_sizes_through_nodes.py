@@ -27,7 +27,8 @@ def _shapes(body: str) -> list:
         ("s = Shape (x) t = Sub (s, one) y = Expand (one, t)", [1, 5]),
         ("s = Shape (x) t = Add (s, k) y = ConstantOfShape (t)", [None, None]),
         (
-            "s = Shape <start = 1> (x) i = Identity (s) r = Sub (s, i) c = Concat <axis = 0> (s, r) y = ConstantOfShape (c)",
+            "s = Shape <start = 1> (x) i = Identity (s) r = Sub (s, i) c = Concat <axis = 0> (s, r) "
+            "y = ConstantOfShape (c)",
             [6, 0],
         ),
         ("s = Shape (z) t = Add (s, one) y = ConstantOfShape (t)", [None, 7]),

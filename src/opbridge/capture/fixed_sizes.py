@@ -7,6 +7,7 @@ not, and the table is made in the graph.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
@@ -66,8 +67,18 @@ def unrolls_a_loop(graph: CapturedGraph) -> bool:
         [
             (each.expression, next(iter(innermost(each.stack)), None))
             for each in graph.conditions
-            if " == " in each.expression and " % " not in each.expression and not each.by_operator
+            if _fixes_a_number(each.expression) and not each.by_operator
         ]
+    )
+
+
+def _fixes_a_number(expression: str) -> bool:
+    """Whether a condition holds a number to one value, and not to the multiples of another one."""
+    asked = ast.parse(expression, mode="eval").body
+    if not isinstance(asked, ast.Compare) or not isinstance(asked.ops[0], ast.Eq):
+        return False
+    return not any(
+        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in (asked.left, *asked.comparators)
     )
 
 

@@ -147,7 +147,7 @@ def _like(x: torch.Tensor) -> torch.Tensor:
 
 
 def _is_dynamic(x: torch.Tensor) -> bool:
-    return x.layout == torch.strided and any(type(each) is torch.SymInt for each in x.shape)
+    return x.layout == torch.strided and not x.is_quantized and any(type(each) is torch.SymInt for each in x.shape)
 
 
 def _is_plain_clone(x: torch.Tensor) -> bool:
