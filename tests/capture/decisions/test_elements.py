@@ -54,6 +54,18 @@ def test_steps_that_are_left_out(captures):
         _assert_same(session, model, x, places, factors.unsqueeze(1))
 
 
+@pytest.mark.slow
+def test_steps_within_a_call(captures):
+    """Ways join again although each has called functions that the others have not, and torch has written a log."""
+    torch.manual_seed(0)
+    model, x, order = models.StepsWithinACall().eval(), torch.rand(2, 3), torch.tensor([2, 0, 3, 1])
+    session = opbridge.export(model, (x, order, torch.rand(4, 1)), verify=False).session()
+    assert len(captures) <= 18
+    for kept, places in itertools.product(itertools.product((0.0, 1.0), repeat=4), [*models.ORDERS]):
+        factors = (torch.rand(4) + 0.1) * torch.tensor(kept)
+        _assert_same(session, model, x, places, factors.unsqueeze(1))
+
+
 def test_an_index_that_the_model_does_without():
     x = torch.rand(2, 3)
     session = opbridge.export(models.a_default_for_no_element, (x, models.ORDERS[0]), verify=False).session()

@@ -182,8 +182,9 @@ class Answers:
             self.chosen,
             self._asked,
             self._surroundings.stores,
-            strict=self.loops.learned.tells_more or self.loops.learned.compares_objects,
+            strict=self.loops.learned.tells_more,
             sharing=self.loops.learned.shares,
+            comparing=self.loops.learned.compares_objects,
         )
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]

@@ -38,7 +38,7 @@ _MADE = {FIRST_TURN: no_turn, CARRIED: carried}
 """What takes the place of operators that a capture takes for values that data decide."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Outer:
     """An input, or a tensor with values.
 
@@ -59,7 +59,7 @@ class Local:
     index: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Variable:
     """A value that is another one after each of the blocks that lead to one.
 
@@ -72,7 +72,7 @@ class Variable:
     values: dict[Block, Any] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Block:
     """What is computed after an answer, or after several blocks, until the next decision.
 

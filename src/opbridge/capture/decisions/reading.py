@@ -13,7 +13,7 @@ import torch
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_decisions import attributes_of, symbols_of
 
-__all__ = ["Reader", "layouts_of"]
+__all__ = ["Reader", "identities_of", "layouts_of"]
 
 _SIMPLE = (
     int,
@@ -172,6 +172,12 @@ _HEAP_TYPE = 1 << 9
 
 def _is_of_python(kind: type) -> bool:
     return bool(kind.__flags__ & _HEAP_TYPE)
+
+
+def identities_of(leaves: Iterable[Any]) -> tuple[int, ...]:
+    """Which values of the graph are one object: for each tensor, the first that it is."""
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(leaf), len(first)) for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
 def layouts_of(leaves: Iterable[Any], *, sharing: bool = True) -> Hashable:

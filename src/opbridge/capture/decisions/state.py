@@ -11,7 +11,7 @@ import torch
 
 from opbridge.base.torch_private import torch_decisions
 from opbridge.capture.decisions.liveness import live_names
-from opbridge.capture.decisions.reading import Reader, layouts_of
+from opbridge.capture.decisions.reading import Reader, identities_of, layouts_of
 from opbridge.capture.decisions.unseen import indexing_names, known_of, pending
 
 __all__ = ["State", "state_of"]
@@ -44,6 +44,7 @@ def state_of(
     *,
     strict: bool = False,
     sharing: bool = True,
+    comparing: bool = False,
 ) -> State:
     """What the variables of frames, and the attributes of modules that a run has set, hold.
 
@@ -59,6 +60,7 @@ def state_of(
             stands for any.
         strict: Whether states differ where the layouts of tensors do, or which of them share values.
         sharing: Whether it counts which tensors share values; see `Learned.shares`.
+        comparing: Whether it counts which tensors are one object, as the model asks for it.
     """
     frames = list(frames)
     reader = Reader(is_known, elements, carried or {})
@@ -73,8 +75,11 @@ def state_of(
         tuple((path, tuple((name, reader.of(value)) for name, value in held.items())) for path, held in modules),
     )
     layouts = layouts_of(reader.leaves, sharing=sharing or strict)
+    identities = identities_of(reader.leaves) if comparing else None
     return State(
-        (*structure, layouts if strict else None), tuple(reader.leaves), _unseen(frames, reader, asked, stores, layouts)
+        (*structure, layouts if strict else None, identities),
+        tuple(reader.leaves),
+        _unseen(frames, reader, asked, stores, layouts),
     )
 
 

@@ -21,8 +21,10 @@ __all__ = ["Surroundings", "settings"]
 
 _ATTRIBUTES_OF_MODULES = frozenset(vars(torch.nn.Module()))
 _STORING = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
+_CALLING_OTHERS = ("logging", "importlib", "_frozen_importlib", "_frozen_importlib_external")
 _DESCRIPTORS = (staticmethod, classmethod)
 _MISSING = object()
+_NONE: dict[str, Any] = {}  # one, as contents are compared by identity
 _MOST_CONTAINERS = 1 << 15
 
 
@@ -69,7 +71,7 @@ class Surroundings:
     def note(self, frame: FrameType) -> None:
         """Looks at what a function names that begins to run."""
         code = frame.f_code
-        if id(code) in self._noted:
+        if id(code) in self._noted or _is_for_others(frame):
             return
         self._noted[id(code)] = code
         if not is_the_models(frame) or _is_of_libraries(frame.f_globals.get("__name__")):
@@ -144,7 +146,12 @@ def _contents(value: Any) -> dict[Any, Any] | None:
         if _is_of_libraries(value.__module__):
             return None
         shared = {f"cell {index}": cell for index, cell in enumerate(value.__closure__ or ())}
-        return {"defaults": value.__defaults__ or (), "keywords": value.__kwdefaults__ or {}, **vars(value), **shared}
+        return {
+            "defaults": value.__defaults__ or (),
+            "keywords": value.__kwdefaults__ or _NONE,
+            **vars(value),
+            **shared,
+        }
     if isinstance(value, types.CellType):
         try:
             return {"contents": value.cell_contents}
@@ -207,6 +214,19 @@ def _is_of_libraries(module: Any) -> bool:
     """Whether a module of Python's, given its name, is torch's, opbridge's or Python's own: those keep no state."""
     top = str(module).partition(".")[0]
     return top == "torch" or is_of_others(top) or top in sys.stdlib_module_names
+
+
+def _is_for_others(frame: FrameType) -> bool:
+    """Whether a function runs to write a log or to find a module, as handlers and finders of an application's do."""
+    caller = frame.f_back
+    while caller is not None:
+        top = str(caller.f_globals.get("__name__")).partition(".")[0]
+        if top in _CALLING_OTHERS:
+            return True
+        if top == "opbridge":
+            return False
+        caller = caller.f_back
+    return False
 
 
 def _public(held: Mapping[str, Any]) -> dict[str, Any]:

@@ -169,7 +169,8 @@ def _loaded(instructions: list[_Instruction], place: int, count: int) -> Pending
         pushing = [
             i
             for i in range(begin, place)
-            if instructions[i].after == level + 1 and not instructions[i].name.startswith(_NOT_PUSHING)
+            if (instructions[i].after == level + 1 or instructions[i].before <= level < instructions[i].after)
+            and not instructions[i].name.startswith(_NOT_PUSHING)
         ]
         if not pushing:
             return None

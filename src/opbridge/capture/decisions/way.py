@@ -19,7 +19,7 @@ __all__ = ["Way", "is_number"]
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Way:
     """One capture.
 

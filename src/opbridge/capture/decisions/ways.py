@@ -28,7 +28,7 @@ class Unjoined(Exception):
     """
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Point:
     """A decision, or the end.
 

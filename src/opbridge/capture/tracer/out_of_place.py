@@ -21,6 +21,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.torch_private import torch_operators, torch_overrides, torch_sizes, torch_tracing
+from opbridge.base.torch_private.torch_decisions import DECISION
 from opbridge.capture.tracer import writing_back
 from opbridge.capture.tracer.writes import PARTS_BY_DATA, written_by
 from opbridge.graph.captured_graph import CapturedGraph, Leaf
@@ -34,6 +35,9 @@ _aten = torch.ops.aten
 
 def out_of_place(graph: CapturedGraph) -> CapturedGraph | None:
     """The same graph without in-place operators; None where it has something that is not understood here."""
+    # The turns of a loop are told apart from one another node by node, which torch's form of writes is known to allow.
+    if any(node.target is DECISION for node in graph.graph.nodes):
+        return None
     inner = [body for body in graph.module.modules() if body is not graph.module and isinstance(body, GraphModule)]
     if any(written_by(node) for body in inner for node in body.graph.nodes if node.op == "call_function"):
         return None

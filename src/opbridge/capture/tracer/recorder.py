@@ -29,6 +29,7 @@ from opbridge.capture.tracer import (
 )
 from opbridge.capture.tracer.constants import Constants
 from opbridge.capture.tracer.known_items import Known, KnownItems
+from opbridge.capture.tracer.seeded_draws import SeededDraws
 from opbridge.errors import CaptureError
 
 __all__ = ["Recorder", "Tracked"]
@@ -72,6 +73,7 @@ class Recorder:
         before: The mode that records operators before autograd.
         after: The mode that records operators after autograd.
         known_lengths: Gives the lengths that sequences are packed by, where their node depends on no input.
+        draws: The random numbers that are the same in each run.
         casts: How many operators were run by a rule of autocast's.
         is_differentiating: Whether operators are being recorded after autograd.
         is_describing: Whether the result of an operator is being described, whose rank does not depend on its sizes.
@@ -99,6 +101,7 @@ class Recorder:
         self._constant = constant
         self.known_lengths = self._known_lengths
         self.casts = 0
+        self.draws: SeededDraws = SeededDraws() if outside is None else outside.draws
         self.is_differentiating = self.is_describing = False
 
     @contextlib.contextmanager
@@ -233,8 +236,14 @@ class Recorder:
             return None
         if kwargs and out_variants.functional_form(function) is not None:
             return out_variants.record(self, function, args, kwargs)
+        has_generator = kwargs.get("generator") is not None
         if "generator" in kwargs:
             function, kwargs = generators.left_out(function, kwargs)
+        if torch.Tag.nondeterministic_seeded in function.tags and not has_generator:
+            if (drawn := self.draws.of(function, args, kwargs)) is not None:
+                if function._schema.is_mutable:
+                    return self.record(_aten.copy_.default, (args[0], drawn), {})
+                return self.record(_aten.lift_fresh_copy.default, (drawn,), {})
         dense = sparse_operators.dense_operator(function)
         if dense is not None:
             with self.recording(differentiated=self.is_differentiating):

@@ -189,7 +189,7 @@ class _Run:
             self._merged.negated = self._negated
             with self._knowing_sizes():
                 return pytree.tree_unflatten(self._merged(given), self._merged.structure)
-        with self._origins.following(), self._noting_zeros():
+        with self._origins.following(), self._noting_zeros(), self._recorder.draws.running():
             if self._answers is None:
                 return self._module(*args, **kwargs)
             self._outermost = self._answers.outermost = sys._getframe()
