@@ -94,6 +94,7 @@ class Attempt:
         merged: What runs in the place of the model: all of its ways.
         looping: Whether a loop over a dynamic size is a decision, and not unrolled for the example.
         limits: How many captures a model that decides by data may take.
+        rewriting_by_running: Whether writes are taken out by torch's functionalisation alone; see `rewriting`.
         raising: The decisions after which the model raises an error for one answer; None where it decides nothing.
     """
 
@@ -135,6 +136,7 @@ class Attempt:
         self.merged: Any = None
         self.looping = False
         self.limits = limits or CaptureLimits()
+        self.rewriting_by_running = False
         self.raising: tuple[Decision, ...] | None = None
         self._has_attempted = False
         self._calls: dict[bool, FollowingCalls] = {}
@@ -218,7 +220,7 @@ class Attempt:
             fixed_sizes.forget_example(graph, self.example)
         if shapes is None:
             self._check_sizes(graph)
-        return Captured(graph, functools.partial(_rewritten, graph, self.general))
+        return Captured(graph, functools.partial(_rewritten, graph, self.general, self.rewriting_by_running))
 
     def _following_calls(self) -> FollowingCalls:
         """The Python functions that follow symbolic numbers: those of the model's packages, or of its classes."""
@@ -266,8 +268,8 @@ class Attempt:
         return constrain_sizes(graph, leaves, self.shapes.axes, least, checked=checked, with_one=self.with_one)
 
 
-def _rewritten(graph: CapturedGraph, general: bool) -> CapturedGraph:
+def _rewritten(graph: CapturedGraph, general: bool, by_running: bool) -> CapturedGraph:
     """The same graph without writes, with no more asked about sizes than the capture did."""
     replacing = fake_implementations.replacing_fake_implementations(rewriting=True)
     with torch_sizes.small_sizes_dynamic(general), replacing:
-        return rewritten(graph)
+        return rewritten(graph, by_running=by_running)

@@ -92,15 +92,21 @@ def capture_decisions(attempt: Attempt) -> Captured:
 def _telling_more(
     attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]
 ) -> tuple[Ways, Captured] | None:
-    """The graph of all ways, which join only where tensors share values alike, after others did not do the same."""
+    """The graph of all ways, which join only where tensors share values alike, after others did not do the same.
+
+    All of them have the one form that torch's functionalisation gives.
+    """
     learned = dataclasses.replace(ways.learned, tells_more=True)
     ways = Ways(joined=True)
     ways.learned = learned
+    attempt.rewriting_by_running = True
     try:
         explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
         return ways, _merged(attempt, ways, run)
     except Exception:  # the ways are refused for what is known already
         return None
+    finally:
+        attempt.rewriting_by_running = False
 
 
 def _apart(attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]) -> Captured:

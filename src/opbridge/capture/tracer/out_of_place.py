@@ -35,9 +35,6 @@ _aten = torch.ops.aten
 
 def out_of_place(graph: CapturedGraph) -> CapturedGraph | None:
     """The same graph without in-place operators; None where it has something that is not understood here."""
-    # The turns of a loop are told apart from one another node by node, which torch's form of writes is known to allow.
-    if any(node.target is DECISION for node in graph.graph.nodes):
-        return None
     inner = [body for body in graph.module.modules() if body is not graph.module and isinstance(body, GraphModule)]
     if any(written_by(node) for body in inner for node in body.graph.nodes if node.op == "call_function"):
         return None
@@ -100,8 +97,10 @@ class _Rewriting:
             leaf if leaf.node is None else Leaf(leaf.name, self._now(leaf.node), leaf.value)
             for leaf in original.outputs
         )
+        # Ways of a model that decides are compared node by node, and only some may read a value after the decision.
+        decides = any(node.target is DECISION for node in original.graph.nodes)
         for node in reversed(self._optional):
-            if not node.users:
+            if not (decides or node.users):
                 self._graph.erase_node(node)
         attributes = dict(original.module.named_children())
         attributes.update(

@@ -33,13 +33,17 @@ from opbridge.graph.node_sources import sources_of
 __all__ = ["rewritten"]
 
 
-def rewritten(graph: CapturedGraph) -> CapturedGraph:
+def rewritten(graph: CapturedGraph, *, by_running: bool = False) -> CapturedGraph:
     """The same graph without in-place operators and views of what is written to.
+
+    Args:
+        graph: The graph.
+        by_running: Whether the graph runs again in any case: graphs that are compared with one another need one form.
 
     Raises:
         CaptureError: torch's functionalisation fails.
     """
-    found = out_of_place(graph)
+    found = None if by_running else out_of_place(graph)
     if found is not None:
         return found
     fake_mode = _fake_mode(graph)
