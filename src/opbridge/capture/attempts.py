@@ -27,6 +27,7 @@ from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_constraints import contradictions
 from opbridge.capture.size_decisions import WayOfSizes, WaysOfSizes, asked_zeros, capture_sides, is_same
 from opbridge.capture.size_decisions.regions import holds, is_trivial
+from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import CaptureError, UsageError
 from opbridge.graph.captured_graph import CapturedGraph
 
@@ -43,6 +44,18 @@ def first_capture(attempt: Attempt) -> Captured:
         CaptureError: None does; the message is advice.
         UsageError: The model fails by itself, or the inputs or dynamic shapes are of a wrong kind.
     """
+    kept, notes = dict(vars(attempt)), list(attempt.notes)
+    try:
+        return _first_capture(attempt)
+    except Exception:
+        if attempt.copying.is_on:
+            raise
+    vars(attempt).update(kept)  # an attempt has found that copies matter, which the ones before it have taken
+    attempt.notes = notes
+    return _first_capture(attempt)
+
+
+def _first_capture(attempt: Attempt) -> Captured:
     if attempt.shapes.needs_torch_export:
         return capture_by_torch_export(attempt)
     try:
@@ -171,7 +184,7 @@ def _following_sizes(attempt: Attempt) -> Captured:
                 of_larger, failure_of_larger = _better(attempt, found, failure)
             finally:
                 attempt.example, attempt.shapes = None, example
-            if of_larger is not found and of_larger is not None and _differs_on_example(attempt, of_larger.graph):
+            if of_larger is not None and of_larger is not found and _differs_on_example(attempt, of_larger):
                 vars(attempt).update(kept)
             else:
                 found, failure = of_larger, failure_of_larger
@@ -219,7 +232,7 @@ def _with_other_sides(attempt: Attempt, found: Captured) -> Captured:
             if (
                 new is not None
                 and (captured is tried or padding.changed)
-                and _is_model(attempt, new.graph, tried)
+                and _is_model(attempt, _written_out(new), tried)
                 and other_sides.merged(found.graph, new.graph, example)
             ):
                 if is_same(found.graph, new.graph):
@@ -405,13 +418,22 @@ def _for_sizes(
         attempt.shapes, attempt.example, attempt.other_side = example, None, frozenset()
 
 
-def _differs_on_example(attempt: Attempt, graph: CapturedGraph) -> bool:
+def _differs_on_example(attempt: Attempt, captured: Captured) -> bool:
     """Whether a capture of a larger example does not give what the model gives for the sizes of the example itself."""
+    graph = _written_out(captured)
     leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
     return any(
         _gives_same(attempt, graph, values, structure) is False
         for values in (leaves, other_sides.of_other_values(leaves))
     )
+
+
+def _written_out(captured: Captured) -> CapturedGraph:
+    """The graph to compare with the model: without writes, as in the file.
+
+    Where a size decides whether a tensor is written to or a copy of it, an operator does as torch does when it runs.
+    """
+    return captured.rewrite() if any(map(written_by, captured.graph.graph.nodes)) else captured.graph
 
 
 def _is_model(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> bool:

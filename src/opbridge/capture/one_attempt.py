@@ -25,6 +25,7 @@ from opbridge.capture.opaque_operators import Operators
 from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
 from opbridge.capture.tracer import FollowingCalls, rewritten, trace
+from opbridge.capture.tracer.contiguous_copies import Copying
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import Decision
 
@@ -94,6 +95,7 @@ class Attempt:
         merged: What runs in the place of the model: all of its ways.
         looping: Whether a loop over a dynamic size is a decision, and not unrolled for the example.
         limits: How many captures a model that decides by data may take.
+        copying: Whether `contiguous` copies where sizes decide whether it does.
         rewriting_by_running: Whether writes are taken out by torch's functionalisation alone; see `rewriting`.
         raising: The decisions after which the model raises an error for one answer; None where it decides nothing.
     """
@@ -137,6 +139,7 @@ class Attempt:
         self.looping = False
         self.limits = limits or CaptureLimits()
         self.rewriting_by_running = False
+        self.copying = Copying()
         self.raising: tuple[Decision, ...] | None = None
         self._has_attempted = False
         self._calls: dict[bool, FollowingCalls] = {}
@@ -215,6 +218,7 @@ class Attempt:
             calls=self._following_calls() if self.following or (shapes or self.shapes).axes else None,
             answers=self.answers,
             merged=self.merged,
+            copying=self.copying,
         )
         if self.example is not None:
             fixed_sizes.forget_example(graph, self.example)

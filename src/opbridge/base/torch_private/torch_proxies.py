@@ -167,6 +167,13 @@ class GraphTracer(PythonKeyTracer):
         with active(ProxyTorchDispatchMode(self, "symbolic")):
             return sympy_interp(_Arithmetic, known, expression)
 
+    def arithmetic(self, size: Any) -> Any:
+        """A symbolic number as an argument of a node, computed from its symbols, also where it was known as a whole."""
+        if all(symbol in self.sympy_expr_tracker for symbol in size.node.expr.free_symbols):
+            sizes: Any = self.symnode_tracker
+            sizes.forget(size)
+        return self.size_argument(size)
+
     def size_argument(self, size: Any) -> Any:
         """A symbolic size, float or bool as an argument of a node: a node, or a number where it is known."""
         found = proxy_tensor.fetch_sym_proxy(self)(size)
@@ -219,6 +226,10 @@ class _Sizes:
 
     def __contains__(self, size: Any) -> bool:
         return self._key(size) in self._found
+
+    def forget(self, size: Any) -> None:
+        """Lets a size have no node, as before it was first known."""
+        self._found.pop(self._key(size), None)
 
     def get(self, size: Any, default: Any = None) -> Any:
         key = self._key(size)

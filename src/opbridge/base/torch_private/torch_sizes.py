@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_shape_env
 
 
@@ -266,11 +267,8 @@ def refusing_questions(numbers: Sequence[Any]) -> Iterator[None]:
             raise RuntimeError(f"The answer to {expression} is known only when the model runs.")
         return evaluate(expression, *args, **kwargs)
 
-    env.evaluate_expr = evaluate_if_known
-    try:
+    with replacing((env, "evaluate_expr", evaluate_if_known)):
         yield
-    finally:
-        del env.evaluate_expr
 
 
 @contextlib.contextmanager

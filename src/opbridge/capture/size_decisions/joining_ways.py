@@ -134,12 +134,16 @@ class JoiningWays:
         self._tried: list[Sizes] = []
         self._failed = 0
         self._pool_of: tuple[int, list[tuple[Sizes, bool]]] = (-1, [])
-        if not self._explore() or len(self._sizes) < 2:
-            return None
-        flow = Flow(self._ways, of_sizes=True)
-        if flow.loops:
-            return None
-        conditions = self._all_conditions(flow)
+        self._broken: set[str] = set()
+        next_sizes: Sizes | None = self._example
+        while next_sizes is not None:
+            if not self._explore(next_sizes) or len(self._sizes) < 2:
+                return None
+            flow = Flow(self._ways, of_sizes=True)
+            if flow.loops:
+                return None
+            conditions = self._all_conditions(flow)
+            next_sizes = self._beyond(conditions)
         first = next(iter(self._sizes))
         sizes = RunningSizes(self._sizes, self._told)
         graph = self._runs.merge(Merged(flow, first.graph.structure, sizes))
@@ -150,9 +154,9 @@ class JoiningWays:
             graph.ranges[symbol] = 0, self._ranges[symbol][1]
         return graph if self._is_model(graph) else None
 
-    def _explore(self) -> bool:
-        """Captures the model for sizes of all ways; false where there are too many."""
-        sizes: Sizes | None = self._example
+    def _explore(self, first: Sizes) -> bool:
+        """Captures the model for some sizes, and for those of all ways; false where there are too many."""
+        sizes: Sizes | None = first
         while sizes is not None:
             if self._limits.why_reached(_PART * self._made) or self._failed > _MOST_FAILED:
                 return False
@@ -218,6 +222,21 @@ class JoiningWays:
         candidates = [each for pair in zip(every, near, strict=False) for each in pair] + every
         left = [each for each in candidates if each not in self._tried][: 2 * _MOST_TRIED]
         return next((each for each in left[:_MOST_TRIED] if self._runs.may_run(each)), None)
+
+    def _beyond(self, conditions: Conditions) -> Sizes | None:
+        """Sizes for which the model runs and operators are answered otherwise than so far; None where none are found.
+
+        So it is with whether a batch has one image, which a view asks.
+        """
+        for condition in conditions:
+            if condition.expression in self._broken or not self._example.keys() >= set(condition.symbols):
+                continue
+            self._broken.add(condition.expression)
+            breaking = [sizes for sizes, _ in self._pool() if not holds_at(condition.expression, sizes)]
+            untried = [sizes for sizes in breaking if sizes not in self._tried][:_MOST_TRIED]
+            if (found := next((each for each in untried if self._runs.may_run(each)), None)) is not None:
+                return found
+        return None
 
     def _pool(self) -> list[tuple[Sizes, bool]]:
         """Sizes that may show something, and whether they differ from those of the example in one size alone."""

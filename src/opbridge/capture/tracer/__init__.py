@@ -13,6 +13,8 @@ May import: dynamic_shapes, and what the capture stands on.
 | constants | values that depend on weights alone |
 | origins | source lines and module paths |
 | python_functions, builtin_functions | indexing, `torch.tensor`, `len` and the like, which would fix sizes |
+| contiguous_copies | `contiguous`, which asks sizes whether a tensor is in order already |
+| seeded_draws | random numbers after the model has set the seed |
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
 | autocasting | the casts of autocast, as operators |
 | subgraphs, free_values | the bodies of higher-order operators, and what they take from around them |

@@ -47,8 +47,8 @@ def _pass(recorder: Recording, node: Node, bodies: list[GraphModule], values: li
             _add_placeholder(body, value)
         body.recompile()
     _, position = known
-    with recorder.graph.inserting_before(node):
-        added = [recorder.argument(value) for value in values]
+    with recorder.graph.inserting_before(recorder.graph.output_node()):
+        added = [_argument(recorder, value, node) for value in values]
     for each in added:
         if isinstance(each, Node):
             _move_before(each, node)
@@ -57,6 +57,35 @@ def _pass(recorder: Recording, node: Node, bodies: list[GraphModule], values: li
     operands: Any = args[position]
     args[position] = (*operands, *added)
     node.args = tuple(args)
+
+
+def _argument(recorder: Recording, value: Any, node: Node) -> Any:
+    """A value as an operand of an operator.
+
+    A size may be known as that of the operator's own result alone. Then it is computed from other sizes, or comes from
+    around this graph too.
+    """
+    found = recorder.argument(value)
+    if not (isinstance(found, Node) and _reads(found, node)):
+        return found
+    computed = recorder.tracer.arithmetic(value)
+    if recorder.outside is None or not _reads(computed, node):
+        return computed
+    with recorder.graph.inserting_before(node):
+        return recorder.free(value)
+
+
+def _reads(value: Node, node: Node) -> bool:
+    """Whether a value is computed from the result of a node."""
+    waiting, seen = [value], {value}
+    while waiting:
+        for each in waiting.pop().all_input_nodes:
+            if each is node:
+                return True
+            if each not in seen:
+                seen.add(each)
+                waiting.append(each)
+    return False
 
 
 def _move_before(value: Node, node: Node) -> None:

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
 from opbridge.capture.tracer.turning_loops import gathered
 
@@ -35,14 +36,16 @@ class PythonFunctions(TorchFunctionMode):
     9. What is asked of a tensor may need its rank.
     10. Windows that do not overlap have a symbolic size.
     11. Complex numbers of a tensor may be printed, and not computed with: torch has no symbolic ones.
+    12. `contiguous` asks nothing about sizes.
 
     Args:
         settle_ranks: Called with the arguments of each function.
+        copies: The copies that `contiguous` takes.
     """
 
-    def __init__(self, settle_ranks: Callable[[Any], None]) -> None:
+    def __init__(self, settle_ranks: Callable[[Any], None], copies: ContiguousCopies) -> None:
         super().__init__()
-        self._settle_ranks = settle_ranks
+        self._settle_ranks, self._copies = settle_ranks, copies
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._settle_ranks(args)
@@ -59,6 +62,10 @@ class PythonFunctions(TorchFunctionMode):
                 return args[0][tuple(items) if isinstance(args[1], tuple) else items[0]]
         elif function in _COMPLEX_NUMBERS and args[0].is_complex() and all(type(size) is int for size in args[0].shape):
             return _unknown(args[0].shape)
+        elif function is torch.Tensor.contiguous and isinstance(args[0], torch.Tensor):
+            copy = self._copies.of(*args, **(kwargs or {}))
+            if copy is not None:
+                return copy
         elif function in CUTTING:
             parts = cut(function, *args, **(kwargs or {}))
             if parts is not None:

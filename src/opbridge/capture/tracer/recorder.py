@@ -391,7 +391,7 @@ class Recorder:
             return found
         if isinstance(tensor, torch_proxies.FakeTensor):
             if self.outside is not None:
-                self.track(tensor, self._free(tensor))
+                self.track(tensor, self.free(tensor))
                 return self._tensors.found[id(tensor)]
             raise CaptureError(
                 "A tensor takes part that was computed outside of this graph, such as in another branch or in an "
@@ -401,7 +401,7 @@ class Recorder:
         self.constants.add_weight(node, tensor)
         return self._tensors.found[id(tensor)]
 
-    def _free(self, value: Any) -> Node:
+    def free(self, value: Any) -> Node:
         """The node of a value from around a body; see `free_values`."""
         name = self.tracer.get_fresh_qualname("_free")
         setattr(self.tracer.root, name, value)
@@ -413,7 +413,7 @@ class Recorder:
         """A symbolic number as an argument of a node."""
         if self.outside is not None and not self.tracer.knows_size(size):
             for each in self.tracer.unknown_symbols(size) or [size]:
-                self.tracer.bind_size(each, functools.partial(self._free, each))
+                self.tracer.bind_size(each, functools.partial(self.free, each))
         return self.tracer.size_argument(size)
 
     def _size_of(self, node: Node, index: int, size: torch.SymInt) -> Node:

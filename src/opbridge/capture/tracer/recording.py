@@ -19,12 +19,14 @@ class Recording(Protocol):
     Attributes:
         graph: The nodes.
         tracer: The graph, as torch sees it.
+        outside: What records the graph around this one, where this is a body.
         casts: How many operators were run by a rule of autocast's.
         fake_mode: The mode that computes the shapes and dtypes of results.
     """
 
     graph: Graph
     tracer: torch_proxies.GraphTracer
+    outside: Any
     casts: int
     fake_mode: Any
 
@@ -45,6 +47,9 @@ class Recording(Protocol):
 
     def argument(self, value: Any) -> Any:
         """A value of the model's as an argument of a node."""
+
+    def free(self, value: Any) -> Node:
+        """The node of a value from around a body; see `opbridge.capture.tracer.free_values`."""
 
     def last_node(self) -> Node:
         """The node that was recorded last."""

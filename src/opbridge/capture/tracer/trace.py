@@ -31,6 +31,7 @@ from opbridge.base.transformers_private import masks
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.input_names import input_names
 from opbridge.capture.tracer.builtin_functions import following_sizes
+from opbridge.capture.tracer.contiguous_copies import ContiguousCopies, Copying
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.known_items import Known
 from opbridge.capture.tracer.number_calls import FollowingCalls
@@ -67,6 +68,7 @@ def trace(
     calls: FollowingCalls | None = None,
     answers: Any = None,
     merged: Any = None,
+    copying: Copying | None = None,
 ) -> CapturedGraph:
     """Runs a module once, and gives the operators that it calls as a graph.
 
@@ -87,8 +89,12 @@ def trace(
         expected: Another capture of the model, which this one is compared with. The nodes of this one have no sources.
         calls: The Python functions that follow symbolic numbers, where there are any; where they are those of all the
             model's packages, such numbers can be hashed.
+        answers: What answers the questions about data; see `opbridge.capture.decisions`.
+        merged: What runs in the place of the model: all of its ways.
+        copying: Whether `contiguous` copies where sizes decide whether it does; see `contiguous_copies`.
 
     Raises:
+        CopiesMatter: It may not.
         GraphDiffers: The model calls other operators than in the expected capture.
         Exception: What the model raises, or torch where the model cannot be captured.
     """
@@ -105,6 +111,7 @@ def trace(
             calls=calls,
             answers=answers,
             merged=merged,
+            copying=copying or Copying(),
         )
         return run.graph()
 
@@ -130,8 +137,10 @@ class _Run:
         calls: FollowingCalls | None,
         answers: Any,
         merged: Any,
+        copying: Copying,
     ) -> None:
         self._answers, self._merged = answers, merged
+        self._copies = ContiguousCopies(copying)
         self._calls = calls
         self._module, self._args, self._kwargs = module, args, kwargs
         self._shapes = shapes
@@ -167,8 +176,10 @@ class _Run:
             found, returned_structure = pytree.tree_flatten(returned)
             outputs = [self._output(value) for value in found]
         recorder.graph.erase_node(end)
+        module = recorder.finish(tuple(outputs))
+        self._copies.check(module)
         return CapturedGraph(
-            recorder.finish(tuple(outputs)),
+            module,
             tuple(inputs),
             tuple(map(_leaf, torch_tracing.output_paths(returned_structure), outputs)),
             self.weights,
@@ -433,7 +444,7 @@ class _Run:
             stack.enter_context(self._fakes.mode)
             stack.enter_context(torch_proxies.enable_python_dispatcher())
             stack.enter_context(torch_proxies.subgraphs_traced_by(self._body, self._fakes.mode))
-            stack.enter_context(PythonFunctions(lambda values: self._recording.settle_ranks(values)))
+            stack.enter_context(PythonFunctions(lambda values: self._recording.settle_ranks(values), self._copies))
             stack.enter_context(torchscript_running.running_in_python(self._fakes.known))
             stack.enter_context(torch_transforms.following_nested_transforms())
             stack.enter_context(taking_symbolic_bools())
