@@ -231,3 +231,25 @@ def test_sizes_that_are_equal_in_the_example(model):
     session = program.session()
     for height, width in itertools.product((1, 2, 3, 7, 8, 9, 12, 15), (1, 2, 4, 8, 9, 13)):
         _agrees(session, model, (torch.randn(height, width, 4),))
+
+
+def last_four_steps(x):
+    """One step is repeated, fewer than four are padded; then chunks of two, of which the last may be shorter."""
+    n = x.shape[1]
+    if n == 1:
+        x = x.expand(x.shape[0], 4, 3)
+    elif n < 4:
+        x = nn.functional.pad(x, (0, 0, 4 - n, 0))
+    if n % 2 == 1 and n > 4:
+        x = nn.functional.pad(x, (0, 0, 0, 1))
+    return x[:, -4:] * 2 if n > 6 else x[:, :4] + 1
+
+
+def test_an_operator_asks_again_what_was_answered():
+    program = opbridge.export(
+        last_four_steps, (torch.rand(2, 10, 3),), dynamic_shapes={"x": {0: "batch", 1: "n"}}, verify=False
+    )
+    assert not program.plan.notes
+    session = program.session()
+    for sizes in itertools.product((1, 2), range(1, 13)):
+        _agrees(session, last_four_steps, [torch.rand(*sizes, 3)])

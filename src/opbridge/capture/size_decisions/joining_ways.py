@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_constraints import holds_at, largest_of
 from opbridge.capture.size_decisions.joining import told
 from opbridge.capture.size_decisions.questions import Questions
-from opbridge.capture.size_decisions.regions import Conditions, Ranges, is_trivial
+from opbridge.capture.size_decisions.regions import Conditions, Ranges, is_trivial, where
 from opbridge.capture.size_decisions.running_sizes import RunningSizes
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
@@ -144,6 +144,8 @@ class JoiningWays:
                 return None
             conditions = self._all_conditions(flow)
             next_sizes = self._beyond(conditions)
+        if not all(holds_at(each.expression, sizes) for each in conditions for sizes in self._sizes.values()):
+            return None
         first = next(iter(self._sizes))
         sizes = RunningSizes(self._sizes, self._told)
         graph = self._runs.merge(Merged(flow, first.graph.structure, sizes))
@@ -296,16 +298,19 @@ class JoiningWays:
                 if _has_same_shapes(block):
                     continue  # as with what is asked of strides, which no operator of ONNX has
                 several.add(re.sub(r"^not \((.*)\)$", r"\1", condition.expression))
-            elif not is_trivial(limited := _where(before, condition), self._ranges):
+            elif (limited := where(before, condition)) and not is_trivial(limited, self._ranges):
                 found[limited.expression] = limited
         if several:
             raise _AskedAlike(frozenset(several))
+        given = {edge for sizes, _ in self._pool() for edge in self._path(sizes)[0]}
         for block in flow.blocks:
             if block.decides and len(block.after) == 1:
                 ((answer, _),) = block.after.items()
+                if (self._point(block), not answer) not in given:
+                    continue  # the answers before it leave it no other one
                 asked = self._question(block)
-                limited = _where(self._before(flow, block), asked if answer else _not(asked))
-                if not is_trivial(limited, self._ranges):
+                limited = where(self._before(flow, block), asked if answer else _not(asked))
+                if limited and not is_trivial(limited, self._ranges):
                     found[limited.expression] = limited
         for way in self._sizes:
             for symbol, stack in way.graph.zeros.items():
@@ -329,6 +334,11 @@ class JoiningWays:
         """What a block asks."""
         way, segment = next(iter(block.passes))
         return self._questions[way].decisions[segment]
+
+    def _point(self, block: Block) -> Point:
+        """The decision of a block."""
+        way, segment = next(iter(block.passes))
+        return self._ways.points[way.marks[segment].place]
 
     def _told(self, block: Block) -> str:
         way, _ = next(iter(block.passes))
@@ -390,13 +400,3 @@ def _has_same_shapes(block: Block) -> bool:
 
 def _not(condition: SizeCondition) -> SizeCondition:
     return dataclasses.replace(condition, expression=f"not ({condition.expression})")
-
-
-def _where(before: Sequence[SizeCondition], condition: SizeCondition) -> SizeCondition:
-    """A condition that has to hold only where others do."""
-    others = [each for each in before if each.expression != condition.expression]
-    if not others:
-        return condition
-    text = " or ".join(f"(not ({each.expression}))" for each in others)
-    symbols = sorted({symbol for each in (*others, condition) for symbol in each.symbols})
-    return dataclasses.replace(condition, expression=f"{text} or ({condition.expression})", symbols=tuple(symbols))

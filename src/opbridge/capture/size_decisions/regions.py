@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from opbridge.capture.size_constraints import holds_at, holds_between, holds_for_all, largest_of
 from opbridge.graph.captured_graph import SizeCondition
 
-__all__ = ["Conditions", "breaking", "expression_of", "fixed", "holds", "is_trivial"]
+__all__ = ["Conditions", "breaking", "expression_of", "fixed", "holds", "is_trivial", "where"]
 
 Conditions = tuple[SizeCondition, ...]
 """What all has to hold of the sizes."""
@@ -128,3 +129,14 @@ def expression_of(regions: Sequence[Conditions]) -> tuple[str, tuple[str, ...]]:
     expression = " or ".join(f"({each})" for each in told) if len(told) > 1 else told[0]
     symbols = {symbol for region in regions for each in region for symbol in each.symbols}
     return expression, tuple(sorted(symbols))
+
+
+def where(before: Sequence[SizeCondition], condition: SizeCondition) -> SizeCondition | None:
+    """A condition that has to hold only where others do; None where it is one of these."""
+    if any(each.expression == condition.expression for each in before):
+        return None
+    if not before:
+        return condition
+    text = " or ".join(f"(not ({each.expression}))" for each in before)
+    symbols = sorted({symbol for each in (*before, condition) for symbol in each.symbols})
+    return dataclasses.replace(condition, expression=f"{text} or ({condition.expression})", symbols=tuple(symbols))
