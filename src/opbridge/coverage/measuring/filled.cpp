@@ -52,9 +52,7 @@ void* filled(void* block, size_t from, size_t size) {
 
 extern "C" {
 
-__attribute__((visibility("default"))) void* malloc(size_t size) noexcept {
-    return filled(__libc_malloc(size), 0, size);
-}
+__attribute__((visibility("default"))) void* malloc(size_t size) noexcept { return filled(__libc_malloc(size), 0, size); }
 
 __attribute__((visibility("default"))) void* memalign(size_t alignment, size_t size) noexcept {
     return filled(__libc_memalign(alignment, size), 0, size);
