@@ -88,6 +88,16 @@ def _gathered_along(elements: Any, length: Any, sizes: Any, ends: Any, loop: int
     return found
 
 
+_LIBRARY.define(
+    "gathered_numbers(SymInt[] elements, SymInt? length, SymInt[] sizes, int[] ends, int loop, int? dim) -> Tensor"
+)
+
+
+@torch.library.register_fake("opbridge_capture::gathered_numbers", lib=_LIBRARY)
+def _gathered_numbers(elements: Any, length: Any, *args: Any) -> torch.Tensor:
+    return torch.empty((torch.library.get_ctx().new_dynamic_size() if length is None else length,), dtype=torch.int64)
+
+
 DECISION = torch.ops.opbridge_capture.decision.default
 """Marks the place in a graph at which a truth value was asked for that only data decides, and the answer given.
 
@@ -116,6 +126,9 @@ GATHERED_ALONG = torch.ops.opbridge_capture.gathered_along.default
 The length is that of the result, None where only a run tells it; the size of that dimension is 0. The last argument is
 the dimension, None for a new first one.
 """
+
+GATHERED_NUMBERS = torch.ops.opbridge_capture.gathered_numbers.default
+"""The same, of elements that are integers of Python's."""
 
 COND = torch.ops.higher_order.cond
 WHILE_LOOP = torch.ops.higher_order.while_loop

@@ -98,6 +98,7 @@ class Answers:
     ) -> None:
         self.sizes = sizes
         self._times: dict[Hashable, int] = {}
+        self._decided = 0
         self._surroundings = Surroundings(module.named_modules())
         self._asked: frozenset[Any] = frozenset()
         self._expressions: dict[Any, int] = {}
@@ -112,6 +113,7 @@ class Answers:
             self.loops.wants_instructions,
             self.loops.appends,
         )
+        self.loops.carried = self.turns.carried
         self._numbers = ChangingNumbers(self.loops.learned)
         self._while_loops = WhileLoops(self.loops)
         self.marks: list[Mark] = []
@@ -143,6 +145,7 @@ class Answers:
         element: tuple[int, int] | None = None,
         question: Hashable = None,
         given: bool | None = None,
+        of_operator: int = 0,
     ) -> bool:
         """The answer to a question, which the graph gets a mark of.
 
@@ -154,9 +157,10 @@ class Answers:
             element: Where it is whether an index is that of an element of a list: which one, and of how many.
             question: Where it is about sizes: what tells it from others at the same place.
             given: The answer, where it is known.
+            of_operator: Where an operator asks: which of its questions it is, counted from 1.
         """
         asking = self.loops.asking
-        if len(self.marks) >= (_MOST_DECISIONS if asking is None else _MOST_TURNS):
+        if len(self.marks) >= _MOST_TURNS or (asking is None and self._decided >= _MOST_DECISIONS):
             raise WaysRefused(
                 f"The model cannot be captured: it decides by data more than {_MOST_DECISIONS} times in one run, as at "
                 f"{sources[0] if sources else 'its first line'}. In a loop, let nothing but tensors change from turn "
@@ -170,7 +174,7 @@ class Answers:
             if asking.outer is not None:
                 self.turns.begin_turn(asking.outer, asking.outer_offset)
         at = place(frames, self.turns, self.loops.offsets_in)
-        if asking is None and self._while_loops.are_new(frames, at):
+        if self.loops.has_learned or (asking is None and self._while_loops.are_new(frames, at)):
             raise LoopsLearned
         loop = asking or self._while_loops.at(frames, at, recorder)
         held = state_of(
@@ -189,7 +193,8 @@ class Answers:
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
         tensors += [self.turns.carried[id(each)][1] for each in numbers if id(each) in self.turns.carried]
-        here = ((at, element if question is None else question), held.structure)
+        asked = element if question is None else question
+        here = ((at, of_operator if asked is None and of_operator > 1 else asked), held.structure)
         if question is not None:
             times = self._times[here] = self._times.get(here, -1) + 1
             if times and self.marks[-1].place == ((at, (question, times - 1)), held.structure):
@@ -203,6 +208,7 @@ class Answers:
             chosen = is_last or self._choose(self.marks, here, None if asking is None else asking.turn)
         else:
             chosen = given
+        self._decided += asking is None
         recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
         number, turn = (None, 0) if loop is None else (loop.number, loop.turn)
         self._expressions[torch_decisions.expression_of(condition)] = len(self.marks)

@@ -100,9 +100,10 @@ def explore(
         raise first  # which a run with several turns of a loop has raised
 
 
-def _learned(ways: Ways) -> tuple[int, bool, bool]:
-    """What changes how ways are told apart: lists that grow unevenly, and whether it counts which tensors are one."""
-    return len(ways.learned.varying), ways.learned.shares, ways.learned.compares_objects
+def _learned(ways: Ways) -> tuple[int, int, bool, bool]:
+    """What changes how ways are told apart: lists that grow unevenly or in loops within turns, and whether it counts
+    which tensors are one."""
+    return len(ways.learned.varying), len(ways.learned.nested), ways.learned.shares, ways.learned.compares_objects
 
 
 def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:

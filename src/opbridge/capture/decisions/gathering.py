@@ -13,12 +13,12 @@ import torch
 from torch.fx import Node
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
-from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG
+from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
 from opbridge.capture.decisions.forms import Pass
 
 __all__ = ["ENDS", "GATHERING", "LENGTH", "LOOP", "Gathering", "no_rows", "no_turn", "rows_of", "rows_with"]
 
-GATHERING = (GATHERED, GATHERED_ALONG)
+GATHERING = (GATHERED, GATHERED_ALONG, GATHERED_NUMBERS)
 """The operators that make a tensor of the elements of a list that has grown in a loop."""
 
 _ELEMENTS, LENGTH, SIZES, ENDS, LOOP, _DIM = range(6)
@@ -98,8 +98,10 @@ def no_rows(sizes: list[Any], dim: int | None, dtype: torch.dtype, device: torch
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-def rows_with(rows: torch.Tensor, elements: list[torch.Tensor], dim: int | None) -> torch.Tensor:
-    """What a loop carries with the elements of a turn."""
+def rows_with(rows: torch.Tensor, elements: list[Any], dim: int | None) -> torch.Tensor:
+    """What a loop carries with the elements of a turn: tensors, or numbers."""
+    if not isinstance(elements[0], torch.Tensor):
+        return torch.cat([rows, torch._refs.tensor(elements, dtype=rows.dtype, device=rows.device)])
     if dim is not None:
         return torch.cat([rows, *elements], dim)
     new = elements[0].unsqueeze(0) if len(elements) == 1 else torch.stack(elements)

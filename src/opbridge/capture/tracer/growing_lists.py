@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.tracer.extending_lists import reads_elements
 
 __all__ = ["Growing", "Turns", "held_in", "sum_of_parts"]
 
@@ -67,11 +69,16 @@ class Growing:
         held: The list, or a tuple that was made of it.
         loop: The loop.
         first: How many elements it had before the loop.
+        beginning: These.
         each: How many elements a turn appends; None while that is not known.
         known: The elements at the last turn.
         place: Which list of which loop it is, in any run.
         is_kept: Whether turns do nothing else with it than appending elements.
         ends: How many elements turns had appended after each.
+        inner: What is known of it in a loop within a turn, the last one that has begun in the turn.
+        around: What is known of it in the loop around its own.
+        segments: What such loops have appended since the last turn: the first element, and the one after the last.
+        rows_of_turns: Where there are such loops, what turns have appended, as tensors with a row for each element.
         frame: Where a variable holds it, the frame of that: `outs += (x,)` has the variable hold another tuple.
         name: The name of the variable.
     """
@@ -81,11 +88,16 @@ class Growing:
     first: int
     each: int | None = None
     known: list[Any] = field(default_factory=list)
+    beginning: list[Any] = field(default_factory=list)
     place: Hashable = None
     is_kept: bool = True
     frame: FrameType | None = None
     name: Hashable = None
     ends: list[int] = field(default_factory=list)
+    inner: Growing | None = None
+    around: Growing | None = None
+    segments: list[tuple[int, int, Growing]] = field(default_factory=list)
+    rows_of_turns: list[torch.Tensor] = field(default_factory=list)
     _rows: tuple[int, torch.Tensor] | None = None
 
     @classmethod
@@ -93,7 +105,7 @@ class Growing:
         cls, held: list[Any] | tuple[Any, ...], loop: Turns, place: Hashable, frame: FrameType, name: Hashable
     ) -> Growing:
         """What a loop begins with."""
-        return cls(held, loop, len(held), known=list(held), place=place, frame=frame, name=name)
+        return cls(held, loop, len(held), known=list(held), beginning=list(held), place=place, frame=frame, name=name)
 
     def is_in_variable(self) -> bool:
         """Whether the variable holds another one, which begins with the elements at the last turn; takes that."""
@@ -108,12 +120,19 @@ class Growing:
         self.held = now
         return True
 
-    def follow(self) -> None:
-        """Looks at what a turn has done."""
+    def follow(self) -> list[Any]:
+        """Looks at what a turn has done.
+
+        Returns:
+            What the turn has appended; see `pieces`.
+        """
         self.is_in_variable()
-        count = len(self.held) - len(self.known)
         is_same = len(self.held) >= len(self.known) and all(map(operator.is_, self.held, self.known))
+        if self.running() is not None or any(not each.is_kept for each in self.within()):  # it was left before its end
+            is_same = False
         self.is_kept = self.is_kept and is_same
+        pieces = list(self.pieces()) if is_same else []
+        count = len(pieces) if is_same else len(self.held) - len(self.known)
         if self.is_kept and (self.loop.growth.get(self.place, count) != count or self.each not in (None, count)):
             self.loop.varying.add(self.place)
         if self.is_kept and not self.varies:
@@ -122,17 +141,87 @@ class Growing:
             self.loop.growth.pop(self.place, None)
         self.each = count
         self.known = list(self.held)
+        self.segments, self.inner = [], None
         self.ends.append(len(self.held) - self.first)
+        return pieces
+
+    def replace_last(self, number: Any) -> None:
+        """Puts another object in the place of the last element at the last turn."""
+        at = len(self.known) - 1
+        assert isinstance(self.held, list)
+        self.held[at] = number
+        each: Growing | None = self
+        while each is not None:
+            if at < len(each.known):
+                each.known[at] = number
+            each = each.around
 
     def elements(self) -> list[Any]:
         """Its elements without those of turns that are over, where turns do nothing but append to it.
 
         Where there are some before the first turn, the last one of the turns that are over is among them.
         """
-        held = list(self.held)
-        if not self.is_kept:
-            return held
-        return [*held[: self.first], *(self.known[-1:] if self.first else ()), *held[len(self.known) :]]
+        if not self.is_kept or any(not each.is_kept for each in self.within()):
+            return list(self.held)
+        return [*self.beginning, *self._seen(self.shows_last)]
+
+    @functools.cached_property
+    def shows_last(self) -> bool:
+        """Whether turns may read the last element of those before."""
+        if not self.first or type(self.beginning[-1]) not in (int, torch.SymInt) or not isinstance(self.name, str):
+            return bool(self.first)
+        return self.frame is None or reads_elements(self.frame.f_code, self.name)
+
+    def _seen(self, has_last: bool) -> Iterator[Any]:
+        if has_last:
+            yield self.held[len(self.known) - 1]
+        at = len(self.known)
+        for begin, end, _ in self.segments:
+            yield from self.held[at:begin]
+            if has_last:
+                yield self.held[end - 1]
+            at = end
+        inner = self.running()
+        yield from self.held[at : None if inner is None else inner.first]
+        if inner is not None:
+            yield from inner._seen(has_last)
+
+    def within(self) -> Iterator[Growing]:
+        """What is known of it in the loops within the turn."""
+        inner = self.running()
+        for each in (*(each for _, _, each in self.segments), *(() if inner is None else (inner,))):
+            yield each
+            yield from each.within()
+
+    def running(self) -> Growing | None:
+        """What is known of it in a loop within the turn that has not had its last turn, where that appends to it."""
+        inner = self.inner
+        return inner if inner is not None and inner.nests and not inner.loop.is_over else None
+
+    def pieces(self) -> Iterator[Any]:
+        """What this turn has appended: elements, and what is known of the lists in loops within the turn."""
+        at = len(self.known)
+        for begin, end, inner in self.segments:
+            yield from self.held[at:begin]
+            yield inner
+            at = end
+        inner_now = self.running()
+        yield from self.held[at : None if inner_now is None else inner_now.first]
+
+    @property
+    def nests(self) -> bool:
+        """Whether turns have appended elements, as this run or an earlier one has shown."""
+        return bool(self.count) or self.varies
+
+    def innermost(self) -> Growing:
+        """What is known of it in the innermost loop that has begun."""
+        return self if self.inner is None else self.inner.innermost()
+
+    def levels(self) -> Iterator[Growing]:
+        """What is known of it in its loop, and in the last one within."""
+        yield self
+        if self.inner is not None:
+            yield from self.inner.levels()
 
     @property
     def has_grown(self) -> bool:

@@ -15,7 +15,7 @@ from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
-from opbridge.capture.tracer.turning_loops import gathered
+from opbridge.capture.tracer.turning_loops import gathered, gathered_numbers
 
 __all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
 
@@ -80,6 +80,9 @@ class PythonFunctions(TorchFunctionMode):
         elif function in _OF_SEQUENCES and args and isinstance(args[0], SizedSequence):
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
             return args[0].tensor(given.get("dtype") or _inferred(args[0]), given.get("device"))
+        elif function in _OF_SEQUENCES and args and (numbers := _numbers(args[0], kwargs or {})) is not None:
+            given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
+            return numbers.to(dtype=given.get("dtype"), device=given.get("device"))
         elif function is torch.tensor or (function is torch.as_tensor and isinstance(args[0], (list, tuple))):
             if any(isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])):
                 return torch._refs.tensor(*args, **(kwargs or {}))
@@ -142,6 +145,18 @@ _JOINING: dict[Any, Callable[..., torch.Tensor | None]] = {
 }
 
 _OF_SEQUENCES = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
+
+
+def _numbers(values: Any, settings: dict[str, Any]) -> torch.Tensor | None:
+    """A list that has grown in a loop, or one of tensors without dimensions, as a tensor of one; None for any other."""
+    if type(values) not in (list, tuple) or not settings.keys() <= {"dtype", "device"}:
+        return None
+    found = gathered_numbers(values)
+    if found is not None or not values or not all(isinstance(each, torch.Tensor) for each in values):
+        return found
+    if any(each.dim() for each in values) or len({(each.dtype, each.device) for each in values}) > 1:
+        return None
+    return torch.stack(list(values)).detach()
 
 
 def _inferred(sequence: SizedSequence) -> torch.dtype | None:

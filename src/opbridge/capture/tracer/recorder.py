@@ -77,6 +77,7 @@ class Recorder:
         casts: How many operators were run by a rule of autocast's.
         is_differentiating: Whether operators are being recorded after autograd.
         is_describing: Whether the result of an operator is being described, whose rank does not depend on its sizes.
+        questions: How many questions about data have been asked since that began.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Recorder:
         self.casts = 0
         self.draws: SeededDraws = SeededDraws() if outside is None else outside.draws
         self.is_differentiating = self.is_describing = False
+        self.questions = 0
 
     @contextlib.contextmanager
     def recording(self, *, differentiated: bool = False) -> Iterator[None]:
@@ -281,6 +283,7 @@ class Recorder:
             shape = open_ranks.squeeze_by_example
         item = self.items.item(function, arguments)
         self.is_describing = "squeeze" not in function._schema.name  # whose rank is what is asked
+        self.questions = 0
         try:
             if item is not None:
                 result: Any = item

@@ -255,6 +255,25 @@ def _affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> torch.Te
     return theta.new_empty((size[0], *size[2:], len(size) - 2))
 
 
+def _is_im2col_of_data(x: torch.Tensor, *settings: Any) -> bool:
+    """Of sizes that data decide, about which torch's own function asks."""
+    return x.dim() in (3, 4) and any(map(torch_sizes.is_of_data, x.shape[-3:])) and len(settings) == 4
+
+
+def _im2col(x: torch.Tensor, kernel: Any, dilation: Any, padding: Any, stride: Any) -> torch.Tensor:
+    kernel, dilation, padding, stride = (
+        [each[0]] * 2 if len(each) == 1 else each for each in (kernel, dilation, padding, stride)
+    )
+    for size in x.shape[-3:]:
+        torch._check(size > 0, lambda: f"Expected non-zero sizes beside the batch, but got {tuple(x.shape)}")
+    blocks: Any = 1
+    for size, taps, apart, pad, step in zip(x.shape[-2:], kernel, dilation, padding, stride, strict=True):
+        room = size + 2 * pad - apart * (taps - 1) - 1
+        torch._check(room >= 0, lambda: f"An image of size {tuple(x.shape[-2:])} has no block of size {tuple(kernel)}")
+        blocks = blocks * (room // step + 1)
+    return x.new_empty((*x.shape[:-3], x.shape[-3] * kernel[0] * kernel[1], blocks))
+
+
 _BINARY = (_aten.add.Tensor, _aten.mul.Tensor, _aten.sub.Tensor, _aten.div.Tensor)
 _UNARY = (
     _aten.neg.default,
@@ -281,6 +300,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.cross.default: (_is_plain_cross, _cross),
     _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
     _aten.slice.Tensor: (_is_plain_slice, _slice),
+    _aten.im2col.default: (_is_im2col_of_data, _im2col),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_UNARY, (_is_plain_unary, _like)),

@@ -13,7 +13,8 @@ import torch
 
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_proxies, torch_sizes
-from opbridge.capture.tracer.turning_loops import asks, note_part, number_at, turns_of
+from opbridge.capture.tracer.extending_lists import is_added_in_place
+from opbridge.capture.tracer.turning_loops import asks, gathered_numbers, note_part, number_at, turns_of
 
 __all__ = [
     "CUTTING",
@@ -42,6 +43,9 @@ class SizedSequence(Sequence[Any]):
     is_indexed = False
     """Whether an element is known by its index."""
 
+    _extends = False
+    """Whether a list is about to be extended by it."""
+
     @property
     @abstractmethod
     def length(self) -> Any:
@@ -63,15 +67,27 @@ class SizedSequence(Sequence[Any]):
         """The element of an index that is 0 or more, and may be symbolic."""
         return self.elements()[index]
 
+    def joined(self, dim: int) -> torch.Tensor | None:
+        """What `torch.cat` gives for the elements; None where that is not known without them."""
+        return None
+
+    def stacked(self, dim: int) -> torch.Tensor | None:
+        """What `torch.stack` gives for the elements; None where that is not known without them."""
+        return None
+
     def is_of_data(self) -> bool:
         """Whether data decide the length."""
         return torch_sizes.is_of_data(self.length)
 
     def __len__(self) -> int:
+        if self._extends:  # a list asks for it in vain, as a hint
+            self._extends = False
+            raise TypeError
         return int(self.length)
 
     def __iter__(self) -> Iterator[Any]:
         turns = turns_of(self, sys._getframe(1)) if self.is_indexed else None
+        self._extends = turns is not None and turns.extended is not None
         return iter(self.elements()) if turns is None else turns
 
     def __getitem__(self, index: Any) -> Any:
@@ -81,7 +97,27 @@ class SizedSequence(Sequence[Any]):
         return self.elements() + (other.elements() if isinstance(other, SizedSequence) else other)
 
     def __radd__(self, other: Any) -> Any:
+        is_extended = is_added_in_place(sys._getframe(1))
+        if is_extended and ((self.is_indexed and asks(self)) or sys.getrefcount(other) > _HELD_ONCE):
+            return NotImplemented  # the list itself is extended, which something else may hold too
         return Joined(other, self) if isinstance(other, list) else NotImplemented
+
+
+class _CountsHolders:
+    """Counts what holds a list to which it is added in place."""
+
+    def __radd__(self, other: Any) -> int:
+        return sys.getrefcount(other)
+
+
+def _held_once() -> int:
+    held: Any = []
+    held += _CountsHolders()
+    return int(held)
+
+
+_HELD_ONCE = _held_once()
+"""What `sys.getrefcount` gives in `__radd__` for a list that one variable holds, which releases of Python differ in."""
 
 
 class Range(SizedSequence):
@@ -166,6 +202,10 @@ class Repeated(SizedSequence):
 
     def __init__(self, values: list[Any], times: Any) -> None:
         self.values, self.times = values, times
+        self.is_indexed = len(values) == 1
+
+    def at(self, index: Any) -> Any:
+        return self.values[0] if self.is_indexed else super().at(index)
 
     @property
     def length(self) -> Any:
@@ -193,6 +233,15 @@ class Rows(SizedSequence):
 
     def at(self, index: Any) -> Any:
         return torch.select(self.rows, 0, index)
+
+    def joined(self, dim: int) -> torch.Tensor | None:
+        if self.rows.dim() < 2:
+            return None
+        dim = dim % (self.rows.dim() - 1)
+        return self.rows.movedim(0, dim).clone().flatten(dim, dim + 1)
+
+    def stacked(self, dim: int) -> torch.Tensor | None:
+        return self.rows.movedim(0, dim).clone()
 
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
         return self.rows.to(dtype=dtype, device=device)
@@ -226,17 +275,37 @@ class Numbers(SizedSequence):
 
 
 class Parts(SizedSequence):
-    """`tensor.split(lengths, dim)`, with lengths of which there is a symbolic number."""
+    """`tensor.split(lengths, dim)`, with lengths of which there is a symbolic number.
+
+    Args:
+        whole: The tensor.
+        lengths: The lengths.
+        dim: The dimension that it is cut along.
+        ends: Where the parts end, one of a length of its own before each; None: one part begins where another ends.
+    """
 
     is_indexed = True
 
-    def __init__(self, whole: torch.Tensor, lengths: Numbers, dim: int) -> None:
+    def __init__(self, whole: torch.Tensor, lengths: Numbers, dim: int, ends: torch.Tensor | None = None) -> None:
         self.whole, self.lengths, self.dim = whole, lengths, dim
-        # Where the lengths do not add up, this asks for an element that there is not: an error, as in torch.
-        rows = lengths.rows
-        is_wrong = (rows < 0).any() | (rows.sum() != whole.shape[dim])
-        nothing = torch.zeros(1, dtype=rows.dtype, device=rows.device).index_select(0, is_wrong.long().reshape(1))
-        self._ends = rows.cumsum(0) + nothing
+        self._are_all = ends is None
+        if ends is None:
+            # Where the lengths do not add up, this asks for an element that there is not: an error, as in torch.
+            rows = lengths.rows
+            is_wrong = (rows < 0).any() | (rows.sum() != whole.shape[dim])
+            nothing = torch.zeros(1, dtype=rows.dtype, device=rows.device).index_select(0, is_wrong.long().reshape(1))
+            ends = rows.cumsum(0) + nothing
+            self._total = rows.sum() + nothing[0]
+        self._ends = ends
+
+    @classmethod
+    def at_places(cls, whole: torch.Tensor, places: torch.Tensor, dim: int) -> Parts:
+        """`tensor.tensor_split(places, dim)`: the parts between places, which may count from the end."""
+        size = whole.shape[dim]
+        within = torch.where(places < 0, places + size, places).clamp(min=0).clamp(max=size)
+        begins = torch.nn.functional.pad(within, (1, 0))
+        ends = torch.maximum(torch.cat([within, within.new_full((1,), size)]), begins)
+        return cls(whole, Numbers(ends - begins), dim, ends)
 
     @property
     def length(self) -> Any:
@@ -248,13 +317,23 @@ class Parts(SizedSequence):
         whole = self.whole.shape[self.dim]
         for condition in (size >= 0, begin >= 0, begin + size <= whole):
             torch._check(condition)
-        note_part(size, whole)
+        if self._are_all:
+            note_part(size, whole)
         return self.whole.narrow(self.dim, begin, size)
+
+    def joined(self, dim: int) -> torch.Tensor | None:
+        if not self._are_all or dim % self.whole.dim() != self.dim:
+            return None
+        total = self._total.item()
+        torch._check(total == self.whole.shape[self.dim])
+        return torch.cat([self.whole.narrow(self.dim, 0, total)], self.dim)
 
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
         return torch.as_tensor(self.elements(), dtype=dtype, device=device)
 
     def elements(self) -> list[Any]:
+        if not self._are_all:
+            return [self.at(index) for index in range(int(self.length))]
         return list(self.whole.split(self.lengths.elements(), self.dim))
 
 
@@ -276,16 +355,21 @@ def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSeque
         dim = (*others, settings.get("dim", 0))[0]
         rows = Rows(tensor if dim == 0 else tensor.movedim(dim, 0))
         return rows if _is_asked(rows) else None
-    lengths = next((each for each in (*others[:1], *settings.values()) if isinstance(each, Numbers)), None)
-    if lengths is None or lengths.rows.dim() != 1:
+    dim = (*others[1:], settings.get("dim", 0))[0] % tensor.dim()
+    given = (*others[:1], *settings.values())
+    if function in _SPLITTING_AT:
+        given = tuple(Numbers(each) if isinstance(each, torch.Tensor) and each.dim() else each for each in given)
+    given = tuple(Numbers(numbers) if (numbers := gathered_numbers(each)) is not None else each for each in given)
+    lengths = next((each for each in given if isinstance(each, Numbers)), None)
+    if lengths is None or lengths.rows.dim() != 1 or not _is_asked(lengths):
         return None
-    dim = (*others[1:], settings.get("dim", 0))[0]
-    return Parts(tensor, lengths, dim % tensor.dim())
+    return Parts.at_places(tensor, lengths.rows, dim) if function in _SPLITTING_AT else Parts(tensor, lengths, dim)
 
 
 _UNBINDING = frozenset({torch.unbind, torch.Tensor.unbind})
 _SPLITTING = frozenset({torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes})
-CUTTING = _UNBINDING | _SPLITTING
+_SPLITTING_AT = frozenset({torch.tensor_split, torch.Tensor.tensor_split})
+CUTTING = _UNBINDING | _SPLITTING | _SPLITTING_AT
 """The functions that `cut` is for."""
 
 
@@ -343,7 +427,7 @@ class Zipped(SizedSequence):
 def iterating_tensors() -> Iterator[None]:
     """Within this context, a loop over the rows of a tensor, whose number is symbolic, asks before each turn.
 
-    So does one over its numbers.
+    So does one over its numbers. A list times a tensor is one of a symbolic length, and functions of C take such.
     """
     kind: Any = torch.Tensor
     original = kind.__iter__
@@ -363,8 +447,53 @@ def iterating_tensors() -> Iterator[None]:
         found = Numbers(tensor) if tensor.dim() else None
         return as_numbers(tensor) if found is None or not _is_asked(found) else found
 
-    with replacing((kind, "__iter__", iterated), (fake, "tolist", listed)):
+    def following(original: Callable[..., Any]) -> Callable[..., Any]:
+        def multiplied(tensor: torch.Tensor, other: Any) -> Any:
+            if type(other) is list and not tensor.dim() and tensor.dtype in _INTEGERS:
+                return Repeated(list(other), torch.sym_max(tensor.item(), 0))
+            return original(tensor, other)
+
+        return multiplied
+
+    replaced = [(kind, "__iter__", iterated), (fake, "tolist", listed)]
+    replaced += [(kind, name, following(getattr(kind, name))) for name in ("__mul__", "__rmul__")]
+    with replacing(*replaced, *map(_taking_sequences, _OF_C)):
         yield
+
+
+_INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+
+
+_OF_C: tuple[tuple[Any, str], ...] = (
+    (torch, "cat"),
+    (torch, "concat"),
+    (torch, "concatenate"),
+    (torch, "stack"),
+    (torch, "split_with_sizes"),
+    (torch, "tensor_split"),
+    (torch.Tensor, "split_with_sizes"),
+    (torch.Tensor, "tensor_split"),
+)
+"""Functions that take no sequence but a list and a tuple, and say so before any mode sees the call."""
+
+
+def _taking_sequences(place: tuple[Any, str]) -> tuple[Any, str, Callable[..., Any]]:
+    """One of these functions, which takes sequences of a symbolic length."""
+    owner, name = place
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def function(*args: Any, **settings: Any) -> Any:
+        found = None
+        if original in CUTTING:
+            found = cut(original, *args, **settings)
+        elif args and isinstance(args[0], SizedSequence) and "out" not in settings:
+            dim = (*args[1:], settings.get("dim", settings.get("axis", 0)))[0]
+            found = args[0].stacked(dim) if name == "stack" else args[0].joined(dim)
+            args = args if found is not None else (args[0].elements(), *args[1:])
+        return original(*args, **settings) if found is None else found
+
+    return owner, name, function
 
 
 @contextlib.contextmanager

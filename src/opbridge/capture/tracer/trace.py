@@ -334,9 +334,14 @@ class _Run:
         return tracer.create_node("get_attr", name, (), {})
 
     def _decide(self, condition: torch.SymBool, element: tuple[int, int] | None) -> bool | None:
-        if self._recording is not self._recorder:
+        recorder = self._recorder
+        if self._recording is not recorder:
             return None
-        return self._answers.answer(self._recorder, condition, self._outermost, self._origins.stack(), element)
+        recorder.questions += recorder.is_describing
+        number = recorder.questions if recorder.is_describing else 0
+        return self._answers.answer(
+            recorder, condition, self._outermost, self._origins.stack(), element, of_operator=number
+        )
 
     def _inputs(self) -> tuple[list[Any], list[Leaf]]:
         """The leaves that the module is run on, and the graph's inputs."""

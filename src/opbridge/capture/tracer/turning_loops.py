@@ -24,12 +24,13 @@ import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
-from opbridge.base.torch_private.torch_decisions import FIRST_TURN, GATHERED, GATHERED_ALONG
+from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN, GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
+from opbridge.capture.tracer.extending_lists import extended_by
 from opbridge.capture.tracer.growing_lists import Growing, Turns, held_in, sum_of_parts
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "asks",
     "copied",
     "gathered",
+    "gathered_numbers",
     "grown_length",
     "note_part",
     "number_at",
@@ -53,6 +55,14 @@ _FOR_ITER = dis.opmap["FOR_ITER"]
 _GET_ITER = dis.opmap["GET_ITER"]
 _LIST_APPEND = dis.opmap["LIST_APPEND"]
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+
+
+@runtime_checkable
+class _AsTensor(Protocol):
+    """What is a tensor as a whole."""
+
+    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        """The elements."""
 
 
 class Counted(Protocol):
@@ -84,6 +94,7 @@ class Learned:
         varying: The lists that turns append other numbers of elements to, by the same.
         kinds: The dtype and the sizes of an element of a list, where the sizes are known, by the same.
         differing: The dimension in which the elements of a list differ, by the same.
+        nested: The lists to which loops within turns append, or turns both tensors and numbers.
         numbers: The variables of a function that hold another number in each turn of a loop.
         asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
             there they run, and their first and last instruction.
@@ -98,6 +109,7 @@ class Learned:
     varying: set[Hashable] = field(default_factory=set)
     kinds: dict[Hashable, tuple[torch.dtype, list[int]]] = field(default_factory=dict)
     differing: dict[Hashable, int] = field(default_factory=dict)
+    nested: set[Hashable] = field(default_factory=set)
     numbers: dict[CodeType, set[str]] = field(default_factory=dict)
     asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     first_answer: bool = False
@@ -118,7 +130,9 @@ class Loops:
         running: Those that run, the outermost first.
         asking: The one that asks whether there is a further turn.
         lists: The lists and tuples that may grow, by identity; see `growing`.
+        carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
         asked_of_data: Whether there was one whose number of turns data decide.
+        has_learned: Whether this run has shown what it needs to know from its begin.
         lacks_elements: Whether a list was empty that some turns append to, before a run has shown what.
     """
 
@@ -129,9 +143,10 @@ class Loops:
         self.lists: dict[int, Growing] = {}
         self._named: list[Growing] = []
         self.numbers = itertools.count()
-        self.asked_of_data = self.lacks_elements = False
+        self.asked_of_data = self.lacks_elements = self.has_learned = False
         self._ended: dict[FrameType, Turning] = {}
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
+        self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
 
     def begin(self, loop: Turns) -> None:
         """Notes that a loop runs, and that it does so no longer where it ran before."""
@@ -141,6 +156,12 @@ class Loops:
     def end(self, turning: Turning) -> None:
         """Notes that a loop has had its last turn."""
         self.running.remove(turning)
+        for each in self._known():
+            for outer in each.levels():
+                inner = outer.inner
+                if inner is not None and inner.loop is turning and inner.nests:
+                    outer.segments.append((inner.first, len(inner.held), inner))
+                    self._note_nested(outer)
         if turning.frame.f_code.co_name == "<listcomp>":
             self._ended[turning.frame] = turning
 
@@ -196,7 +217,13 @@ class Loops:
         for number, frame in enumerate(frames):
             for name, held in held_in(frame):
                 known = self.growing(held) if held or type(held) is list else None
-                if known is None or (known.loop not in self.running and not known.has_grown):
+                if known is not None and known.loop in self.running and known.loop is not loop:
+                    if type(held) is list and isinstance(loop, Turning):
+                        around = known.innermost()
+                        if around.loop is not loop:
+                            around.inner = Growing.of(held, loop, (place, number, name), frame, name)
+                            around.inner.around = around
+                elif known is None or (known.loop not in self.running and not known.has_grown):
                     new = Growing.of(held, loop, (place, number, name), frame, name)
                     self._named.append(new)
                     if held or type(held) is list:  # there is one empty tuple
@@ -204,19 +231,59 @@ class Loops:
 
     def follow(self, loop: Turns) -> None:
         """Looks at what a turn of a loop has appended."""
-        for each in {id(each): each for each in (*self.lists.values(), *self._named)}.values():
-            if each.loop is loop:
-                each.follow()
-                self.lists[id(each.held)] = each
+        for outermost in self._known():
+            for each in list(outermost.levels()):
+                if each.loop is loop:
+                    pieces = each.follow()
+                    if each.is_kept and len({isinstance(item, torch.Tensor) for item in each.held}) > 1:
+                        self._note_nested(each)
+                    if each.is_kept and each.place in self.learned.nested:
+                        self._note_rows(each, pieces)
+                    if each is outermost:
+                        self.lists[id(each.held)] = each
+
+    def _note_nested(self, growing: Growing) -> None:
+        """Notes that what turns append is looked at as tensors, as it is not one kind of elements alone."""
+        if growing.place not in self.learned.nested:
+            self.learned.nested.add(growing.place)
+            self.has_learned = True
+
+    def _known(self) -> list[Growing]:
+        return list({id(each): each for each in (*self.lists.values(), *self._named)}.values())
+
+    def _note_rows(self, growing: Growing, pieces: Iterable[Any]) -> None:
+        """Notes what a turn has appended as tensors, where loops within it have appended some."""
+        for piece in pieces:
+            rows = _rows_of_piece(piece)
+            if rows is None:
+                growing.is_kept = False
+                return
+            growing.rows_of_turns.append(rows)
+        growing.ends[-1] = len(growing.rows_of_turns)
+
+    def carry_last(self, loop: Turns) -> None:
+        """Has the last elements of lists be read from tensors, where they are numbers to which a loop appends more."""
+        for outermost in self._known():
+            for each in outermost.levels():
+                if each.loop is not loop or not each.nests or not each.is_kept or type(each.held) is not list:
+                    continue
+                if outermost.shows_last and _is_number(number := each.known[-1]):
+                    tensor = CARRIED(number, False)
+                    read = tensor.item()
+                    self.carried[id(read)] = read, tensor
+                    each.replace_last(read)
 
     def counters(self) -> list[torch.Tensor]:
         """The numbers of turns that the loops that run have had, the innermost first."""
         return [each.counter for each in reversed(self.running) if each.counter is not None]
 
-    def gone_over(self) -> dict[str, Counted]:
-        """What the loops that run go over, which no variable need hold any more, by the number of the loop."""
-        counted = (each.counted for each in self.running if isinstance(each, Turning))
-        return {str(number): each for number, each in enumerate(counted)}
+    def gone_over(self) -> dict[str, Any]:
+        """What the loops that run go over, which no variable need hold any more, by the number of the loop.
+
+        A list that is extended is held by no variable either, until it has been.
+        """
+        held = ((each.counted, each.extended) for each in self.running if isinstance(each, Turning))
+        return {str(number): each[0] if each[1] is None else each for number, each in enumerate(held)}
 
     def offsets_in(self, frame: FrameType) -> dict[int, Turning]:
         """The loops of a frame that run, by the offset of the instruction that begins a turn."""
@@ -246,7 +313,7 @@ def asks(counted: Counted) -> bool:
     return bool(_active) and (_active[-1].of_sizes or counted.is_of_data())
 
 
-def turns_of(counted: Counted, frame: FrameType | None) -> Iterator[Any] | None:
+def turns_of(counted: Counted, frame: FrameType | None) -> Turning | None:
     """The turns of a loop; None where a sequence is not gone over by a `for` statement, or need not ask.
 
     Args:
@@ -255,9 +322,10 @@ def turns_of(counted: Counted, frame: FrameType | None) -> Iterator[Any] | None:
     """
     if frame is None or not asks(counted):
         return None
-    if frame.f_code.co_code[frame.f_lasti] != _GET_ITER:
-        return None
-    return Turning(_active[-1], counted, frame)
+    if frame.f_code.co_code[frame.f_lasti] == _GET_ITER:
+        return Turning(_active[-1], counted, frame)
+    extended = extended_by(frame)
+    return None if extended is None else Turning(_active[-1], counted, frame, extended)
 
 
 class Turning:
@@ -275,10 +343,11 @@ class Turning:
         parts: For each turn, the sizes of the parts of tensors that it was given, each with the sum of all of them.
         appended: Where it is the loop of a comprehension, how many elements that has after each turn.
         has_appended: How many it has, where a condition may leave elements out.
+        extended: Where a list is extended by what it goes over, the list.
     """
 
-    def __init__(self, loops: Loops, counted: Counted, frame: FrameType) -> None:
-        self._loops, self.counted, self.frame = loops, counted, frame
+    def __init__(self, loops: Loops, counted: Counted, frame: FrameType, extended: list[Any] | None = None) -> None:
+        self._loops, self.counted, self.frame, self.extended = loops, counted, frame, extended
         self._plain: Iterator[Any] | None = None
         self._index: Any = None
         self.offset = self._last = -1
@@ -305,6 +374,7 @@ class Turning:
         else:
             self._end_turn()
         assert self.counter is not None
+        self._loops.carry_last(self)
         index = self._index = self.counter.item()
         self._loops.asking = self
         try:
@@ -320,6 +390,8 @@ class Turning:
 
     def _begin(self, frame: FrameType) -> bool:
         """Begins the loop; False where what goes over it holds more than the variables of the frame."""
+        if self.extended is not None:
+            return self._begin_at(frame, frame.f_lasti + 2)
         if frame.f_code.co_code[frame.f_lasti] != _FOR_ITER:
             return False
         if frame.f_code.co_flags & inspect.CO_GENERATOR:
@@ -330,10 +402,13 @@ class Turning:
                 return False
         elif frame is not self.frame or _is_comprehension(frame):
             return False
+        return self._begin_at(frame, _end_of(frame.f_code, frame.f_lasti))
+
+    def _begin_at(self, frame: FrameType, last: int) -> bool:
         self.frame = frame
         self.offset = frame.f_lasti
         self.counter = FIRST_TURN()
-        self._last = _end_of(frame.f_code, self.offset)
+        self._last = last
         loops = self._loops
         loops.begin(self)
         loops.asked_of_data |= self.counted.is_of_data()
@@ -379,9 +454,9 @@ def grown_length(value: Any) -> Any:
     if growing is None:
         return None
     now = len(growing.held) - len(growing.known)
-    if growing.varies:
+    if growing.varies or _is_nested(growing):
         rows = _rows(growing, None)
-        return None if rows is None else growing.first + rows[0].shape[0] + now
+        return None if rows is None or [*growing.within()] else growing.first + rows[0].shape[0] + now
     return growing.first + growing.count * growing.loop.count() + now
 
 
@@ -412,13 +487,70 @@ def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | Non
         return None
     appended, dim = found
     first, now = list(growing.held[: growing.first]), list(growing.held[len(growing.known) :])
+    if not all(isinstance(each, torch.Tensor) for each in (*first, *now)):
+        return None
     if dim is not None:
         return [*first, appended, *now], dim
     return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
 
 
-def _rows(growing: Growing, dim: int | None) -> tuple[torch.Tensor, int | None] | None:
-    """What turns have appended, as one tensor, and the dimension that it is concatenated along; see `gathered`."""
+def gathered_numbers(value: Any) -> torch.Tensor | None:
+    """A list of integers that has grown in a loop, or of tensors without dimensions, as a tensor of one dimension.
+
+    Args:
+        value: The list. For any other value there is none.
+    """
+    growing = _growing(value)
+    if growing is None:
+        return None
+    found = _rows(growing, None)
+    if found is None or found[0].dim() != 1:
+        return None
+    now = [_rows_of_piece(piece) for piece in growing.pieces()]
+    first = [_rows_of_piece(each) for each in growing.beginning]
+    parts = [each for each in (*first, found[0], *now) if each is not None and each.dtype == found[0].dtype]
+    return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
+
+
+def _rows_of_piece(piece: Any) -> torch.Tensor | None:
+    """An element as a tensor with a row, or what a loop within a turn has appended; None where it is none."""
+    if isinstance(piece, Growing):
+        found = _rows(piece, None, is_needed=False)
+        return None if found is None or found[1] is not None else found[0]
+    if isinstance(piece, torch.Tensor):
+        return piece.unsqueeze(0)
+    return torch._refs.tensor([piece], dtype=torch.int64) if _is_number(piece) else None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, torch.SymInt)
+
+
+def _is_nested(growing: Growing) -> bool:
+    return growing.place in _active[-1].learned.nested
+
+
+def _numbers(growing: Growing) -> torch.Tensor:
+    """The integers that turns have appended."""
+    loop = growing.loop
+    if isinstance(loop, Turning) and loop.extended is not None and loop.is_over and isinstance(loop.counted, _AsTensor):
+        return loop.counted.tensor(torch.int64)
+    length = None if growing.varies else growing.count * loop.count()
+    return GATHERED_NUMBERS(growing.tensors(), length, [], growing.ends, loop.number, None)
+
+
+def _rows(growing: Growing, dim: int | None, *, is_needed: bool = True) -> tuple[torch.Tensor, int | None] | None:
+    """What turns have appended, as one tensor, and the dimension that it is concatenated along; see `gathered`.
+
+    Args:
+        growing: The list.
+        dim: The dimension along which they are to be concatenated.
+        is_needed: Whether it is an error that there is no element at all.
+    """
+    if _is_nested(growing):
+        return _rows_of_loops_within(growing)
+    if all(map(_is_number, growing.held)) and dim is None and growing.place not in _active[-1].learned.kinds:
+        return growing.rows(lambda: _numbers(growing)), None
     elements = growing.tensors()
     template = elements or growing.held
     kinds = _active[-1].learned.kinds
@@ -426,6 +558,8 @@ def _rows(growing: Growing, dim: int | None) -> tuple[torch.Tensor, int | None] 
         dtype, shape = kinds[growing.place]
         with torch_overrides.without_modes():  # no turn has appended one
             template = [torch.zeros(shape, dtype=dtype)]
+    if not template and not is_needed:
+        return None
     if not template:
         _active[-1].lacks_elements = growing.varies
         raise RuntimeError("a non-empty list of tensors is expected")  # as torch does, which logs it besides
@@ -462,6 +596,26 @@ def _rows(growing: Growing, dim: int | None) -> tuple[torch.Tensor, int | None] 
         ), None
     length = growing.count * loop.count()
     return GATHERED(elements or [some], length, sizes, growing.ends, loop.number), None
+
+
+def _rows_of_loops_within(growing: Growing) -> tuple[torch.Tensor, None] | None:
+    """What turns have appended in which loops have appended some."""
+    kinds = _active[-1].learned.kinds
+    elements, key = growing.rows_of_turns, (growing.place, "nested")
+    if elements:
+        if any(each.dtype != elements[0].dtype or each.dim() != elements[0].dim() for each in elements):
+            return None
+        sizes = [0, *elements[0].shape[1:]]
+        if not all(isinstance(each, int) for each in sizes):
+            return None
+        kinds[key] = elements[0].dtype, sizes
+    elif key not in kinds:
+        return None
+    dtype, sizes = kinds[key]
+    if not elements:
+        with torch_overrides.without_modes():  # no turn has appended any
+            elements = [torch.zeros(sizes, dtype=dtype)]
+    return growing.rows(lambda: GATHERED_ALONG(elements, None, sizes, growing.ends, growing.loop.number, 0)), None
 
 
 def number_at(numbers: torch.Tensor, index: Any) -> Any:

@@ -1,0 +1,79 @@
+"""Lists that are extended by a sequence of a symbolic length: `found.extend(numbers)`, and `found += numbers`.
+
+A list takes the elements one by one from an iterator, in C. Where that is a loop of the file, it has to be known which
+list that is, and no other function of C may go over the sequence so.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import itertools
+from types import CodeType, FrameType
+from typing import Any
+
+__all__ = ["extended_by", "is_added_in_place", "reads_elements"]
+
+_STORING = ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL")
+
+
+def extended_by(frame: FrameType) -> list[Any] | None:
+    """The list that the instruction which a frame runs extends; None where it does something else.
+
+    Args:
+        frame: The frame.
+    """
+    name = _extended(frame.f_code, frame.f_lasti)
+    held = None if name is None else frame.f_locals.get(name)
+    return held if type(held) is list else None
+
+
+def is_added_in_place(frame: FrameType) -> bool:
+    """Whether the instruction that a frame runs is the `+=` of a variable."""
+    return _added(frame.f_code, frame.f_lasti) is not None
+
+
+@functools.cache
+def reads_elements(code: CodeType, name: str) -> bool:
+    """Whether a function reads single elements of what a variable holds, as in `found[-1]`."""
+    instructions = [each for each in dis.get_instructions(code) if each.positions is not None]
+    begins = {_begin(each) for each in instructions if each.opname.startswith("LOAD_") and each.argval == name}
+    return any(
+        _begin(each) in begins
+        for each in instructions
+        if each.opname in ("BINARY_SUBSCR", "BINARY_SLICE") or (each.opname == "BINARY_OP" and each.argrepr == "[]")
+    )
+
+
+def _begin(instruction: dis.Instruction) -> tuple[int | None, int | None]:
+    """The line and the column that an instruction is compiled from."""
+    positions = instruction.positions
+    return (None, None) if positions is None else (positions.lineno, positions.col_offset)
+
+
+@functools.cache
+def _extended(code: CodeType, offset: int) -> str | None:
+    """The variable whose list an instruction extends."""
+    added = _added(code, offset)
+    if added is not None:
+        return added
+    instructions = list(dis.get_instructions(code))
+    call = next((each for each in instructions if each.offset == offset), None)
+    if call is None or "CALL" not in call.opname or "KW" in call.opname or call.arg != 1:
+        return None
+    for held, method in itertools.pairwise(instructions):
+        if method.offset >= offset or method.argval != "extend" or method.opname not in ("LOAD_METHOD", "LOAD_ATTR"):
+            continue
+        if held.opname.startswith("LOAD_") and isinstance(held.argval, str) and _begin(held) == _begin(call):
+            return held.argval
+    return None
+
+
+@functools.cache
+def _added(code: CodeType, offset: int) -> str | None:
+    """The variable that an instruction adds something to in place."""
+    instructions = list(dis.get_instructions(code))
+    for each, following in itertools.pairwise(instructions):
+        if each.offset == offset and each.opname == "BINARY_OP" and each.argrepr == "+=":
+            return str(following.argval) if following.opname in _STORING else None
+    return None

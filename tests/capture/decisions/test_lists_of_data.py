@@ -1,0 +1,188 @@
+"""Lists of numbers of which there are as many as data say, and parts of tensors of which data decide the number."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import opbridge
+from opbridge.capture import capture
+from opbridge.errors import CaptureError
+
+pytestmark = pytest.mark.slow
+
+_DYNAMIC = ({1: "length"}, {0: "ends"})
+
+
+def _inputs(*ends):
+    return torch.rand(2, ends[-1], 4), torch.tensor(ends)
+
+
+_INPUTS = tuple(_inputs(*ends) for ends in ((0, 10), (0, 0, 3), (0, 4, 4, 4), (0, 1, 2, 3, 9), (0, 2, 2, 9, 30)))
+
+
+def _parts_joined_again(x, ends):
+    parts = torch.split(x, (ends[1:] - ends[:-1]).tolist(), 1)
+    return torch.cat(parts, dim=1).add_(x.sum()), x * 2
+
+
+def _parts_by_three_functions(x, ends):
+    lengths = (ends[1:] - ends[:-1]).tolist()
+    parts = zip(torch.split(x, lengths, 1), x.cos().split(lengths, 1), torch.split_with_sizes(-x, lengths, 1))  # noqa: B905
+    return torch.cat([a + b.sum() * c for a, b, c in parts], 1)
+
+
+def _parts_at_places(x, ends):
+    return torch.cat([part - part.sum() for part in torch.tensor_split(x, ends[1:-1].tolist(), 1)], 1)
+
+
+def _parts_of_computed_lengths(x, ends):
+    lengths = [end - begin for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist())]  # noqa: B905
+    return torch.cat([part - part.sum() for part in x.split(lengths, 1)], 1)
+
+
+def _numbers_appended(x, ends):
+    found = []
+    for end in ends.tolist():
+        found.append(end // 2)
+    return torch.tensor(found).cumsum(0) + x.sum()
+
+
+def _numbers_of_a_comprehension(x, ends):
+    return torch.tensor([end * 3 for end in ends.tolist()], dtype=torch.int32) + x.sum()
+
+
+def _tensors_as_numbers(x, ends):
+    return torch.tensor([x.sum() * end for end in ends.tolist()])
+
+
+def _a_list_extended_once(x, ends):
+    found = [0]
+    found.extend(ends.tolist())
+    return torch.tensor(found, dtype=torch.int32).cumsum(0) + x.sum() + len(found)
+
+
+def _a_list_extended_in_each_turn(x, ends):
+    found = [0]
+    for end in ends.tolist():
+        found.extend((torch.arange(end) + found[-1]).tolist())
+    return torch.tensor(found) + x.sum()
+
+
+def _repeated_numbers_and_a_rest(x, ends):
+    found = [0]
+    for end in ends.tolist():
+        found += [4] * (end // 4)
+        if end % 4:
+            found.append(end % 4 + found[-1])
+    return torch.tensor(found).cumsum(0) + x.sum() + found[-1]
+
+
+def _repeated_by_a_tensor(x, ends):
+    found = [0]
+    for end in ends:
+        found += [4] * (end // 4)
+        rest = end % 4
+        if rest != 0:
+            found += [rest]
+    return torch.tensor(found).cumsum(-1) + x.sum()
+
+
+def _rows_of_loops_in_loops(x, ends):
+    found = []
+    for end in ends.tolist():
+        for index in range(end):
+            found.append(x[:, index] * end)
+    return torch.stack(found)
+
+
+def _numbers_of_loops_in_loops(x, ends):
+    found = []
+    for end in ends.tolist():
+        for index in range(end):
+            found.append(index * end)
+        found.append(7)
+    return torch.tensor(found) + x.sum()
+
+
+def _a_list_that_two_variables_hold(x, ends):
+    found = [0]
+    other = found
+    other += [3] * ends[-1].item()
+    return torch.tensor(found) + x.sum()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        _parts_joined_again,
+        _parts_by_three_functions,
+        _parts_at_places,
+        _parts_of_computed_lengths,
+        _numbers_appended,
+        _numbers_of_a_comprehension,
+        _tensors_as_numbers,
+        _a_list_extended_once,
+        _a_list_extended_in_each_turn,
+        _repeated_numbers_and_a_rest,
+        _repeated_by_a_tensor,
+        _rows_of_loops_in_loops,
+        _numbers_of_loops_in_loops,
+        _a_list_that_two_variables_hold,
+    ],
+    ids=lambda model: model.__name__,
+)
+def test_other_numbers_of_elements(model, tmp_path):
+    path = tmp_path / "model.onnx"
+    opbridge.export(model, _inputs(0, 3, 7, 10), path, dynamic_shapes=_DYNAMIC, verify=False)
+    session = opbridge.session(path)
+    for x, ends in _INPUTS:
+        expected = model(x.clone(), ends)
+        found = session.run(None, {"x": x.numpy(), "ends": ends.numpy()})
+        for one, other in zip(found, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            torch.testing.assert_close(torch.from_numpy(one), other)
+
+
+def test_lengths_that_do_not_add_up_are_an_error_where_the_parts_are_joined(tmp_path):
+    path = tmp_path / "model.onnx"
+    opbridge.export(_parts_joined_again, _inputs(0, 3, 7, 10), path, dynamic_shapes=_DYNAMIC, verify=False)
+    with pytest.raises(Exception, match=r"index|Gather|bounds"):
+        opbridge.session(path).run(None, {"x": torch.rand(2, 9, 4).numpy(), "ends": torch.tensor([0, 3, 8]).numpy()})
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda found, x: x.sum() + sum(found),
+        lambda found, x: x.sum() + found[2],
+        lambda found, x: x.sum() if found else x.mean(),
+        lambda found, x: x.sum() * sum(1 for _ in found),
+    ],
+    ids=["sum", "element", "truth", "loop"],
+)
+def test_what_depends_on_single_numbers_of_an_extended_list_is_refused(use):
+    def model(x, ends):
+        found = []
+        found.extend(ends[ends > 2].tolist())
+        return use(found, x)
+
+    with pytest.raises(CaptureError, match=r"test_lists_of_data\.py:\d+"):
+        capture(model, _inputs(0, 3, 7, 10))
+
+
+def test_an_image_of_a_size_that_data_decide_is_unfolded():
+    def model(x, sizes):
+        found = []
+        for index, part in enumerate(x.split([rows * columns for rows, columns in sizes])):
+            rows, columns = sizes[index]
+            image = part.view(rows, columns, 8).permute(2, 0, 1).unsqueeze(0)
+            found.append(torch.nn.functional.unfold(image, kernel_size=2, stride=2)[0].t())
+        return torch.cat(found)
+
+    sizes = torch.tensor([[4, 6]])
+    program = opbridge.export(model, (torch.rand(24, 8), sizes), dynamic_shapes=({0: "tokens"}, None), verify=False)
+    session = program.session()
+    for rows, columns in ((4, 6), (2, 2), (6, 9)):
+        x, sizes = torch.rand(rows * columns, 8), torch.tensor([[rows, columns]])
+        (found,) = session.run(None, {"x": x.numpy(), "sizes": sizes.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), model(x, sizes))
