@@ -186,3 +186,23 @@ def test_an_image_of_a_size_that_data_decide_is_unfolded():
         x, sizes = torch.rand(rows * columns, 8), torch.tensor([[rows, columns]])
         (found,) = session.run(None, {"x": x.numpy(), "sizes": sizes.numpy()})
         torch.testing.assert_close(torch.from_numpy(found), model(x, sizes))
+
+
+def test_images_of_sizes_that_data_decide_are_seen_as_channels_last():
+    def model(x, sizes):
+        found = []
+        for part, (count, rows, columns) in zip(x.split(sizes.prod(1).tolist()), sizes):  # noqa: B905
+            images = part.view(count, rows, columns, x.shape[-1]).permute(0, 3, 1, 2)
+            images = torch.nn.functional.interpolate(images, size=(rows // 2, columns // 2), mode="bilinear")
+            found.append(images.permute(0, 2, 3, 1).view(-1, x.shape[-1]))  # a view, as the images are channels_last
+        return torch.cat(found)
+
+    def inputs(*sizes):
+        return torch.rand(int(torch.tensor(sizes).prod(1).sum()), 6), torch.tensor(sizes)
+
+    given = inputs((1, 4, 6), (2, 4, 4))
+    program = opbridge.export(model, given, dynamic_shapes=({0: "tokens"}, {0: "images"}), verify=False)
+    session = program.session()
+    for x, sizes in (given, inputs((1, 2, 2)), inputs((3, 4, 2)), inputs((1, 2, 4), (1, 8, 8), (2, 2, 2))):
+        (found,) = session.run(None, {"x": x.numpy(), "sizes": sizes.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), model(x, sizes))

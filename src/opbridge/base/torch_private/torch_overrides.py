@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manag
 from opbridge.base.attributes import replacing
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private.torch_operators import operator_object
-from opbridge.base.torch_private.torch_sizes import is_of_data
+from opbridge.base.torch_private.torch_sizes import is_equal_beside_zero, is_of_data
 
 __all__ = [
     "as_while_exporting",
@@ -181,10 +181,23 @@ def _complex_numbers_of_sizes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _images_of_any_size() -> Iterator[None]:
-    """Within this context, an image may get a size that data decide: the operators raise where it is not positive."""
+    """Within this context, an image may get a size that data decide: the operators raise where it is not positive.
+
+    Strides of such sizes are seen to be those of a channels_last tensor, as the result has these too then.
+    """
     import torch._meta_registrations as registrations
+    import torch._prims_common as common
 
     original = registrations.upsample_common_check
+    suggest = common.suggest_memory_format
+
+    def suggested(x: Any) -> torch.memory_format:
+        if x.dim() == 4 and x.layout == torch.strided and any(map(is_of_data, x.shape)):
+            _, channels, height, width = x.shape
+            expected = (height * width * channels, 1, width * channels, channels)
+            if all(map(is_equal_beside_zero, x.stride(), expected)):
+                return torch.channels_last
+        return suggest(x)
 
     @functools.wraps(original)
     def check(input_size: Any, output_size: Sequence[Any], num_spatial_dims: int) -> Any:
@@ -193,7 +206,7 @@ def _images_of_any_size() -> Iterator[None]:
                 torch._check(size > 0)
         return original(input_size, output_size, num_spatial_dims)
 
-    with replacing((registrations, "upsample_common_check", check)):
+    with replacing((registrations, "upsample_common_check", check), (common, "suggest_memory_format", suggested)):
         yield
 
 

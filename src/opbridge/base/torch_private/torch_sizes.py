@@ -130,6 +130,23 @@ def is_equal(left: Any, right: Any) -> bool:
     return bool(left.node.expr == right.node.expr)
 
 
+def is_equal_beside_zero(left: Any, right: Any) -> bool:
+    """Whether two sizes are seen to be the same number wherever none of the sizes that they consist of is 0.
+
+    The strides of a tensor are such: 1 in the place of a size of 0. Nothing is asked about the symbols.
+    """
+    import sympy
+    from torch.utils._sympy.functions import Max
+
+    one, other = (each.node.expr if isinstance(each, torch.SymInt) else sympy.Integer(each) for each in (left, right))
+    if one == other:
+        return True
+    difference = (one - other).replace(
+        lambda each: isinstance(each, Max) and len(each.args) == 2 and each.args[0] == 1, lambda each: each.args[1]
+    )
+    return bool(sympy.expand(difference) == 0)
+
+
 def is_of_data(size: Any) -> bool:
     """Whether only data decide a size."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols

@@ -20,7 +20,8 @@ from opbridge.capture.decisions.state import state_of
 from opbridge.capture.decisions.surroundings import Surroundings, settings
 from opbridge.capture.decisions.unseen import handles_errors
 from opbridge.capture.decisions.while_loops import WhileLoops, is_asked_in_turns
-from opbridge.capture.tracer.turning_loops import Learned, Loops
+from opbridge.capture.tracer.growing_lists import Learned
+from opbridge.capture.tracer.turning_loops import Loops
 from opbridge.errors import CaptureError
 
 __all__ = ["Answers", "LoopsLearned", "Mark", "WaysRefused"]

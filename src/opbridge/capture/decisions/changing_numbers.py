@@ -17,7 +17,7 @@ import torch
 
 from opbridge.base.torch_private.torch_decisions import CARRIED
 from opbridge.capture.decisions.liveness import live_names
-from opbridge.capture.tracer.turning_loops import Learned
+from opbridge.capture.tracer.growing_lists import Learned
 
 __all__ = ["ChangingNumbers", "carried", "carry"]
 

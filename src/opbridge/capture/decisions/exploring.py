@@ -100,10 +100,11 @@ def explore(
         raise first  # which a run with several turns of a loop has raised
 
 
-def _learned(ways: Ways) -> tuple[int, int, bool, bool]:
-    """What changes how ways are told apart: lists that grow unevenly or in loops within turns, and whether it counts
-    which tensors are one."""
-    return len(ways.learned.varying), len(ways.learned.nested), ways.learned.shares, ways.learned.compares_objects
+def _learned(ways: Ways) -> tuple[int, int, int, bool, bool]:
+    """What changes how ways are told apart: what lists grow by, and whether it counts which tensors are one."""
+    learned = ways.learned
+    of_lists = len(learned.varying), len(learned.nested), len(learned.of_numbers)
+    return *of_lists, learned.shares, learned.compares_objects
 
 
 def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:

@@ -11,7 +11,7 @@ from opbridge.base.sources import Source
 from opbridge.capture.decisions.answers import Mark, WaysRefused
 from opbridge.capture.decisions.telling_apart import differing_pass
 from opbridge.capture.decisions.way import Way
-from opbridge.capture.tracer.turning_loops import Learned
+from opbridge.capture.tracer.growing_lists import Learned
 
 __all__ = ["Edge", "Point", "Unjoined", "Ways", "WaysRefused"]
 

@@ -73,6 +73,9 @@ class AskedAgain:
         self.parts.append([])
         self._loops.follow(self)
 
+    def extended_by(self) -> None:
+        """Nothing: it extends no list by a sequence."""
+
     @property
     def varying(self) -> set[Hashable]:
         """The lists that turns append other numbers of elements to, as runs have shown."""

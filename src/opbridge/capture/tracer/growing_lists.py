@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Protocol
 
 import torch
@@ -14,7 +14,47 @@ import torch
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.extending_lists import reads_elements
 
-__all__ = ["Growing", "Turns", "held_in", "sum_of_parts"]
+__all__ = ["Growing", "Kinds", "Learned", "Turns", "held_in", "sum_of_parts"]
+
+
+Kinds = dict[Hashable, tuple[torch.dtype, list[int]]]
+"""The dtype and the sizes of elements of lists, by their places."""
+
+
+@dataclass
+class Learned:
+    """What the runs of a model have shown of its loops, so that the next ones know it from the begin.
+
+    Attributes:
+        growth: How many elements a turn appends to a list, by the place of the list.
+        varying: The lists that turns append other numbers of elements to, by the same.
+        kinds: The dtype and the sizes of an element of a list, where the sizes are known, by the same.
+        differing: The dimension in which the elements of a list differ, by the same.
+        of_numbers: The lists that have held integers.
+        nested: The lists to which loops within turns append, or turns both tensors and numbers.
+        numbers: The variables of a function that hold another number in each turn of a loop.
+        asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
+            there they run, and their first and last instruction.
+        first_answer: What a decision is answered that no run has come to yet.
+        carries_numbers: Whether such variables and such loops are looked for.
+        shares: Whether it may matter which tensors share values, as a run has written to one in place.
+        compares_objects: Whether the model's code asks whether two values are the same object.
+        tells_more: Whether ways join only where the layouts of tensors are the same, and which of them share values.
+    """
+
+    growth: dict[Hashable, int] = field(default_factory=dict)
+    varying: set[Hashable] = field(default_factory=set)
+    kinds: Kinds = field(default_factory=dict)
+    differing: dict[Hashable, int] = field(default_factory=dict)
+    nested: set[Hashable] = field(default_factory=set)
+    of_numbers: set[Hashable] = field(default_factory=set)
+    numbers: dict[CodeType, set[str]] = field(default_factory=dict)
+    asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
+    first_answer: bool = False
+    carries_numbers: bool = True
+    shares: bool = False
+    compares_objects: bool = False
+    tells_more: bool = False
 
 
 class Turns(Protocol):
@@ -56,6 +96,9 @@ class Turns(Protocol):
 
     def runs(self) -> bool:
         """Whether a turn of it runs."""
+
+    def extended_by(self) -> torch.Tensor | None:
+        """The integers that it has extended a list by; None where it does something else, or is not over."""
 
     def count(self) -> Any:
         """How many turns it has had, for any number of them."""

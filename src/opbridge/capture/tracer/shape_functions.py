@@ -14,6 +14,7 @@ import torch
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_overrides import new_fake
+from opbridge.capture.tracer.views_of_data import is_view_of_data, view_of_data
 
 __all__ = ["shape_function"]
 
@@ -300,6 +301,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.cross.default: (_is_plain_cross, _cross),
     _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
     _aten.slice.Tensor: (_is_plain_slice, _slice),
+    _aten.view.default: (is_view_of_data, view_of_data),
     _aten.im2col.default: (_is_im2col_of_data, _im2col),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),

@@ -22,21 +22,19 @@ import itertools
 import operator
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 
-from opbridge.base.torch_private import torch_overrides, torch_sizes
-from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN, GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
+from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
 from opbridge.capture.tracer.extending_lists import extended_by
-from opbridge.capture.tracer.growing_lists import Growing, Turns, held_in, sum_of_parts
+from opbridge.capture.tracer.gathered_lists import is_number, joined, numbers_of, rows_of, rows_of_piece
+from opbridge.capture.tracer.growing_lists import Growing, Learned, Turns, held_in
 
 __all__ = [
     "Counted",
     "Growing",
-    "Learned",
     "Loops",
     "Turning",
     "asking",
@@ -57,14 +55,6 @@ _LIST_APPEND = dis.opmap["LIST_APPEND"]
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 
 
-@runtime_checkable
-class _AsTensor(Protocol):
-    """What is a tensor as a whole."""
-
-    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
-        """The elements."""
-
-
 class Counted(Protocol):
     """What a loop goes over."""
 
@@ -83,40 +73,6 @@ class Counted(Protocol):
 
     def is_of_data(self) -> bool:
         """Whether data decide how many elements there are."""
-
-
-@dataclass
-class Learned:
-    """What the runs of a model have shown of its loops, so that the next ones know it from the begin.
-
-    Attributes:
-        growth: How many elements a turn appends to a list, by the place of the list.
-        varying: The lists that turns append other numbers of elements to, by the same.
-        kinds: The dtype and the sizes of an element of a list, where the sizes are known, by the same.
-        differing: The dimension in which the elements of a list differ, by the same.
-        nested: The lists to which loops within turns append, or turns both tensors and numbers.
-        numbers: The variables of a function that hold another number in each turn of a loop.
-        asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
-            there they run, and their first and last instruction.
-        first_answer: What a decision is answered that no run has come to yet.
-        carries_numbers: Whether such variables and such loops are looked for.
-        shares: Whether it may matter which tensors share values, as a run has written to one in place.
-        compares_objects: Whether the model's code asks whether two values are the same object.
-        tells_more: Whether ways join only where the layouts of tensors are the same, and which of them share values.
-    """
-
-    growth: dict[Hashable, int] = field(default_factory=dict)
-    varying: set[Hashable] = field(default_factory=set)
-    kinds: dict[Hashable, tuple[torch.dtype, list[int]]] = field(default_factory=dict)
-    differing: dict[Hashable, int] = field(default_factory=dict)
-    nested: set[Hashable] = field(default_factory=set)
-    numbers: dict[CodeType, set[str]] = field(default_factory=dict)
-    asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
-    first_answer: bool = False
-    carries_numbers: bool = True
-    shares: bool = False
-    compares_objects: bool = False
-    tells_more: bool = False
 
 
 class Loops:
@@ -254,7 +210,7 @@ class Loops:
     def _note_rows(self, growing: Growing, pieces: Iterable[Any]) -> None:
         """Notes what a turn has appended as tensors, where loops within it have appended some."""
         for piece in pieces:
-            rows = _rows_of_piece(piece)
+            rows = rows_of_piece(piece, self)
             if rows is None:
                 growing.is_kept = False
                 return
@@ -267,7 +223,7 @@ class Loops:
             for each in outermost.levels():
                 if each.loop is not loop or not each.nests or not each.is_kept or type(each.held) is not list:
                     continue
-                if outermost.shows_last and _is_number(number := each.known[-1]):
+                if outermost.shows_last and is_number(number := each.known[-1]):
                     tensor = CARRIED(number, False)
                     read = tensor.item()
                     self.carried[id(read)] = read, tensor
@@ -443,6 +399,11 @@ class Turning:
         end = _end_of(outer.f_code, self.outer_offset) if is_loop else self.outer_offset + 1
         return runs_in(outer) and self.outer_offset <= outer.f_lasti < end
 
+    def extended_by(self) -> torch.Tensor | None:
+        """The integers that it has extended a list by; None where it does something else, or is not over."""
+        counted: Any = self.counted
+        return None if self.extended is None or not self.is_over else counted.tensor(torch.int64)
+
     def count(self) -> Any:
         """How many turns it has had, for any number of them."""
         return self.counted.length if self.is_over else self._index
@@ -454,8 +415,8 @@ def grown_length(value: Any) -> Any:
     if growing is None:
         return None
     now = len(growing.held) - len(growing.known)
-    if growing.varies or _is_nested(growing):
-        rows = _rows(growing, None)
+    if growing.varies or growing.place in _active[-1].learned.nested:
+        rows = rows_of(growing, None, _active[-1])
         return None if rows is None or [*growing.within()] else growing.first + rows[0].shape[0] + now
     return growing.first + growing.count * growing.loop.count() + now
 
@@ -469,153 +430,15 @@ def copied(value: Any, copy: Any) -> Any:
 
 
 def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | None] | None:
-    """The elements of a list that has grown in a loop, as tensors to be joined.
-
-    Args:
-        value: The list. For any other value there are none.
-        dim: The dimension along which they are to be concatenated; None: they are to be stacked.
-
-    Returns:
-        The tensors, and the dimension along which they are to be concatenated; None for a new first one. None where
-        there are none.
-    """
+    """The elements of a list that has grown in a loop, as tensors to be joined; see `gathered_lists.joined`."""
     growing = _growing(value)
-    if growing is None:
-        return None
-    found = _rows(growing, dim)
-    if found is None:
-        return None
-    appended, dim = found
-    first, now = list(growing.held[: growing.first]), list(growing.held[len(growing.known) :])
-    if not all(isinstance(each, torch.Tensor) for each in (*first, *now)):
-        return None
-    if dim is not None:
-        return [*first, appended, *now], dim
-    return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
+    return None if growing is None else joined(growing, dim, _active[-1])
 
 
 def gathered_numbers(value: Any) -> torch.Tensor | None:
-    """A list of integers that has grown in a loop, or of tensors without dimensions, as a tensor of one dimension.
-
-    Args:
-        value: The list. For any other value there is none.
-    """
+    """A list of integers that has grown in a loop, as a tensor; see `gathered_lists.numbers_of`."""
     growing = _growing(value)
-    if growing is None:
-        return None
-    found = _rows(growing, None)
-    if found is None or found[0].dim() != 1:
-        return None
-    now = [_rows_of_piece(piece) for piece in growing.pieces()]
-    first = [_rows_of_piece(each) for each in growing.beginning]
-    parts = [each for each in (*first, found[0], *now) if each is not None and each.dtype == found[0].dtype]
-    return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
-
-
-def _rows_of_piece(piece: Any) -> torch.Tensor | None:
-    """An element as a tensor with a row, or what a loop within a turn has appended; None where it is none."""
-    if isinstance(piece, Growing):
-        found = _rows(piece, None, is_needed=False)
-        return None if found is None or found[1] is not None else found[0]
-    if isinstance(piece, torch.Tensor):
-        return piece.unsqueeze(0)
-    return torch._refs.tensor([piece], dtype=torch.int64) if _is_number(piece) else None
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, torch.SymInt)
-
-
-def _is_nested(growing: Growing) -> bool:
-    return growing.place in _active[-1].learned.nested
-
-
-def _numbers(growing: Growing) -> torch.Tensor:
-    """The integers that turns have appended."""
-    loop = growing.loop
-    if isinstance(loop, Turning) and loop.extended is not None and loop.is_over and isinstance(loop.counted, _AsTensor):
-        return loop.counted.tensor(torch.int64)
-    length = None if growing.varies else growing.count * loop.count()
-    return GATHERED_NUMBERS(growing.tensors(), length, [], growing.ends, loop.number, None)
-
-
-def _rows(growing: Growing, dim: int | None, *, is_needed: bool = True) -> tuple[torch.Tensor, int | None] | None:
-    """What turns have appended, as one tensor, and the dimension that it is concatenated along; see `gathered`.
-
-    Args:
-        growing: The list.
-        dim: The dimension along which they are to be concatenated.
-        is_needed: Whether it is an error that there is no element at all.
-    """
-    if _is_nested(growing):
-        return _rows_of_loops_within(growing)
-    if all(map(_is_number, growing.held)) and dim is None and growing.place not in _active[-1].learned.kinds:
-        return growing.rows(lambda: _numbers(growing)), None
-    elements = growing.tensors()
-    template = elements or growing.held
-    kinds = _active[-1].learned.kinds
-    if not template and growing.varies and growing.place in kinds:
-        dtype, shape = kinds[growing.place]
-        with torch_overrides.without_modes():  # no turn has appended one
-            template = [torch.zeros(shape, dtype=dtype)]
-    if not template and not is_needed:
-        return None
-    if not template:
-        _active[-1].lacks_elements = growing.varies
-        raise RuntimeError("a non-empty list of tensors is expected")  # as torch does, which logs it besides
-    if not all(isinstance(each, torch.Tensor) for each in growing.held):
-        return None
-    some, loop = template[-1], growing.loop
-    if any(each.dtype != some.dtype or each.dim() != some.dim() for each in elements):
-        return None
-    sizes = list(some.shape)
-    if elements and all(isinstance(each, int) for each in sizes):
-        kinds[growing.place] = some.dtype, sizes
-    differing = {
-        index
-        for each in elements
-        for index, size in enumerate(each.shape)
-        if not torch_sizes.is_equal(size, sizes[index])
-    }
-    along = _active[-1].learned.differing
-    if dim is not None and differing == {dim % some.dim()}:
-        along[growing.place] = dim % some.dim()
-    elif differing:
-        return None
-    # Before the first turn there are none; the operator needs one for the dtype.
-    if growing.place in along:
-        if dim is None or along[growing.place] != dim % some.dim():
-            return None
-        dim = dim % some.dim()
-        sizes[dim] = 0
-        total = None if growing.varies else sum_of_parts(growing, dim)
-        return GATHERED_ALONG(elements or [some], total, sizes, growing.ends, loop.number, dim), dim
-    if growing.varies:
-        return growing.rows(
-            lambda: GATHERED_ALONG(elements or [some], None, sizes, growing.ends, loop.number, None)
-        ), None
-    length = growing.count * loop.count()
-    return GATHERED(elements or [some], length, sizes, growing.ends, loop.number), None
-
-
-def _rows_of_loops_within(growing: Growing) -> tuple[torch.Tensor, None] | None:
-    """What turns have appended in which loops have appended some."""
-    kinds = _active[-1].learned.kinds
-    elements, key = growing.rows_of_turns, (growing.place, "nested")
-    if elements:
-        if any(each.dtype != elements[0].dtype or each.dim() != elements[0].dim() for each in elements):
-            return None
-        sizes = [0, *elements[0].shape[1:]]
-        if not all(isinstance(each, int) for each in sizes):
-            return None
-        kinds[key] = elements[0].dtype, sizes
-    elif key not in kinds:
-        return None
-    dtype, sizes = kinds[key]
-    if not elements:
-        with torch_overrides.without_modes():  # no turn has appended any
-            elements = [torch.zeros(sizes, dtype=dtype)]
-    return growing.rows(lambda: GATHERED_ALONG(elements, None, sizes, growing.ends, growing.loop.number, 0)), None
+    return None if growing is None else numbers_of(growing, _active[-1])
 
 
 def number_at(numbers: torch.Tensor, index: Any) -> Any:

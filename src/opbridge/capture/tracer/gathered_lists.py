@@ -1,0 +1,183 @@
+"""What the turns of loops have appended to lists, as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+import torch
+
+from opbridge.base.torch_private import torch_overrides, torch_sizes
+from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
+from opbridge.capture.tracer.growing_lists import Growing, Kinds, Learned, sum_of_parts
+
+__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece"]
+
+
+class Knowing(Protocol):
+    """What is known of the loops of a run.
+
+    Attributes:
+        learned: What runs have shown of the loops.
+        lacks_elements: Whether a list was empty that some turns append to, before a run has shown what.
+    """
+
+    learned: Learned
+    lacks_elements: bool
+
+
+def joined(growing: Growing, dim: int | None, loops: Knowing) -> tuple[list[torch.Tensor], int | None] | None:
+    """The elements of a list that has grown in a loop, as tensors to be joined.
+
+    Args:
+        growing: The list.
+        dim: The dimension along which they are to be concatenated; None: they are to be stacked.
+        loops: What is known of the loops.
+
+    Returns:
+        The tensors, and the dimension along which they are to be concatenated; None for a new first one. None where
+        there are none.
+    """
+    found = rows_of(growing, dim, loops)
+    if found is None:
+        return None
+    appended, dim = found
+    first, now = list(growing.held[: growing.first]), list(growing.held[len(growing.known) :])
+    if not all(isinstance(each, torch.Tensor) for each in (*first, *now)):
+        return None
+    if dim is not None:
+        return [*first, appended, *now], dim
+    return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
+
+
+def numbers_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:
+    """A list of integers that has grown in a loop, or of tensors without dimensions, as a tensor of one dimension.
+
+    Args:
+        growing: The list.
+        loops: What is known of the loops.
+
+    Returns:
+        None for any other list.
+    """
+    found = rows_of(growing, None, loops, is_needed=False)
+    if found is None or found[0].dim() != 1:
+        return None
+    now = [rows_of_piece(piece, loops) for piece in growing.pieces()]
+    first = [rows_of_piece(each, loops) for each in growing.beginning]
+    parts = [each for each in (*first, found[0], *now) if each is not None and each.dtype == found[0].dtype]
+    return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
+
+
+def rows_of_piece(piece: Any, loops: Knowing) -> torch.Tensor | None:
+    """An element as a tensor with a row, or what a loop within a turn has appended; None where it is none."""
+    if isinstance(piece, Growing):
+        found = rows_of(piece, None, loops, is_needed=False)
+        return None if found is None or found[1] is not None else found[0]
+    if isinstance(piece, torch.Tensor):
+        return piece.unsqueeze(0)
+    return torch._refs.tensor([piece], dtype=torch.int64) if is_number(piece) else None
+
+
+def is_number(value: Any) -> bool:
+    """Whether an element of a list is an integer of Python's."""
+    return type(value) in (int, torch.SymInt)
+
+
+def _has_numbers(growing: Growing, known: set[Hashable]) -> bool:
+    """Whether a list holds integers, or has held some where it is empty now."""
+    if growing.held and all(map(is_number, growing.held)):
+        known.add(growing.place)
+        return True
+    return not growing.held and growing.place in known
+
+
+def _numbers(growing: Growing) -> torch.Tensor:
+    """The integers that turns have appended."""
+    loop = growing.loop
+    whole = loop.extended_by()
+    if whole is not None:
+        return whole
+    length = None if growing.varies else growing.count * loop.count()
+    return GATHERED_NUMBERS(growing.tensors(), length, [], growing.ends, loop.number, None)
+
+
+def rows_of(
+    growing: Growing, dim: int | None, loops: Knowing, *, is_needed: bool = True
+) -> tuple[torch.Tensor, int | None] | None:
+    """What turns have appended, as one tensor, and the dimension that it is concatenated along; see `joined`.
+
+    Args:
+        growing: The list.
+        dim: The dimension along which they are to be concatenated.
+        loops: What is known of the loops.
+        is_needed: Whether it is an error that there is no element at all.
+    """
+    if growing.place in loops.learned.nested:
+        return _rows_of_loops_within(growing, loops.learned.kinds)
+    if dim is None and _has_numbers(growing, loops.learned.of_numbers):
+        return growing.rows(lambda: _numbers(growing)), None
+    elements = growing.tensors()
+    template = elements or growing.held
+    kinds = loops.learned.kinds
+    if not template and growing.varies and growing.place in kinds:
+        dtype, shape = kinds[growing.place]
+        with torch_overrides.without_modes():  # no turn has appended one
+            template = [torch.zeros(shape, dtype=dtype)]
+    if not template and not is_needed:
+        return None
+    if not template:
+        loops.lacks_elements = growing.varies
+        raise RuntimeError("a non-empty list of tensors is expected")  # as torch does, which logs it besides
+    if not all(isinstance(each, torch.Tensor) for each in growing.held):
+        return None
+    some, loop = template[-1], growing.loop
+    if any(each.dtype != some.dtype or each.dim() != some.dim() for each in elements):
+        return None
+    sizes = list(some.shape)
+    if elements and all(isinstance(each, int) for each in sizes):
+        kinds[growing.place] = some.dtype, sizes
+    differing = {
+        index
+        for each in elements
+        for index, size in enumerate(each.shape)
+        if not torch_sizes.is_equal(size, sizes[index])
+    }
+    along = loops.learned.differing
+    if dim is not None and differing == {dim % some.dim()}:
+        along[growing.place] = dim % some.dim()
+    elif differing:
+        return None
+    # Before the first turn there are none; the operator needs one for the dtype.
+    if growing.place in along:
+        if dim is None or along[growing.place] != dim % some.dim():
+            return None
+        dim = dim % some.dim()
+        sizes[dim] = 0
+        total = None if growing.varies else sum_of_parts(growing, dim)
+        return GATHERED_ALONG(elements or [some], total, sizes, growing.ends, loop.number, dim), dim
+    if growing.varies:
+        return growing.rows(
+            lambda: GATHERED_ALONG(elements or [some], None, sizes, growing.ends, loop.number, None)
+        ), None
+    length = growing.count * loop.count()
+    return GATHERED(elements or [some], length, sizes, growing.ends, loop.number), None
+
+
+def _rows_of_loops_within(growing: Growing, kinds: Kinds) -> tuple[torch.Tensor, None] | None:
+    """What turns have appended in which loops have appended some."""
+    elements, key = growing.rows_of_turns, (growing.place, "nested")
+    if elements:
+        if any(each.dtype != elements[0].dtype or each.dim() != elements[0].dim() for each in elements):
+            return None
+        sizes = [0, *elements[0].shape[1:]]
+        if not all(isinstance(each, int) for each in sizes):
+            return None
+        kinds[key] = elements[0].dtype, sizes
+    elif key not in kinds:
+        return None
+    dtype, sizes = kinds[key]
+    if not elements:
+        with torch_overrides.without_modes():  # no turn has appended any
+            elements = [torch.zeros(sizes, dtype=dtype)]
+    return growing.rows(lambda: GATHERED_ALONG(elements, None, sizes, growing.ends, growing.loop.number, 0)), None
