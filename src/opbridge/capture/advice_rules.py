@@ -157,4 +157,10 @@ RULES = (
         "this release of torch takes no dynamic shapes for inputs that arrive in **kwargs",
         "Give forward a parameter of that name, or use a newer torch (2.15 takes them).",
     ),
+    Rule(
+        r"^KeyError: [^'\"]",
+        r"\[.*\]",
+        "a dict has no such key, which is a number that only the values of a tensor decide",
+        "Compare it (`if kind == 1:`), or index a list of up to 32 elements in place of the dict.",
+    ),
 )

@@ -206,3 +206,15 @@ def test_images_of_sizes_that_data_decide_are_seen_as_channels_last():
     for x, sizes in (given, inputs((1, 2, 2)), inputs((3, 4, 2)), inputs((1, 2, 4), (1, 8, 8), (2, 2, 2))):
         (found,) = session.run(None, {"x": x.numpy(), "sizes": sizes.numpy()})
         torch.testing.assert_close(torch.from_numpy(found), model(x, sizes))
+
+
+def test_a_dict_that_is_indexed_by_a_number_of_data_is_refused_with_what_to_write():
+    weights = {1: 2.0, 2: 3.0}
+
+    def model(x, ends):
+        for end in ends.tolist():
+            x = x * (1.0 if end == 0 else weights[end % 2 + 1])
+        return x
+
+    with pytest.raises(CaptureError, match=r"test_lists_of_data\.py:\d+, a dict has no such key"):
+        capture(model, _inputs(0, 3, 7, 10))
