@@ -105,6 +105,15 @@ def _numbers_of_loops_in_loops(x, ends):
     return torch.tensor(found) + x.sum()
 
 
+def _two_extensions_in_a_turn(x, ends):
+    found = [0]
+    for end in ends.tolist():
+        found += [2] * (end // 3)
+        found.append(found[-1] + 1)
+        found.extend(torch.arange(end // 2).tolist())
+    return torch.tensor(found) + x.sum()
+
+
 def _a_list_that_two_variables_hold(x, ends):
     found = [0]
     other = found
@@ -128,6 +137,7 @@ def _a_list_that_two_variables_hold(x, ends):
         _repeated_by_a_tensor,
         _rows_of_loops_in_loops,
         _numbers_of_loops_in_loops,
+        _two_extensions_in_a_turn,
         _a_list_that_two_variables_hold,
     ],
     ids=lambda model: model.__name__,

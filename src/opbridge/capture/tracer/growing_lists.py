@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Protocol
@@ -256,9 +256,10 @@ class Growing:
         """Whether turns have appended elements, as this run or an earlier one has shown."""
         return bool(self.count) or self.varies
 
-    def innermost(self) -> Growing:
-        """What is known of it in the innermost loop that has begun."""
-        return self if self.inner is None else self.inner.innermost()
+    def innermost(self, running: Collection[Turns]) -> Growing:
+        """What is known of it in the innermost of the loops that run."""
+        inner = self.inner
+        return self if inner is None or inner.loop not in running else inner.innermost(running)
 
     def levels(self) -> Iterator[Growing]:
         """What is known of it in its loop, and in the last one within."""

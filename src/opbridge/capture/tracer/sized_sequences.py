@@ -98,7 +98,7 @@ class SizedSequence(Sequence[Any]):
 
     def __radd__(self, other: Any) -> Any:
         is_extended = is_added_in_place(sys._getframe(1))
-        if is_extended and ((self.is_indexed and asks(self)) or sys.getrefcount(other) > _HELD_ONCE):
+        if is_extended and (self.is_of_data() or asks(self) or sys.getrefcount(other) > _HELD_ONCE):
             return NotImplemented  # the list itself is extended, which something else may hold too
         return Joined(other, self) if isinstance(other, list) else NotImplemented
 

@@ -175,7 +175,7 @@ class Loops:
                 known = self.growing(held) if held or type(held) is list else None
                 if known is not None and known.loop in self.running and known.loop is not loop:
                     if type(held) is list and isinstance(loop, Turning):
-                        around = known.innermost()
+                        around = known.innermost(self.running)
                         if around.loop is not loop:
                             around.inner = Growing.of(held, loop, (place, number, name), frame, name)
                             around.inner.around = around
