@@ -120,7 +120,7 @@ def rows_of(
     elements = growing.tensors()
     template = elements or growing.held
     kinds = loops.learned.kinds
-    if not template and growing.varies and growing.place in kinds:
+    if not template and (growing.varies or not is_needed) and growing.place in kinds:
         dtype, shape = kinds[growing.place]
         with torch_overrides.without_modes():  # no turn has appended one
             template = [torch.zeros(shape, dtype=dtype)]
