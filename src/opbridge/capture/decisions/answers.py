@@ -183,8 +183,8 @@ class Answers:
             self._asked,
             self._surroundings.stores,
             strict=self.loops.learned.tells_more,
-            sharing=self.loops.learned.shares,
-            comparing=self.loops.learned.compares_objects,
+            sharing=self.loops.learned.identities.shares,
+            comparing=self.loops.learned.identities.compares_objects,
         )
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]

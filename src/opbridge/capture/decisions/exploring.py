@@ -102,7 +102,8 @@ def explore(
 
 def _learned(ways: Ways) -> tuple[int, bool, bool]:
     """What changes how ways are told apart: lists that grow unevenly, and whether it counts which tensors are one."""
-    return len(ways.learned.varying), ways.learned.shares, ways.learned.compares_objects
+    identities = ways.learned.identities
+    return len(ways.learned.varying), identities.shares, identities.compares_objects
 
 
 def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:

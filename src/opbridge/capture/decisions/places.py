@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
-import sys
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from opbridge.base.python_tracing import tracing
 from opbridge.capture.decisions.changing_numbers import carry
 
 __all__ = ["Turns", "frames_between", "is_of_others", "is_the_models", "place"]
@@ -63,12 +63,10 @@ class Turns:
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
         """Within this context, turns are counted."""
-        kept = sys.gettrace()
-        sys.settrace(self._called)
         try:
-            yield
+            with tracing(self._called):
+                yield
         finally:
-            sys.settrace(kept)
             self._counts.clear()
 
     def of(self, frame: FrameType, asking: Container[int] = ()) -> tuple[int, ...]:

@@ -76,6 +76,19 @@ class Counted(Protocol):
 
 
 @dataclass
+class Identities:
+    """Which identities matter to what a model does: by these, its ways are told apart.
+
+    Attributes:
+        shares: Whether it may matter which tensors share values, as a run has written to one in place.
+        compares_objects: Whether the model's code asks whether two values are the same object.
+    """
+
+    shares: bool = False
+    compares_objects: bool = False
+
+
+@dataclass
 class Learned:
     """What the runs of a model have shown of its loops, so that the next ones know it from the begin.
 
@@ -89,8 +102,7 @@ class Learned:
             there they run, and their first and last instruction.
         first_answer: What a decision is answered that no run has come to yet.
         carries_numbers: Whether such variables and such loops are looked for.
-        shares: Whether it may matter which tensors share values, as a run has written to one in place.
-        compares_objects: Whether the model's code asks whether two values are the same object.
+        identities: Which identities matter; all captures of a model share it.
         tells_more: Whether ways join only where the layouts of tensors are the same, and which of them share values.
     """
 
@@ -102,8 +114,7 @@ class Learned:
     asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     first_answer: bool = False
     carries_numbers: bool = True
-    shares: bool = False
-    compares_objects: bool = False
+    identities: Identities = field(default_factory=Identities)
     tells_more: bool = False
 
 
