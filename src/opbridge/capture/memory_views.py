@@ -7,7 +7,6 @@ dimensions in the order that they have in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -82,7 +81,7 @@ def _rewrite(graph: Graph, node: Node) -> bool:
     if type(begin) is not int or (begin and type(start) is not int) or isinstance(start, torch.SymInt):
         raise _refusal(node, "begin where only sizes tell")
     start = start - begin if begin else start
-    if owner is source and _is_in_order(held, order) and start in (0, given.get("storage_offset")):
+    if owner is source and torch_sizes.is_in_order(held) and start in (0, given.get("storage_offset")):
         return False
     with graph.inserting_before(node):
         ordered = _permuted(graph, owner, order, node)
@@ -133,12 +132,6 @@ def _reaches(place: tuple[Any, Any, Any], value: torch.Tensor) -> bool:
         return False
     last = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     return 0 in sizes or bool(first <= start and last < first + value.numel())
-
-
-def _is_in_order(value: torch.Tensor, order: Sequence[int]) -> bool:
-    """Whether the dimensions of a value lie in memory in their order; one of size 1 may be anywhere."""
-    steps = [dim for dim in order if not torch_sizes.is_equal(value.shape[dim], 1)]
-    return steps == sorted(steps)
 
 
 def _permuted(graph: Graph, node: Node, order: list[int], line: Node) -> Node:
