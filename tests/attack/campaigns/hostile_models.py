@@ -46,6 +46,8 @@ _TARGETS = (
     "webgpu-native",
     "webnn",
     "coreml-mlprogram",
+    "cuda",
+    "directml",
 )
 
 
