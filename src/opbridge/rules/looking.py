@@ -67,6 +67,7 @@ class Looked:
                 first = len(self.nodes)
                 self._walk(each, _opset(each.opset_imports, self.opset))
                 self._functions.update(dict.fromkeys(self.nodes[first:], number))
+        self._given.clear()  # it is for the walk alone, and large
 
     def _walk(self, graph: Any, opset: int) -> None:
         self._given.update(graph.inputs)
