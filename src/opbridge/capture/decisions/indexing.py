@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from opbridge.base.python_private.stacks import variable
 from opbridge.capture.decisions.places import is_the_models
 
 __all__ = ["elements_asked_for"]
@@ -52,7 +53,8 @@ def _value(frame: FrameType) -> Sequence[Any] | None:
     found = _expression(frame.f_code, frame.f_lasti)
     if found is None:
         return None
-    value: Any = frame.f_locals.get(found[0], frame.f_globals.get(found[0]))
+    value: Any = variable(frame, found[0])
+    value = frame.f_globals.get(found[0]) if value is None else value
     for attribute in found[1:]:
         value = getattr(value, attribute, None)
     return value if isinstance(value, list | tuple | torch.nn.ModuleList | torch.nn.Sequential) else None
