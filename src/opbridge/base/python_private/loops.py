@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import itertools
 from dataclasses import dataclass
 from types import CodeType
@@ -9,7 +10,9 @@ from types import CodeType
 from opbridge.base.python_private.comprehensions import hidden_at
 from opbridge.base.python_private.instructions import by_code, instructions
 
-__all__ = ["ForLoop", "Turn", "end_of", "for_loops", "turns"]
+__all__ = ["ForLoop", "Turn", "end_of", "for_loops", "has_for_loops", "turns"]
+
+_FOR_ITER = dis.opmap["FOR_ITER"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,12 @@ def turns(code: CodeType) -> tuple[Turn, ...]:
             inner = bool(hidden_at(code, each.offset))
             result.append(Turn(first.offset, each.offset, line, first.name == "FOR_ITER", inner))
     return tuple(result)
+
+
+@by_code
+def has_for_loops(code: CodeType) -> bool:
+    """Whether there are any. It takes less time than finding them."""
+    return _FOR_ITER in code.co_code[::2]
 
 
 @by_code

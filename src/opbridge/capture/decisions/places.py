@@ -13,7 +13,7 @@ import torch
 
 from opbridge.base.python_private.comprehensions import hidden_at
 from opbridge.base.python_private.instructions import by_code
-from opbridge.base.python_private.loops import ForLoop, for_loops
+from opbridge.base.python_private.loops import ForLoop, for_loops, has_for_loops
 from opbridge.capture.decisions.changing_numbers import carry
 
 __all__ = ["Turns", "frames_between", "is_of_others", "is_the_models", "place"]
@@ -87,7 +87,7 @@ class Turns:
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         self._begun(frame)
-        has_loops = for_loops(frame.f_code) or id(frame.f_code) in self._numbers
+        has_loops = has_for_loops(frame.f_code) or id(frame.f_code) in self._numbers
         if not has_loops or not is_the_models(frame):
             return None
         return self._ran

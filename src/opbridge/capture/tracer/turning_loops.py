@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import dis
 import inspect
 import itertools
 import operator
@@ -28,6 +27,7 @@ from typing import Any, Protocol
 import torch
 
 from opbridge.base.python_private.comprehensions import fills_container, leaves_out
+from opbridge.base.python_private.instructions import instruction_at
 from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.stacks import list_being_filled
 from opbridge.base.torch_private import torch_overrides, torch_sizes
@@ -51,8 +51,6 @@ __all__ = [
     "turns_of",
 ]
 
-_FOR_ITER = dis.opmap["FOR_ITER"]
-_GET_ITER = dis.opmap["GET_ITER"]
 _OWN_FRAME = "<listcomp>"
 """The function that a comprehension is, before Python 3.12."""
 
@@ -240,7 +238,7 @@ def turns_of(counted: Counted, frame: FrameType | None) -> Iterator[Any] | None:
     """
     if frame is None or not asks(counted):
         return None
-    if frame.f_code.co_code[frame.f_lasti] != _GET_ITER:
+    if instruction_at(frame.f_code, frame.f_lasti).name != "GET_ITER":
         return None
     return Turning(_active[-1], counted, frame)
 
@@ -307,11 +305,11 @@ class Turning:
 
     def _begin(self, frame: FrameType) -> bool:
         """Begins the loop; False where what goes over it holds more than the variables of the frame."""
-        if frame.f_code.co_code[frame.f_lasti] != _FOR_ITER:
+        if instruction_at(frame.f_code, frame.f_lasti).name != "FOR_ITER":
             return False
         if frame.f_code.co_flags & inspect.CO_GENERATOR:
-            self.outer = frame.f_back
-            self.outer_offset = -1 if self.outer is None else self.outer.f_lasti
+            self.outer = outer = frame.f_back
+            self.outer_offset = -1 if outer is None else instruction_at(outer.f_code, outer.f_lasti).offset
         elif frame is not self.frame and (frame.f_code.co_name != _OWN_FRAME or frame.f_back is not self.frame):
             return False
         elif fills_container(frame.f_code, frame.f_lasti):
@@ -353,9 +351,9 @@ class Turning:
         outer = self.outer
         if outer is None:
             return runs_in(self.frame)
-        is_loop = outer.f_code.co_code[self.outer_offset] == _FOR_ITER
-        end = end_of(outer.f_code, self.outer_offset) if is_loop else self.outer_offset + 1
-        return runs_in(outer) and self.outer_offset <= outer.f_lasti < end
+        asking = instruction_at(outer.f_code, self.outer_offset)
+        end = end_of(outer.f_code, asking.offset) if asking.name == "FOR_ITER" else asking.offset + 1
+        return runs_in(outer) and asking.offset <= instruction_at(outer.f_code, outer.f_lasti).offset < end
 
     def count(self) -> Any:
         """How many turns it has had, for any number of them."""
