@@ -18,8 +18,20 @@ from opbridge.capture.decisions.changing_numbers import carry
 
 __all__ = ["Turns", "frames_between", "is_of_others", "is_the_models", "place"]
 
-_DIAGNOSING = {"dis", "importlib", "inspect", "linecache", "logging", "re", "tokenize", "traceback", "warnings"}
-"""Parts of Python that torch runs at each operator, and that call nothing of a model's."""
+_DIAGNOSING = {
+    "dis",
+    "importlib",
+    "inspect",
+    "linecache",
+    "logging",
+    "re",
+    "tokenize",
+    "traceback",
+    "typing",
+    "typing_extensions",
+    "warnings",
+}
+"""What torch runs at an operator, of Python and a package that is like a part of it; it calls nothing of a model's."""
 
 _OTHERS = frozenset({"torch", "opbridge", "contextlib", "dataclasses", "functools", "sympy", "mpmath"} | _DIAGNOSING)
 
