@@ -105,13 +105,7 @@ class Answers:
         self.again: list[tuple[int | None, int]] = []
         self._choose = choose
         self.loops = Loops(of_sizes=of_sizes, learned=learned or Learned())
-        self.turns = Turns(
-            self.loops.returned,
-            self.loops.learned.numbers,
-            self._surroundings.note,
-            self.loops.wants_instructions,
-            self.loops.appends,
-        )
+        self.turns = Turns(self.loops.learned.numbers, self._surroundings.note)
         self._numbers = ChangingNumbers(self.loops.learned)
         self._while_loops = WhileLoops(self.loops)
         self.marks: list[Mark] = []

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
+from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private import torch_sizes
 
 __all__ = ["Growing", "Turns", "held_in", "sum_of_parts"]
@@ -99,8 +100,8 @@ class Growing:
         """Whether the variable holds another one, which begins with the elements at the last turn; takes that."""
         if self.frame is None or not self.is_kept:
             return False
-        variables: Any = self.frame.f_locals
-        now = variables.get(self.name)
+        held: Any = variables(self.frame)
+        now = held.get(self.name)
         if type(now) is not type(self.held) or now is self.held:
             return False
         if len(now) < len(self.known) or not all(map(operator.is_, now, self.known)):
@@ -185,7 +186,7 @@ def held_in(frame: FrameType) -> Iterator[tuple[Hashable, list[Any] | tuple[Any,
 
     Those are the names of variables; a list in another container has no name of its own.
     """
-    for name, value in frame.f_locals.items():
+    for name, value in variables(frame).items():
         if type(value) in (list, tuple):
             yield name, value
         if type(value) is tuple:
