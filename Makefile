@@ -1,7 +1,8 @@
 # make demo | test | quick | attack | sanitize | lint | types | layers | docs | pictures | package | bench
 #
 # Each sets up its virtual environment first, once: .venv with the newest torch and torchvision, or, with TORCH=2.13.0,
-# .venv-2.13.0 with that torch and no torchvision (there is no CPU build of it to go with a given torch).
+# .venv-2.13.0 with that torch and no torchvision (there is no CPU build of it to go with a given torch). PYTHON=python3.13
+# sets up .venv-python3.13 with that Python.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH ?=
@@ -17,6 +18,10 @@ else
 VENV := .venv-$(TORCH)
 TORCH_PACKAGES := torch==$(TORCH)
 MARKS := -m "not torchvision"
+endif
+
+ifneq ($(origin PYTHON),file)
+VENV := $(VENV)-$(notdir $(PYTHON))
 endif
 
 BIN := $(VENV)/bin

@@ -102,8 +102,12 @@ def main() -> int:
     if given.cell:
         print(json.dumps(_cell(given.cell[0], int(given.cell[1]), given.runtime)))
         return 0
+    from opbridge.runtimes import known
     from opbridge.targets import onnxruntime
 
+    if not given.kept_only:
+        for each in given.runtime:
+            known.installed(each)
     newest = onnxruntime.newest_opset()
     opsets = given.opsets or (*OPSETS, *(() if given.runtime else (onnxruntime.default_opset(),)), newest)
     cells = _Cells(given.keep)
@@ -118,9 +122,7 @@ def main() -> int:
     if given.no_write:
         print(f"\n{body}")
     elif given.runtime:
-        from opbridge.runtimes.known import label
-
-        body = f"{', '.join(map(label, given.runtime))}.\n\n{body}"
+        body = f"{', '.join(map(cells.label, given.runtime))}.\n\n{body}"
         write_section("opsets_in_runtimes", "Whole models at old opsets in other runtimes", body)
     else:
         write_section("opsets", "Whole models at old opsets and the newest", body)
@@ -135,12 +137,24 @@ class _Cells:
         self._found: dict[str, tuple[str, bool]] = {}
         if file is not None and file.exists():
             self._found = {key: (said, ok) for key, (said, ok) in json.loads(file.read_text()).items()}
+        labels = [key.rsplit(", ", 2)[1] for key in self._found]
+        self._labels = {each.partition(" ")[0]: each for each in labels}
+
+    def label(self, runtime: str) -> str:
+        """A runtime with its version; where it is not installed, with that of the cells that there are of it."""
+        from opbridge.runtimes.known import ONNXRUNTIME, find, label
+
+        name = runtime or ONNXRUNTIME
+        return label(name) if find(name).version() else self._labels.get(name, name)
+
+    def _key(self, name: str, runtime: str, opset: int) -> str:
+        return f"{name}, {self.label(runtime)}, {opset}"
 
     def has(self, name: str, runtime: str, opset: int) -> bool:
-        return _key(name, runtime, opset) in self._found
+        return self._key(name, runtime, opset) in self._found
 
     def add(self, name: str, opset: int, found: Mapping[str, tuple[str, bool]]) -> None:
-        self._found.update({_key(name, runtime, opset): each for runtime, each in found.items()})
+        self._found.update({self._key(name, runtime, opset): each for runtime, each in found.items()})
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._file.write_text(json.dumps(self._found, indent=1))
@@ -150,7 +164,7 @@ class _Cells:
         rows, all_of_them = [], []
         for name in names:
             for runtime in runtimes:
-                cells = [self._found.get(_key(name, runtime, opset), _UNTRIED) for opset in opsets]
+                cells = [self._found.get(self._key(name, runtime, opset), _UNTRIED) for opset in opsets]
                 rows.append([f"{name}, {runtime}" if runtime else name, *(said for said, _ in cells)])
                 all_of_them += cells
         tried = [each for each in all_of_them if each is not _UNTRIED]
@@ -160,12 +174,6 @@ class _Cells:
         count += f" In {lacking} the runtime lacks an operator." if lacking else ""
         count += f" {len(all_of_them) - len(tried)} were not tried." if len(tried) < len(all_of_them) else ""
         return f"{table(['model', *map(str, opsets)], rows)}\n\n{count}", bad
-
-
-def _key(name: str, runtime: str, opset: int) -> str:
-    from opbridge.runtimes.known import ONNXRUNTIME, label
-
-    return f"{name}, {label(runtime or ONNXRUNTIME)}, {opset}"
 
 
 def _asked(name: str, opset: int, runtimes: Sequence[str]) -> list[tuple[str, bool]]:

@@ -65,14 +65,16 @@ def test_a_condition_under_which_nothing_runs_is_no_evidence_for_another_one():
 
 def test_what_a_node_leaves_out_is_a_condition():
     text = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[2, 3] x, int64[1] none) => (float[0, 3] y) { y = Slice (x, none, none) z = LogSoftmax (x) }"""
+    g (float[2, 3] x, int64[1] none) => (float[0, 3] y) { y = Slice (x, none, none) z = LogSoftmax (x)
+        d = Dropout (x) }"""
     looked = Looked(reading.load(onnx.parser.parse_model(text).SerializeToString()))
-    slice_, softmax = looked.nodes
+    slice_, softmax, dropout = looked.nodes
     assert "output comes out empty" in set(conditions(slice_, looked))
-    assert {"no attribute axis", "axis = -1", "output is not used"} <= set(conditions(softmax, looked))
-    for each in (slice_, softmax):
+    assert {"no attribute axis", "axis = -1"} <= set(conditions(softmax, looked))
+    assert "mask has no name" in set(conditions(dropout, looked))
+    for each in (slice_, softmax, dropout):
         assert all(holds(condition, each, looked) for condition in conditions(each, looked))
-    assert not holds("output is not used", slice_, looked) and not holds("output comes out empty", softmax, looked)
+    assert not holds("output has no name", softmax, looked) and not holds("output comes out empty", softmax, looked)
 
 
 def test_of_several_nodes_the_one_that_the_error_names_is_missing():
@@ -198,6 +200,7 @@ def test_conditions_say_what_nodes_are():
         "indices is computed",
         "indices is int64",
         "indices has rank 1",
+        "indices is not empty",
         "indices has length 2",
     }
     assert "axis = 0" in set(conditions(softmax, looked))
@@ -207,6 +210,48 @@ def test_conditions_say_what_nodes_are():
         assert all(holds(condition, each, looked) for condition in conditions(each, looked))
     assert not holds("data is float32", gather, looked) and not holds("axis = 1", softmax, looked)
     assert not holds("indices is a constant", gather, looked) and not holds("indices has length 3", gather, looked)
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "from_the_end"),
+    [
+        ("y = Softmax <axis = 1> (x)", False, False),
+        ("y = Softmax (x)", False, True),
+        ("y = Softmax <axis = -2> (x)", True, True),
+        ("y = CumSum (x, one)", False, False),
+        ("y = CumSum (x, z)", None, False),
+        ("y = DFT (x)", True, True),
+    ],
+)
+def test_an_axis_is_a_dimension_of_the_first_input(text, other, from_the_end):
+    graph = f"""<ir_version: 8, opset_import: ["" : 20]>
+    g (float[2, 3] x, int64 z) => (float[] y) <int64 one = {{1}}> {{ {text} }}"""
+    looked = Looked(reading.load(onnx.parser.parse_model(graph).SerializeToString()))
+    (node_,) = looked.nodes
+    assert holds("axis is not dimension 1", node_, looked) == bool(other)
+    assert holds("axis counts from the end", node_, looked) == from_the_end
+
+
+def test_two_axes_are_tried_in_the_place_of_one():
+    case = cases.case("test_reduce_l1_do_not_keepdims_random", "two axes")
+    assert case.inputs[1].tolist() == [0, 2] and case.expected is None
+    stored = cases.case("test_reduce_l1_do_not_keepdims_random", "two axes constants")
+    assert len(stored.inputs) == 1 and len(stored.model.graph.initializer) == 1
+    assert cases.case("test_relu", "two axes") is None
+
+
+def test_operators_are_tried_with_all_that_they_give():
+    case = cases.case("test_lstm_defaults", "outputs weights")
+    assert len(case.inputs) == 1 and len(case.model.graph.output) == 3
+    assert cases.case("test_lstm_defaults", "").model.graph.node[0].output[0] == ""
+    assert cases.case("test_relu", "outputs") is None
+
+
+def test_what_was_an_attribute_is_one_at_an_older_opset():
+    case = cases.case("test_reduce_log_sum_asc_axes", "opset 13")
+    (node_,) = case.model.graph.node
+    assert [each.ints for each in node_.attribute if each.name == "axes"] == [[0, 1]]
+    assert len(node_.input) == len(case.inputs) == len(case.model.graph.input) == 1
 
 
 def test_what_is_written_is_read_as_facts():

@@ -7,7 +7,14 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-__all__ = ["ORDERS", "StepsInAnOrder", "StepsThatAreLeftOut", "a_default_for_no_element", "a_sum_that_raises"]
+__all__ = [
+    "ORDERS",
+    "LayerOfAnIndex",
+    "StepsInAnOrder",
+    "StepsThatAreLeftOut",
+    "a_default_for_no_element",
+    "a_sum_that_raises",
+]
 
 _STEPS: tuple[Callable[..., torch.Tensor], ...] = (
     lambda x, factor: x * (1 + factor),
@@ -17,6 +24,17 @@ _STEPS: tuple[Callable[..., torch.Tensor], ...] = (
 )
 
 ORDERS = torch.tensor([[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 2, 1, 1], [-1, -2, 0, 3], [0, 0, 0, 0]])
+
+
+class LayerOfAnIndex(nn.Module):
+    """The layer of a list that data choose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x, index):
+        return self.layers[index.item()](x)
 
 
 class StepsInAnOrder(nn.Module):

@@ -16,7 +16,9 @@ TWO_WAYS = _model(
     'y = RNN<hidden_size = 2, direction = "bidirectional", activations = ["Tanh", "Relu"]> (x, w, r)',
     inputs="float[3, 1, 2] x, float w, float r",
 )
-EXECUTION_PROVIDERS = ["coreml-mlprogram", "coreml-neuralnetwork", "qnn", "webgpu", "webgpu-native", "webnn"]
+EXECUTION_PROVIDERS = [
+    "coreml-mlprogram", "coreml-neuralnetwork", "cuda", "directml", "qnn", "webgpu", "webgpu-native", "webnn"
+]  # fmt: skip
 
 # Nodes whose outputs have types that no file says, and what they are of.
 TYPED = {
@@ -106,6 +108,13 @@ def test_a_fact_that_names_no_rule_is_refused(found):
          ["unsupported-rank"]),
         ("webgpu-native", _model("y = Sin (x)", opset=21), []),
         ("webgpu-native", _model("y = Sin (x)", opset=22), ["unsupported-revision"]),
+        ("cuda", _model("y = Acos (x)"), ["missing-operator"]),
+        ("cuda", _model("y = Sin (x)"), []),
+        ("cuda:1.20", _model("y = GroupNormalization <num_groups = 2> (x, s, s)", opset=21,
+                             inputs="float[2, 4, 3] x, float[4] s"), []),
+        ("directml", _model("y = Relu (x)", inputs="double[4] x"), ["unsupported-type"]),
+        ("directml", _model("y = Conv (x, w)", inputs=f"{IMAGE}, float[3, 3, 1, 1] w", opset=22),
+         ["unsupported-revision"]),
         ("qnn", _model("y = Relu (x)"), ["dynamic-inputs"]),
         ("qnn:1.20", _model("y = CumSum (x, a)", inputs="float[4] x", constants={"a": I64(0)}), ["missing-operator"]),
         ("openvino", _model("y = Det (x)"), ["missing-operator"]),
@@ -120,9 +129,7 @@ def test_what_is_found_for_the_targets_that_are_known(target, model, wanted):
     assert [each.rule for each in findings if each.source] == wanted, [each.message for each in findings]
 
 
-@pytest.mark.parametrize(
-    "target", ["coreml-mlprogram", "coreml-neuralnetwork", "qnn", "webgpu", "webgpu-native", "webnn"]
-)
+@pytest.mark.parametrize("target", EXECUTION_PROVIDERS)
 def test_what_the_cpu_takes_over_is_no_error(target):
     findings = lint(_model("y = Det (x)", inputs="float[4, 4] x").SerializeToString(), target)
     assert [(each.rule, each.severity) for each in findings if each.source] == [("missing-operator", "warning")]

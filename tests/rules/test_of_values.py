@@ -178,3 +178,20 @@ def test_the_later_of_two_values_of_a_name_is_renamed(output):
     names = [each.outputs[0].name for each in fixed.model.graph]
     assert len(set(names)) == 3 and (output == "x" or names[-1] == output)
     onnx.checker.check_model(onnx.ModelProto.FromString(serialize.to_bytes(fixed.model)), full_check=True)
+
+
+@pytest.mark.parametrize(
+    ("placed", "said"),
+    [({}, ""), ({5: -np.inf}, ""), ({5: np.inf}, "infinity"), ({5: np.inf, (1 << 20) + 7: np.nan}, "nan")],
+)
+def test_a_large_weight_is_looked_through_in_parts(tmp_path, placed, said):
+    numbers = np.zeros(5 << 18, np.float32)
+    for at, value in placed.items():
+        numbers[at] = value
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[{numbers.size}] x) => (float[{numbers.size}] y) {{ y = Add (x, w) }}""")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(numbers, "w"))
+    whole = model.SerializeToString()
+    onnx.save(model, tmp_path / "beside.onnx", save_as_external_data=True, location="weights")
+    for found in (opbridge.lint(whole), opbridge.lint(tmp_path / "beside.onnx")):
+        assert [each.message for each in found] == ([f"The weight 'w' has {said} in it."] if said else [])

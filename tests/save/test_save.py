@@ -607,8 +607,8 @@ def test_another_group_gets_no_more_than_everybody(tmp_path, monkeypatch):
     path.chmod(0o664)
     real = os.lstat
 
-    def of_another_group(file):
-        found = list(real(file))
+    def of_another_group(file, **settings):
+        found = list(real(file, **settings))
         if Path(file) == path:
             found[5] += 1  # st_gid
         return os.stat_result(found)

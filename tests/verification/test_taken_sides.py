@@ -54,3 +54,24 @@ def test_the_operator_on_a_side_is_named(sign: int) -> None:
             opbridge.VerificationError, match=r"first operator that differs is aten::asinh at .*\.py:\d+"
         ):
             opbridge.export(Deciding(), (x * sign,))
+
+
+class Repeating(torch.nn.Module):
+    def forward(self, x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        while count > 0:
+            x = torch.asinh(x) + 0.5
+            count = count - 1
+        return x * 2
+
+
+def test_the_loop_is_named_in_which_an_operator_differs() -> None:
+    with opbridge.override():
+
+        @opbridge.translation("aten::asinh", opset=18)
+        def asinh(self):
+            return op.Relu(self)
+
+        with pytest.raises(
+            opbridge.VerificationError, match=r"first operator that differs is higher_order::while_loop at .*\.py:\d+"
+        ):
+            opbridge.export(Repeating(), (torch.rand(3, 4), torch.tensor(3)))

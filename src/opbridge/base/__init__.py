@@ -15,5 +15,6 @@ May import: errors.
 | locks | the lock for global state of the process |
 | version | the version of opbridge |
 | torch_private | the private interfaces of torch |
+| python_private | what CPython does not document: instructions, and what the stack of a frame holds |
 | transformers_private | what transformers does not document |
 """

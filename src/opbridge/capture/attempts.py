@@ -291,10 +291,9 @@ def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Cap
         is_right.append(graph is not None and bool(found))
         return found
 
+    ways = None if attempt.looping else _ways_of(attempt)
     try:
-        graph = capture_sides(
-            leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, _ways_of(attempt), example
-        )
+        graph = capture_sides(leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, ways, example)
     finally:
         vars(attempt).update(kept)
     if graph is None or contradictions(graph, leaves, attempt.shapes.axes, 1):

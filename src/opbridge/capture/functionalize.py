@@ -18,6 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.torch_private import torch_operators, torch_tracing
 from opbridge.capture import fake_implementations
+from opbridge.capture.memory_views import read_in_memory_order
 from opbridge.capture.opaque_operators import shapes_as_in
 from opbridge.capture.tracer.writes import PARTS_BY_DATA, written_by
 from opbridge.errors import CaptureError
@@ -89,7 +90,10 @@ def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable
         CaptureError: a write that torch's own functionalisation does not remove, or only with an operator that is to
             stay whole.
     """
+    read_in_memory_order(graph, written=False)
     functional = _analyse(graph)
+    if functional is not None and read_in_memory_order(graph):
+        functional = _analyse(graph)
     if functional is None:
         _refuse_shared_weights(graph)
         with fake_implementations.replacing_fake_implementations(rewriting=True), shapes_as_in(graph.module, whole):
@@ -101,6 +105,7 @@ def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable
                 f"torch's functionalisation takes apart {', '.join(sorted(lost))}, which reads memory. Write the "
                 "in-place operators on views, or inside torch.cond and its like, out of place."
             )
+        read_in_memory_order(rewritten)
         functional = _analyse(rewritten)
         if functional is None:
             raise CaptureError(

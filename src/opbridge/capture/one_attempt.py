@@ -26,6 +26,7 @@ from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
 from opbridge.capture.tracer import FollowingCalls, rewritten, trace
 from opbridge.capture.tracer.contiguous_copies import Copying
+from opbridge.capture.tracer.growing_lists import Identities
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import Decision
 
@@ -94,6 +95,7 @@ class Attempt:
         answers: The answers that the run under way gets to its questions about data.
         merged: What runs in the place of the model: all of its ways.
         looping: Whether a loop over a dynamic size is a decision, and not unrolled for the example.
+        identities: Which identities matter to what the model does, as far as its captures have shown.
         limits: How many captures a model that decides by data may take.
         copying: Whether `contiguous` copies where sizes decide whether it does.
         rewriting_by_running: Whether writes are taken out by torch's functionalisation alone; see `rewriting`.
@@ -137,6 +139,7 @@ class Attempt:
         self.answers: Any = None
         self.merged: Any = None
         self.looping = False
+        self.identities = Identities()
         self.limits = limits or CaptureLimits()
         self.rewriting_by_running = False
         self.copying = Copying()

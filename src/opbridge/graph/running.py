@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from opbridge.graph.operators import operator_of
 
-__all__ = ["Running"]
+__all__ = ["Running", "is_control_flow", "run_control_flow"]
 
 
 class Running(Interpreter):
@@ -31,41 +31,62 @@ class Running(Interpreter):
         self._note, self._most_turns = note, most_turns
 
     def run_node(self, n: Node) -> Any:
-        if n.op == "call_function":
-            operator = operator_of(n)
-            if operator == "higher_order::cond":
-                return self._branch(n)
-            if operator == "higher_order::while_loop":
-                return self._repeat(n)
+        if n.op == "call_function" and is_control_flow(n):
+            args, _ = self.fetch_args_kwargs_from_env(n)
+            return run_control_flow(n, args, self._note, self._most_turns)
         return super().run_node(n)
 
-    def _branch(self, node: Node) -> Any:
-        args, _ = self.fetch_args_kwargs_from_env(node)
-        condition, if_true, if_false, operands = args
-        answer = bool(condition)
-        if self._note is not None:
-            self._note(node, answer)
-        return self._run(if_true if answer else if_false, operands)
 
-    def _repeat(self, node: Node) -> Any:
-        args, _ = self.fetch_args_kwargs_from_env(node)
-        condition, body, carried, given = args
-        carried = tuple(carried)
-        for turn in itertools.count():
-            goes_on = bool(_only(self._run(condition, (*carried, *given))))
-            if turn == 0 and self._note is not None:
-                self._note(node, goes_on)
-            if not goes_on:
-                return carried
-            if turn == self._most_turns:
-                raise RuntimeError(f"a loop has more than {turn} turns")
-            carried = tuple(self._run(body, (*carried, *given)))
+def is_control_flow(node: Node) -> bool:
+    """Whether a node is a decision or a loop that holds graphs."""
+    return operator_of(node) in _RUNS
 
-    def _run(self, body: Any, operands: Sequence[Any]) -> Any:
-        if isinstance(body, GraphModule):
-            return Running(body, self._note, self._most_turns).run(*operands)
-        return body(*operands)
+
+def run_control_flow(
+    node: Node,
+    args: Sequence[Any],
+    note: Callable[[Node, bool], None] | None = None,
+    most_turns: int | None = None,
+) -> Any:
+    """What a decision or a loop gives.
+
+    Args:
+        node: Its node.
+        args: The values of its arguments, among them its graphs.
+        note: See `Running`.
+        most_turns: See `Running`.
+    """
+    return _RUNS[str(operator_of(node))](node, args, note, most_turns)
+
+
+def _branch(node: Node, args: Sequence[Any], note: Any, most_turns: int | None) -> Any:
+    condition, if_true, if_false, operands = args
+    answer = bool(condition)
+    if note is not None:
+        note(node, answer)
+    return _run(if_true if answer else if_false, operands, note, most_turns)
+
+
+def _repeat(node: Node, args: Sequence[Any], note: Any, most_turns: int | None) -> Any:
+    condition, body, carried, given = args
+    carried = tuple(carried)
+    for turn in itertools.count():
+        goes_on = bool(_only(_run(condition, (*carried, *given), note, most_turns)))
+        if turn == 0 and note is not None:
+            note(node, goes_on)
+        if not goes_on:
+            return carried
+        if turn == most_turns:
+            raise RuntimeError(f"a loop has more than {turn} turns")
+        carried = tuple(_run(body, (*carried, *given), note, most_turns))
+
+
+def _run(body: Any, operands: Sequence[Any], note: Any, most_turns: int | None) -> Any:
+    return Running(body, note, most_turns).run(*operands) if isinstance(body, GraphModule) else body(*operands)
 
 
 def _only(value: Any) -> Any:
     return value[0] if isinstance(value, (tuple, list)) else value
+
+
+_RUNS = {"higher_order::cond": _branch, "higher_order::while_loop": _repeat}

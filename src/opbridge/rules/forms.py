@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from opbridge.onnx import opsets
+from opbridge.onnx.shapes import Sizes
 from opbridge.rules.looking import Looked, name_of, type_name
 from opbridge.rules.signs import is_never_negative
 
@@ -28,6 +29,9 @@ SIGNED = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 
 NEGATIVE = " may be negative"
 """What follows the name of an input of such an operator."""
+
+_LEFT_OUT = {("DFT", "axis"): -2}
+"""By an operator and an input of it, what that is where it is left out."""
 
 _FLOATING = ("float16", "bfloat16", "float32", "float64")
 _RESIZING = ("Resize", "Upsample")
@@ -51,11 +55,17 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
     if kind == "attribute":
         return _text(looked.attribute(node, name)) == value
     if kind == "output":
-        return (looked.output(node, name) is not None) == (value == "used")
+        return looked.output(node, name) is not None
+    if kind == "no name":
+        return not _has_name(node, name, looked)
     if kind == "empty output":
         return any(0 in (looked.shape(each) or ()) for each in _outputs(node, looked, name))
     if kind == "larger":
         return _is_enlarged(node, looked)
+    if kind == "other dimension":
+        return _is_other_dimension(node, looked, name, int(value))
+    if kind == "from the end":
+        return (_number(node, looked, name) or 0) < 0
     found = looked.input(node, name)
     if kind == "given":
         return (found is not None) == (value == "given")
@@ -72,6 +82,8 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
         return False
     if kind == "length":
         return len(shape) == 1 and str(shape[0]) == value and _type(found) == "int64"
+    if kind == "elements":
+        return _has_elements(shape)
     return 0 in shape if kind == "empty" else str(len(shape)) == value
 
 
@@ -101,6 +113,13 @@ def _parsed(condition: str) -> tuple[str, str, str]:
     name, separator, value = condition.partition(" has length ")
     if separator:
         return "length", name, value
+    if condition.endswith(" counts from the end"):
+        return "from the end", condition.removesuffix(" counts from the end"), ""
+    name, separator, value = condition.partition(" is not dimension ")
+    if separator:
+        return "other dimension", name, value
+    if condition.endswith(" has no name"):
+        return "no name", condition.removesuffix(" has no name"), ""
     if condition.endswith(" comes out empty"):
         return "empty output", condition.removesuffix(" comes out empty"), ""
     name, _, value = condition.partition(" is ")
@@ -110,8 +129,8 @@ def _parsed(condition: str) -> tuple[str, str, str]:
         "computed": "computed",
         "a constant": "computed",
         "empty": "empty",
+        "not empty": "elements",
         "used": "output",
-        "not used": "output",
     }
     return kinds.get(value, "type"), name, value
 
@@ -152,21 +171,19 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
             yield f"{formal.name}{NEGATIVE}"
         if (shape := looked.shape(value)) is not None:
             yield f"{formal.name} has rank {len(shape)}"
-            if (
-                len(shape) == 1
-                and isinstance(shape[0], int)
-                and 0 < shape[0] <= _MOST_ELEMENTS
-                and _type(value) == "int64"
-            ):
-                yield f"{formal.name} has length {shape[0]}"
+            if len(shape) == 1 and _has_elements(shape) and _type(value) == "int64":
+                if at:
+                    yield f"{formal.name} is not empty"
+                if shape[0] is not None and int(shape[0]) <= _MOST_ELEMENTS:
+                    yield f"{formal.name} has length {shape[0]}"
             if 0 in shape:
                 yield f"{formal.name} is empty"
     for at, formal in enumerate(schema.outputs):
         made = looked.output(node, formal.name)
         if at and made is not None:
             yield f"{formal.name} is used"
-        if not at and made is None:
-            yield f"{formal.name} is not used"
+        if not formal.variadic and not _has_name(node, formal.name, looked):
+            yield f"{formal.name} has no name"
         if any(0 in (looked.shape(each) or ()) for each in _outputs(node, looked, formal.name)):
             yield f"{formal.name} comes out empty"
 
@@ -178,6 +195,13 @@ def _outputs(node: ir.Node, looked: Looked, name: str) -> Sequence[ir.Value]:
         return [each for each in node.outputs[len(schema.outputs) - 1 :] if each.name]
     found = looked.output(node, name)
     return [] if found is None else [found]
+
+
+def _has_name(node: ir.Node, name: str, looked: Looked) -> bool:
+    """Whether an output of a node has a name, as those have that are left out nowhere, read or not."""
+    schema = opsets.native_schema(name_of(node), looked.opset_of(node))
+    at = next((at for at, each in enumerate(() if schema is None else schema.outputs) if each.name == name), None)
+    return at is not None and at < len(node.outputs) and bool(node.outputs[at].name)
 
 
 def _is_enlarged(node: ir.Node, looked: Looked) -> bool:
@@ -225,6 +249,32 @@ def _bodies(attribute: ir.Attr) -> Sequence[ir.Graph]:
     if attribute.type == ir.AttributeType.GRAPH:
         return (attribute.as_graph(),)
     return attribute.as_graphs() if attribute.type == ir.AttributeType.GRAPHS else ()
+
+
+def _is_other_dimension(node: ir.Node, looked: Looked, name: str, wanted: int) -> bool:
+    """Whether an axis is known, and another dimension of the first input than one that is counted from the front."""
+    axis = _number(node, looked, name)
+    if axis is None or axis >= 0:
+        return axis is not None and axis != wanted
+    shape = looked.shape(node.inputs[0])
+    return shape is not None and axis + len(shape) != wanted
+
+
+def _number(node: ir.Node, looked: Looked, name: str) -> int | None:
+    """A number that an attribute or an input is, as far as it is known."""
+    attribute = looked.attribute(node, name)
+    if isinstance(attribute, int):
+        return attribute
+    value = looked.input(node, name)
+    if value is None:
+        return _LEFT_OUT.get((name_of(node), name))
+    found = looked.constant(value)
+    return int(found.item()) if found is not None and found.size == 1 and found.dtype.kind in "iu" else None
+
+
+def _has_elements(shape: Sizes) -> bool:
+    """Whether a tensor has elements, as far as its sizes are known."""
+    return all(isinstance(each, int) and each > 0 for each in shape)
 
 
 def _type(value: ir.Value) -> str:

@@ -57,6 +57,8 @@ class Looked:
         self.early: dict[ir.Node, list[ir.Value]] = {}
         self._given: set[ir.Value] = set()
         self._types: dict[ir.Node, tuple[ir.DataType | None, ...]] = {}
+        self._same_types: dict[tuple[ir.DataType | None, ...], tuple[ir.DataType | None, ...]] = {}
+        self._same_shapes: dict[tuple[int | str | None, ...], ir.Shape] = {}
         self._others: dict[ir.Node, int] = {}
         self._functions: dict[ir.Node, int] = {}
         with no_collection():
@@ -65,6 +67,7 @@ class Looked:
                 first = len(self.nodes)
                 self._walk(each, _opset(each.opset_imports, self.opset))
                 self._functions.update(dict.fromkeys(self.nodes[first:], number))
+        self._given.clear()  # it is for the walk alone, and large
 
     def _walk(self, graph: Any, opset: int) -> None:
         self._given.update(graph.inputs)
@@ -102,7 +105,13 @@ class Looked:
             return
         for value, shape in zip(node.outputs, infer(node, self.opset_of(node)), strict=True):
             if value.shape is None and shape is not None:
-                value.shape = ir.Shape(shape)
+                value.shape = self._shape_of(tuple(shape))
+
+    def _shape_of(self, sizes: tuple[int | str | None, ...]) -> ir.Shape:
+        """A shape, one for all values that have it: a large model has few."""
+        if sizes not in self._same_shapes:
+            self._same_shapes[sizes] = ir.Shape(sizes, frozen=True)
+        return self._same_shapes[sizes]
 
     def _is_known(self, node: ir.Node) -> bool:
         if node in self.malformed or node.op_type in _NOT_FOLDED or node.domain not in _ONNX:
@@ -147,7 +156,7 @@ class Looked:
         if found is None:
             types = (None if each is None else each.type for each in node.inputs)
             found = tuple(each.dtype if isinstance(each, ir.TensorType) else None for each in types)
-            self._types[node] = found
+            found = self._types[node] = self._same_types.setdefault(found, found)
         return found
 
     def input(self, node: ir.Node, name: str) -> ir.Value | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
 from collections.abc import Iterator
 
@@ -16,6 +17,9 @@ __all__ = ["RULES"]
 
 _LARGEST_WEIGHT = 1 << 26
 """Weights with more elements are not looked through for nan and infinity."""
+
+_PART = 1 << 20
+"""So many elements of a weight are looked at at once."""
 
 
 class UnusedInitializer(ModelRule):
@@ -101,10 +105,25 @@ class UndefinedNumbers(ModelRule):
             found = readable(tensor)
             if found is None or found.dtype not in (np.float32, np.float64, np.float16):
                 continue
-            if np.isnan(found).any():
-                yield Hit(f"The weight '{name}' has nan in it.")
-            elif np.isposinf(found).any():  # minus infinity is what masks have
-                yield Hit(f"The weight '{name}' has infinity in it.")
+            if what := _undefined(found, tensor):
+                yield Hit(f"The weight '{name}' has {what} in it.")
+
+
+def _undefined(found: np.ndarray, tensor: ir.TensorProtocol) -> str:
+    """What a weight has that is no finite number, "nan" before "infinity"; "": minus infinity alone, as masks have.
+
+    It is read in parts, and what a mapped file has of them in memory is given back after each.
+    """
+    numbers, has_infinity = found.reshape(-1), False
+    mapped = tensor.raw if isinstance(tensor, ir.ExternalTensor) else None
+    for start in range(0, numbers.size, _PART):
+        part = numbers[start : start + _PART]
+        if np.isnan(part).any():
+            return "nan"
+        has_infinity = has_infinity or bool(np.isposinf(part).any())
+        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
+    return "infinity" if has_infinity else ""
 
 
 class UnreadableWeight(ModelRule):

@@ -49,8 +49,8 @@ def combined(published: Mapping[str, Any] | None, found: Mapping[str, Any]) -> d
     1. The measured version is one of the target's versions. What is published of the one before holds for it too.
     2. Measured facts hold for their version.
     3. What is published of that version, and says of an operator what a measurement showed to be wrong
-       (`contradicted`), does not hold for that operator there. An operator that was seen to run (`taken`) is one
-       that the target has.
+       (`contradicted`), does not hold for that operator there; what was measured by other models than the tests does.
+       An operator that was seen to run (`taken`) is one that the target has.
 
     Args:
         published: What is published; None: nothing.
@@ -65,9 +65,11 @@ def combined(published: Mapping[str, Any] | None, found: Mapping[str, Any]) -> d
     older = [each for each in published["versions"] if _order(each) <= _order(version)]
     nearest = older[-1] if older else version
     wrong = {(str(each["kind"]), name) for each in found.get("contradicted", ()) for name in each["operators"]}
+    told = published.get("sources", {})
     own: list[dict[str, Any]] = []
     for each in published.get("fact", ()):
-        own += _without(dict(each), versions, version, nearest, wrong)
+        is_measured = str(told.get(each["source"], each["source"])).startswith("measured")
+        own += _without(dict(each), versions, version, nearest, set() if is_measured else wrong)
     lists = [each for each in own if each["kind"] == "only" and _is_of(each, versions, version)]
     listed = {operator for each in lists for operator in each["operators"]}
     if lists and (seen := [each for each in found.get("taken", ()) if each not in listed]):

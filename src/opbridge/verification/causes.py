@@ -46,7 +46,7 @@ def search_difference(
     model: Any,
     capture: Capture | None,
     mismatch: Mismatch,
-    wrong: Mapping[int, torch.Tensor],
+    wrong: Mapping[int, torch.Tensor] | None,
     options: Options,
     *,
     check_weights: bool,
@@ -58,7 +58,7 @@ def search_difference(
         model: The PyTorch model.
         capture: The capture that the file was made from, where it is known; else the model is captured again.
         mismatch: The run that differs.
-        wrong: PyTorch's values of the outputs that differ, by position.
+        wrong: PyTorch's values of the outputs that differ, by position; None: all outputs, whether they do or not.
         options: The tolerances.
         check_weights: Whether the weights of the file are compared with those of the model first.
     """

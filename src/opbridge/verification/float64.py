@@ -37,7 +37,7 @@ from opbridge.base.torch_private.torch_float64 import in_float64, widened
 from opbridge.verification.compare import Comparison, rms
 from opbridge.verification.eager import Eager, explain
 
-__all__ = ["FACTOR", "NEARBY_RUNS", "NOISE", "Unavailable", "judged", "perturbed", "run_in_float64"]
+__all__ = ["FACTOR", "NEARBY_RUNS", "NOISE", "Unavailable", "errors", "judged", "perturbed", "run_in_float64"]
 
 FACTOR = 4
 """How many times PyTorch's error the file's may be. Orders of summation differ in error by about that."""
@@ -210,6 +210,29 @@ def judged(
             comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {errors}{inputs}"
         )
     return dataclasses.replace(comparison, remark=f"further from float64 than PyTorch is: {errors}{inputs}")
+
+
+def errors(
+    expected: torch.Tensor, actual: torch.Tensor, reference: torch.Tensor, nearby: Sequence[torch.Tensor]
+) -> tuple[float, float] | None:
+    """How far a file's output is from the model in float64, and how far PyTorch's outputs are, as RMS of the errors.
+
+    Args:
+        expected: PyTorch's output, of float32 or float64, or of complex numbers of these.
+        actual: The file's output.
+        reference: The output of the model in float64.
+        nearby: PyTorch's outputs on inputs that differ by one rounding, or with sums that do.
+
+    Returns:
+        The two; None where an output is not finite, or where PyTorch's has no digits.
+    """
+    if any(each.shape != expected.shape for each in (actual, reference, *nearby)):
+        return None
+    truth, right, *own = (_flat(each) for each in (reference, actual, expected, *nearby))
+    if not all(bool(each.isfinite().all()) for each in (truth, right, *own)):
+        return None
+    largest = max(rms(each - truth) for each in own)
+    return None if largest > NOISE * rms(truth) else (rms(right - truth), largest)
 
 
 def _judged_integers(

@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from opbridge.capture.functionalize import FunctionalGraph
 from opbridge.graph.operators import operator_of
+from opbridge.graph.running import is_control_flow, run_control_flow
 from opbridge.verification.intermediate import Unusable
 
 __all__ = ["GraphRun"]
@@ -58,7 +59,7 @@ class GraphRun:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), argument_value)
         self._clones = clones
         try:
-            return node.target(*args, **kwargs)
+            return run_control_flow(node, args) if is_control_flow(node) else node.target(*args, **kwargs)
         except Exception as error:
             name = operator_of(node)
             raise Unusable(f"PyTorch does not compute {name} again on the runtime's values: {error}") from error

@@ -13,14 +13,21 @@ from opbridge.base.wording import listed
 from opbridge.graph.values import as_tensor
 from opbridge.verification.compare import Comparison, compare
 from opbridge.verification.eager import explain
-from opbridge.verification.float64 import NEARBY_RUNS, Unavailable, judged, perturbed
+from opbridge.verification.float64 import NEARBY_RUNS, Unavailable, errors, judged, perturbed
 from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.replay import Replay
 
-__all__ = ["Judge", "judged_by_steps"]
+__all__ = ["Judge", "is_suspicious", "judged_by_steps"]
 
 
 _MOST_DECISIONS = 2
+_SUSPICIOUS = 0.02
+"""The share of the tolerance from which on a difference is looked at more closely: some 60 roundings in float32."""
+
+_BY_ROUNDING = 30
+"""How many times PyTorch's error rounding may make the file's."""
+
+_DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 _SLACK = 1e-3
 """What the difference of two multiples of a step may be off by, as a share of the step."""
 
@@ -100,6 +107,35 @@ class Judge:
         self._wrong.update(pending())
         return tuple(found)
 
+    def unexplained(
+        self,
+        comparisons: Sequence[Comparison],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        expected: Sequence[torch.Tensor],
+        actual: Sequence[torch.Tensor],
+        kept: Container[int],
+    ) -> dict[int, tuple[float, float]]:
+        """The outputs that agree within the tolerance and differ by more than rounding explains.
+
+        So it is with attention that reads other positions, where random weights make it nearly a plain average.
+
+        Returns:
+            For the position of each, how far the file's output is from float64, and how far PyTorch's is.
+        """
+        positions = [at for at, each in enumerate(comparisons) if is_suspicious(each) and expected[at].dtype in _DTYPES]
+        if not positions:
+            return {}
+        try:
+            reference = self._run(args, kwargs, in_float64=True)
+        except Exception:  # the model raises anything in float64
+            return {}
+        nearby = self._nearby(args, kwargs, kept) + self._rounded(args, kwargs)
+        found = {
+            at: errors(expected[at], actual[at], reference[at], [outputs[at] for outputs in nearby]) for at in positions
+        }
+        return {at: both for at, both in found.items() if both is not None and both[0] > _BY_ROUNDING * both[1]}
+
     def forget(self) -> None:
         """Judges all outputs again, also those that were found wrong."""
         self._wrong.clear()
@@ -135,6 +171,12 @@ class Judge:
         with contextlib.suppress(Exception):  # the model raises anything
             return [self._run(args, kwargs, rounding=self._seed + number) for number in range(NEARBY_RUNS)]
         return []
+
+
+def is_suspicious(comparison: Comparison) -> bool:
+    """Whether an output agrees within the tolerance, and uses more of that than rounding mostly does."""
+    is_plain = comparison.ok and not comparison.random and not comparison.forgiven
+    return is_plain and comparison.excess > _SUSPICIOUS
 
 
 def judged_by_steps(

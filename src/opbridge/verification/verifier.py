@@ -16,7 +16,7 @@ from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
 from opbridge.runtimes import known
-from opbridge.verification import exchange
+from opbridge.verification import exchange, small_differences
 from opbridge.verification.causes import Mismatch, search_difference
 from opbridge.verification.compare import compare, incomparable
 from opbridge.verification.correspondence import Correspondence, OtherOutputs
@@ -26,7 +26,7 @@ from opbridge.verification.eager import Eager, explain
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
 from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
-from opbridge.verification.judge import Judge
+from opbridge.verification.judge import Judge, is_suspicious
 from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.options import Options
 from opbridge.verification.other_lines import computes_otherwise
@@ -126,7 +126,7 @@ class Verifier:
             self._run_uncovered_sizes()
         self._runs = self._random.left_out_of_all(self._runs)
         self._notes.extend(self._judge.notes)
-        difference = self._find_difference()
+        difference = self._look_closer() or self._find_difference()
         self._note_constants()
         seconds = time.perf_counter() - start
         return Verification(
@@ -409,6 +409,30 @@ class Verifier:
             return replay(model, capture, args, kwargs, self._options.isolated)
         except (CaptureError, Unusable):
             return None
+
+    def _look_closer(self) -> FirstDifference | None:
+        """Looks for an operator that differs where the example's outputs agree, and rounding does not explain how."""
+        options, run = self._options, self._runs[0]
+        is_asked = options.rtol is None and options.atol is None and options.in_onnxruntime
+        if not is_asked or self._mismatch is not None or not any(map(is_suspicious, run.comparisons)):
+            return None
+        expected = self._matching.expected(self._eager.run(self._args, self._kwargs, options.seed))
+        feeds = self._matching.feeds(pytree.tree_leaves((self._args, self._kwargs)))
+        actual = exchange.run(self._session, feeds)
+        given = (run.comparisons, self._args, self._kwargs, expected, actual)
+        unexplained = self._judge.unexplained(*given, self._matching.fixed)
+        if not unexplained:
+            return None
+        mismatch = Mismatch(0, self._args, self._kwargs, expected)
+        search = search_difference(
+            self._load, self._model, self._capture, mismatch, None, options, check_weights=not self._own_weights
+        )
+        if search.difference is None or not search.difference.is_beyond:
+            self._notes.append(small_differences.note(run.comparisons, unexplained, search))
+            return None
+        wrong = small_differences.as_wrong(run.comparisons, unexplained, expected, actual)
+        self._runs[0], self._mismatch = dataclasses.replace(run, comparisons=wrong), mismatch
+        return search.difference
 
     def _find_difference(self) -> FirstDifference | None:
         if self._mismatch is None or self._runs[self._mismatch.run].ok or self._runs[self._mismatch.run].condition:

@@ -46,6 +46,8 @@ _TARGETS = (
     "webgpu-native",
     "webnn",
     "coreml-mlprogram",
+    "cuda",
+    "directml",
 )
 
 
@@ -163,8 +165,8 @@ if __name__ == "__main__":
     if given.most != given.first:
         numbers = "" if given.most is None else f" {given.most}{f' {given.first}' if given.first else ''}"
         module = "PYTHONPATH=src:tests python -m attack.campaigns.hostile_models"
-        command = f"{module} {given.seconds:g} {given.seed}{numbers}"
-        results.append({**run(given.seconds, given.seed, given.most, given.first), "command": command})
+        asked = f"{module} {given.seconds:g} {given.seed}{numbers}"
+        results.append({**run(given.seconds, given.seed, given.most, given.first), "command": asked})
         print(json.dumps(results[-1], indent=1))
     if given.keep is not None:
         given.keep.write_text(json.dumps(results, indent=1))

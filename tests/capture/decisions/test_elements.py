@@ -77,3 +77,14 @@ def test_an_answer_after_which_the_first_run_raises_an_error():
     session = opbridge.export(models.a_sum_that_raises, (torch.rand(3),), verify=False).session()
     for x in (torch.rand(3), -torch.rand(3)):
         _assert_same(session, models.a_sum_that_raises, x)
+
+
+def test_an_element_of_a_module_that_has_run_often():
+    """Python runs an instruction otherwise after it has run often, and is said to be behind it then."""
+    torch.manual_seed(0)
+    model, x = models.LayerOfAnIndex().eval(), torch.rand(2, 4)
+    for _ in range(64):
+        model(x, torch.tensor(1))
+    session = opbridge.export(model, (x, torch.tensor(1)), verify=False).session()
+    for index in range(3):
+        _assert_same(session, model, x, torch.tensor(index))

@@ -187,6 +187,54 @@ def descends(strides: Sequence[Any]) -> bool:
     return all(_is_multiple(one, other) for one, other in itertools.pairwise(numbers)) and 0 not in numbers[-1:]
 
 
+def memory_order(tensor: torch.Tensor) -> list[int] | None:
+    """The dimensions of a tensor from the one with the largest steps in memory to the one with the smallest.
+
+    Dimensions of size 1 come first. None where elements lie elsewhere than one after the other, as in a slice, or where
+    that is not seen for all sizes; nothing is asked about these.
+    """
+    import sympy
+
+    left = {dim for dim, size in enumerate(tensor.shape) if not is_equal(size, 1)}
+    steps = [_without_empty(_expression(each)) for each in tensor.stride()]
+    order: list[int] = []
+    step: Any = sympy.Integer(1)
+    while left:
+        found = next((dim for dim in sorted(left, reverse=True) if _is_zero(steps[dim] - step)), None)
+        if found is None:
+            return None
+        left.remove(found)
+        order.append(found)
+        step = step * _expression(tensor.shape[found])
+    return [dim for dim in range(tensor.dim()) if dim not in order] + order[::-1]
+
+
+def _without_empty(step: Any) -> Any:
+    """A stride without what torch makes of sizes of 0 in it: it multiplies `max(1, size)`."""
+    from torch.utils._sympy.functions import Max
+
+    sizes = {each: [size for size in each.args if size != 1] for each in step.atoms(Max) if 1 in each.args}
+    return step.xreplace({each: found[0] for each, found in sizes.items() if len(found) == 1})
+
+
+def is_in_order(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a tensor lie in memory one after the other, in the order of its dimensions.
+
+    One of size 1 may have any step. False where it is not seen for all sizes; nothing is asked about these.
+    """
+    order = memory_order(tensor)
+    if order is None:
+        return False
+    steps = [dim for dim in order if not is_equal(tensor.shape[dim], 1)]
+    return steps == sorted(steps)
+
+
+def _is_zero(number: Any) -> bool:
+    import sympy
+
+    return bool(sympy.expand(number) == 0)
+
+
 def _is_multiple(number: Any, divisor: Any) -> bool:
     """Whether a stride is another one times whole numbers and sizes, or what is computed from sizes."""
     if isinstance(number, int) and isinstance(divisor, int):

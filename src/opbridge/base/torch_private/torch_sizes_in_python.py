@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from opbridge.base.python_private.stacks import variables
+
 _MOST_KEYS = 256
 
 
@@ -84,13 +86,13 @@ def _ask_about_keys(size: torch.SymInt, frame: types.FrameType) -> None:
 
 def _named_values(frame: types.FrameType) -> Iterator[Any]:
     """The values that the code of a frame can name."""
-    code, variables = frame.f_code, frame.f_locals
+    code, held = frame.f_code, variables(frame)
     yield from code.co_consts
-    yield from variables.values()
+    yield from held.values()
     for name in code.co_names:
         if name in frame.f_globals:
             yield frame.f_globals[name]
-        for value in variables.values():
+        for value in held.values():
             for place in (value, type(value)):
                 with contextlib.suppress(TypeError):  # an object without attributes of its own
                     if name in vars(place):

@@ -107,13 +107,7 @@ class Answers:
         self.again: list[tuple[int | None, int]] = []
         self._choose = choose
         self.loops = Loops(of_sizes=of_sizes, learned=learned or Learned())
-        self.turns = Turns(
-            self.loops.returned,
-            self.loops.learned.numbers,
-            self._surroundings.note,
-            self.loops.wants_instructions,
-            self.loops.appends,
-        )
+        self.turns = Turns(self.loops.learned.numbers, self._surroundings.note)
         self.loops.carried = self.turns.carried
         self._numbers = ChangingNumbers(self.loops.learned)
         self._while_loops = WhileLoops(self.loops)
@@ -188,8 +182,8 @@ class Answers:
             self._asked,
             self._surroundings.stores,
             strict=self.loops.learned.tells_more,
-            sharing=self.loops.learned.shares,
-            comparing=self.loops.learned.compares_objects,
+            sharing=self.loops.learned.identities.shares,
+            comparing=self.loops.learned.identities.compares_objects,
         )
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]

@@ -39,9 +39,9 @@ def capture_decisions(attempt: Attempt) -> Captured:
         try:
             with SideEffects(attempt.module), keeping_random_state(), torch_tracing.mute_export():
                 captured = attempt.capture_once()
-                learned = answers.loops.learned
-                learned.shares = learned.shares or any(map(written_by, captured.graph.graph.nodes))
-                learned.compares_objects = learned.compares_objects or answers.compares_objects
+                known = attempt.identities
+                known.shares = known.shares or any(map(written_by, captured.graph.graph.nodes))
+                known.compares_objects = known.compares_objects or answers.compares_objects
                 return captured.rewrite()
         finally:
             answers.restore()
@@ -49,7 +49,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
             torch_decisions.forget_skipped_frames()
 
     attempt.limits.begin()
-    ways = Ways(joined=True)
+    ways = _no_ways(attempt)
     try:
         try:
             explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
@@ -57,7 +57,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
         except Exception as error:
             if not ways.learned.numbers and not ways.learned.asked_again:
                 raise
-            ways = Ways(joined=True)  # a loop may have a known number of turns, and need Python's own numbers
+            ways = _no_ways(attempt)  # a loop may have a known number of turns, and need Python's own numbers
             ways.learned.carries_numbers = False
             try:
                 explore(ways, run, attempt.module, attempt.limits, of_sizes=attempt.looping)
@@ -78,7 +78,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
                 f"{f' {lists}' if lists else ''}"
             ) from error
         else:
-            ways = Ways(joined=False)
+            ways = _no_ways(attempt, joined=False)
             found = _apart(attempt, ways, run)
     _limit(found.graph, [way.graph for way in ways.ways])
     attempt.raising = tuple(_raising(ways))
@@ -87,6 +87,12 @@ def capture_decisions(attempt: Attempt) -> Captured:
         for line in dict.fromkeys(each.place for each in attempt.raising)
     ]
     return found
+
+
+def _no_ways(attempt: Attempt, *, joined: bool = True) -> Ways:
+    ways = Ways(joined=joined)
+    ways.learned.identities = attempt.identities
+    return ways
 
 
 def _telling_more(

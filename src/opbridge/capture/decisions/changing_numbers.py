@@ -6,7 +6,6 @@ that the variable holds where a turn begins is written to a tensor and read from
 
 from __future__ import annotations
 
-import dis
 import functools
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -15,6 +14,10 @@ from typing import Any
 
 import torch
 
+from opbridge.base.python_private.comprehensions import hidden_at
+from opbridge.base.python_private.instructions import by_code, instructions
+from opbridge.base.python_private.loops import turns
+from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private.torch_decisions import CARRIED
 from opbridge.capture.decisions.liveness import live_names
 from opbridge.capture.tracer.growing_lists import Learned
@@ -70,7 +73,7 @@ class ChangingNumbers:
 def _numbers(frame: FrameType) -> dict[str, Any]:
     """The numbers that the variables of a frame hold, and that a turn of the loop around it hands on to the next."""
     names = _carried_names(frame.f_code, frame.f_lasti)
-    return {name: value for name, value in frame.f_locals.items() if name in names and _is_number(value)}
+    return {name: value for name, value in variables(frame).items() if name in names and _is_number(value)}
 
 
 def _is_number(value: Any) -> bool:
@@ -85,40 +88,24 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 @functools.cache
-def _turns(code: CodeType) -> tuple[tuple[int, int], ...]:
-    """The first and the last instruction of each loop of a function."""
-    return tuple(
-        (each.argval, each.offset)
-        for each in dis.get_instructions(code)
-        if "BACKWARD" in each.opname and each.opcode in dis.hasjrel
-    )
-
-
-@functools.cache
 def _carried_names(code: CodeType, offset: int) -> frozenset[str]:
     """The variables that a turn of a loop around an instruction writes, and that a later one may read."""
     found: set[str] = set()
-    for first, last in _turns(code):
-        if first <= offset <= last + 20:
+    for turn in turns(code):
+        if turn.first <= offset <= turn.last + 20:
             written = {
-                each.argval
-                for each in dis.get_instructions(code)
-                if first <= each.offset <= last and each.opname in ("STORE_FAST", "STORE_DEREF")
+                each.value
+                for each in instructions(code)
+                if turn.first <= each.offset <= turn.last and each.name in ("STORE_FAST", "STORE_DEREF")
             }
-            found |= written & live_names(code, last)
+            found |= written & live_names(code, turn.last)
     return frozenset(found)
 
 
-@functools.cache
+@by_code
 def _heads(code: CodeType) -> frozenset[int]:
     """The lines that turns of the loops of a function begin with."""
-    lines = {each.offset: each.positions.lineno for each in dis.get_instructions(code) if each.positions}
-    ends = {each.offset: each.opname for each in dis.get_instructions(code)}
-    return frozenset(
-        line
-        for first, last in _turns(code)
-        if (line := lines.get(first if ends[last].startswith("JUMP") else last)) is not None
-    )
+    return frozenset(each.line for each in turns(code) if each.line is not None and not each.is_of_comprehension)
 
 
 def carry(frame: FrameType, names: Iterable[str], tensors: dict[int, tuple[Any, torch.Tensor]]) -> None:
@@ -131,14 +118,14 @@ def carry(frame: FrameType, names: Iterable[str], tensors: dict[int, tuple[Any, 
         names: The variables.
         tensors: Gets each number, with the tensor that it is read from, by the identity of the number.
     """
-    if frame.f_lineno not in _heads(frame.f_code):
+    if frame.f_lineno not in _heads(frame.f_code) or hidden_at(frame.f_code, frame.f_lasti):
         return
-    variables = frame.f_locals
+    held = frame.f_locals
     for name in names:
-        number = variables.get(name)
+        number = held.get(name)
         if _is_number(number):
             tensor = CARRIED(number, isinstance(number, (float, torch.SymFloat)))
-            variables[name] = read = tensor.item()
+            held[name] = read = tensor.item()
             tensors[id(read)] = read, tensor
 
 

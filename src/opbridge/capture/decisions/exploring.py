@@ -104,7 +104,7 @@ def _learned(ways: Ways) -> tuple[int, int, int, bool, bool]:
     """What changes how ways are told apart: what lists grow by, and whether it counts which tensors are one."""
     learned = ways.learned
     of_lists = len(learned.varying), len(learned.nested), len(learned.of_numbers)
-    return *of_lists, learned.shares, learned.compares_objects
+    return *of_lists, learned.identities.shares, learned.identities.compares_objects
 
 
 def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:

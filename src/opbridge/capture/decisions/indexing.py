@@ -7,7 +7,6 @@ positions of the instruction that runs are those of the subscript, whose value i
 from __future__ import annotations
 
 import ast
-import dis
 import functools
 import linecache
 import sys
@@ -17,12 +16,14 @@ from typing import Any
 
 import torch
 
+from opbridge.base.python_private.instructions import instruction_at
+from opbridge.base.python_private.stacks import variable
 from opbridge.capture.decisions.places import is_the_models
 
 __all__ = ["elements_asked_for"]
 
 _MOST_ELEMENTS = 32
-_SUBSCRIPTS = frozenset(dis.opmap[each] for each in ("BINARY_SUBSCR", "BINARY_OP") if each in dis.opmap)
+_SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "BINARY_SLICE", "BINARY_OP"})
 
 
 def elements_asked_for(outermost: FrameType) -> int | None:
@@ -47,12 +48,13 @@ def _subscripted(outermost: FrameType) -> Sequence[Any] | None:
 
 
 def _value(frame: FrameType) -> Sequence[Any] | None:
-    if frame.f_code.co_code[frame.f_lasti] not in _SUBSCRIPTS:
+    if instruction_at(frame.f_code, frame.f_lasti).name not in _SUBSCRIPTS:
         return None
     found = _expression(frame.f_code, frame.f_lasti)
     if found is None:
         return None
-    value: Any = frame.f_locals.get(found[0], frame.f_globals.get(found[0]))
+    value: Any = variable(frame, found[0])
+    value = frame.f_globals.get(found[0]) if value is None else value
     for attribute in found[1:]:
         value = getattr(value, attribute, None)
     return value if isinstance(value, list | tuple | torch.nn.ModuleList | torch.nn.Sequential) else None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dis
-import functools
+import itertools
 from types import CodeType
+
+from opbridge.base.python_private.instructions import Instruction, by_code, handlers, instruction_at, instructions
 
 __all__ = ["live_names"]
 
-_READING = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
+_READING = frozenset({"LOAD_FAST", "DELETE_FAST"})
 _READING_CELLS = frozenset({"LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "DELETE_DEREF"})
-_LEAVING = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
-_WITHOUT_NEXT = _LEAVING | {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
-_JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
+_WRITING = frozenset({"STORE_FAST", "STORE_DEREF", "HIDE_FAST"})  # what hides another variable has no value at first
 _READING_ALL = frozenset({"locals", "vars", "eval", "exec", "super"})
 
 
@@ -27,42 +26,44 @@ def live_names(code: CodeType, offset: int) -> frozenset[str]:
         offset: Where the instruction is.
     """
     live = _live(code)
-    while offset > 0 and offset not in live:
-        offset -= 2  # a call of a function is left at the last of its cache entries
-    return live.get(offset, frozenset(code.co_varnames + code.co_cellvars)) | frozenset(code.co_freevars)
+    found = _all_names(code) if live is None else live[instruction_at(code, offset).offset]
+    return found | frozenset(code.co_freevars)
 
 
-@functools.cache
-def _live(code: CodeType) -> dict[int, frozenset[str]]:
-    """The variables that are live after each instruction."""
-    instructions = list(dis.get_instructions(code))
-    if _READING_ALL.intersection(code.co_names) or any(not _is_known(each) for each in instructions):
-        return {}
-    following: dict[int, list[int]] = {}
-    for each, after in zip(instructions, [*instructions[1:], None], strict=True):
-        found = [] if each.opname in _WITHOUT_NEXT else [after]
-        following[each.offset] = [next_one.offset for next_one in found if next_one is not None]
-        if each.opcode in _JUMPS:
-            following[each.offset].append(each.argval)
-    # Python has no public reader of a function's exception table, and the types know only of public names.
-    for start, end, target, *_ in dis._parse_exception_table(code):  # type: ignore[attr-defined]
-        for each in instructions:
-            if start <= each.offset < end:
-                following[each.offset].append(target)
-    before = {each.offset: frozenset[str]() for each in instructions}
+@by_code
+def _all_names(code: CodeType) -> frozenset[str]:
+    of_comprehensions = (each.value for each in instructions(code) if each.name == "HIDE_FAST")
+    return frozenset((*code.co_varnames, *code.co_cellvars, *of_comprehensions))
+
+
+@by_code
+def _live(code: CodeType) -> dict[int, frozenset[str]] | None:
+    """The variables that are live after each instruction; None where that is not known."""
+    found = instructions(code)
+    if _READING_ALL.intersection(code.co_names) or any(not _is_known(each) for each in found):
+        return None
+    following: dict[int, list[int]] = {each.offset: [] for each in found}
+    for each, after in itertools.pairwise(found):
+        if not each.leaves:
+            following[each.offset].append(after.offset)
+    for each in found:
+        if each.target is not None:
+            following[each.offset].append(each.target)
+        following[each.offset] += [one.target for one in handlers(code) if one.start <= each.offset < one.end]
+    before = {each.offset: frozenset[str]() for each in found}
     after_each = dict(before)
     changed = True
     while changed:
         changed = False
-        for each in reversed(instructions):
+        for each in reversed(found):
             found_after = frozenset[str]().union(*(before[place] for place in following[each.offset]))
-            needed = found_after - {each.argval} if each.opname in ("STORE_FAST", "STORE_DEREF") else found_after
-            needed = needed | {each.argval} if each.opname in _READING | _READING_CELLS else needed
+            needed = found_after - {each.value} if each.name in _WRITING else found_after
+            needed = needed | {each.value} if each.name in _READING | _READING_CELLS else needed
             changed = changed or needed != before[each.offset]
             before[each.offset], after_each[each.offset] = needed, found_after
     return after_each
 
 
-def _is_known(instruction: dis.Instruction) -> bool:
+def _is_known(instruction: Instruction) -> bool:
     """Whether it is known what an instruction does with local variables."""
-    return "FAST" not in instruction.opname or instruction.opname in {*_READING, "STORE_FAST"}
+    return "FAST" not in instruction.name or instruction.name in _READING | {"STORE_FAST", "HIDE_FAST", "UNCOVER_FAST"}

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-import dis
-import functools
-import sys
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
+from opbridge.base.python_private.comprehensions import hidden_at
+from opbridge.base.python_private.instructions import by_code
+from opbridge.base.python_private.loops import ForLoop, for_loops, has_for_loops
+from opbridge.base.python_private.tracing import tracing
 from opbridge.capture.decisions.changing_numbers import carry
 
 __all__ = ["Turns", "frames_between", "is_of_others", "is_the_models", "place"]
 
-_DIAGNOSING = {"dis", "importlib", "inspect", "linecache", "logging", "re", "tokenize", "traceback", "warnings"}
-"""Parts of Python that torch runs at each operator, and that call nothing of a model's."""
+_DIAGNOSING = {
+    "dis",
+    "importlib",
+    "inspect",
+    "linecache",
+    "logging",
+    "re",
+    "tokenize",
+    "traceback",
+    "typing",
+    "typing_extensions",
+    "warnings",
+}
+"""What torch runs at an operator, of Python and a package that is like a part of it; it calls nothing of a model's."""
 
 _OTHERS = frozenset({"torch", "opbridge", "contextlib", "dataclasses", "functools", "sympy", "mpmath"} | _DIAGNOSING)
-
-_MOST_CODE = 1 << 14
-"""Of so many code objects something is known at once: each capture may bring its own."""
-
-_Found = TypeVar("_Found")
 
 
 class Turns:
@@ -35,11 +43,8 @@ class Turns:
     the same only in the same turn.
 
     Args:
-        returned: Called with the frame of a function that has such a loop, and with what it returns.
         numbers: The variables of functions that hold another number in each turn of a loop.
         begun: Called with the frame of each function that begins to run.
-        wants_instructions: Whether `ran` is to be told of each instruction of a frame that has such a loop.
-        ran: Called with the frame before each of these.
 
     Attributes:
         carried: The numbers of these, each with the tensor that it is read from, by their identity.
@@ -47,28 +52,22 @@ class Turns:
 
     def __init__(
         self,
-        returned: Callable[[FrameType, Any], None],
         numbers: Mapping[CodeType, Iterable[str]],
         begun: Callable[[FrameType], None] = lambda frame: None,
-        wants_instructions: Callable[[FrameType], bool] = lambda frame: False,
-        ran: Callable[[FrameType], None] = lambda frame: None,
     ) -> None:
-        self._returned, self._begun = returned, begun
+        self._begun = begun
         # By identity, as Python hashes all that a code object holds: each with the code, which keeps its identity.
         self._numbers = {id(code): (code, tuple(names)) for code, names in numbers.items()}
-        self._wants_instructions, self._instruction_ran = wants_instructions, ran
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
-        self._counts: dict[FrameType, Counter[int]] = {}
+        self._counts: dict[FrameType, Counter[Hashable]] = {}
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
         """Within this context, turns are counted."""
-        kept = sys.gettrace()
-        sys.settrace(self._called)
         try:
-            yield
+            with tracing(self._called):
+                yield
         finally:
-            sys.settrace(kept)
             self._counts.clear()
 
     def of(self, frame: FrameType, asking: Container[int] = ()) -> tuple[int, ...]:
@@ -78,11 +77,11 @@ class Turns:
             frame: The frame.
             asking: The offsets of the loops that ask before each turn, and are at the same place in each.
         """
-        counts: Counter[int] = self._counts.get(frame, Counter())
+        counts: Counter[Hashable] = self._counts.get(frame, Counter())
         return tuple(
-            0 if first in asking else counts.get(line, 0)
-            for first, last, line in _loops(frame.f_code)
-            if first <= frame.f_lasti < last
+            0 if loop.first in asking else counts.get(_key(loop), 0)
+            for loop in for_loops(frame.f_code)
+            if loop.first <= frame.f_lasti < loop.end
         )
 
     def begin_turn(self, frame: FrameType, offset: int) -> None:
@@ -90,56 +89,46 @@ class Turns:
         counts = self._counts.get(frame)
         if counts is None:
             return
-        loops = _loops(frame.f_code)
-        begin, end, own = next((each for each in loops if each[0] == offset), (0, 0, 0))
-        for first, _, line in loops:
-            if begin < first < end and line != own:
-                counts.pop(line, None)
+        loops = for_loops(frame.f_code)
+        own = next((each for each in loops if each.first == offset), None)
+        for each in loops:
+            if own is not None and own.first < each.first < own.end and _key(each) != _key(own):
+                counts.pop(_key(each), None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         self._begun(frame)
-        has_loops = _loops(frame.f_code) or id(frame.f_code) in self._numbers
+        has_loops = has_for_loops(frame.f_code) or id(frame.f_code) in self._numbers
         if not has_loops or not is_the_models(frame):
             return None
-        frame.f_trace_opcodes = self._wants_instructions(frame)
         return self._ran
 
     def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
-            self._counts.setdefault(frame, Counter())[frame.f_lineno] += 1
+            self._count(frame)
             if id(frame.f_code) in self._numbers:
                 carry(frame, self._numbers[id(frame.f_code)][1], self.carried)
-        elif event == "opcode":
-            self._instruction_ran(frame)
         elif event == "return":
             self._counts.pop(frame, None)
-            self._returned(frame, argument)
         return self._ran
 
+    def _count(self, frame: FrameType) -> None:
+        """Counts a line that begins, which may begin a turn."""
+        counts = self._counts.setdefault(frame, Counter())
+        offset = frame.f_lasti
+        if not hidden_at(frame.f_code, offset):
+            counts[frame.f_lineno] += 1
+        for each in for_loops(frame.f_code):
+            if not each.is_of_comprehension:
+                continue
+            if offset in each.begins:
+                counts[_key(each)] += 1
+            elif not each.first < offset < each.end:
+                counts.pop(_key(each), None)  # it begins anew each time that the function comes to it
 
-def _by_code(function: Callable[[CodeType], _Found]) -> Callable[[CodeType], _Found]:
-    """A function of a code object that is computed once for each. Python hashes all that a code object holds."""
-    known: dict[int, tuple[CodeType, _Found]] = {}
 
-    @functools.wraps(function)
-    def found(code: CodeType) -> _Found:
-        if id(code) not in known:
-            if len(known) >= _MOST_CODE:
-                known.clear()
-            known[id(code)] = code, function(code)  # which keeps its identity
-        return known[id(code)][1]
-
-    return found
-
-
-@_by_code
-def _loops(code: CodeType) -> tuple[tuple[int, int, int], ...]:
-    """The first and the last offset of each `for` loop's body, and the line that begins a turn."""
-    return tuple(
-        (each.offset, each.argval, each.positions.lineno or 0 if each.positions else 0)
-        for each in dis.get_instructions(code)
-        if each.opname == "FOR_ITER"
-    )
+def _key(loop: ForLoop) -> Hashable:
+    """What the turns of a loop are counted by: its line, but for that of a comprehension, which others may be on."""
+    return (loop.first, loop.end) if loop.is_of_comprehension else loop.line
 
 
 def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterator[FrameType]:
@@ -182,7 +171,7 @@ def place(
     )
 
 
-@_by_code
+@by_code
 def _positions(code: CodeType) -> tuple[Hashable, ...]:
     """For each instruction, the lines and columns that it was compiled from, or its place in the code."""
     return tuple(

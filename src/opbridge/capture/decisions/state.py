@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private import torch_decisions
 from opbridge.capture.decisions.liveness import live_names
 from opbridge.capture.decisions.reading import Reader, identities_of, layouts_of
@@ -101,10 +102,14 @@ def _unseen(
     """What else Python holds; see `unseen`."""
     for frame in frames:
         found = pending(frame.f_code, frame.f_lasti)
-        if found is None or (found.written if stores is None else not found.written.isdisjoint(stores)):
+        if (
+            found is None
+            or not found.is_all
+            or (found.written if stores is None else not found.written.isdisjoint(stores))
+        ):
             return None
         for name, of_tensor in found.names.items():
-            if of_tensor and not isinstance(frame.f_locals.get(name), torch.Tensor):
+            if of_tensor and not isinstance(variables(frame).get(name), torch.Tensor):
                 return None
     known = None if reader.is_opaque else known_of(reader.leaves, asked)
     return None if known is None else (known, layouts)
@@ -114,4 +119,4 @@ def _variables(frame: FrameType) -> list[tuple[str, Any]]:
     """The variables of a frame that may be read again, and those that its `for` loops go over."""
     held = pending(frame.f_code, frame.f_lasti)
     live = live_names(frame.f_code, frame.f_lasti) | (held.names.keys() if held else frozenset())
-    return [(name, value) for name, value in frame.f_locals.items() if name in live]
+    return [(name, value) for name, value in variables(frame).items() if name in live]

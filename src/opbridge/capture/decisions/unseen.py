@@ -6,16 +6,16 @@ interpreter holds more: the values of an expression that is being evaluated, and
 
 from __future__ import annotations
 
-import dis
-import functools
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
+from opbridge.base.python_private.comprehensions import hidden_at
+from opbridge.base.python_private.instructions import Instruction, by_code, handlers, instruction_at, instructions
 from opbridge.base.torch_private.torch_decisions import numbers_of, symbols_of
 
 __all__ = ["Pending", "handles_errors", "indexing_names", "known_of", "pending"]
@@ -24,28 +24,14 @@ _LOADING = frozenset({"LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_DEREF", "L
 _LOADING_VARIABLES = ("LOAD_FAST", "LOAD_DEREF")
 _LOADING_WRITTEN = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_DEREF")
 _PURE = _LOADING | {"LOAD_ATTR", "LOAD_METHOD", "GET_ITER", "BEFORE_WITH"}
-_CALLING = frozenset({"PRECALL", "CALL", "KW_NAMES"})
-_COMPUTING = _CALLING | {"BINARY_SUBSCR", "BUILD_SLICE"}
+_CALLING = frozenset({"PRECALL", "CALL", "CALL_KW", "KW_NAMES"})
+_COMPUTING = _CALLING | {"BINARY_SUBSCR", "BINARY_SLICE", "BUILD_SLICE"}
 _CALLED = frozenset({"enumerate", "zip", "range", "reversed", "len"})
-_NOT_PUSHING = ("STORE_", "DELETE_", "POP_", "JUMP_", "FOR_ITER", "NOP", "RESUME", "CACHE")
-_TAKEN = {"BINARY_SUBSCR": 2, "BINARY_OP": 2, "COMPARE_OP": 2, "CONTAINS_OP": 2, "STORE_SUBSCR": 3, "BEFORE_WITH": 1}
-_TAKING_ONE = ("UNARY_", "POP_JUMP_", "JUMP_IF_", "LOAD_ATTR", "LOAD_METHOD", "GET_ITER", "RETURN_VALUE")
-
-
-_CALL_TAKES_ARGUMENTS = "PRECALL" not in dis.opmap
-"""Whether that is what `dis` says: in Python 3.11 it is the instruction before a call which takes its arguments."""
-
-
-@dataclass(frozen=True)
-class _Instruction:
-    """An instruction, and how much the stack holds before it and after it where it does not jump."""
-
-    name: str
-    offset: int
-    value: Any
-    target: int | None
-    before: int
-    after: int
+_NOT_PUSHING = ("STORE_", "DELETE_", "UNCOVER_", "POP_", "JUMP_", "FOR_ITER", "END_FOR", "NOP", "RESUME")
+_ITERATOR = ".0"
+"""What a generator goes over. The place of the frame tells in which turn it is."""
+_INDEXING = ("BINARY_SUBSCR", "BINARY_OP")
+_CLEANING = frozenset({"SWAP", "POP_TOP", "UNCOVER_FAST"})
 
 
 @dataclass(frozen=True)
@@ -57,10 +43,12 @@ class Pending:
             method of it has given.
         written: The attributes, global variables and variables shared with inner functions that it was loaded from,
             which others may have written to since.
+        is_all: Whether that is all, and it is not in a comprehension of the function, which holds its elements besides.
     """
 
     names: Mapping[str, bool]
     written: frozenset[str]
+    is_all: bool = True
 
 
 def pending(code: CodeType, offset: int) -> Pending | None:
@@ -70,7 +58,7 @@ def pending(code: CodeType, offset: int) -> Pending | None:
         code: The code of a frame.
         offset: The instruction that runs in it.
     """
-    return _pending(code).get(offset)
+    return _pending(code).get(instruction_at(code, offset).offset)
 
 
 def indexing_names(code: CodeType) -> frozenset[str]:
@@ -80,7 +68,7 @@ def indexing_names(code: CodeType) -> frozenset[str]:
 
 def handles_errors(frames: Iterable[FrameType]) -> bool:
     """Whether one of some frames does something about an error, beside leaving the block of a `with` statement."""
-    return any(frame.f_lasti in _handled(frame.f_code) for frame in frames)
+    return any(_is_handled(frame.f_code, frame.f_lasti) for frame in frames)
 
 
 def known_of(leaves: Iterable[Any], asked: frozenset[Any]) -> tuple[Any, ...] | None:
@@ -106,58 +94,25 @@ def _known(size: Any) -> Any:
     return size
 
 
-@functools.cache
+@by_code
 def _pending(code: CodeType) -> dict[int, Pending]:
-    instructions = _measured(code)
+    run = [each for each in instructions(code) if each.stack is not None and not each.handles]
+    places = {each.offset: place for place, each in enumerate(run)}
     found: dict[int, Pending] = {}
-    for place, each in enumerate(instructions):
-        names = _loaded(instructions, place, each.before - _taken(each))
+    for place, each in enumerate(run):
+        if hidden := hidden_at(code, each.offset):
+            # Before it hides the first variable, the outermost comprehension has put on the stack what it goes over.
+            first = min((one.by for one in hidden), key=lambda one: one.offset)
+            names = _loaded(run, places[first.offset], first.before - 1)
+            names = None if names is None else replace(names, is_all=False)
+        else:
+            names = _loaded(run, place, each.before - each.taken)
         if names is not None:
-            following = instructions[place + 1].offset if place + 1 < len(instructions) else each.offset + 2
-            for offset in range(each.offset, following, 2):  # a call is left at the last of its cache entries
-                found[offset] = names
+            found[each.offset] = names
     return found
 
 
-def _taken(each: _Instruction) -> int:
-    """How many values an instruction takes from the stack, or fewer."""
-    if each.name == "CALL":
-        return 2 + (int(each.value or 0) if _CALL_TAKES_ARGUMENTS else 0)
-    if each.name == "CALL_FUNCTION_EX":
-        return 3 + (int(each.value or 0) & 1)
-    return _TAKEN.get(each.name, int(each.name.startswith(_TAKING_ONE)))
-
-
-def _measured(code: CodeType) -> list[_Instruction]:
-    """The instructions that run without an error, in order."""
-    instructions = list(dis.get_instructions(code))
-    following = {one.offset: two.offset for one, two in itertools.pairwise(instructions)}
-    by_offset = {each.offset: each for each in instructions}
-    before = {0: 0}
-    waiting = [0]
-    found = []
-    while waiting:
-        each = by_offset[waiting.pop()]
-        depth = before[each.offset]
-        jumps = each.opcode in dis.hasjrel or each.opcode in dis.hasjabs
-        argument = each.arg if each.opcode >= dis.HAVE_ARGUMENT else None
-        after = depth + dis.stack_effect(each.opcode, argument, jump=False)
-        target = each.argval if jumps else None
-        found.append(_Instruction(each.opname, each.offset, each.argval, target, depth, after))
-        ends = each.opname in ("RETURN_VALUE", "RERAISE", "RAISE_VARARGS") or each.opname.startswith(
-            ("JUMP_FORWARD", "JUMP_BACKWARD")
-        )
-        reached = {} if ends or each.offset not in following else {following[each.offset]: after}
-        if target is not None:
-            reached[target] = depth + dis.stack_effect(each.opcode, argument, jump=True)
-        for offset, height in reached.items():
-            if offset not in before:
-                before[offset] = height
-                waiting.append(offset)
-    return sorted(found, key=lambda each: each.offset)
-
-
-def _loaded(instructions: list[_Instruction], place: int, count: int) -> Pending | None:
+def _loaded(instructions: list[Instruction], place: int, count: int) -> Pending | None:
     """What the lowest values on the stack were loaded from before an instruction."""
     names: set[str] = set()
     written: set[str] = set()
@@ -178,9 +133,8 @@ def _loaded(instructions: list[_Instruction], place: int, count: int) -> Pending
         last = instructions[pushing[-1]]
         end = instructions[place].offset
         if last.name == "GET_ITER":  # the loop may write to the variable in a later turn
-            end = max(
-                (each.target or 0) for each in instructions if each.name == "FOR_ITER" and each.before == last.after
-            )
+            ends = ((each.target or 0) for each in instructions if _goes_on(each, last.after))
+            end = max(ends, default=end)
         computed = {each.name for each in made} - _PURE
         if not computed <= _COMPUTING:
             return None
@@ -203,28 +157,39 @@ def _loaded(instructions: list[_Instruction], place: int, count: int) -> Pending
             for each in instructions
         ):
             return None
-        names |= loaded
+        names |= loaded - {_ITERATOR}
     return Pending({name: name in tensors for name in names}, frozenset(written))
 
 
-@functools.cache
+def _goes_on(each: Instruction, height: int) -> bool:
+    """Whether an instruction begins the turns of a loop whose iterator is the topmost of so many values."""
+    return each.name == "FOR_ITER" and each.before == height
+
+
+@by_code
 def _indexing(code: CodeType) -> frozenset[str]:
-    instructions = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
-    pairs = itertools.pairwise(instructions)
-    return frozenset(
-        one.argval for one, two in pairs if one.opname == "LOAD_FAST" and two.opname in ("BINARY_SUBSCR", "BINARY_OP")
-    )
+    pairs = itertools.pairwise(instructions(code))
+    return frozenset(one.value for one, two in pairs if one.name == "LOAD_FAST" and two.name in _INDEXING)
 
 
-@functools.cache
-def _handled(code: CodeType) -> frozenset[int]:
-    """The places in a function at which an error does not leave it, or not at once."""
-    names = {each.offset: each.opname for each in dis.get_instructions(code)}
-    order = list(names)
-    found: set[int] = set()
-    # Python has no public reader of a function's exception table, and the types know only of public names.
-    for start, end, target, *_ in dis._parse_exception_table(code):  # type: ignore[attr-defined]
-        after = order.index(target) + 1
-        if names.get(order[after] if after < len(order) else -1) != "WITH_EXCEPT_START":
-            found.update(range(start, end, 2))
-    return frozenset(found)
+def _is_handled(code: CodeType, offset: int) -> bool:
+    """Whether an error at a place does not leave a function, or not at once."""
+    return any(start <= offset < end for start, end in _handled(code))
+
+
+@by_code
+def _handled(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """The first place of each part of a function that a handler is for, and the one after its last."""
+    found = instructions(code)
+    places = {each.offset: place for place, each in enumerate(found)}
+    return tuple((each.start, each.end) for each in handlers(code) if not _only_leaves([*found[places[each.target] :]]))
+
+
+def _only_leaves(handler: list[Instruction]) -> bool:
+    """Whether a handler leaves the block of a `with` statement, or does what Python adds to a function, alone."""
+    if [each.name for each in handler[1:2]] == ["WITH_EXCEPT_START"]:
+        return True
+    if [each.name for each in handler[:2]] == ["CALL_INTRINSIC_1", "RERAISE"]:  # of a generator
+        return True
+    first = next(each for each in handler if each.name not in _CLEANING)
+    return first.name == "RERAISE"

@@ -6,7 +6,6 @@ runs after it, the decision begins a turn of the loop: what the turns append is 
 
 from __future__ import annotations
 
-import dis
 import functools
 import itertools
 import operator
@@ -16,6 +15,8 @@ from typing import Any
 
 import torch
 
+from opbridge.base.python_private.instructions import by_code
+from opbridge.base.python_private.loops import turns
 from opbridge.base.torch_private.torch_decisions import FIRST_TURN
 from opbridge.capture.tracer.growing_lists import held_in
 from opbridge.capture.tracer.turning_loops import Loops, runs_in
@@ -188,14 +189,13 @@ def _grown(before: _Held, now: _Held) -> Iterator[tuple[Hashable, int]]:
             yield name, len(held) - len(earlier)
 
 
-@functools.cache
+@by_code
 def _while_loops(code: CodeType) -> tuple[tuple[int, int], ...]:
     """The first and the last instruction of each loop that no sequence counts, the innermost first."""
-    names = {each.offset: each.opname for each in dis.get_instructions(code)}
     found: dict[int, int] = {}
-    for each in dis.get_instructions(code):
-        if "BACKWARD" in each.opname and each.opcode in dis.hasjrel and names[each.argval] != "FOR_ITER":
-            found[each.argval] = max(each.offset, found.get(each.argval, 0))
+    for each in turns(code):
+        if not each.is_of_for:
+            found[each.first] = max(each.last, found.get(each.first, 0))
     return tuple(sorted(found.items(), key=lambda each: each[1] - each[0]))
 
 

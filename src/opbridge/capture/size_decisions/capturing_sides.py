@@ -60,7 +60,7 @@ def capture_sides(
     agrees: Callable[[CapturedGraph | None, list[Any]], bool | None],
     limits: CaptureLimits,
     with_one: frozenset[str],
-    ways: WaysOfSizes,
+    ways: WaysOfSizes | None,
     example: CapturedGraph | None = None,
 ) -> CapturedGraph | None:
     """One graph for all sizes, from captures for sizes of each kind.
@@ -73,7 +73,7 @@ def capture_sides(
             capture, whether the model runs.
         limits: How many captures there may be.
         with_one: The symbols that may be 1 whatever the example's capture asks.
-        ways: How ways of it are captured that join again.
+        ways: How ways of it are captured that join again; None where it has loops over sizes, which they cannot hold.
         example: A capture of the example, where there is one: without sizes beyond its conditions for which the model
             runs, and gives something else, there is no other side.
 
@@ -95,8 +95,9 @@ def capture_sides(
     sides = sides_of(first)
     if asked is None:
         asked = sides.questions(most)
-    if (asked > _FEW or sides.compares_sizes) and (found := sides.with_ways_joined(ways)) is not None:
-        return found
+    if ways is not None and (asked > _FEW or sides.compares_sizes):
+        if (found := sides.with_ways_joined(ways)) is not None:
+            return found
     return sides.joined() if 0 < asked <= most and sides.explore() else None
 
 

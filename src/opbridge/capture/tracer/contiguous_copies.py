@@ -1,14 +1,17 @@
-"""Copies of tensors that `contiguous` may not need, as sizes decide.
+"""Copies of tensors that `contiguous` and `reshape` may not need, as sizes decide.
 
 `x[:, :h].contiguous()` is the tensor itself where it is contiguous already, and torch asks sizes for it: whether `h` is
-all there is, or 1. No operator of ONNX knows of it. So a copy is taken in any case. It is the same unless the model
-writes to the copy, or to what it is a copy of.
+all there is, or 1. So it does for `x.transpose(0, 1).reshape(-1)`, which is a view where a size is 1. No operator of
+ONNX knows of it. So a copy is taken in any case. It is the same unless the model writes to the copy, or to what it is a
+copy of.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.fx import GraphModule
@@ -52,6 +55,25 @@ class ContiguousCopies:
         with contextlib.suppress(RuntimeError), torch_sizes.refusing_questions(numbers):
             tensor.is_contiguous(memory_format=memory_format)
             return None
+        return self._copied(tensor, memory_format)
+
+    def reshaped(self, function: Callable[..., torch.Tensor], tensor: torch.Tensor, *form: Any, **named: Any) -> Any:
+        """What a function gives that reshapes a tensor, of a copy where sizes decide whether that is a view.
+
+        None where it is known: the tensor has no dynamic sizes, or lies in memory in the order of its dimensions.
+        """
+        if tensor.layout != torch.strided or not self._copying.is_on:
+            return None
+        numbers = [each for each in (*tensor.shape, *tensor.stride()) if isinstance(each, torch.SymInt)]
+        if not numbers or torch_sizes.is_in_order(tensor):
+            return None
+        with contextlib.suppress(RuntimeError), torch_sizes.refusing_questions(numbers):
+            return function(tensor, *form, **named)
+        return function(self._copied(tensor), *form, **named)
+
+    def _copied(
+        self, tensor: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format
+    ) -> torch.Tensor:
         copy = tensor.clone(memory_format=memory_format)
         self._taken.append((tensor, copy))
         return copy

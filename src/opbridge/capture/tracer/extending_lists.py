@@ -12,6 +12,8 @@ import itertools
 from types import CodeType, FrameType
 from typing import Any
 
+from opbridge.base.python_private.instructions import instruction_at
+
 __all__ = ["extended_by", "is_added_in_place", "reads_elements"]
 
 _STORING = ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL")
@@ -23,14 +25,14 @@ def extended_by(frame: FrameType) -> list[Any] | None:
     Args:
         frame: The frame.
     """
-    name = _extended(frame.f_code, frame.f_lasti)
+    name = _extended(frame.f_code, instruction_at(frame.f_code, frame.f_lasti).offset)
     held = None if name is None else frame.f_locals.get(name)
     return held if type(held) is list else None
 
 
 def is_added_in_place(frame: FrameType) -> bool:
     """Whether the instruction that a frame runs is the `+=` of a variable."""
-    return _added(frame.f_code, frame.f_lasti) is not None
+    return _added(frame.f_code, instruction_at(frame.f_code, frame.f_lasti).offset) is not None
 
 
 @functools.cache

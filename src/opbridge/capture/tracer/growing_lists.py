@@ -11,14 +11,28 @@ from typing import Any, Protocol
 
 import torch
 
+from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.extending_lists import reads_elements
 
-__all__ = ["Growing", "Kinds", "Learned", "Turns", "held_in", "sum_of_parts"]
+__all__ = ["Growing", "Identities", "Kinds", "Learned", "Turns", "held_in", "sum_of_parts"]
 
 
 Kinds = dict[Hashable, tuple[torch.dtype, list[int]]]
 """The dtype and the sizes of elements of lists, by their places."""
+
+
+@dataclass
+class Identities:
+    """Which identities matter to what a model does: by these, its ways are told apart.
+
+    Attributes:
+        shares: Whether it may matter which tensors share values, as a run has written to one in place.
+        compares_objects: Whether the model's code asks whether two values are the same object.
+    """
+
+    shares: bool = False
+    compares_objects: bool = False
 
 
 @dataclass
@@ -37,8 +51,7 @@ class Learned:
             there they run, and their first and last instruction.
         first_answer: What a decision is answered that no run has come to yet.
         carries_numbers: Whether such variables and such loops are looked for.
-        shares: Whether it may matter which tensors share values, as a run has written to one in place.
-        compares_objects: Whether the model's code asks whether two values are the same object.
+        identities: Which identities matter; all captures of a model share it.
         tells_more: Whether ways join only where the layouts of tensors are the same, and which of them share values.
     """
 
@@ -52,8 +65,7 @@ class Learned:
     asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     first_answer: bool = False
     carries_numbers: bool = True
-    shares: bool = False
-    compares_objects: bool = False
+    identities: Identities = field(default_factory=Identities)
     tells_more: bool = False
 
 
@@ -154,8 +166,8 @@ class Growing:
         """Whether the variable holds another one, which begins with the elements at the last turn; takes that."""
         if self.frame is None or not self.is_kept:
             return False
-        variables: Any = self.frame.f_locals
-        now = variables.get(self.name)
+        held: Any = variables(self.frame)
+        now = held.get(self.name)
         if type(now) is not type(self.held) or now is self.held:
             return False
         if len(now) < len(self.known) or not all(map(operator.is_, now, self.known)):
@@ -318,7 +330,7 @@ def held_in(frame: FrameType) -> Iterator[tuple[Hashable, list[Any] | tuple[Any,
 
     Those are the names of variables; a list in another container has no name of its own.
     """
-    for name, value in frame.f_locals.items():
+    for name, value in variables(frame).items():
         if type(value) in (list, tuple):
             yield name, value
         if type(value) is tuple:

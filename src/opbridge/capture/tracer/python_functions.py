@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,11 +36,11 @@ class PythonFunctions(TorchFunctionMode):
     9. What is asked of a tensor may need its rank.
     10. Windows that do not overlap have a symbolic size.
     11. Complex numbers of a tensor may be printed, and not computed with: torch has no symbolic ones.
-    12. `contiguous` asks nothing about sizes.
+    12. `contiguous`, and `reshape` and `to` where they may be a copy, ask nothing about sizes.
 
     Args:
         settle_ranks: Called with the arguments of each function.
-        copies: The copies that `contiguous` takes.
+        copies: The copies that these take.
     """
 
     def __init__(self, settle_ranks: Callable[[Any], None], copies: ContiguousCopies) -> None:
@@ -62,10 +62,18 @@ class PythonFunctions(TorchFunctionMode):
                 return args[0][tuple(items) if isinstance(args[1], tuple) else items[0]]
         elif function in _COMPLEX_NUMBERS and args[0].is_complex() and all(type(size) is int for size in args[0].shape):
             return _unknown(args[0].shape)
+        elif function is torch.Tensor.to and _only_orders(args, kwargs or {}):
+            copy = self._copies.of(args[0])
+            if copy is not None:
+                return copy
         elif function is torch.Tensor.contiguous and isinstance(args[0], torch.Tensor):
             copy = self._copies.of(*args, **(kwargs or {}))
             if copy is not None:
                 return copy
+        elif function in _RESHAPING and args and isinstance(args[0], torch.Tensor):
+            found = self._copies.reshaped(function, *args, **(kwargs or {}))
+            if found is not None:
+                return found
         elif function in CUTTING:
             parts = cut(function, *args, **(kwargs or {}))
             if parts is not None:
@@ -181,6 +189,7 @@ def _padded(
 
 
 _COMPLEX_NUMBERS = frozenset({torch.Tensor.tolist, torch.Tensor.item})
+_RESHAPING = frozenset({torch.Tensor.reshape, torch.reshape, torch.Tensor.flatten, torch.flatten})
 
 
 class UnknownComplexNumber:
@@ -273,6 +282,13 @@ def masks_of_any_length() -> Iterator[None]:
 
     with replacing((module, "_detect_is_causal_mask", detect)):
         yield
+
+
+def _only_orders(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether `to` is called for the order of elements in memory, with the dtype that the tensor has."""
+    given = [*args[1:], *(value for name, value in kwargs.items() if name != "memory_format")]
+    is_ordered = kwargs.get("memory_format") is torch.contiguous_format
+    return is_ordered and len(given) == 1 and isinstance(args[0], torch.Tensor) and given[0] is args[0].dtype
 
 
 def _asks_for_number(item: Any) -> bool:

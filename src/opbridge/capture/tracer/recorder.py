@@ -12,6 +12,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_proxies, torch_shape_env, torch_sizes, torch_subclasses, torch_tracing
 from opbridge.base.torch_private.torch_decisions import DECISION
 from opbridge.capture import packed_sequences
@@ -230,6 +231,12 @@ class Recorder:
 
     def record(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Records one operator, and computes the shapes and dtypes of its results."""
+        if getattr(function, "namespace", None) not in _TORCHS_OWN:
+            return self._recorded(function, args, kwargs)  # what describes its results may be the model's code
+        with paused():
+            return self._recorded(function, args, kwargs)
+
+    def _recorded(self, function: Any, args: Any, kwargs: Any) -> Any:
         if function in _METADATA:
             return function(*args, **kwargs)
         if function is DECISION:
@@ -462,6 +469,7 @@ _MASKS = {
     **dict.fromkeys((_aten.index.Tensor, _aten.index_put.default, _aten.index_put_.default), 1),
 }
 
+_TORCHS_OWN = frozenset({"aten", "prim", "prims"})
 _PARTS = frozenset({_aten.select.int, _aten.slice.Tensor})
 _ASKING = frozenset({_aten.sym_size.int, _aten.sym_storage_offset.default})
 

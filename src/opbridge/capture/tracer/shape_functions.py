@@ -6,8 +6,9 @@ consists of: five operators for one `linear`. Only forms that all inputs have ar
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -48,6 +49,34 @@ def _is_plain_linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) ->
 
 def _linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
     return x.new_empty((*x.shape[:-1], weight.shape[0]))
+
+
+def _is_plain_matmul(x: Any, y: Any) -> bool:
+    """With as many dimensions in front as make the result contiguous, and sizes that are seen to fit."""
+    if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor) or x.dim() < 3 or y.dim() < 2:
+        return False
+    return (
+        _is_plain_unary(x)
+        and _is_plain_unary(y)
+        and x.dtype == y.dtype
+        and x.device == y.device
+        and torch_sizes.is_equal(x.shape[-1], y.shape[-2])
+        and _broadcast(x.shape[:-2], y.shape[:-2]) is not None
+    )
+
+
+def _matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.new_empty((*(_broadcast(x.shape[:-2], y.shape[:-2]) or ()), x.shape[-2], y.shape[-1]))
+
+
+def _broadcast(left: Sequence[Any], right: Sequence[Any]) -> list[Any] | None:
+    """The sizes that two tensors are broadcast to; None where that is not plain to see."""
+    found = []
+    for one, other in itertools.zip_longest(reversed(left), reversed(right), fillvalue=1):
+        if not (torch_sizes.is_equal(one, other) or torch_sizes.is_equal(one, 1) or torch_sizes.is_equal(other, 1)):
+            return None
+        found.append(other if torch_sizes.is_equal(one, 1) else one)
+    return found[::-1]
 
 
 def _is_plain_layer_norm(
@@ -158,6 +187,15 @@ def _is_plain_clone(x: torch.Tensor) -> bool:
 
 def _clone(x: torch.Tensor) -> torch.Tensor:
     return new_fake(x, x.shape)
+
+
+def _is_plain_scatter(x: torch.Tensor, *settings: Any) -> bool:
+    """Of a tensor of which no element lies in memory twice, which torch finds by asking whether sizes are one."""
+    return _is_dynamic(x) and torch_sizes.memory_order(x) is not None
+
+
+def _scatter(x: torch.Tensor, *settings: Any) -> torch.Tensor:
+    return new_fake(x, x.shape, strides=x.stride())
 
 
 def _is_plain_select(x: torch.Tensor, dim: int, index: Any) -> bool:
@@ -290,12 +328,15 @@ _UNARY = (
 
 _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.linear.default: (_is_plain_linear, _linear),
+    _aten.matmul.default: (_is_plain_matmul, _matmul),
     _aten.layer_norm.default: (_is_plain_layer_norm, _layer_norm),
     _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),
     _aten.mean.dim: (_is_plain_mean, _mean),
     _aten.sum.dim_IntList: (_is_plain_mean, _mean),
     _aten.clone.default: (_is_plain_clone, _clone),
     _aten.select.int: (_is_plain_select, _select),
+    _aten.select_scatter.default: (_is_plain_scatter, _scatter),
+    _aten.slice_scatter.default: (_is_plain_scatter, _scatter),
     _aten.unsqueeze.default: (_is_plain_unsqueeze, _unsqueeze),
     _aten.pow.Tensor_Scalar: (_is_plain_power, _power),
     _aten.cross.default: (_is_plain_cross, _cross),

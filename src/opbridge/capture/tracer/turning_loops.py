@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import dis
-import functools
 import inspect
 import itertools
 import operator
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
 
+from opbridge.base.python_private.comprehensions import fills_container, leaves_out
+from opbridge.base.python_private.instructions import instruction_at
+from opbridge.base.python_private.loops import end_of
+from opbridge.base.python_private.stacks import list_being_filled
 from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
 from opbridge.capture.tracer.extending_lists import extended_by
 from opbridge.capture.tracer.gathered_lists import is_number, joined, numbers_of, rows_of, rows_of_piece
@@ -49,10 +51,8 @@ __all__ = [
     "turns_of",
 ]
 
-_FOR_ITER = dis.opmap["FOR_ITER"]
-_GET_ITER = dis.opmap["GET_ITER"]
-_LIST_APPEND = dis.opmap["LIST_APPEND"]
-_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+_OWN_FRAME = "<listcomp>"
+"""The function that a comprehension is, before Python 3.12."""
 
 
 class Counted(Protocol):
@@ -100,7 +100,6 @@ class Loops:
         self._named: list[Growing] = []
         self.numbers = itertools.count()
         self.asked_of_data = self.lacks_elements = self.has_learned = False
-        self._ended: dict[FrameType, Turning] = {}
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
 
@@ -118,16 +117,11 @@ class Loops:
                 if inner is not None and inner.loop is turning and inner.nests:
                     outer.segments.append((inner.first, len(inner.held), inner))
                     self._note_nested(outer)
-        if turning.frame.f_code.co_name == "<listcomp>":
-            self._ended[turning.frame] = turning
-
-    def returned(self, frame: FrameType, value: Any) -> None:
-        """Notes what a comprehension gives: a list that has grown in its loop."""
-        turning = self._ended.pop(frame, None)
-        if turning is None or type(value) is not list:
+        value = turning.filled
+        if value is None:
             return
-        place = (frame.f_code, turning.offset, "result")
-        if _chooses(frame.f_code):
+        place = (turning.frame.f_code, turning.offset, "result")
+        if turning.chooses:
             turning.varying.add(place)
         elif value and len(value) == turning.turn:
             turning.growth[place] = 1
@@ -135,17 +129,6 @@ class Loops:
         self.lists[id(value)] = Growing(
             value, turning, 0, known=list(value), place=place, each=1 if value else None, ends=ends
         )
-
-    def wants_instructions(self, frame: FrameType) -> bool:
-        """Whether `appends` is to be told of the instructions of a frame."""
-        return frame.f_code.co_name == "<listcomp>" and _chooses(frame.f_code)
-
-    def appends(self, frame: FrameType) -> None:
-        """Notes that a comprehension runs an instruction, which may append an element."""
-        if frame.f_code.co_code[frame.f_lasti] == _LIST_APPEND:
-            for each in self.running:
-                if isinstance(each, Turning) and each.frame is frame:
-                    each.has_appended += 1
 
     def forget_left(self) -> None:
         """Forgets the loops that a `break`, a `return` or an error has left."""
@@ -278,7 +261,7 @@ def turns_of(counted: Counted, frame: FrameType | None) -> Turning | None:
     """
     if frame is None or not asks(counted):
         return None
-    if frame.f_code.co_code[frame.f_lasti] == _GET_ITER:
+    if instruction_at(frame.f_code, frame.f_lasti).name == "GET_ITER":
         return Turning(_active[-1], counted, frame)
     extended = extended_by(frame)
     return None if extended is None else Turning(_active[-1], counted, frame, extended)
@@ -297,8 +280,9 @@ class Turning:
         outer: Where it is the loop of a generator, the frame that goes over that.
         outer_offset: Where the instruction is that does so.
         parts: For each turn, the sizes of the parts of tensors that it was given, each with the sum of all of them.
-        appended: Where it is the loop of a comprehension, how many elements that has after each turn.
-        has_appended: How many it has, where a condition may leave elements out.
+        filled: Where it is the loop of a comprehension, the list that it makes.
+        chooses: Whether a condition of that may leave an element out.
+        appended: How many elements it has after each turn.
         extended: Where a list is extended by what it goes over, the list.
     """
 
@@ -314,8 +298,9 @@ class Turning:
         self.outer: FrameType | None = None
         self.outer_offset = -1
         self.parts: list[list[tuple[Any, Any]]] = []
+        self.filled: list[Any] | None = None
+        self.chooses = False
         self.appended: list[int] = []
-        self.has_appended = 0
 
     def __iter__(self) -> Turning:
         return self
@@ -347,22 +332,26 @@ class Turning:
     def _begin(self, frame: FrameType) -> bool:
         """Begins the loop; False where what goes over it holds more than the variables of the frame."""
         if self.extended is not None:
-            return self._begin_at(frame, frame.f_lasti + 2)
-        if frame.f_code.co_code[frame.f_lasti] != _FOR_ITER:
+            extending = instruction_at(frame.f_code, frame.f_lasti).offset
+            return self._begin_at(frame, extending, extending + 2)
+        if instruction_at(frame.f_code, frame.f_lasti).name != "FOR_ITER":
             return False
         if frame.f_code.co_flags & inspect.CO_GENERATOR:
-            self.outer = frame.f_back
-            self.outer_offset = -1 if self.outer is None else self.outer.f_lasti
-        elif frame.f_code.co_name == "<listcomp>":
-            if frame.f_back is not self.frame or not _has_one_loop(frame.f_code):
-                return False
-        elif frame is not self.frame or _is_comprehension(frame):
+            self.outer = outer = frame.f_back
+            self.outer_offset = -1 if outer is None else instruction_at(outer.f_code, outer.f_lasti).offset
+        elif frame is not self.frame and (frame.f_code.co_name != _OWN_FRAME or frame.f_back is not self.frame):
             return False
-        return self._begin_at(frame, _end_of(frame.f_code, frame.f_lasti))
+        elif fills_container(frame.f_code, frame.f_lasti):
+            self.filled = list_being_filled(frame, self)
+            if self.filled is None:
+                return False
+        self.chooses = leaves_out(frame.f_code, frame.f_lasti)
+        return self._begin_at(frame, frame.f_lasti, end_of(frame.f_code, frame.f_lasti))
 
-    def _begin_at(self, frame: FrameType, last: int) -> bool:
+    def _begin_at(self, frame: FrameType, first: int, last: int) -> bool:
+        """Begins the loop, whose instructions are those from the first to before the last."""
         self.frame = frame
-        self.offset = frame.f_lasti
+        self.offset = first
         self.counter = FIRST_TURN()
         self._last = last
         loops = self._loops
@@ -375,7 +364,7 @@ class Turning:
         assert self.counter is not None
         self.turn += 1
         self.counter = self.counter + 1
-        self.appended.append(self.has_appended if _chooses(self.frame.f_code) else self.turn)
+        self.appended.append(len(self.filled) if self.filled is not None else self.turn)
         self._loops.follow(self)
 
     @property
@@ -395,9 +384,9 @@ class Turning:
         outer = self.outer
         if outer is None:
             return runs_in(self.frame)
-        is_loop = outer.f_code.co_code[self.outer_offset] == _FOR_ITER
-        end = _end_of(outer.f_code, self.outer_offset) if is_loop else self.outer_offset + 1
-        return runs_in(outer) and self.outer_offset <= outer.f_lasti < end
+        asking = instruction_at(outer.f_code, self.outer_offset)
+        end = end_of(outer.f_code, asking.offset) if asking.name == "FOR_ITER" else asking.offset + 1
+        return runs_in(outer) and asking.offset <= instruction_at(outer.f_code, outer.f_lasti).offset < end
 
     def extended_by(self) -> torch.Tensor | None:
         """The integers that it has extended a list by; None where it does something else, or is not over."""
@@ -475,52 +464,3 @@ def runs_in(frame: FrameType) -> bool:
             return True
         each = each.f_back
     return False
-
-
-def _is_comprehension(frame: FrameType) -> bool:
-    """Whether a loop is that of a comprehension, whose result no variable holds until it is complete."""
-    if frame.f_code.co_name in _COMPREHENSIONS:
-        return True
-    end = _end_of(frame.f_code, frame.f_lasti)
-    return any(
-        each.opname in ("LIST_APPEND", "SET_ADD", "MAP_ADD") and (each.arg or 0) >= 2
-        for each in dis.get_instructions(frame.f_code)
-        if frame.f_lasti <= each.offset < end
-    )
-
-
-@functools.cache
-def _has_one_loop(code: CodeType) -> bool:
-    """Whether a comprehension has one loop, each turn of which appends one element or none."""
-    names = [each.opname for each in dis.get_instructions(code)]
-    return names.count("FOR_ITER") == names.count("LIST_APPEND") == 1
-
-
-@functools.cache
-def _chooses(code: CodeType) -> bool:
-    """Whether a condition of a comprehension may leave an element out."""
-    if code.co_name != "<listcomp>" or not _has_one_loop(code):
-        return False
-    instructions = {each.offset: each for each in dis.get_instructions(code)}
-    begin = next(each.offset for each in instructions.values() if each.opname == "FOR_ITER")
-    following = dict(itertools.pairwise(instructions))
-    waiting, seen = [following[begin]], set()
-    while waiting:
-        offset = waiting.pop()
-        if offset == begin:
-            return True
-        each = instructions[offset]
-        if offset in seen or each.opname == "LIST_APPEND":
-            continue
-        seen.add(offset)
-        if each.opcode in dis.hasjrel:
-            waiting.append(each.argval)
-        if not each.opname.startswith("JUMP_") and offset in following:
-            waiting.append(following[offset])
-    return False
-
-
-@functools.cache
-def _end_of(code: CodeType, offset: int) -> int:
-    """The instruction after a loop, by the one that begins a turn."""
-    return int(next(each.argval for each in dis.get_instructions(code) if each.offset == offset))

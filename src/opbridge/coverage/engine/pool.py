@@ -9,9 +9,10 @@ import os
 import signal
 import sys
 import tempfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, TimeoutError, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ __all__ = ["LocalPool"]
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _AHEAD = 3
 """Tasks given to a worker ahead of time, so that it does not wait for work."""
+_MOST_TIMES = 3
+"""So many times a task is tried whose worker ended between two tasks, which breaks pebble's pool."""
 
 
 class LocalPool:
@@ -45,8 +48,6 @@ class LocalPool:
         """
         if importlib.util.find_spec("pebble") is None:
             raise UsageError("A sweep needs pebble, which is not installed: pip install 'opbridge[coverage]'.")
-        from pebble import ProcessPool
-
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([work.warm])
         self._work = work
@@ -55,16 +56,20 @@ class LocalPool:
         self._memory = MemoryLimit(work.memory, pids)
         self._folder = tempfile.TemporaryDirectory(prefix="opbridge-sweep-", ignore_cleanup_errors=True)
         # One pool a worker, so that it is known which worker gets which tasks.
-        self._pools = [
-            ProcessPool(
-                max_workers=1,
-                max_tasks=work.renewed_after,
-                context=context,
-                initializer=worker.start,
-                initargs=(work, pid, Path(self._folder.name) / str(number), os.getpid()),
-            )
-            for number, pid in enumerate(pids)
-        ]
+        self._pools = [self._pool(number, context, pid) for number, pid in enumerate(pids)]
+        self._renewed = lambda number: self._pool(number, context, pids[number])
+
+    def _pool(self, number: int, context: Any, pid: Any) -> Any:
+        """The pool of one worker."""
+        from pebble import ProcessPool
+
+        return ProcessPool(
+            max_workers=1,
+            max_tasks=self._work.renewed_after,
+            context=context,
+            initializer=worker.start,
+            initargs=(self._work, pid, Path(self._folder.name) / str(number), os.getpid()),
+        )
 
     def __enter__(self) -> LocalPool:
         self._environment.__enter__()
@@ -90,24 +95,46 @@ class LocalPool:
         assigned: list[deque[Any]] = [deque() for _ in self._pools]
         pending: dict[Any, tuple[int, Any]] = {}
         ahead = [0] * len(self._pools)
+        broken: set[int] = set()
+        again: Counter[Any] = Counter()
         while True:
-            for number, pool in enumerate(self._pools):
-                while ahead[number] < _AHEAD:
+            for number in range(len(self._pools)):
+                if number in broken and not ahead[number]:
+                    self._renew(number)
+                    broken.discard(number)
+                while number not in broken and ahead[number] < _AHEAD:
                     if not assigned[number]:
                         assigned[number].extend(next(groups, ()))
                     if not assigned[number]:
                         break
                     task = assigned[number].popleft()
-                    future = pool.schedule(worker.attempt, args=(task,), timeout=self._work.timeout)
+                    try:
+                        future = self._pools[number].schedule(worker.attempt, args=(task,), timeout=self._work.timeout)
+                    except RuntimeError:  # the pool is broken, which the tasks that it has will say
+                        assigned[number].appendleft(task)
+                        broken.add(number)
+                        break
                     pending[future] = number, task
                     ahead[number] += 1
-            if not pending:
+            if not pending and not broken:
                 return
             done: set[Any] = wait(pending, return_when=FIRST_COMPLETED).done
             for future in done:
                 number, task = pending.pop(future)
                 ahead[number] -= 1
+                if isinstance(future.exception(), BrokenProcessPool):
+                    broken.add(number)
+                    again[task] += 1
+                    if again[task] < _MOST_TIMES:
+                        assigned[number].append(task)
+                        continue
                 yield task, self._verdict(future)
+
+    def _renew(self, number: int) -> None:
+        """Puts another pool in the place of one that is broken."""
+        self._pools[number].stop()
+        self._pools[number].join()
+        self._pools[number] = self._renewed(number)
 
     def _verdict(self, future: Any) -> Verdict | None:
         from pebble import ProcessExpired

@@ -66,6 +66,8 @@ def done(
 ) -> Iterator[Done]:
     """Tries all tasks of a sweep. The journal beside the results stays until the `with` has ended without an error.
 
+    Tasks that an interrupted sweep made mistakes with are tried again.
+
     Args:
         work: What is done with each task.
         tasks: The tasks.
@@ -81,7 +83,8 @@ def done(
     """
     start = time.perf_counter()
     with Journal(path, head, work) if path is not None else contextlib.nullcontext() as journal:
-        verdicts = dict(journal.done) if journal else {}
+        kept = journal.done.items() if journal else ()
+        verdicts = {task: verdict for task, verdict in kept if verdict is None or verdict.outcome != "sweep error"}
         resumed = len(verdicts)
         tally = Counter(verdict.outcome for verdict in verdicts.values() if verdict is not None)
         rest = [task for task in tasks if task not in verdicts]

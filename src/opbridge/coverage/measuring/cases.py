@@ -29,6 +29,10 @@ _OF_ANY_NUMBERS = (
 """Operators that go element by element and are defined for all numbers."""
 
 _DRAWN = ("float16", "float32", "float64")
+_TWO_AXES = "two axes"
+_OUTPUTS = "outputs"
+_VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
+_LISTS = (onnx.defs.OpSchema.AttrType.INTS, onnx.defs.OpSchema.AttrType.FLOATS)
 _ONNX = ("", "ai.onnx")
 
 
@@ -98,8 +102,9 @@ def case(name: str, form: str) -> Case | None:
     Args:
         name: The test's name.
         form: "" as it is, "constants", "weights", "float16" and other types, "without axis" and other attributes,
-            "opset 13", "values": other numbers, "node 3": that node alone, on what it reads in the test, or
-            "node 3 values".
+            "opset 13", "values": other numbers, "two axes" in the place of one, or "two axes constants", "outputs":
+            with all that the operator has, or "outputs weights", "node 3": that node alone, on what it reads in the
+            test, or "node 3 values".
     """
     test = _tests()[name]
     if not form:
@@ -108,6 +113,12 @@ def case(name: str, form: str) -> Case | None:
         return _with_constants(test, every=form == "weights")
     if form == "values":
         return _of_values(test)
+    if form.startswith(_TWO_AXES):
+        two = _of_two_axes(test)
+        return two if two is None or form == _TWO_AXES else _with_constants(two)
+    if form.startswith(_OUTPUTS):
+        full = _of_all_outputs(test)
+        return full if full is None or form == _OUTPUTS else _with_constants(full, every=True)
     if form.startswith("node "):
         at, _, other = form.removeprefix("node ").partition(" ")
         alone = _of_node(name, int(at))
@@ -121,9 +132,10 @@ def case(name: str, form: str) -> Case | None:
 
 def forms() -> Iterator[tuple[str, str]]:
     """Every test as it is, and the forms of them: names and forms."""
-    first: dict[tuple[str, int], str] = {}
+    first: dict[tuple[str, int, bool], str] = {}
+    called: dict[tuple[str, int, int], str] = {}
     cases = _tests()
-    for name, test in sorted(cases.items(), key=lambda each: (len(each[0]), each[0])):
+    for name, test in sorted(cases.items(), key=lambda each: (_is_empty(each[1]), len(each[0]), each[0])):
         yield name, ""
         if _with_constants(test) is not None:
             yield name, "constants"
@@ -131,20 +143,34 @@ def forms() -> Iterator[tuple[str, str]]:
             yield name, "weights"
         if len(test.model.graph.node) == 1 and _of_values(test) is not None:
             yield name, "values"
+        if len(test.model.graph.node) == 1 and _of_two_axes(test) is not None:
+            yield name, _TWO_AXES
+            yield name, f"{_TWO_AXES} constants"
+        if len(test.model.graph.node) == 1 and (full := _of_all_outputs(test)) is not None:
+            yield name, _OUTPUTS
+            if _with_constants(full, every=True) is not None:
+                yield name, f"{_OUTPUTS} weights"
         if any(each.HasField("g") for node in test.model.graph.node for each in node.attribute):
             continue  # a body has types of its own
         if len(test.model.graph.node) == 1 and test.model.graph.node[0].domain in _ONNX and test.opset:
             node = test.model.graph.node[0]
             since = onnx.defs.get_schema(node.op_type, test.opset, "").since_version
-            first.setdefault((node.op_type, since), name)
-    for (operator, since), name in sorted(first.items()):
+            first.setdefault((node.op_type, since, _is_empty(test)), name)
+            called.setdefault((node.op_type, since, len(node.input)), name)
+    for name in (each for _, each in sorted(first.items())):
         for type_ in _TYPES:
             yield name, type_
         for attribute in cases[name].model.graph.node[0].attribute:
             yield name, f"without {attribute.name}"
+    for (operator, since, _), name in sorted(called.items()):
         older = {each.since_version for each in _schemas(operator) if 7 <= each.since_version < since}
         for opset in sorted(older):
             yield name, f"opset {opset}"
+
+
+def _is_empty(test: Case) -> bool:
+    """Whether an input has no elements: a runtime that takes none of a type may take numbers of it."""
+    return any(isinstance(each, np.ndarray) and not each.size for each in test.inputs)
 
 
 @functools.cache
@@ -255,9 +281,61 @@ def _values(name: str) -> dict[str, Any] | None:
     return {**given, **{each.name: value for each, value in zip(outputs, found, strict=True)}}
 
 
-def _of_opset(test: Case, opset: int) -> Case | None:
-    """The test with the same node at an older opset; None where the operator's form there is another."""
+def _of_two_axes(test: Case) -> Case | None:
+    """The test of an operator whose second input is a list of one axis, with the first other axis before it. None for
+    other tests.
+
+    A runtime that takes one axis need not take several.
+    """
+    node = test.model.graph.node[0]
+    schema = _schema(node.op_type, test.opset) if node.domain in _ONNX and test.opset else None
+    if schema is None or len(schema.inputs) != 2 or schema.inputs[1].name != "axes" or len(test.inputs) != 2:
+        return None
+    data, axes = test.inputs
+    if not isinstance(data, np.ndarray) or not isinstance(axes, np.ndarray) or axes.shape != (1,) or data.ndim < 3:
+        return None
+    both = sorted({int(axes[0]) % data.ndim, *range(data.ndim)} - {int(axes[0]) % data.ndim})[:1]
     model = _copy(test.model)
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_value = 2
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return Case(model, [data, np.array([*both, *axes], axes.dtype)], None, test.rtol, test.atol)
+
+
+def _of_all_outputs(test: Case) -> Case | None:
+    """The test with those outputs of its node too that it leaves out; None where it leaves out none.
+
+    A runtime may compute an operator only as exporters write it, with all that it gives.
+    """
+    node = test.model.graph.node[0]
+    schema = _schema(node.op_type, test.opset) if node.domain in _ONNX and test.opset else None
+    if schema is None or any(
+        each.option == onnx.defs.OpSchema.FormalParameterOption.Variadic for each in schema.outputs
+    ):
+        return None
+    given = [*node.output, *[""] * (len(schema.outputs) - len(node.output))]
+    if all(given):
+        return None
+    model = _copy(test.model)
+    node = model.graph.node[0]
+    del node.output[:], model.graph.output[:]
+    node.output.extend(name or f"{node.op_type}_{at}" for at, name in enumerate(given))
+    model.graph.output.extend(onnx.ValueInfoProto(name=each) for each in node.output)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+        onnx.checker.check_model(inferred, full_check=True)
+    except Exception:  # the checker and the inference of shapes raise several
+        return None
+    return Case(inferred, test.inputs, None, test.rtol, test.atol)
+
+
+def _of_opset(test: Case, opset: int) -> Case | None:
+    """The test with the same node at an older opset, where what are inputs now may have been attributes; None where the
+    operator's form there is another."""
+    moved = _with_attributes(test, opset)
+    if moved is None:
+        return None
+    test, model = moved, _copy(moved.model)
     for each in model.opset_import:
         if each.domain in _ONNX:
             each.version = opset
@@ -267,6 +345,49 @@ def _of_opset(test: Case, opset: int) -> Case | None:
     except Exception:  # the checker and the inference of shapes raise several
         return None
     return Case(model, test.inputs, None, test.rtol, test.atol)
+
+
+def _with_attributes(test: Case, opset: int) -> Case | None:
+    """The test with those inputs as attributes that are such at an older opset; None where the others are not the same
+    there."""
+    node = test.model.graph.node[0]
+    now, before = (_schema(node.op_type, each) for each in (test.opset, opset))
+    if now is None or before is None:
+        return None
+    older = [each.name for each in before.inputs]
+    formal = [each.name for each in now.inputs][: len(node.input)]
+    taken = [each for each in formal if each not in older and each in before.attributes]
+    if not taken:
+        return test
+    left = [each for each in formal if each not in taken]
+    if left != older[: len(left)]:
+        return None
+    model, given = (
+        _copy(test.model),
+        dict(zip((each.name for each in test.model.graph.input), test.inputs, strict=True)),
+    )
+    node = model.graph.node[0]
+    for name, value in zip(formal, list(node.input), strict=True):
+        if name in taken and value:
+            array = given.pop(value, None)
+            is_list = before.attributes[name].type in _LISTS
+            if not isinstance(array, np.ndarray) or not array.size or (array.size > 1 and not is_list):
+                return None
+            node.attribute.append(helper.make_attribute(name, array.ravel().tolist() if is_list else array.item()))
+    kept = [value for name, value in zip(formal, node.input, strict=True) if name in left]
+    inputs = [each for each in model.graph.input if each.name in given]
+    del node.input[:], model.graph.input[:]
+    node.input.extend(kept)
+    model.graph.input.extend(inputs)
+    return Case(model, list(given.values()), None, test.rtol, test.atol)
+
+
+def _schema(operator: str, opset: int) -> Any | None:
+    """An operator of ONNX's own in the form of an opset; None: there is none."""
+    try:
+        return onnx.defs.get_schema(operator, opset, "")
+    except onnx.defs.SchemaError:
+        return None
 
 
 def _without(test: Case, attribute: str) -> Case | None:

@@ -30,6 +30,7 @@ _COST = {
     "given": 1.2,
     "computed": 1.1,
     "opset": 1.6,
+    "elements": 1.7,
     "rank": 1.8,
     "count": 2.0,
     "number": 2.4,
@@ -381,10 +382,12 @@ def _cost(condition: str) -> float:
         is_number = name in _PLACES or value not in ("0", "1")
         is_number = is_number and re.fullmatch(r"\[.*\]|-?[\d.e+-]+", value) is not None
         return _COST["number" if is_number and name not in _ENUMERATIONS else "mode"]
+    if condition.endswith(" is not empty"):
+        return _COST["elements"]
     if " has rank " in condition or " has length " in condition:
         return _COST["rank"]
     if condition.startswith("no attribute ") or condition.endswith(
-        (" is given", " is left out", " is used", " is not used", " is empty", " comes out empty")
+        (" is given", " is left out", " is used", " has no name", " is empty", " comes out empty")
     ):
         return _COST["given"]
     return _COST["computed"] if condition.endswith((" is computed", " is a constant")) else _COST["type"]

@@ -12,6 +12,7 @@ loops          Loops that run a known number of times
 masked         rows that are masked as a whole, and GatherElements of smaller indices
 names          names, initializers, inputs that are outputs
 older          operators in other operators: those that they were before, or that ONNX defines them by
+outputs        GRU, LSTM and RNN that leave out outputs
 pooling        MaxPool with places
 quantization   zero points, and constants that are quantised
 ranking        TopK of many elements
@@ -25,6 +26,7 @@ signals        DFT and STFT
 small          IsNaN, OneHot, Size, Xor
 sizes          sizes computed from data that are dimensions of tensors
 types          inputs of one operator that differ in type
+vectors        MatMul of vectors
 widths         types that a target does not take
 """
 
@@ -41,6 +43,7 @@ from opbridge.fixing.families import (
     masked,
     names,
     older,
+    outputs,
     pooling,
     quantization,
     ranking,
@@ -54,6 +57,7 @@ from opbridge.fixing.families import (
     sizes,
     small,
     types,
+    vectors,
     widths,
 )
 
@@ -70,6 +74,7 @@ __all__ = [
     "masked",
     "names",
     "older",
+    "outputs",
     "pooling",
     "quantization",
     "ranking",
@@ -83,5 +88,6 @@ __all__ = [
     "sizes",
     "small",
     "types",
+    "vectors",
     "widths",
 ]

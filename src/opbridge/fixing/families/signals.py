@@ -79,6 +79,40 @@ def _of_any_length(step: Step, axis: int, parts: int, *, inverse: bool, onesided
     return result
 
 
+@repair("unsupported-form", operators=["DFT"])
+def transform_of_dimension_1(site: Site) -> str:
+    """The whole transform along dimension 1, of which one side is taken afterwards."""
+    step = site.step()
+    rank = step.rank()
+    axis = int(step.get("axis", 1)) if step.to < 20 else (step.known(2, "an axis") or [-2])[0]
+    onesided, plain = bool(step.get("onesided", 0)), axis == 1 and rank > 2
+    axis %= rank
+    if (onesided and step.get("inverse", 0)) or axis == rank - 1:
+        raise Refused("that gives real numbers")
+    if plain and not onesided:
+        raise Refused("along dimension 1")
+    data, order = step.data, list(range(rank))
+    order[axis], order[1] = order[1], order[axis]
+    if rank == 2:
+        data = step.unsqueezed(data, [0])
+    elif axis != 1:
+        data = step.emit("Transpose", data, perm=order)
+    attributes = {"inverse": step.get("inverse")}
+    if step.to < 20:
+        result = step.emit("DFT", data, step.input(1), axis=1, **attributes)
+    else:
+        result = step.emit("DFT", data, step.input(1), step.number(np.asarray(1)), **attributes)
+    if onesided:
+        half = step.emit("Div", step.sizes(step.size(result, 1)), [2])
+        result = step.emit("Slice", result, [0], step.emit("Add", half, [1]), [1])
+    if rank == 2:
+        result = step.squeezed(result, [0])
+    elif axis != 1:
+        result = step.emit("Transpose", result, perm=order)
+    site.put(step, result)
+    return f"wrote DFT along dimension {axis} with one along dimension 1"
+
+
 def _matrix(length: int, parts: int, *, inverse: bool, kept: int) -> np.ndarray:
     """(length * parts, kept * 2): element and part before, element and part after."""
     turns = np.outer(np.arange(length), np.arange(kept)) % length

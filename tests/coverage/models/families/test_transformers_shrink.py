@@ -18,6 +18,11 @@ def test_widths_are_divided_and_heads_stay():
     assert config.vocab_size == VOCABULARY
 
 
+def test_random_weights_are_spread_as_widths_shrink():
+    assert shrink(transformers.BertConfig()).initializer_range == pytest.approx(0.16)
+    assert shrink(transformers.BertConfig(initializer_range=1.0)).initializer_range == 1.0
+
+
 def test_heads_and_their_size_fit_the_width():
     config = shrink(transformers.LlamaConfig())
     assert config.hidden_size == config.num_attention_heads * config.head_dim

@@ -3,7 +3,8 @@
 Widths are divided by one number, and counts of heads stay as they are, so that what has to fit together (heads times
 the size of a head, the width of one part and what another part projects to, channels and groups) still does. Counts of
 layers, experts, queries, positions and tokens get upper limits; ids of special tokens are mapped below the vocabulary's
-size, each to one of its own. What a field is follows from its name.
+size, each to one of its own. The spread of random weights grows as widths shrink: with scores near zero attention would
+be a plain average, of which a wrong mask or window changes little. What a field is follows from its name.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from opbridge.coverage.models.families.transformers.parts import join
 __all__ = ["Scale", "shrink"]
 
 _BACKBONE_WIDTHS = {"backbone_channel_list", "encoder_in_channels"}
+_INITIAL = frozenset({"initializer_range", "init_std"})
+_LARGEST_INITIAL = 0.5
 _PERIOD = re.compile(r"layer_(period|offset)$")
 
 
@@ -103,6 +106,8 @@ class _Shrinker:
             return max(value // LARGE_RATIO, 128)
         if name == "depth_coefficient":
             return min(value, 1.0)
+        if name in _INITIAL and isinstance(value, float):
+            return min(value * self.divisor, max(value, _LARGEST_INITIAL))
         if isinstance(value, bool) or not isinstance(value, int):
             return value
         return self.number(name, value, layers[1])

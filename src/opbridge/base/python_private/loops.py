@@ -1,0 +1,96 @@
+"""The loops of a function, and the lines that begin their turns."""
+
+from __future__ import annotations
+
+import dis
+import itertools
+from dataclasses import dataclass
+from types import CodeType
+
+from opbridge.base.python_private.comprehensions import hidden_at
+from opbridge.base.python_private.instructions import by_code, instructions
+
+__all__ = ["ForLoop", "Turn", "end_of", "for_loops", "has_for_loops", "turns"]
+
+_FOR_ITER = dis.opmap["FOR_ITER"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The instructions of a turn of a loop, up to one that begins the next turn.
+
+    Attributes:
+        first: The first of them.
+        last: The last of them.
+        line: The line that a turn begins with: that of the condition, where it ends with that.
+        is_of_for: Whether a sequence counts the turns.
+        is_of_comprehension: Whether a comprehension has the loop, in the function around it.
+    """
+
+    first: int
+    last: int
+    line: int | None
+    is_of_for: bool
+    is_of_comprehension: bool
+
+
+@dataclass(frozen=True)
+class ForLoop:
+    """A loop whose turns a sequence counts.
+
+    Attributes:
+        first: The instruction that begins a turn.
+        end: The one after the last.
+        line: The line of the first.
+        begins: Where Python may be said to be as it begins a turn.
+        is_of_comprehension: Whether a comprehension has the loop, in the function around it.
+    """
+
+    first: int
+    end: int
+    line: int
+    begins: frozenset[int]
+    is_of_comprehension: bool
+
+
+@by_code
+def turns(code: CodeType) -> tuple[Turn, ...]:
+    """The turns of a function's loops. A loop that goes on from several places has several."""
+    found = instructions(code)
+    by_offset = {each.offset: each for each in found}
+    result = []
+    for before, each in itertools.pairwise(found):
+        first = by_offset.get(each.target) if each.target is not None and "BACKWARD" in each.name else None
+        if first is not None:
+            # A conditional jump leads backward in Python 3.11 alone; in later ones it leads over the one that does.
+            is_condition = not each.name.startswith("JUMP_") or before.name.startswith("POP_JUMP_")
+            line = each.line if is_condition else first.line
+            inner = bool(hidden_at(code, each.offset))
+            result.append(Turn(first.offset, each.offset, line, first.name == "FOR_ITER", inner))
+    return tuple(result)
+
+
+@by_code
+def has_for_loops(code: CodeType) -> bool:
+    """Whether there are any. It takes less time than finding them."""
+    return _FOR_ITER in code.co_code[::2]
+
+
+@by_code
+def for_loops(code: CodeType) -> tuple[ForLoop, ...]:
+    """The loops of a function whose turns sequences count."""
+    found = instructions(code)
+    result = []
+    for each in found:
+        if each.name == "FOR_ITER":
+            # The line of a further turn begins with the jump to it, where both are on one line.
+            jumps = {other.offset for other in found if other.target == each.offset and "BACKWARD" in other.name}
+            begins = frozenset({*range(each.begin, each.offset + 1, 2), *jumps})
+            inner = bool(hidden_at(code, each.offset))
+            result.append(ForLoop(each.offset, each.target or 0, each.line or 0, begins, inner))
+    return tuple(result)
+
+
+def end_of(code: CodeType, offset: int) -> int:
+    """The instruction after a loop, by the one that begins a turn."""
+    return next(each.end for each in for_loops(code) if each.first == offset)
