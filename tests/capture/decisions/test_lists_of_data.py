@@ -198,7 +198,6 @@ def test_an_image_of_a_size_that_data_decide_is_unfolded():
         torch.testing.assert_close(torch.from_numpy(found), model(x, sizes))
 
 
-@pytest.mark.skipif(torch.__version__ < "2.15", reason="the loop is refused with this release of torch")
 def test_images_of_sizes_that_data_decide_are_seen_as_channels_last():
     def model(x, sizes):
         found = []

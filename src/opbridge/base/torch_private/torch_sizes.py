@@ -135,16 +135,8 @@ def is_equal_beside_zero(left: Any, right: Any) -> bool:
 
     The strides of a tensor are such: 1 in the place of a size of 0. Nothing is asked about the symbols.
     """
-    import sympy
-    from torch.utils._sympy.functions import Max
-
-    one, other = (each.node.expr if isinstance(each, torch.SymInt) else sympy.Integer(each) for each in (left, right))
-    if one == other:
-        return True
-    difference = (one - other).replace(
-        lambda each: isinstance(each, Max) and len(each.args) == 2 and each.args[0] == 1, lambda each: each.args[1]
-    )
-    return bool(sympy.expand(difference) == 0)
+    one, other = map(_expression, (left, right))
+    return bool(one == other) or _is_zero(_without_empty(one) - _without_empty(other))
 
 
 def is_of_data(size: Any) -> bool:
