@@ -37,16 +37,16 @@ def _filled(frame, over):
 
 
 def _nested(over):
-    return [[y for y in over] for x in range(1)]  # noqa: C416
+    return [[y for y in over] for x in range(1)]  # noqa: C416  # a comprehension is tested
 
 
 def _as_argument(over):
-    return max(3, *[x for x in over])  # noqa: C416
+    return max(3, *[x for x in over])  # noqa: C416  # a comprehension is tested
 
 
 @pytest.mark.parametrize(
     "model",
-    [lambda over: [x for x in over], _nested, _as_argument, lambda over: [x for x in over if x < 9]],  # noqa: C416
+    [lambda over: [x for x in over], _nested, _as_argument, lambda over: [x for x in over if x < 9]],  # noqa: C416  # a comprehension is tested
     ids=["one", "nested", "argument", "condition"],
 )
 def test_the_list_of_a_comprehension_is_seen_as_it_grows(model):
@@ -58,10 +58,10 @@ def test_the_list_of_a_comprehension_is_seen_as_it_grows(model):
 @pytest.mark.parametrize(
     "model",
     [
-        lambda over: {x for x in over},  # noqa: C416
+        lambda over: {x for x in over},  # noqa: C416  # a comprehension is tested
         lambda over: {x: x for x in over},
         lambda over: [(x, y) for x in over for y in range(2)],
-        lambda over: list(x for x in over),  # noqa: C400
+        lambda over: list(x for x in over),  # noqa: C400  # a generator is tested
     ],
     ids=["set", "dict", "two loops", "generator"],
 )
@@ -109,8 +109,8 @@ def test_variables_that_comprehensions_hide_are_seen():
     over = Watched(1, look)
 
     def hiding(x, z):
-        shared = lambda: x  # noqa: E731
-        return [[y for y in over] for x in range(4, 5)], x, shared()  # noqa: C416
+        shared = lambda: x  # noqa: E731  # a cell is tested
+        return [[y for y in over] for x in range(4, 5)], x, shared()  # noqa: C416  # a comprehension is tested
 
     assert hiding("own", 1) == ([[0]], "own", "own")
     assert over.seen == [({"x": 4}, "own", 1), ({"x": 4, "y": 0}, "own", 1)]

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from opbridge.base.torch_private import torch_operators, torch_tracing
+from opbridge.base.torch_private import torch_operators
 from opbridge.capture import fake_implementations
 from opbridge.capture.memory_views import read_in_memory_order
 from opbridge.capture.opaque_operators import shapes_as_in
-from opbridge.capture.tracer.writes import PARTS_BY_DATA, written_by
+from opbridge.capture.tracer.writes import PARTS_BY_DATA, memory_of, written_by
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Weight
 from opbridge.graph.node_sources import sources_of
@@ -122,10 +122,10 @@ def _refuse_shared_weights(graph: CapturedGraph) -> None:
     Raises:
         CaptureError: There is such a write.
     """
-    written = {key for node in _written_placeholders(graph.graph) for key in _keys(node)}
+    written = {key for node in _written_placeholders(graph.graph) for key in memory_of(node)}
     shared: dict[int, list[str]] = defaultdict(list)
     for node, weight in graph.weights.items():
-        for key in _keys(node) & written:
+        for key in memory_of(node) & written:
             shared[key].append(weight.name)
     for names in shared.values():
         if len(names) > 1:
@@ -145,12 +145,8 @@ def _called(graph: CapturedGraph, *, is_read: bool = False) -> set[str]:
 def _written_placeholders(graph: Graph) -> list[Node]:
     """The inputs, parameters and buffers that a graph writes to, directly or through a view."""
     targets = (target for node in graph.nodes if node.op == "call_function" for target in written_by(node))
-    written = {key for target in targets for key in _keys(target)}
-    return [node for node in graph.nodes if node.op == "placeholder" and _keys(node) & written] if written else []
-
-
-def _keys(node: Node) -> set[int]:
-    return {torch_tracing.storage_key(tensor) for tensor in tensors_in(node.meta.get("val"))}
+    written = {key for target in targets for key in memory_of(target)}
+    return [node for node in graph.nodes if node.op == "placeholder" and memory_of(node) & written] if written else []
 
 
 def _is_same(left: Any, right: Any) -> bool:
@@ -179,7 +175,7 @@ def _analyse(graph: CapturedGraph) -> FunctionalGraph | None:
     inner = (body for body in module.modules() if body is not module and isinstance(body, GraphModule))
     if any(written_by(node) for body in inner for node in body.graph.nodes if node.op == "call_function"):
         return None
-    keys = {node: _keys(node) for node in nodes}
+    keys = {node: memory_of(node) for node in nodes}
     sharing: dict[int, list[Node]] = defaultdict(list)
     for node in nodes:
         for key in keys[node]:

@@ -13,11 +13,10 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.torch_private import torch_sizes, torch_tracing
-from opbridge.capture.tracer.writes import written_by
+from opbridge.capture.tracer.writes import memory_of, written_by
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.node_sources import sources_of
-from opbridge.graph.values import tensors_in
 
 __all__ = ["read_in_memory_order"]
 
@@ -42,24 +41,20 @@ def read_in_memory_order(graph: CapturedGraph, *, written: bool = True) -> bool:
     """
     changed = False
     for body in graph.module.modules():
-        if not isinstance(body, GraphModule):
+        if not isinstance(body, GraphModule) or not any(node.target in _STRIDED for node in body.graph.nodes):
             continue
         later: set[int] = set()
         found = []
         for node in reversed(body.graph.nodes):
             for each in written_by(node) if node.op == "call_function" else ():
-                later |= _memory_of(each)
-            if node.target in _STRIDED and (written or not _memory_of(node) & later):
+                later |= memory_of(each)
+            if node.target in _STRIDED and (written or not memory_of(node) & later):
                 found.append(node)
         rewritten = [_rewrite(body.graph, node) for node in reversed(found)]
         if any(rewritten):
             body.recompile()
             changed = True
     return changed
-
-
-def _memory_of(node: Node) -> set[int]:
-    return {torch_tracing.storage_key(tensor) for tensor in tensors_in(node.meta.get("val"))}
 
 
 def _rewrite(graph: Graph, node: Node) -> bool:

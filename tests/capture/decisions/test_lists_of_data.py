@@ -28,7 +28,7 @@ def _parts_joined_again(x, ends):
 
 def _parts_by_three_functions(x, ends):
     lengths = (ends[1:] - ends[:-1]).tolist()
-    parts = zip(torch.split(x, lengths, 1), x.cos().split(lengths, 1), torch.split_with_sizes(-x, lengths, 1))  # noqa: B905
+    parts = zip(torch.split(x, lengths, 1), x.cos().split(lengths, 1), torch.split_with_sizes(-x, lengths, 1))  # noqa: B905  # as models write it
     return torch.cat([a + b.sum() * c for a, b, c in parts], 1)
 
 
@@ -37,7 +37,7 @@ def _parts_at_places(x, ends):
 
 
 def _parts_of_computed_lengths(x, ends):
-    lengths = [end - begin for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist())]  # noqa: B905
+    lengths = [end - begin for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist())]  # noqa: B905  # as models write it
     return torch.cat([part - part.sum() for part in x.split(lengths, 1)], 1)
 
 
@@ -201,7 +201,7 @@ def test_an_image_of_a_size_that_data_decide_is_unfolded():
 def test_images_of_sizes_that_data_decide_are_seen_as_channels_last():
     def model(x, sizes):
         found = []
-        for part, (count, rows, columns) in zip(x.split(sizes.prod(1).tolist()), sizes):  # noqa: B905
+        for part, (count, rows, columns) in zip(x.split(sizes.prod(1).tolist()), sizes):  # noqa: B905  # as models write it
             images = part.view(count, rows, columns, x.shape[-1]).permute(0, 3, 1, 2)
             images = torch.nn.functional.interpolate(images, size=(rows // 2, columns // 2), mode="bilinear")
             found.append(images.permute(0, 2, 3, 1).view(-1, x.shape[-1]))  # a view, as the images are channels_last

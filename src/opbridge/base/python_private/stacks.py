@@ -136,5 +136,5 @@ def _is_known() -> bool:
             seen.append(is_frame and place is not None and _address(frame, place + 1) == id(self))
             raise StopIteration
 
-    unused = [each for each in Once()]  # noqa: C416
+    unused = [each for each in Once()]  # noqa: C416  # the stack of a comprehension is what is read
     return not unused and seen == [True]

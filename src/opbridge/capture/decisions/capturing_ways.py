@@ -90,6 +90,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
 
 
 def _no_ways(attempt: Attempt, *, joined: bool = True) -> Ways:
+    """The ways of a model before its first capture, with what the attempt knows of the identities that matter."""
     ways = Ways(joined=joined)
     ways.learned.identities = attempt.identities
     return ways
