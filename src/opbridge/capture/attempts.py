@@ -30,6 +30,7 @@ from opbridge.capture.size_decisions.regions import holds, is_trivial
 from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import CaptureError, UsageError
 from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.open_lists import open_lists, with_open_lists
 
 __all__ = ["capture_by_torch_export", "first_capture", "keeping_functions"]
 
@@ -381,7 +382,7 @@ def _agrees(attempt: Attempt, graph: CapturedGraph | None, leaves: list[Any], st
     """Whether a capture gives what the model gives on some inputs; None where the model raises an error."""
     with keeping_random_state(), torch.set_grad_enabled(attempt.grad):
         try:
-            expected, drew = _eager_results(attempt.module, leaves, structure)
+            expected, drew = _eager_results(attempt.module, leaves, structure, graph)
         except Exception:  # a model raises anything for sizes that it does not take
             return None
         if graph is None:
@@ -463,8 +464,8 @@ def _gives_same(attempt: Attempt, graph: CapturedGraph, leaves: list[Any], struc
     """
     with keeping_random_state(), torch.set_grad_enabled(attempt.grad):
         try:
-            expected, drew = _eager_results(attempt.module, leaves, structure)
-            if drew and not other_sides.agree(expected, _eager_results(attempt.module, leaves, structure)[0]):
+            expected, drew = _eager_results(attempt.module, leaves, structure, graph)
+            if drew and not other_sides.agree(expected, _eager_results(attempt.module, leaves, structure, graph)[0]):
                 return None
         except Exception:  # a model raises anything for sizes that it does not take
             return None
@@ -476,12 +477,15 @@ def _gives_same(attempt: Attempt, graph: CapturedGraph, leaves: list[Any], struc
             return False
 
 
-def _eager_results(module: torch.nn.Module, leaves: list[Any], structure: Any) -> tuple[list[Any], bool]:
-    """What the model gives on some inputs, leaf by leaf, and whether it drew random numbers."""
+def _eager_results(
+    module: torch.nn.Module, leaves: list[Any], structure: Any, graph: CapturedGraph | None
+) -> tuple[list[Any], bool]:
+    """What the model gives on some inputs, leaf by leaf as a capture does, and whether it drew random numbers."""
+    lists = {} if graph is None else open_lists(graph.structure)
     drawn = torch.get_rng_state()
     with SideEffects(module) as effects, ModelState(module), torch_tracing.in_onnx_export():
         args, kwargs = pytree.tree_unflatten(_copied(leaves), structure)
-        found = pytree.tree_leaves(module(*args, **kwargs))
+        found = pytree.tree_leaves(with_open_lists(module(*args, **kwargs), lists))
     return found, effects.drew or not torch.equal(drawn, torch.get_rng_state())
 
 

@@ -27,7 +27,9 @@ from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.size_constraints import dim_names, dynamic_dimensions
 from opbridge.capture.training_mode import training_notes
 from opbridge.errors import CaptureError
+from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import decisions_of
+from opbridge.graph.open_lists import SIZES, open_lists
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]
@@ -104,7 +106,7 @@ def capture(
     notes = [*run.notes, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
     demands = run.demands(graph)
     notes += _size_notes(demands, run.is_right_for_one)
-    notes += [*run.functions.notes(), *run.operators.notes()]
+    notes += [*run.functions.notes(), *run.operators.notes(), *_list_notes(graph)]
     _check_others(run, found)
     functional = functionalize(graph, run.operators.names, found.rewrite)
     of_inputs = input_names_of_caches(module, args, kwargs)
@@ -139,6 +141,18 @@ def _size_notes(demands: list[Any], is_right_for_one: bool) -> Iterator[str]:
             told.append(f"{len(demands) - len(told)} more conditions hold")
         others = "a size of 1 was tried, and gave what the model gives" if is_right_for_one else ""
         yield (f"the capture is the model only where {', '.join(told)}; {others or 'other sizes are not covered'}")
+
+
+def _list_notes(graph: CapturedGraph) -> Iterator[str]:
+    """Which outputs are lists in the model."""
+    for name, dim in open_lists(graph.structure).items():
+        if dim is None:
+            yield f"the output '{name}' has a row for each element of a list, of which the inputs decide the length"
+        else:
+            yield (
+                f"the output '{name}' holds a list of tensors, of which the inputs decide the length, joined along "
+                f"dimension {dim}; '{name}.{SIZES}' holds their sizes in it"
+            )
 
 
 def _check_others(attempt: Attempt, found: Captured) -> None:

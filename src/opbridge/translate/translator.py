@@ -22,6 +22,7 @@ from opbridge.base.dtypes import onnx_dtype
 from opbridge.base.torch_private import torch_sizes
 from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.graph.node_sources import has_module_path, module_path_of, sources_of
+from opbridge.graph.open_lists import METADATA, open_lists
 from opbridge.graph.operators import operator_of
 from opbridge.nodes import operator_nodes
 from opbridge.onnx.builder import Builder
@@ -95,6 +96,8 @@ def translate(
     if capture.read_inputs:
         read = [inputs.leaves[index].name for index in capture.read_inputs if index in inputs.leaves]
         model.metadata_props["opbridge.read_inputs"] = json.dumps(read)
+    if lists := open_lists(graph.structure):
+        model.metadata_props[METADATA] = json.dumps(lists)
     return Translated(model, walk.failures, walk.faults)
 
 

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.wording import counted, listed, sentence
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
+from opbridge.graph.open_lists import METADATA
 from opbridge.graph.precision import coarsest, precisions
 from opbridge.graph.values import as_tensor
 from opbridge.verification import dynamic_sizes, exchange
@@ -47,6 +48,16 @@ def _read_inputs(metadata: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name in found if isinstance(name, str)) if isinstance(found, list) else frozenset()
 
 
+def _open_lists(metadata: Mapping[str, str]) -> dict[str, int | None]:
+    """The outputs that are lists in the model, by a file's metadata; none where these are not of opbridge."""
+    try:
+        found = json.loads(metadata.get(METADATA, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    known = found.items() if isinstance(found, dict) else ()
+    return {name: dim for name, dim in known if dim is None or (type(dim) is int and dim >= 0)}
+
+
 class Correspondence:
     """The leaves of a model's inputs and outputs that are the inputs and outputs of an ONNX file.
 
@@ -58,6 +69,7 @@ class Correspondence:
         positions: For each input of the file, the position of its leaf.
         fixed: The positions of leaves whose values the model turns into Python numbers: all runs have the example's.
         output_names: The names of the file's outputs.
+        lists: The lists in what the model returns of which the file has the joined form; see `Eager`.
     """
 
     def __init__(
@@ -90,7 +102,9 @@ class Correspondence:
         self.names = [each.name for each in self._inputs]
         self.output_names = [output.name for output in session.get_outputs()]
         self.positions = self._matched_inputs()
-        fixed = _read_inputs(session.get_modelmeta().custom_metadata_map)
+        metadata = session.get_modelmeta().custom_metadata_map
+        fixed = _read_inputs(metadata)
+        self.lists = _open_lists(metadata)
         self.fixed = {position for name, position in zip(self.names, self.positions, strict=True) if name in fixed}
         self._check_outputs(session)
         self._output_dtypes = [exchange.dtype_of(output.type) for output in session.get_outputs()]

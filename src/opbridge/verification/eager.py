@@ -16,6 +16,7 @@ from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import ModelState
+from opbridge.graph.open_lists import with_open_lists
 
 __all__ = ["Eager", "explain"]
 
@@ -34,12 +35,15 @@ class Eager:
     Attributes:
         used_generator: Whether the last run drew numbers from torch's generator for the CPU.
         structure: The pytree structure of what the last run returned; None before it.
+        lists: The lists in what it returns of which a file has the joined form; see `opbridge.graph.open_lists`.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, lists: Mapping[str, int | None] | None = None) -> None:
         """Args:
         model: A module, a function or an ExportedProgram.
+        lists: The lists in what it returns of which a file has the joined form.
         """
+        self.lists = lists or {}
         self._call = model.module() if isinstance(model, ExportedProgram) else torch_tracing.original_module(model)
         self._state = ModelState(self._call) if isinstance(self._call, torch.nn.Module) else None
         self._grad = False
@@ -90,7 +94,7 @@ class Eager:
                 with within():
                     output = self._call(*args, **kwargs)
                 register_containers(output)
-                leaves, self.structure = pytree.tree_flatten(output)
+                leaves, self.structure = pytree.tree_flatten(with_open_lists(output, self.lists))
                 held = self._state.storages() if self._state else set()
                 return [_independent(leaf, held) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             finally:

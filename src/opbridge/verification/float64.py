@@ -57,7 +57,13 @@ class Unavailable(Exception):
     """The model cannot be computed in float64; the message is the reason."""
 
 
-def run_in_float64(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int) -> list[Any]:
+def run_in_float64(
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    seed: int,
+    lists: Mapping[str, int | None] | None = None,
+) -> list[Any]:
     """Runs a model in float64.
 
     1. Its operators compute in float64 (`in_float64`), and nothing of the model is changed.
@@ -70,6 +76,7 @@ def run_in_float64(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
         args: The positional inputs.
         kwargs: The keyword inputs.
         seed: The seed for torch's generators.
+        lists: The lists in what it returns of which a file has the joined form; see `Eager`.
 
     Returns:
         The leaves of the model's output.
@@ -86,7 +93,7 @@ def run_in_float64(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
     for weights, within in attempts:
         try:
             with _wide_weights(module) if weights else contextlib.nullcontext():
-                return Eager(module).run(args, kwargs, seed, within)
+                return Eager(module, lists).run(args, kwargs, seed, within)
         except Exception as error:  # the model raises anything
             reason = reason or explain(error)
     raise Unavailable(reason)

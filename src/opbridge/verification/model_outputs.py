@@ -58,6 +58,6 @@ class ModelOutputs:
         """
         seed = self._seed if seed is None else seed
         if in_float64:
-            return self._compared(run_in_float64(self._model, args, kwargs, seed))
+            return self._compared(run_in_float64(self._model, args, kwargs, seed, self._eager.lists))
         within = contextlib.nullcontext if rounding is None else functools.partial(in_other_order, rounding)
         return self._compared(self._eager.run(args, kwargs, seed, within))

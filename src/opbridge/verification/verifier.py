@@ -88,12 +88,12 @@ class Verifier:
             UsageError: The example inputs do not fit the file.
         """
         self._name, self._session, self._load = name, loaded, load
-        self._model, self._eager = model, Eager(model)
         self._capture, self._own_weights, self._options = capture, own_weights, options
         if capture is not None and set(capture.kwargs) == set(kwargs):
             kwargs = {key: kwargs[key] for key in capture.kwargs}  # the order of the file's inputs
         self._args, self._kwargs = args, kwargs = caches.of_all_tokens((args, kwargs))
         self._matching = Correspondence(name, loaded, model, args, kwargs, capture)
+        self._model, self._eager = model, Eager(model, self._matching.lists)
         self._runs: list[Run] = []
         self._notes: list[str] = []
         self._mismatch: Mismatch | None = None

@@ -24,8 +24,10 @@ __all__ = [
     "keep_model_frames",
     "lazy_graph_module",
     "mute_export",
+    "named_children",
     "number_keys",
     "original_module",
+    "output_name",
     "output_paths",
     "register_container",
     "replaced_containers",
@@ -161,20 +163,25 @@ def replaced_containers(
 
 def output_paths(structure: Any) -> list[str]:
     """A name for each leaf of a pytree structure, from its path: "logits", "hidden_states.0", "output"."""
-    paths = _leaf_paths(structure)
-    return [f"output_{path}" if path[:1].isdigit() else path or "output" for path in paths]
+    return [output_name(path) for path in _leaf_paths(structure)]
 
 
-def _leaf_paths(spec: Any) -> list[str]:
-    if spec.is_leaf():
-        return [""]
+def output_name(path: Sequence[str]) -> str:
+    """The name of an output, from the keys of the containers that it is in; an empty key adds nothing."""
+    name = ".".join(key for key in path if key)
+    return f"output_{name}" if name[:1].isdigit() else name or "output"
+
+
+def named_children(spec: Any) -> list[tuple[str, Any]]:
+    """The structures of the parts of a container, each with its key."""
     children = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
-    names = _child_names(spec.context, len(children))
-    return [
-        f"{name}.{path}" if path else name
-        for name, child in zip(names, children, strict=True)
-        for path in _leaf_paths(child)
-    ]
+    return list(zip(_child_names(spec.context, len(children)), children, strict=True))
+
+
+def _leaf_paths(spec: Any) -> list[tuple[str, ...]]:
+    if spec.is_leaf():
+        return [()]
+    return [(name, *path) for name, child in named_children(spec) for path in _leaf_paths(child)]
 
 
 def _child_names(context: Any, count: int) -> list[str]:

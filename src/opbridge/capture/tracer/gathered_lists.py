@@ -11,7 +11,7 @@ from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
 from opbridge.capture.tracer.growing_lists import Growing, Kinds, Learned, sum_of_parts
 
-__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece"]
+__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list"]
 
 
 class Knowing(Protocol):
@@ -48,6 +48,42 @@ def joined(growing: Growing, dim: int | None, loops: Knowing) -> tuple[list[torc
     if dim is not None:
         return [*first, appended, *now], dim
     return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
+
+
+def whole_list(growing: Growing, loops: Knowing) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
+    """The elements of a list that has grown in a loop, as one tensor, for who is to have the whole list.
+
+    Args:
+        growing: The list.
+        loops: What is known of the loops.
+
+    Returns:
+        The elements, concatenated along a dimension in which they differ, or stacked; their sizes in that dimension,
+        as int64, and the dimension, or None. None where they differ in more than one dimension, or are no tensors.
+    """
+    numbers = numbers_of(growing, loops)
+    if numbers is not None:
+        return numbers, None, None
+    found = joined(growing, None, loops)
+    if found is not None:
+        return torch.cat(found[0]), None, None
+    template = next((each for each in growing.held if isinstance(each, torch.Tensor)), None)
+    for dim in range(0 if template is None else template.dim()):
+        found = joined(growing, dim, loops)
+        if found is not None:
+            return torch.cat(found[0], dim), _sizes(growing, dim), dim
+    return None
+
+
+def _sizes(growing: Growing, dim: int) -> torch.Tensor:
+    """The size of each element in one dimension, as int64."""
+    loop = growing.loop
+    length = None if growing.varies else growing.count * loop.count()
+    sizes = [each.shape[dim] for each in growing.tensors()]
+    gathered = GATHERED_NUMBERS(sizes, length, [], growing.ends, loop.number, None)
+    first, now = growing.held[: growing.first], growing.held[len(growing.known) :]
+    fixed = [torch._refs.tensor([each.shape[dim] for each in part], dtype=torch.int64) for part in (first, now) if part]
+    return gathered if not fixed else torch.cat([*fixed[: bool(first)], gathered, *fixed[bool(first) :]])
 
 
 def numbers_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:

@@ -40,6 +40,7 @@ from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_a
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
+from opbridge.capture.tracer.returned_lists import with_lists_joined
 from opbridge.capture.tracer.sized_sequences import iterating_tensors, repeating_lists
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
@@ -202,7 +203,7 @@ class _Run:
                 return pytree.tree_unflatten(self._merged(given), self._merged.structure)
         with self._origins.following(), self._noting_zeros(), self._recorder.draws.running():
             if self._answers is None:
-                return self._module(*args, **kwargs)
+                return with_lists_joined(self._module(*args, **kwargs))
             self._outermost = self._answers.outermost = sys._getframe()
             self._recorder.tracer.computes_sizes = True
             with (
@@ -218,7 +219,7 @@ class _Run:
                 asking(self._answers.loops),
                 iterating_tensors(),
             ):
-                return self._module(*args, **kwargs)
+                return with_lists_joined(self._module(*args, **kwargs))
 
     def _asking_sizes(self) -> contextlib.AbstractContextManager[None]:
         """Within this context, questions about sizes are decisions, where they are to be."""

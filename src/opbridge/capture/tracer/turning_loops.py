@@ -31,7 +31,7 @@ from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.stacks import list_being_filled
 from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
 from opbridge.capture.tracer.extending_lists import extended_by
-from opbridge.capture.tracer.gathered_lists import is_number, joined, numbers_of, rows_of, rows_of_piece
+from opbridge.capture.tracer.gathered_lists import is_number, joined, numbers_of, rows_of, rows_of_piece, whole_list
 from opbridge.capture.tracer.growing_lists import Growing, Learned, Turns, held_in
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "asks",
     "copied",
     "gathered",
+    "gathered_list",
     "gathered_numbers",
     "grown_length",
     "note_part",
@@ -422,6 +423,12 @@ def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | Non
     """The elements of a list that has grown in a loop, as tensors to be joined; see `gathered_lists.joined`."""
     growing = _growing(value)
     return None if growing is None else joined(growing, dim, _active[-1])
+
+
+def gathered_list(value: Any) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
+    """The elements of a list that has grown in a loop, as one tensor; see `gathered_lists.whole_list`."""
+    growing = _growing(value)
+    return None if growing is None else whole_list(growing, _active[-1])
 
 
 def gathered_numbers(value: Any) -> torch.Tensor | None:

@@ -1,0 +1,40 @@
+"""Lists of as many tensors as inputs decide that a model returns; see `opbridge.graph.open_lists`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from opbridge.capture.tracer.sized_sequences import Numbers, Parts, Range, Repeated, Rows
+from opbridge.capture.tracer.turning_loops import gathered_list
+from opbridge.graph.open_lists import OpenList
+
+__all__ = ["with_lists_joined"]
+
+
+def with_lists_joined(returned: Any) -> Any:
+    """What a model returns, with sequences of a symbolic length, and lists that loops append to, in their form."""
+    found: dict[int, OpenList] = {}
+
+    def is_open(value: Any) -> bool:
+        joined = _joined(value)
+        if joined is not None:
+            found[id(value)] = joined
+        return joined is not None
+
+    return pytree.tree_map(lambda value: found.get(id(value), value), returned, is_leaf=is_open)
+
+
+def _joined(value: Any) -> OpenList | None:
+    """The form of such a list; None for anything else, and where it has none."""
+    if isinstance(value, Parts):
+        joined = value.joined(value.dim)
+        return None if joined is None else OpenList(joined, value.lengths.tensor(torch.int64), value.dim)
+    if isinstance(value, Rows):
+        return OpenList(value.stacked(0), None, None)
+    if isinstance(value, Numbers | Range | Repeated):
+        return OpenList(value.tensor(), None, None)
+    found = gathered_list(value)
+    return None if found is None else OpenList(*found)

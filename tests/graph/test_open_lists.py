@@ -1,0 +1,157 @@
+"""Lists of as many tensors as inputs decide, which a model returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import opbridge
+from opbridge.graph.open_lists import OpenList, open_lists, with_open_lists
+
+
+class Module(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return self.function(x, lengths)
+
+
+def test_parts_of_lengths_that_data_decide(tmp_path: Path) -> None:
+    def split(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return {"sum": x.sum(), "parts": list(x.split(lengths.tolist())), "twice": x * 2}
+
+    program = exported(split, tmp_path)
+    assert [each.name for each in program.session().get_outputs()] == ["sum", "parts", "parts.sizes", "twice"]
+    assert any("'parts'" in note and "'parts.sizes'" in note for note in program.plan.notes)
+    for lengths in ([4, 0, 3, 2], [5]):
+        x = torch.randn(sum(lengths), 4)
+        total, parts, sizes, _ = run(program, x, lengths)
+        assert_parts(split(x, torch.tensor(lengths))["parts"], parts, sizes, 0)
+        torch.testing.assert_close(total, x.sum())
+
+
+def test_parts_along_another_dimension(tmp_path: Path) -> None:
+    def split(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return [each.split(lengths.tolist(), 1) for each in (x.T, 2 * x.T)]
+
+    program = exported(split, tmp_path)
+    names = [each.name for each in program.session().get_outputs()]
+    assert names == ["output_0", "output_0.sizes", "output_1", "output_1.sizes"]
+    x, lengths = torch.randn(7, 4), [2, 5]
+    first, sizes, second, _ = run(program, x, lengths)
+    wanted = split(x, torch.tensor(lengths))
+    assert_parts(wanted[0], first, sizes, 1)
+    assert_parts(wanted[1], second, sizes, 1)
+
+
+def test_a_list_that_a_comprehension_makes(tmp_path: Path) -> None:
+    def parts_of(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        parts = [part.reshape(-1, 2).tanh() for part in x.split(lengths.tolist())]
+        return parts, torch.cat(parts).sum(0)
+
+    program = exported(parts_of, tmp_path)
+    for lengths in ([4, 1, 3, 2], [5]):
+        x = torch.randn(sum(lengths), 4)
+        parts, sizes, total = run(program, x, lengths)
+        wanted, wanted_total = parts_of(x, torch.tensor(lengths))
+        assert_parts(wanted, parts, sizes, 0)
+        torch.testing.assert_close(total, wanted_total)
+
+
+def test_a_list_with_elements_before_and_after_a_loop(tmp_path: Path) -> None:
+    def parts_of(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        parts = [x[:1]]
+        for part in x.split(lengths.tolist()):
+            parts.append(part.cumsum(0))
+        parts.append(x[:2] * 3)
+        return parts
+
+    program = exported(parts_of, tmp_path)
+    for lengths in ([4, 1, 3, 2], [5]):
+        x = torch.randn(sum(lengths), 4)
+        parts, sizes = run(program, x, lengths)
+        assert_parts(parts_of(x, torch.tensor(lengths)), parts, sizes, 0)
+
+
+def test_a_list_of_rows_is_one_output(tmp_path: Path) -> None:
+    def rows_of(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return [row.cumsum(0) for row in x], lengths + 1
+
+    program = exported(rows_of, tmp_path)
+    assert [each.name for each in program.session().get_outputs()] == ["output_0", "output_1"]
+    for count in (1, 9):
+        x = torch.randn(count, 4)
+        rows, _ = run(program, x, [1])
+        torch.testing.assert_close(rows, torch.stack(rows_of(x, torch.tensor([1]))[0]))
+
+
+def test_a_list_of_numbers_is_one_output(tmp_path: Path) -> None:
+    program = exported(lambda x, lengths: (x * 2, lengths.tolist()), tmp_path)
+    _, numbers = run(program, torch.randn(2, 4), [3, 1, 4, 1])
+    assert numbers.dtype == torch.int64
+    assert numbers.tolist() == [3, 1, 4, 1]
+
+
+def test_the_file_alone_is_verified_with_other_lists(tmp_path: Path) -> None:
+    def parts_of(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return list((x * 2).split(lengths.tolist()))
+
+    exported(parts_of, tmp_path)
+    x = torch.randn(6, 4), torch.tensor([2, 4])
+    assert opbridge.verify(tmp_path / "model.onnx", Module(parts_of), x).ok
+    other = Module(lambda x, lengths: list((x * 2).split(lengths.flip(0).tolist())))
+    assert not opbridge.verify(tmp_path / "model.onnx", other, x).ok
+    assert not opbridge.verify(tmp_path / "model.onnx", Module(lambda x, lengths: list(x.split(2))), x).ok
+
+
+def test_tensors_that_differ_in_two_dimensions_are_refused(tmp_path: Path) -> None:
+    def outer(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return [part @ part.T for part in x.split(lengths.tolist())]
+
+    with pytest.raises(opbridge.CaptureError):
+        exported(outer, tmp_path)
+
+
+class Named(NamedTuple):
+    output: Any
+    others: Any
+
+
+def test_lists_are_found_by_the_names_of_outputs() -> None:
+    parts = [torch.ones(1, 2), torch.ones(3, 2)]
+    returned = with_open_lists(Named(parts, [parts, {"a": parts}]), {"output": 0, "others.1.a": 0})
+    assert isinstance(returned.output, OpenList)
+    assert returned.others[0] is parts
+    assert open_lists(pytree.tree_structure(returned)) == {"output": 0, "others.1.a": 0}
+    assert returned.output.sizes.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("values", [[], [torch.ones(1, 2), torch.ones(1, 3)], [torch.ones(2), torch.ones(1, 2)]])
+def test_a_list_without_such_a_form(values: list[torch.Tensor]) -> None:
+    with pytest.raises(ValueError, match="the model returns"):
+        with_open_lists([values], {"output_0": 0})
+
+
+def exported(function: Callable[..., Any], folder: Path) -> opbridge.Program:
+    x = torch.randn(6, 4), torch.tensor([1, 2, 3])
+    shapes = {"x": {0: "rows"}, "lengths": {0: "count"}}
+    return opbridge.export(Module(function), x, folder / "model.onnx", dynamic_shapes=shapes)
+
+
+def run(program: opbridge.Program, x: torch.Tensor, lengths: Sequence[int]) -> list[torch.Tensor]:
+    found = program.session().run(None, {"x": x.numpy(), "lengths": np.array(lengths, np.int64)})
+    return [torch.from_numpy(np.asarray(each)) for each in found]
+
+
+def assert_parts(wanted: Sequence[torch.Tensor], joined: torch.Tensor, sizes: torch.Tensor, dim: int) -> None:
+    assert sizes.tolist() == [each.shape[dim] for each in wanted]
+    for one, other in zip(joined.split(sizes.tolist(), dim), wanted, strict=True):
+        torch.testing.assert_close(one, other)
