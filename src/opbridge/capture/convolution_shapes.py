@@ -1,4 +1,4 @@
-"""The shapes of convolutions and adaptive pools, without the questions about sizes that torch asks for strides.
+"""The shapes of convolutions and pools, without the questions about sizes that torch asks for strides.
 
 torch's own functions select the kernel that would run on the example, and the order of its strides. They ask, for
 instance, whether the batch is less than 16, and the capture would be for such batches only.
@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from opbridge.base.torch_private import torch_shape_env
 from opbridge.base.torch_private.torch_overrides import new_fake
 
 __all__ = ["COMPOSITE", "REPLACED"]
@@ -64,6 +65,7 @@ def _convolution(
         for size, step, pad, span in zip(sizes, stride, padding, spans, strict=True):
             room = size + 2 * pad - span
             torch._check(room >= 0, lambda: f"The kernel of size {list(kernel)} is larger than the padded input")
+            torch_shape_env.learn_not_negative(room)
             shape.append(room // step + 1)
     made = weight.shape[1] * groups if transposed else weight.shape[0]
     order = torch.contiguous_format
@@ -107,7 +109,24 @@ def _adaptive_avg_pool2d(input: torch.Tensor, output_size: Sequence[Any]) -> tor
     return torch.ops.aten._adaptive_avg_pool2d(input, output_size)
 
 
-COMPOSITE: dict[str, Callable[..., Any]] = {"aten::adaptive_avg_pool2d": _adaptive_avg_pool2d}
+def _max_pool1d(
+    input: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> torch.Tensor:
+    """As a pool over two dimensions: torch's own code asks for the length as a plain number."""
+    given = ([1, *kernel_size], [1, *(stride or kernel_size)], [0, *padding], [1, *dilation])
+    pooled, _ = torch.ops.aten.max_pool2d_with_indices(input.unsqueeze(-2), *given, ceil_mode)
+    return pooled.squeeze(-2)
+
+
+COMPOSITE: dict[str, Callable[..., Any]] = {
+    "aten::adaptive_avg_pool2d": _adaptive_avg_pool2d,
+    "aten::max_pool1d": _max_pool1d,
+}
 REPLACED: dict[str, Callable[..., Any]] = {
     "aten::convolution": _convolution,
     "aten::_adaptive_avg_pool2d": _adaptive_avg_pool(2),

@@ -313,6 +313,37 @@ def _keep_free(env: Any, symbols: set[Any]) -> None:
 
     env._set_replacement, env._update_var_to_range = set_replacement, update_range
     env.get_implications = get_implications
+    _narrowing[env] = narrow
+
+
+_narrowing: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""What narrows the range of a symbol in the environments that learn nothing from answers."""
+
+_MOST_NESTED = 64
+
+
+def learn_not_negative(number: Any) -> None:
+    """Makes an environment that learns nothing from answers know that a number is 0 or more, or PyTorch raises an error.
+
+    The least value of its symbol follows from it, where it has one, by which torch simplifies what is computed from it.
+    """
+    import sympy
+    from torch.utils._sympy.solve import try_solve
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    narrow = _narrowing.get(number.node.shape_env) if isinstance(number, torch.SymInt) else None
+    if narrow is None:
+        return
+    env, expression = number.node.shape_env, number.node.expr
+    if len(expression.free_symbols) != 1:
+        return
+    (symbol,) = expression.free_symbols
+    solved = try_solve(sympy.Ge(expression, 0), symbol, trials=_MOST_NESTED)
+    if solved is None or not isinstance(solved[0], sympy.Ge) or not solved[1].is_Integer:
+        return
+    span, low = env.var_to_range[symbol], int(solved[1])
+    if span.lower < low <= env.backed_var_to_val.get(symbol, -1):
+        narrow(symbol, ValueRanges(low, span.upper))
 
 
 def forget_conditions(env: Any, dropped: Collection[str], symbols: Collection[str]) -> None:
