@@ -196,3 +196,82 @@ def test_layers_ask_nothing_of_the_batch(layer: nn.Module) -> None:
     for x in (torch.randn(4, *sizes), torch.randn(4, *sizes[1:], sizes[0]).movedim(-1, 1)):
         taken = capture(model, x, dynamic_shapes=({0: "batch"},))
         assert taken.notes == () and taken.graph.conditions == ()
+
+
+@pytest.mark.parametrize("settings", [{}, {"stride": 2, "padding": 1}, {"dilation": 2, "ceil_mode": True}])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_max_pool1d_of_a_dynamic_length(settings: dict[str, Any], batch: tuple[int, ...]) -> None:
+    others = [[torch.randn(*batch, 3, length)] for length in (5, 6, 17)]
+    shapes = {"x": {len(batch) + 1: "length"}}
+    assert_matches(
+        lambda x: F.max_pool1d(x, 3, **settings), torch.randn(*batch, 3, 10), others=others, dynamic_shapes=shapes
+    )
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1, None])
+def test_take_along_dim_of_dynamic_sizes(dim: int | None) -> None:
+    def taken(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return x.take_along_dim(places, dim)
+
+    shapes = {"x": {0: "rows", 1: "columns"}, "places": {0: "rows", 1: "columns"}}
+    others = [[torch.randn(rows, 2), torch.randint(0, min(rows, 2), (rows, 2))] for rows in (1, 2, 6)]
+    given = torch.randn(3, 4), torch.randint(0, 3, (3, 4))
+    assert_matches(taken, *given, others=others, dynamic_shapes=shapes)
+
+
+def test_take_along_dim_broadcasts() -> None:
+    x, places = torch.randn(3, 1, 4), torch.randint(0, 4, (5, 2))
+    others = [[torch.randn(2, 1, 4), torch.randint(0, 4, (7, 2))]]
+    shapes = {"x": {0: "batch"}, "places": {0: "rows"}}
+    assert_matches(lambda x, places: x.take_along_dim(places[None], 2), x, places, others=others, dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_cross_entropy_of_dynamic_sizes(reduction: str) -> None:
+    def loss(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(x, target, reduction=reduction)
+
+    shapes = {"x": {0: "batch", 2: "length"}, "target": {0: "batch", 1: "length"}}
+    others = [[torch.randn(batch, 5, 3), torch.randint(0, 5, (batch, 3))] for batch in (1, 4)]
+    given = torch.randn(2, 5, 10), torch.randint(0, 5, (2, 10))
+    assert_matches(loss, *given, others=others, dynamic_shapes=shapes)
+    likely = torch.randn(2, 5, 10).softmax(1)
+    both = {"x": {0: "batch", 2: "length"}, "target": {0: "batch", 2: "length"}}
+    assert_matches(loss, given[0], likely, others=[[given[0][:1], likely[:1]]], dynamic_shapes=both)
+    of_one = torch.randn(5), torch.tensor(3)
+    assert_matches(loss, *of_one)
+
+
+def test_bilinear_of_dynamic_sizes() -> None:
+    layer = nn.Bilinear(5, 6, 3)
+    shapes = {"input1": {0: "batch", 1: "length"}, "input2": {0: "batch", 1: "length"}}
+    given = torch.randn(2, 4, 5), torch.randn(2, 4, 6)
+    others = [[torch.randn(1, 7, 5), torch.randn(1, 7, 6)]]
+    assert_matches(layer, *given, others=others, dynamic_shapes=shapes, rtol=1e-4, atol=1e-5)
+
+
+def test_fold_to_a_dynamic_size() -> None:
+    def windows(x: torch.Tensor) -> torch.Tensor:
+        return F.fold(F.unfold(x, 2, stride=2), (x.shape[-2], x.shape[-1]), 2, stride=2)
+
+    shapes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    others = [[torch.randn(1, 3, *size)] for size in ((2, 4), (6, 10))]
+    assert_matches(windows, torch.randn(2, 3, 8, 10), others=others, dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_attention_of_a_dynamic_width(dtype: torch.dtype) -> None:
+    shapes = {name: {1: "length", 2: "width"} for name in ("q", "k", "v")}
+
+    def given(length: int, width: int) -> list[torch.Tensor]:
+        return [torch.randn(2, length, width).to(dtype) for _ in range(3)]
+
+    tolerance = {torch.float16: 1e-2}.get(dtype, 1e-5)
+    assert_matches(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        *given(5, 4),
+        others=[given(1, 1), given(7, 9)],
+        dynamic_shapes=shapes,
+        rtol=tolerance,
+        atol=tolerance,
+    )

@@ -73,6 +73,32 @@ class Dropping(Growing):
         return x if random.random() < 0.1 and self.training else super().forward(x)
 
 
+class Relative(nn.Module):
+    """Scores of relative positions after two convolutions, whose table has both signs and grows with the signal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(3, 4, 3, 2), nn.Conv1d(4, 4, 3, 2)
+        self.table = self._made(8)
+
+    def _made(self, length):
+        angles = torch.arange(length, dtype=torch.float32)[:, None] * torch.linspace(0.1, 1, 4)
+        above, below = torch.zeros(length, 4), torch.zeros(length, 4)
+        above[:, :], below[:, :] = angles.sin(), (-angles).sin()
+        return torch.cat([above.flip([0])[None], below[1:][None]], dim=1)
+
+    def forward(self, x):
+        x = self.second(self.first(x)).transpose(1, 2)
+        length = x.size(1)
+        if self.table.size(1) < 2 * length - 1:
+            self.table = self._made(length)
+        middle = self.table.size(1) // 2
+        scores = x @ self.table[:, middle - length + 1 : middle + length].transpose(1, 2)
+        batch, rows, columns = scores.shape
+        shifted = nn.functional.pad(scores, (1, 0)).view(batch, columns + 1, rows)[:, 1:].view_as(scores)
+        return shifted[..., :length].softmax(-1)
+
+
 class Interpolated(nn.Module):
     """Patches of two, for which a signal of odd length is interpolated."""
 
@@ -99,8 +125,9 @@ class Interpolated(nn.Module):
         (Growing(), 1, (1, 15, 17, 40)),
         (Dropping(), 1, (1, 15, 17, 40)),
         (Interpolated(), 2, (5, 6, 7, 8, 31)),
+        (Relative(), 2, (7, 8, 34, 35, 80)),
     ],
-    ids=["pad", "convolution", "multiples", "table", "random", "interpolate"],
+    ids=["pad", "convolution", "multiples", "table", "random", "interpolate", "relative"],
 )
 def test_a_capture_of_the_other_side_covers_both(model, axis, sizes):
     shapes = ({0: "batch", axis: "length"},)

@@ -112,6 +112,38 @@ def _repeat_interleave(
     return x.new_empty(sizes)
 
 
+def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+    if dim is None:
+        return x.new_empty((indices.numel(),))
+    rank = max(x.dim(), indices.dim())
+    dim = dim % rank
+    sizes, wanted = list(x.shape), list(indices.shape)
+    if x.dim() != indices.dim():
+        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions")
+    sizes[dim] = wanted[dim]
+    return x.new_empty(torch.broadcast_shapes(sizes, wanted))
+
+
+def _cross_entropy_loss(
+    x: torch.Tensor,
+    target: torch.Tensor,
+    weight: Any = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
+    if reduction:
+        return x.new_empty(())
+    return x.new_empty((*x.shape[:1], *x.shape[2:]) if x.dim() > 1 else ())
+
+
+def _bilinear(x1: torch.Tensor, x2: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
+    given, wanted = (x1.shape[-1], x2.shape[-1]), tuple(weight.shape[1:])
+    for size, features in zip(given, wanted, strict=True):
+        torch._check(size == features, lambda: f"bilinear() takes inputs of {wanted} features, but got {given}")
+    return x1.new_empty((*torch.broadcast_shapes(x1.shape[:-1], x2.shape[:-1]), weight.shape[0]))
+
+
 def _narrow(x: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> torch.Tensor:
     sizes = list(x.shape)
     sizes[dim] = length
@@ -284,6 +316,9 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::linalg_cond": _cond,
     "aten::linalg_cond.p_str": _cond,
     "aten::kron": _kron,
+    "aten::take_along_dim": _take_along_dim,
+    "aten::cross_entropy_loss": _cross_entropy_loss,
+    "aten::bilinear": _bilinear,
     "aten::linalg_vander": _linalg_vander,
     "aten::vander": _vander,
 }

@@ -323,7 +323,7 @@ _MOST_NESTED = 64
 
 
 def learn_not_negative(number: Any) -> None:
-    """Makes an environment that learns nothing from answers know that a number is 0 or more, or PyTorch raises an error.
+    """Tells an environment that learns nothing from answers that a number is 0 or more, or PyTorch raises an error.
 
     The least value of its symbol follows from it, where it has one, by which torch simplifies what is computed from it.
     """

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
+from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
 from opbridge.capture.tracer.turning_loops import gathered, gathered_numbers
 
@@ -321,25 +322,6 @@ def _number(item: Any) -> Any:
     return item.item() if _is_number(item) else item
 
 
-def _linspace(start: Any, end: Any, steps: Any, **settings: Any) -> Any:
-    """What linspace gives, whose schema has no place for a symbolic number of steps.
-
-    None where a Python number is given, or complex numbers or something other than a dtype and a device are asked for.
-    """
-    steps = _number(steps)
-    dtype = settings.get("dtype") or torch.get_default_dtype()
-    if not isinstance(steps, torch.SymInt) or dtype.is_complex or not settings.keys() <= {"dtype", "device"}:
-        return None
-    torch._check(steps >= 0)
-    last = steps - 1
-    step = (end - start) / torch.sym_max(last, 1)
-    # From both ends, and integers by way of float64, as torch does it.
-    number = dtype if dtype.is_floating_point else torch.float64
-    places = torch.arange(steps, dtype=number, device=settings.get("device"))
-    half = torch.sym_max(steps // 2, 1)
-    return torch.where(places < half, start + step * places, end - step * (last - places)).to(dtype)
-
-
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
     """What one_hot gives, whose schema has no place for a symbolic number; None where a Python number is given."""
     num_classes = _number(num_classes)
@@ -360,7 +342,7 @@ def _unfold(x: torch.Tensor, dimension: int, size: Any, step: Any) -> torch.Tens
 
 
 _WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
-    torch.linspace: _linspace,
+    **FACTORIES,
     torch.nn.functional.one_hot: _one_hot,
     torch.Tensor.unfold: _unfold,
 }

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.dims import axis_of, dim_of, shape_of
+from opbridge.translations.lib.dims import axis_of, dim_of, dims_of, shape_of
 from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast_like, is_number
 from opbridge.translations.lib.scattering import as_vector, index_along, scatter_elements, scatter_nd
 from opbridge.translations.registry import builtin
@@ -214,6 +214,18 @@ def gather(self, dim: int, index, sparse_grad: bool = False):
         # One of them is 0-d, or the index is empty.
         return op.Gather(op.Reshape(self, [-1]), index)
     return op.GatherElements(self, _as_int64(index), axis=axis_of(dim, len(self.shape)))
+
+
+@builtin("aten::take_along_dim")
+def take_along_dim(self, indices, dim: int | None = None):
+    """take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
+    if dim is None:
+        return op.GatherElements(op.Reshape(self, [-1]), op.Reshape(_as_int64(indices), [-1]), axis=0)
+    axis = axis_of(dim, len(self.shape))
+    sizes, wanted = ([1 if at == axis else size for at, size in enumerate(dims_of(x))] for x in (self, indices))
+    if sizes != wanted:
+        self, indices = op.Expand(self, shape_of(wanted)), op.Expand(indices, shape_of(sizes))
+    return op.GatherElements(self, _as_int64(indices), axis=axis)
 
 
 @builtin("aten::take")

@@ -160,9 +160,10 @@ def transformer_encoder_layer_fwd(
 def _scores(query: Any, key: Any, rank: int, scale: float | None, width: Dim) -> Any:
     """The scaled products of queries and keys of a width."""
     keys = matrix_transpose(key, rank)
+    if scale is None and not width.is_known:
+        size = op.Max(op.Cast(op.Squeeze(shape_of([width])), to=key.dtype), const(1, key.dtype))
+        return op.MatMul(query / op.Sqrt(size), keys)
     if scale is None:
-        if not width.is_known:
-            raise TranslationError("The size of the queries' last dimension has to be known at export. Give scale=.")
         scale = 1.0 if width == 0 else 1.0 / math.sqrt(width)
     if key.dtype in HALVES:
         return op.MatMul(query * scale, keys)  # before the products, which float16 might not hold

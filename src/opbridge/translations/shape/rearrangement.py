@@ -53,12 +53,13 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
     image, kernel, dilations, pads, strides = (
         per_dim(given, 2) for given in (output_size, kernel_size, dilation, padding, stride)
     )
-    if not all_known(*image):
-        raise TranslationError("fold needs an output size that is known at export.")
+    if not all_known(*image) and self.dtype != ir.DataType.FLOAT:
+        raise TranslationError("fold needs an output size that is known at export, or float32.")
 
     def folded(x: Any) -> Any:
         if x.dtype == ir.DataType.FLOAT:
-            return op.Col2Im(x, image, kernel, dilations=dilations, pads=[*pads, *pads], strides=strides)
+            sizes = image if all_known(*image) else shape_of(image)
+            return op.Col2Im(x, sizes, kernel, dilations=dilations, pads=[*pads, *pads], strides=strides)
         places = [
             np.arange(0, image[axis] + 2 * pads[axis] - dilations[axis] * (kernel[axis] - 1), strides[axis])
             + dilations[axis] * np.arange(kernel[axis])[:, None]
