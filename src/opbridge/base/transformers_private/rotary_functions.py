@@ -1,0 +1,194 @@
+"""The functions of transformers that compute rotary positions run by run, replaced while a model is captured.
+
+Python's `itertools.groupby` over the types of tokens, `next` of an iterator over grids and a dict of such iterators
+make as many passes, and hold as many numbers, as the values of the example say. `rotary_positions` gives the same for
+all of them. Only functions whose source is one of those that it was compared with are replaced, by a hash of the source
+without comments and documentation: one that a release has changed stays as it is, and is refused where it cannot be
+captured.
+
+Checked on transformers 5.24.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import hashlib
+import inspect
+import io
+import textwrap
+import tokenize
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from opbridge.base.transformers_private.rotary_positions import (
+    Grids,
+    Layout,
+    positions_of_images_in_text,
+    positions_of_runs,
+)
+
+__all__ = ["computing_positions_at_once", "fingerprint", "known"]
+
+_INDEX, _IMAGE = "get_rope_index", "get_vision_position_ids"
+
+
+@contextlib.contextmanager
+def computing_positions_at_once(module: torch.nn.Module) -> Iterator[None]:
+    """Within this context, the functions of a model's classes that are known compute all positions at once."""
+    replaced: list[tuple[type, Any]] = []
+    try:
+        for kind in {type(each) for each in module.modules()}:
+            # Of a class that inherits it, the function is the class's own meanwhile.
+            if (computed := known(kind)) is not None:
+                replaced.append((kind, vars(kind).get(_INDEX)))
+                setattr(kind, _INDEX, _following(getattr(kind, _INDEX), computed))
+        yield
+    finally:
+        for kind, own in replaced:
+            if own is None:
+                delattr(kind, _INDEX)
+            else:
+                setattr(kind, _INDEX, own)
+
+
+def known(kind: type) -> Callable[..., Any] | None:
+    """What computes the positions of a class's `get_rope_index`; None where it is not one that is known."""
+    functions = tuple(inspect.getattr_static(kind, name, None) for name in (_INDEX, _IMAGE))
+    if any(type(each) is not types.FunctionType or hasattr(each, "__wrapped__") for each in functions):
+        return None
+    return _KNOWN.get((fingerprint(functions[0]), fingerprint(functions[1])))
+
+
+@functools.cache
+def fingerprint(function: types.FunctionType) -> str:
+    """What tells the source of a function from others, apart from comments and documentation; "" without source."""
+    try:
+        text = textwrap.dedent(inspect.getsource(function))
+        (defined,) = ast.parse(text).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return ""
+    documented: range = range(0)
+    if isinstance(defined, ast.FunctionDef) and ast.get_docstring(defined) is not None:
+        said = defined.body[0]
+        documented = range(said.lineno, (said.end_lineno or said.lineno) + 1)
+    code = "\n".join(
+        "" if number in documented else line for number, line in enumerate(text.splitlines(), 1)
+    )
+    tokens = tokenize.generate_tokens(io.StringIO(code + "\n").readline)
+    told = [_told(each) for each in tokens if each.type not in (tokenize.COMMENT, tokenize.NL)]
+    return hashlib.sha256("".join(told).encode()).hexdigest()[:16]
+
+
+def _told(token: tokenize.TokenInfo) -> str:
+    named = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\t", tokenize.DEDENT: "\r"}
+    # Newer releases of Python tell the parts of an f-string one by one, without the spaces between them.
+    return named.get(token.type, token.string.replace(" ", ""))
+
+
+def _following(original: Callable[..., Any], computed: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that computes all positions at once, where its arguments are tensors of the usual form."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def get_rope_index(*args: Any, **settings: Any) -> Any:
+        given = signature.bind(*args, **settings)
+        given.apply_defaults()
+        named = dict(given.arguments)
+        named.update(named.pop("kwargs"))
+        model = named.pop("self")
+        return computed(model, named) if _is_usual(model, named) else original(*args, **settings)
+
+    return get_rope_index
+
+
+def _is_usual(model: Any, named: Mapping[str, Any]) -> bool:
+    ids, kinds, mask = named["input_ids"], named["mm_token_type_ids"], named["attention_mask"]
+    grids = [named.get(name) for name in ("image_grid_thw", "video_grid_thw")]
+    seconds = named.get("second_per_grid_ts")
+    return (
+        not {_INDEX, _IMAGE} & vars(model).keys()
+        and all(_has_rank(each, 2) for each in (ids, kinds))
+        and (mask is None or _has_rank(mask, 2))
+        and all(each is None or (_has_rank(each, 2) and each.shape[1] == 3) for each in grids)
+        and (seconds is None or _has_rank(seconds, 1))
+        and len({each.device for each in (ids, kinds, mask, *grids, seconds) if each is not None}) == 1
+    )
+
+
+def _has_rank(value: Any, rank: int) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() == rank
+
+
+@dataclass(frozen=True)
+class _ByRuns:
+    """What `get_rope_index` does with the grids of runs.
+
+    Attributes:
+        splits_videos: Whether each frame of a video is an image with a run of its own.
+        merges_frames: Whether frames of videos are merged.
+        has_seconds: Whether the frames of a video are some seconds apart.
+        layout: How the tokens of an image lie.
+    """
+
+    splits_videos: bool = False
+    merges_frames: bool = False
+    has_seconds: bool = False
+    layout: Layout = Layout()
+
+    def __call__(self, model: Any, named: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        ids, settings = named["input_ids"], model.config.vision_config
+        images, videos = named["image_grid_thw"], named["video_grid_thw"]
+        merge, grids = settings.spatial_merge_size, []
+        if images is not None:
+            grids.append(Grids(1, _merged(images, 1, merge)))
+        if videos is not None:
+            if self.splits_videos:
+                each = torch.repeat_interleave(videos, videos[:, 0], dim=0)
+                videos = torch.cat([torch.ones_like(each[:, :1]), each[:, 1:]], 1)
+            frames = settings.temporal_merge_size if self.merges_frames else 1
+            interval = None
+            if self.has_seconds:
+                seconds, per_second = named["second_per_grid_ts"], settings.tokens_per_second
+                if seconds is None:
+                    seconds = torch.ones_like(ids[0], dtype=torch.int64)
+                interval = per_second * seconds
+            grids.append(Grids(2, _merged(videos, frames, merge), interval))
+        found, after = positions_of_runs(named["mm_token_type_ids"], named["attention_mask"], grids, self.layout)
+        return found.to(ids.dtype), after
+
+
+def _among_text(model: Any, named: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """What `get_rope_index` does where positions count on through images."""
+    ids, grids = named["input_ids"], named["image_grid_thw"]
+    axes = len((model.config.text_config.rope_parameters or {}).get("mrope_section", []))
+    if axes < 3:
+        raise ValueError(f"HunYuanVL expects at least 3 multimodal RoPE axes, got {axes}.")
+    merge = model.config.vision_config.spatial_merge_size
+    sizes = None if grids is None else torch.div(grids[:, 1:].long(), merge, rounding_mode="floor")
+    found, after = positions_of_images_in_text(named["mm_token_type_ids"], named["attention_mask"], sizes, axes)
+    return found.to(ids.dtype), after.to(ids.dtype)
+
+
+def _merged(grids: torch.Tensor, frames: int, side: int) -> torch.Tensor:
+    """How many merged patches grids have, in time, height and width."""
+    time, space = grids[:, :1].long(), grids[:, 1:].long()
+    return torch.cat([time if frames == 1 else time // frames, space // side], 1)
+
+
+_OF_GRID = "cca0a85995e6bb72"  # positions of an image by its grid, from which time, height and width begin
+_KNOWN: dict[tuple[str, str], Callable[..., Any]] = {
+    ("b0cb0af87f9eb070", _OF_GRID): _ByRuns(),  # Qwen2-VL, PaddleOCR-VL
+    ("9cef5b67e63f7a30", _OF_GRID): _ByRuns(has_seconds=True),  # Qwen2.5-VL
+    ("b3be675dd5d44595", _OF_GRID): _ByRuns(splits_videos=True),  # Qwen3-VL, GLM-4V and those like them
+    ("3cf6763ba651841a", _OF_GRID): _ByRuns(splits_videos=True),  # Cosmos3 Edge
+    ("1f56305ffc11f557", _OF_GRID): _ByRuns(merges_frames=True),  # Ernie 4.5 VL
+    ("2bf31efac8d5ee43", "948dae6308a33cc6"): _ByRuns(layout=Layout(breaks=True)),  # HY V4 VL
+    ("046596c2065579b1", "a1a4268dae9c8254"): _among_text,  # HunYuan VL
+}
+"""By what tells the sources of `get_rope_index` and of the function that it calls for an image."""
