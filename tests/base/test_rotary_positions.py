@@ -9,6 +9,7 @@ import types
 import pytest
 import torch
 
+import opbridge
 from opbridge.base.transformers_private import rotary_functions
 
 _MODELS = {
@@ -201,3 +202,43 @@ def test_comments_and_documentation_tell_nothing_of_a_source():
 
     marks = [rotary_functions.fingerprint(each).strip() for each in (one, other, third)]
     assert marks[0] and marks[1] and marks[1] != marks[2]
+
+
+class Positions(torch.nn.Module):
+    """What a model computes before its layers."""
+
+    def __init__(self, name):
+        super().__init__()
+        of_name = _model(name)
+        torch.nn.Module.__init__(self)
+        self.of = type(of_name).__new__(type(of_name))
+        torch.nn.Module.__init__(self.of)
+        self.of.config = vars(of_name)["config"]
+
+    def forward(self, input_ids, mm_token_type_ids, attention_mask, image_grid_thw):
+        return self.of.get_rope_index(
+            input_ids, mm_token_type_ids, image_grid_thw=image_grid_thw, attention_mask=attention_mask
+        )
+
+
+@pytest.mark.parametrize("name", ["Qwen3VLModel", "HYV4VLModel", "HunYuanVLModel"])
+def test_the_file_takes_batches_of_any_size(name):
+    model, rng = Positions(name).eval(), random.Random(3)
+
+    def given(count):
+        while True:
+            found = _batch(name, rng, count, pad=rng.choice(["left", "right"]), videos=False)
+            if found["image_grid_thw"] is not None:
+                return found
+
+    names = {"batch": {0: "batch", 1: "sequence"}, "images": {0: "images"}}
+    shapes = {each: names["images" if each == "image_grid_thw" else "batch"] for each in given(1)}
+    others = [given(count) for count in (1, 1, 2, 5)]
+    program = opbridge.export(model, kwargs=given(3), dynamic_shapes=shapes, inputs=others)
+    assert program.verification.ok and len(program.verification.runs) == 5
+
+    # What does not fit is an error when the file runs.
+    wrong = others[2] | {"image_grid_thw": others[2]["image_grid_thw"] + 2}
+    feeds = {each.name: wrong[each.name].numpy() for each in program.session().get_inputs()}
+    with pytest.raises(Exception, match=r"Gather|indices"):
+        program.session().run(None, feeds)

@@ -28,7 +28,6 @@ import torch
 
 from opbridge.base.transformers_private.rotary_positions import (
     Grids,
-    Layout,
     positions_of_images_in_text,
     positions_of_runs,
 )
@@ -77,9 +76,7 @@ def fingerprint(function: types.FunctionType) -> str:
     if isinstance(defined, ast.FunctionDef) and ast.get_docstring(defined) is not None:
         said = defined.body[0]
         documented = range(said.lineno, (said.end_lineno or said.lineno) + 1)
-    code = "\n".join(
-        "" if number in documented else line for number, line in enumerate(text.splitlines(), 1)
-    )
+    code = "\n".join("" if number in documented else line for number, line in enumerate(text.splitlines(), 1))
     tokens = tokenize.generate_tokens(io.StringIO(code + "\n").readline)
     told = [_told(each) for each in tokens if each.type not in (tokenize.COMMENT, tokenize.NL)]
     return hashlib.sha256("".join(told).encode()).hexdigest()[:16]
@@ -133,13 +130,13 @@ class _ByRuns:
         splits_videos: Whether each frame of a video is an image with a run of its own.
         merges_frames: Whether frames of videos are merged.
         has_seconds: Whether the frames of a video are some seconds apart.
-        layout: How the tokens of an image lie.
+        breaks: Whether each row of an image ends with a token more.
     """
 
     splits_videos: bool = False
     merges_frames: bool = False
     has_seconds: bool = False
-    layout: Layout = Layout()
+    breaks: bool = False
 
     def __call__(self, model: Any, named: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         ids, settings = named["input_ids"], model.config.vision_config
@@ -159,7 +156,7 @@ class _ByRuns:
                     seconds = torch.ones_like(ids[0], dtype=torch.int64)
                 interval = per_second * seconds
             grids.append(Grids(2, _merged(videos, frames, merge), interval))
-        found, after = positions_of_runs(named["mm_token_type_ids"], named["attention_mask"], grids, self.layout)
+        found, after = positions_of_runs(named["mm_token_type_ids"], named["attention_mask"], grids, breaks=self.breaks)
         return found.to(ids.dtype), after
 
 
@@ -188,7 +185,7 @@ _KNOWN: dict[tuple[str, str], Callable[..., Any]] = {
     ("b3be675dd5d44595", _OF_GRID): _ByRuns(splits_videos=True),  # Qwen3-VL, GLM-4V and those like them
     ("3cf6763ba651841a", _OF_GRID): _ByRuns(splits_videos=True),  # Cosmos3 Edge
     ("1f56305ffc11f557", _OF_GRID): _ByRuns(merges_frames=True),  # Ernie 4.5 VL
-    ("2bf31efac8d5ee43", "948dae6308a33cc6"): _ByRuns(layout=Layout(breaks=True)),  # HY V4 VL
+    ("2bf31efac8d5ee43", "948dae6308a33cc6"): _ByRuns(breaks=True),  # HY V4 VL
     ("046596c2065579b1", "a1a4268dae9c8254"): _among_text,  # HunYuan VL
 }
 """By what tells the sources of `get_rope_index` and of the function that it calls for an image."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["Grids", "Layout", "positions_of_images_in_text", "positions_of_runs"]
+__all__ = ["Grids", "positions_of_images_in_text", "positions_of_runs"]
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,8 @@ class Grids:
     interval: torch.Tensor | None = None
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How an image's tokens lie.
-
-    Attributes:
-        breaks: Whether each row ends with one token more, and the frames lie along the diagonal.
-    """
-
-    breaks: bool = False
-
-
 def positions_of_runs(
-    types: torch.Tensor, mask: torch.Tensor | None, grids: Sequence[Grids], layout: Layout
+    types: torch.Tensor, mask: torch.Tensor | None, grids: Sequence[Grids], *, breaks: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The positions of tokens, in time, in height and in width.
 
@@ -61,7 +50,7 @@ def positions_of_runs(
         types: The type of each token, in a row for each text: 0 for text.
         mask: Which tokens there are; None: all.
         grids: The grids that runs of other types take, in order.
-        layout: How the tokens of one lie.
+        breaks: Whether each row of an image ends with a token more, and frames follow each other in all three.
 
     Returns:
         The positions, of shape (3, batch, sequence), 0 for tokens that there are not; and by how much the position
@@ -85,14 +74,14 @@ def positions_of_runs(
             wrong = wrong | is_short
     wrong = wrong | (sizes < 0).any()
     frames, rows, columns = sizes.unbind(2)
-    if layout.breaks:
+    if breaks:
         columns = columns + (runs.are & ~is_text).long()
     count = torch.where(is_text, length, frames * rows * columns)
     larger = torch.maximum(rows, columns)
-    if layout.breaks:
+    if breaks:
         interval = larger
         wrong = wrong | (runs.are & (count == 0)).any()
-    advance = torch.where(is_text, length, frames * larger if layout.breaks else larger)
+    advance = torch.where(is_text, length, frames * larger if breaks else larger)
     wrong = wrong | (count.sum(1) != runs.count).any()
 
     first, begin = count.cumsum(1) - count, advance.cumsum(1) - advance
@@ -101,7 +90,7 @@ def positions_of_runs(
     columns, rows = (each.clamp(min=1).gather(1, owner) for each in (columns, rows))
     frame, rest = within // (rows * columns), within % (rows * columns)
     time = (frame * interval.gather(1, owner)).long()
-    shift = time if layout.breaks else torch.zeros_like(time)
+    shift = time if breaks else torch.zeros_like(time)
     seen = torch.stack([time, rest // columns + shift, rest % columns + shift])
     positions = torch.where(is_text.gather(1, owner), within, seen) + begin.gather(1, owner)
     return runs.put_back(positions, wrong)
@@ -215,7 +204,10 @@ class _Runs:
 
 
 def _in_turn(chosen: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The index of a row for each run that takes the next one, the one after the last for others; and whether some lack one."""
+    """The index of the row that each run takes, which is the one after the last for runs that take none.
+
+    Also whether there are too few of them.
+    """
     count = rows.shape[0]
     number = chosen.flatten().long().cumsum(0).reshape(chosen.shape) - 1
     return torch.where(chosen, number.clamp(max=count), count), (chosen & (number >= count)).any()
