@@ -155,3 +155,27 @@ def assert_parts(wanted: Sequence[torch.Tensor], joined: torch.Tensor, sizes: to
     assert sizes.tolist() == [each.shape[dim] for each in wanted]
     for one, other in zip(joined.split(sizes.tolist(), dim), wanted, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_an_output_of_transformers_keeps_the_order_in_which_it_was_filled(tmp_path: Path) -> None:
+    from dataclasses import dataclass
+
+    from transformers.utils import ModelOutput
+
+    @dataclass
+    class Features(ModelOutput):
+        last: torch.Tensor | None = None
+        parts: Any = None
+        hidden: Any = None
+
+    def features(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        found = Features(last=x.exp() if x.sum() > 0 else x.sin())
+        found["hidden"] = (x * 3, None)
+        found.parts = x.split(lengths.tolist())
+        return found
+
+    program = exported(features, tmp_path)
+    assert [each.name for each in program.session().get_outputs()] == ["last", "hidden.0", "parts", "parts.sizes"]
+    fixed = opbridge.export(Module(features), (torch.randn(6, 4), torch.tensor([2, 4])), tmp_path / "fixed.onnx")
+    assert [each.name for each in fixed.session().get_outputs()] == ["last", "hidden.0", "parts.0", "parts.1"]
+    assert opbridge.verify(tmp_path / "fixed.onnx", Module(features), (torch.randn(6, 4), torch.tensor([2, 4]))).ok

@@ -6,6 +6,7 @@ of tensors of one shape, or of integers, is one output with a new first dimensio
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
 
-__all__ = ["METADATA", "SIZES", "OpenList", "open_lists", "with_open_lists"]
+__all__ = ["METADATA", "SIZES", "OpenList", "open_lists", "replaced", "with_open_lists"]
 
 SIZES = "sizes"
 """What the name of the output with the sizes ends with."""
@@ -97,24 +98,36 @@ def with_open_lists(returned: Any, lists: Mapping[str, int | None]) -> Any:
     if not lists:
         return returned
 
-    def formed(value: Any, path: tuple[str, ...]) -> Any:
-        name = torch_tracing.output_name(path)
-        if name in lists and type(value) in (list, tuple):
-            return OpenList.of(value, lists[name])
-        return value
+    def formed(value: Any, path: tuple[str, ...]) -> OpenList | None:
+        dim = lists.get(torch_tracing.output_name(path), _NONE)
+        return OpenList.of(value, dim) if type(value) in (list, tuple) and dim is not _NONE else None
 
-    return _mapped(returned, formed, ())
+    return replaced(returned, formed)
 
 
-def _mapped(value: Any, change: Callable[[Any, tuple[str, ...]], Any], path: tuple[str, ...]) -> Any:
-    changed = change(value, path)
-    if changed is not value:
-        return changed
+_NONE: Any = object()
+
+
+def replaced(value: Any, form: Callable[[Any, tuple[str, ...]], OpenList | None], path: tuple[str, ...] = ()) -> Any:
+    """A tree with other lists; what holds none of them stays the same object.
+
+    Args:
+        value: The tree.
+        form: Gives the form of a list that has one, for a part of the tree and its path; else None.
+        path: The path to the tree.
+    """
+    formed = form(value, path)
+    if formed is not None:
+        return formed
     parts, structure = pytree.tree_flatten(value, is_leaf=lambda each: each is not value)
     if structure.is_leaf():
         return value
     names = [name for name, _ in torch_tracing.named_children(structure)]
-    new = [_mapped(part, change, (*path, name)) for name, part in zip(names, parts, strict=True)]
+    new = [replaced(part, form, (*path, name)) for name, part in zip(names, parts, strict=True)]
     if all(one is other for one, other in zip(parts, new, strict=True)):
         return value
-    return pytree.tree_unflatten(new, structure)
+    made = pytree.tree_unflatten(new, structure)
+    if isinstance(made, OrderedDict):  # transformers' outputs put their fields in the order of the class
+        for key in value:
+            made.move_to_end(key)
+    return made

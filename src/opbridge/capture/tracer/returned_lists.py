@@ -5,26 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from opbridge.capture.tracer.sized_sequences import Numbers, Parts, Range, Repeated, Rows
 from opbridge.capture.tracer.turning_loops import gathered_list
-from opbridge.graph.open_lists import OpenList
+from opbridge.graph.open_lists import OpenList, replaced
 
 __all__ = ["with_lists_joined"]
 
 
 def with_lists_joined(returned: Any) -> Any:
     """What a model returns, with sequences of a symbolic length, and lists that loops append to, in their form."""
-    found: dict[int, OpenList] = {}
-
-    def is_open(value: Any) -> bool:
-        joined = _joined(value)
-        if joined is not None:
-            found[id(value)] = joined
-        return joined is not None
-
-    return pytree.tree_map(lambda value: found.get(id(value), value), returned, is_leaf=is_open)
+    return replaced(returned, lambda value, path: _joined(value))
 
 
 def _joined(value: Any) -> OpenList | None:

@@ -173,8 +173,7 @@ class _Run:
         _, structure = pytree.tree_flatten((self._args, self._kwargs))
         with replaced(self._module, self._fakes.of), self._running():
             args, kwargs = pytree.tree_unflatten(leaves, structure)  # a container may compute with what it holds
-            returned = self._run(args, kwargs)
-            found, returned_structure = pytree.tree_flatten(returned)
+            found, returned_structure = self._run(args, kwargs)
             outputs = [self._output(value) for value in found]
         recorder.graph.erase_node(end)
         module = recorder.finish(tuple(outputs))
@@ -191,7 +190,8 @@ class _Run:
             zeros=self._fakes.sizes.zeros(),
         )
 
-    def _run(self, args: Any, kwargs: Any) -> Any:
+    def _run(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
+        """The leaves of what the model returns, and their structure."""
         if self._merged is not None:
             leaves = pytree.tree_leaves((args, kwargs))
             given = {name: leaf for name, leaf in zip(self._names, leaves, strict=True) if name}
@@ -200,10 +200,10 @@ class _Run:
             self._merged.repeat = self._repeat
             self._merged.negated = self._negated
             with self._knowing_sizes():
-                return pytree.tree_unflatten(self._merged(given), self._merged.structure)
+                return list(self._merged(given)), self._merged.structure
         with self._origins.following(), self._noting_zeros(), self._recorder.draws.running():
             if self._answers is None:
-                return with_lists_joined(self._module(*args, **kwargs))
+                return pytree.tree_flatten(with_lists_joined(self._module(*args, **kwargs)))
             self._outermost = self._answers.outermost = sys._getframe()
             self._recorder.tracer.computes_sizes = True
             with (
@@ -219,7 +219,7 @@ class _Run:
                 asking(self._answers.loops),
                 iterating_tensors(),
             ):
-                return with_lists_joined(self._module(*args, **kwargs))
+                return pytree.tree_flatten(with_lists_joined(self._module(*args, **kwargs)))
 
     def _asking_sizes(self) -> contextlib.AbstractContextManager[None]:
         """Within this context, questions about sizes are decisions, where they are to be."""
