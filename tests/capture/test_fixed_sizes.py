@@ -180,3 +180,18 @@ class Chunks(torch.nn.Module):
 def test_a_loop_over_chunks_of_a_size_that_is_filled_up():
     others = [(torch.randn(size, 3),) for size in (1, 3, 4, 5, 8, 13)]
     assert_matches(Chunks(), torch.randn(7, 3), others=others, dynamic_shapes={"x": {0: "n"}})
+
+
+def test_a_comprehension_of_several_lines():
+    def model(x, places):
+        return torch.cat(
+            [
+                torch.index_select(x[index], 0, places[index]).unsqueeze(0)  # of one row
+                for index in range(places.shape[0])
+            ]
+        )
+
+    given = torch.randn(2, 5, 3), torch.tensor([[0, 1], [4, 2]])
+    shapes = {"x": {0: "batch"}, "places": {0: "batch", 1: "count"}}
+    others = [[torch.randn(batch, 5, 3), torch.randint(0, 5, (batch, 4))] for batch in (1, 5)]
+    assert_matches(model, *given, others=others, dynamic_shapes=shapes)
