@@ -130,9 +130,9 @@ def test_the_line_is_that_of_the_question_that_fixes_a_size():
     def model(x):
         if x.shape[0] < 2:
             x = x + 1
-        return [row * 2 for row in x]
+        return {str(index): row * 2 for index, row in enumerate(x)}
 
-    with pytest.raises(CaptureError, match=r"needs n == 3 .*\n.*for row in x"):
+    with pytest.raises(CaptureError, match=r"needs n == 3 .*\n.*for index, row in enumerate\(x\)"):
         capture(model, X, dynamic_shapes={"x": {0: "n"}})
 
 
