@@ -6,8 +6,10 @@ import pytest
 import torch
 from helpers.captures import assert_same
 
+import opbridge
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture import capture
+from opbridge.capture.tracer import shape_functions
 from opbridge.capture.tracer.shape_functions import shape_function
 
 aten = torch.ops.aten
@@ -82,7 +84,8 @@ def test_views_and_copies_along_dynamic_sizes_are_torchs():
     def model(x):
         views = [x[:, 1], x[:, -1], x[..., 2], x[:, 1:], x[:, -2:-1], x[:, 5:], x[:, 2:1], x.transpose(0, 2)[1]]
         views += [each.unsqueeze(dim) for each in (x, x[:, :, 1:]) for dim in range(-4, 4)]
-        return [*views, *(each.clone() for each in views), *(torch.neg(each) for each in views)]
+        copies = [each.clone(memory_format=torch.contiguous_format) for each in views]
+        return [*views, *copies, *(each.clone() for each in views), *(torch.neg(each) for each in views)]
 
     x = torch.randn(2, 3, 4)
     taken = capture(model, (x,), dynamic_shapes={"x": {0: "batch"}})
@@ -117,3 +120,47 @@ def test_slices_that_may_end_beyond_the_size_keep_torchs(length):
     given = (torch.randn(3, 10), torch.randn(4))
     taken = capture(model, given, dynamic_shapes=({1: "length"}, {0: "other"}))
     assert_same(taken, torch.randn(3, length), torch.randn(6))
+
+
+class OfKept(torch.nn.Module):
+    """Attention among as many tokens as data decide."""
+
+    def __init__(self, order=(0, 1, 2, 3), **settings):
+        super().__init__()
+        self.order, self.settings = order, settings
+
+    def forward(self, x, keep):
+        kept = x[:, :, keep.nonzero()[:, 0]].permute(self.order).contiguous().permute(self.order)
+        return torch.nn.functional.scaled_dot_product_attention(kept, kept * 2, kept + 1, **self.settings)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"scale": 0.3}, {"order": (0, 2, 1, 3)}, {"is_causal": True}, {"enable_gqa": True}]
+)
+def test_attention_of_sizes_of_data(settings, monkeypatch):
+    given = torch.randn(2, 3, 5, 4), torch.tensor([1, 0, 1, 1, 0])
+    function = aten.scaled_dot_product_attention.default
+
+    def described():
+        found = capture(OfKept(**settings), given, dynamic_shapes=({2: "n"}, {0: "n"}))
+        (node,) = [node for node in found.graph.graph.nodes if node.target is function]
+        value = node.meta["val"]
+        return [str(each) for each in (*value.shape, *value.stride())], value.dtype
+
+    mine = described()
+    monkeypatch.delitem(shape_functions._FUNCTIONS, function)
+    assert described() == mine
+
+
+def test_attention_of_sizes_of_data_that_do_not_fit_is_torchs():
+    one = torch.randn(2, 3, 5, 4)
+    assert shape_function(aten.scaled_dot_product_attention.default, (one, one, one)) is None
+    assert shape_function(aten.scaled_dot_product_attention.default, (one, one, one), {"scale": 0.5}) is None
+    assert shape_function(aten.linear.default, (X, torch.randn(5, 4)), {"scale": 0.5}) is None
+
+
+def test_attention_of_sizes_of_data_is_the_models():
+    given = torch.randn(2, 3, 5, 4), torch.tensor([1, 0, 1, 1, 0])
+    others = [(torch.randn(2, 3, 4, 4), torch.tensor([0, 1, 0, 0])), (torch.randn(2, 3, 1, 4), torch.tensor([1]))]
+    program = opbridge.export(OfKept(scale=0.3), given, dynamic_shapes=({2: "n"}, {0: "n"}), inputs=others)
+    assert program.verification.ok

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
+from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private.torch_proxies import Disabled
 from opbridge.base.torch_private.torch_shape_env import AskedNow, Learned, asked_now
 from opbridge.base.torch_private.torch_sizes import is_of_data
@@ -170,7 +171,8 @@ def answering(
             again(expression)
         env._make_data_dependent_error = _unexplained
         try:
-            return evaluate(expression, *args, **kwargs)
+            with paused():
+                return evaluate(expression, *args, **kwargs)
         except GuardOnDataDependentSymNode:
             vars(env).pop("_make_data_dependent_error", None)
             if isinstance(expression, sympy.Symbol) or not isinstance(expression, sympy.logic.boolalg.Boolean):
@@ -187,7 +189,8 @@ def answering(
         finally:
             vars(env).pop("_make_data_dependent_error", None)
         answers[expression] = is_so
-        _note(env, expression if is_so else sympy.Not(expression))
+        with paused():
+            _note(env, expression if is_so else sympy.Not(expression))
         return sympy.true if is_so else sympy.false
 
     def element(index: Any, count: int) -> int:

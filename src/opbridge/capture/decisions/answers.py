@@ -155,6 +155,7 @@ class Answers:
             of_operator: Where an operator asks: which of its questions it is, counted from 1.
         """
         asking = self.loops.asking
+        self.loops.made.clear()
         if len(self.marks) >= _MOST_TURNS or (asking is None and self._decided >= _MOST_DECISIONS):
             raise WaysRefused(
                 f"The model cannot be captured: it decides by data more than {_MOST_DECISIONS} times in one run, as at "

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_sizes, torch_tracing
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.values import tensors_in
@@ -52,9 +53,10 @@ class ContiguousCopies:
         numbers = [each for each in (*tensor.shape, *tensor.stride()) if isinstance(each, torch.SymInt)]
         if not numbers or not self._copying.is_on:
             return None
-        with contextlib.suppress(RuntimeError), torch_sizes.refusing_questions(numbers):
-            tensor.is_contiguous(memory_format=memory_format)
-            return None
+        if not _is_of_data_and_out_of_order(tensor, memory_format):
+            with paused(), contextlib.suppress(RuntimeError), torch_sizes.refusing_questions(numbers):
+                tensor.is_contiguous(memory_format=memory_format)
+                return None
         return self._copied(tensor, memory_format)
 
     def reshaped(self, function: Callable[..., torch.Tensor], tensor: torch.Tensor, *form: Any, **named: Any) -> Any:
@@ -106,3 +108,9 @@ class ContiguousCopies:
                 if key(each) in sources:
                     shared |= {key(each), sources[key(each)]}
         return False
+
+
+def _is_of_data_and_out_of_order(tensor: torch.Tensor, memory_format: torch.memory_format) -> bool:
+    """Whether a copy is taken without asking: of sizes that data decide, torch asks at length, and mostly in vain."""
+    is_plain = memory_format is torch.contiguous_format and tensor.layout == torch.strided
+    return is_plain and any(map(torch_sizes.is_of_data, tensor.shape)) and not torch_sizes.is_in_order(tensor)

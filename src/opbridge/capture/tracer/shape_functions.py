@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,13 +22,17 @@ __all__ = ["shape_function"]
 _aten = torch.ops.aten
 
 
-def shape_function(function: Any, args: Any) -> Callable[..., Any] | None:
+def shape_function(function: Any, args: Any, settings: Mapping[str, Any] | None = None) -> Callable[..., Any] | None:
     """A function that gives what an operator gives, for tensors without values; None where torch is to be asked.
 
     Args:
         function: The operator.
         args: Its positional arguments, without values.
+        settings: Its keyword arguments.
     """
+    if settings and not settings.keys() <= _WITHOUT_SHAPE.get(function, frozenset()):
+        is_copy = function is _aten.clone.default and settings == {"memory_format": torch.contiguous_format}
+        return _clone if is_copy and _is_dynamic(args[0]) else None
     found = _FUNCTIONS.get(function)
     return found[1] if found is not None and found[0](*args) else None
 
@@ -278,6 +282,27 @@ def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, st
     return x.as_strided(sizes, x.stride(), x.storage_offset() + start * stride)
 
 
+def _is_attention_of_data(
+    query: Any, key: Any, value: Any, mask: Any = None, dropout: Any = 0.0, is_causal: Any = False
+) -> bool:
+    """Of sizes that data decide, about which torch's own function asks. Without a mask, and with sizes seen to fit."""
+    given = (query, key, value)
+    return (
+        mask is None
+        and dropout == 0.0
+        and is_causal is False
+        and all(each.dim() == 4 and _is_plain_unary(each) for each in given)
+        and len({(each.dtype, each.device) for each in given}) == 1
+        and any(torch_sizes.is_of_data(each.shape[2]) for each in given)
+        and all(map(torch_sizes.is_equal, key.shape[:3], value.shape[:3]))
+        and all(torch_sizes.is_equal(query.shape[axis], key.shape[axis]) for axis in (0, 1, 3))
+    )
+
+
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *settings: Any) -> torch.Tensor:
+    return query.new_empty((*query.shape[:-1], value.shape[-1]))
+
+
 def _is_plain_affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> bool:
     """Of a symbolic size, which torch would make plain for its `linspace`."""
     return (
@@ -326,8 +351,12 @@ _UNARY = (
     _aten.sin.default,
 )
 
+_WITHOUT_SHAPE: dict[Any, frozenset[str]] = {_aten.scaled_dot_product_attention.default: frozenset({"scale"})}
+"""Keyword arguments that the shape of the result does not depend on."""
+
 _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.linear.default: (_is_plain_linear, _linear),
+    _aten.scaled_dot_product_attention.default: (_is_attention_of_data, _attention),
     _aten.matmul.default: (_is_plain_matmul, _matmul),
     _aten.layer_norm.default: (_is_plain_layer_norm, _layer_norm),
     _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
+from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer.extending_lists import is_added_in_place
-from opbridge.capture.tracer.turning_loops import asks, gathered_numbers, note_part, number_at, turns_of
+from opbridge.capture.tracer.turning_loops import asks, gathered_numbers, note_part, number_at, once, turns_of
 
 __all__ = [
     "CUTTING",
@@ -290,12 +291,8 @@ class Parts(SizedSequence):
         self.whole, self.lengths, self.dim = whole, lengths, dim
         self._are_all = ends is None
         if ends is None:
-            # Where the lengths do not add up, this asks for an element that there is not: an error, as in torch.
-            rows = lengths.rows
-            is_wrong = (rows < 0).any() | (rows.sum() != whole.shape[dim])
-            nothing = torch.zeros(1, dtype=rows.dtype, device=rows.device).index_select(0, is_wrong.long().reshape(1))
-            ends = rows.cumsum(0) + nothing
-            self._total = rows.sum() + nothing[0]
+            size = whole.shape[dim]
+            ends, self._total = once("ends", (lengths.rows, size), lambda: _ends_of(lengths.rows, size))
         self._ends = ends
 
     @classmethod
@@ -312,14 +309,18 @@ class Parts(SizedSequence):
         return self.lengths.length
 
     def at(self, index: Any) -> Any:
-        size = self.lengths.at(index)
-        begin = number_at(self._ends, index) - size
-        whole = self.whole.shape[self.dim]
-        for condition in (size >= 0, begin >= 0, begin + size <= whole):
-            torch._check(condition)
+        size, whole = self.lengths.at(index), self.whole.shape[self.dim]
+        begin = once("begin", (self._ends, index, size, whole), lambda: self._begin_of(index, size, whole))
         if self._are_all:
             note_part(size, whole)
         return self.whole.narrow(self.dim, begin, size)
+
+    def _begin_of(self, index: Any, size: Any, whole: Any) -> Any:
+        begin = number_at(self._ends, index) - size
+        with paused():
+            for condition in (size >= 0, begin >= 0, begin + size <= whole):
+                torch._check(condition)
+        return begin
 
     def joined(self, dim: int) -> torch.Tensor | None:
         if not self._are_all or dim % self.whole.dim() != self.dim:
@@ -335,6 +336,16 @@ class Parts(SizedSequence):
         if not self._are_all:
             return [self.at(index) for index in range(int(self.length))]
         return list(self.whole.split(self.lengths.elements(), self.dim))
+
+
+def _ends_of(lengths: torch.Tensor, size: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where parts end that are all of a size, and the sum of their lengths.
+
+    Where the lengths do not add up, this asks for an element that there is not: an error, as in torch.
+    """
+    is_wrong = (lengths < 0).any() | (lengths.sum() != size)
+    nothing = lengths.new_zeros(1).index_select(0, is_wrong.long().reshape(1))
+    return lengths.cumsum(0) + nothing, lengths.sum() + nothing[0]
 
 
 def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSequence | None:

@@ -19,7 +19,7 @@ import inspect
 import itertools
 import operator
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Protocol
 
@@ -48,6 +48,7 @@ __all__ = [
     "grown_length",
     "note_part",
     "number_at",
+    "once",
     "runs_in",
     "turns_of",
 ]
@@ -88,6 +89,7 @@ class Loops:
         asking: The one that asks whether there is a further turn.
         lists: The lists and tuples that may grow, by identity; see `growing`.
         carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
+        made: What has been made since the last decision; see `once`.
         asked_of_data: Whether there was one whose number of turns data decide.
         has_learned: Whether this run has shown what it needs to know from its begin.
         lacks_elements: Whether a list was empty that some turns append to, before a run has shown what.
@@ -103,6 +105,7 @@ class Loops:
         self.asked_of_data = self.lacks_elements = self.has_learned = False
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
+        self.made: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
 
     def begin(self, loop: Turns) -> None:
         """Notes that a loop runs, and that it does so no longer where it ran before."""
@@ -446,6 +449,23 @@ def number_at(numbers: torch.Tensor, index: Any) -> Any:
     if key not in known:
         known[key] = torch.select(numbers, 0, index).item(), numbers, index
     return known[key][0]
+
+
+def once(what: str, objects: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What a function gives, made once of the same objects; anew after a decision, whose other side may lack it.
+
+    Args:
+        what: What it is.
+        objects: What it is made of: tensors, symbolic numbers, and others that can be compared.
+        make: Makes it.
+    """
+    if not _active:
+        return make()
+    made = _active[-1].made
+    key = what, tuple((id(each), each._version) if isinstance(each, torch.Tensor) else str(each) for each in objects)
+    if key not in made:
+        made[key] = make(), objects
+    return made[key][0]
 
 
 def note_part(size: Any, total: Any) -> None:
