@@ -25,7 +25,7 @@ from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_constraints import contradictions
-from opbridge.capture.size_decisions import WayOfSizes, WaysOfSizes, asked_zeros, capture_sides, is_same
+from opbridge.capture.size_decisions import WayOfSizes, WaysOfSizes, asked_zeros, capture_sides, filled, is_same
 from opbridge.capture.size_decisions.regions import holds, is_trivial
 from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import CaptureError, UsageError
@@ -189,7 +189,45 @@ def _following_sizes(attempt: Attempt) -> Captured:
                 vars(attempt).update(kept)
             else:
                 found, failure = of_larger, failure_of_larger
-    return _one_of(found, failure) if found is None else _with_other_sides(attempt, found)
+    if found is None:
+        return _one_of(found, failure)
+    return _filled(attempt, found) or _with_other_sides(attempt, found)
+
+
+def _filled(attempt: Attempt, found: Captured) -> Captured | None:
+    """A capture that is the model for both answers to the questions about remainders; None where there is none."""
+    if attempt.effects is not None and attempt.effects.drew:
+        return None
+    graph = _filled_graph(attempt, found.graph, attempt.shapes)
+    leaves = pytree.tree_leaves((attempt.args, attempt.kwargs))
+    if graph is None or contradictions(graph, leaves, attempt.shapes.axes, 1):
+        return None
+    attempt.filling = attempt.general = True
+    return Captured(graph, lambda: graph)
+
+
+def _filled_graph(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> CapturedGraph | None:
+    """The graph of both answers to questions about remainders, for the sizes of a capture; None where there is none.
+
+    Args:
+        attempt: The attempt, with the shapes of the example.
+        graph: The capture.
+        shapes: The dynamic shapes with its sizes.
+    """
+    leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
+    kept = dict(vars(attempt))
+
+    def capture(shapes: Shapes, context: contextlib.AbstractContextManager[Any]) -> CapturedGraph | None:
+        with context:
+            return _for_other_sizes(attempt, shapes)
+
+    def agrees(other: CapturedGraph | None, values: list[Any]) -> bool | None:
+        return _agrees(attempt, other, values, structure)
+
+    try:
+        return filled(graph, leaves, shapes, capture, agrees, attempt.limits)
+    finally:
+        vars(attempt).update(kept)
 
 
 def _with_loops(attempt: Attempt, found: Captured) -> Captured:
@@ -263,7 +301,13 @@ def _with_all_sizes(attempt: Attempt, found: Captured) -> Captured:
         return found
     graph = found.graph
     asked = tuple(each for each in graph.conditions if each.expression not in attempt.joined)
-    example = None if attempt.is_same_elsewhere else dataclasses.replace(graph, conditions=asked)
+    example = (
+        graph
+        if attempt.filling
+        else None
+        if attempt.is_same_elsewhere
+        else dataclasses.replace(graph, conditions=asked)
+    )
     return _of_all_sizes(attempt, example) or found
 
 
@@ -280,7 +324,11 @@ def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Cap
     kept, raising, notes = dict(vars(attempt)), list(attempt.raising or ()), list(attempt.notes)
 
     def capture(shapes: Shapes) -> CapturedGraph | None:
+        if attempt.filling and shapes is attempt.shapes:
+            return example
         found = _for_other_sizes(attempt, shapes)
+        if attempt.filling and found is not None:
+            found = _filled_graph(attempt, found, shapes) or found
         raising.extend(each for each in attempt.raising or () if each not in raising)
         notes.extend(each for each in attempt.notes if each not in notes)
         return found
@@ -292,7 +340,7 @@ def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Cap
         is_right.append(graph is not None and bool(found))
         return found
 
-    ways = None if attempt.looping else _ways_of(attempt)
+    ways = None if attempt.looping or attempt.filling else _ways_of(attempt)
     try:
         graph = capture_sides(leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, ways, example)
     finally:

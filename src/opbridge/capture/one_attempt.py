@@ -86,6 +86,7 @@ class Attempt:
         other_side: The places of the sizes that are those on the other side of a question; see `other_sides`. They stay
             symbolic, however few sizes there are on that side.
         by_size: Whether this is one of several captures, each for sizes of its own; see `size_decisions`.
+        filling: Whether captures are made the model for both answers to questions about remainders, where they can be.
         joined: The conditions whose other side the graph is the model for as well.
         is_right_for_one: Whether the capture of the example, run for sizes of 1 that it leaves out, gave what the model
             gives wherever it was tried.
@@ -132,6 +133,7 @@ class Attempt:
         self.example: Shapes | None = None
         self.other_side: frozenset[str] = frozenset()
         self.by_size = False
+        self.filling = False
         self.joined: frozenset[str] = frozenset()
         self.is_right_for_one = self.is_same_elsewhere = False
         self.effects: SideEffects | None = None

@@ -29,6 +29,7 @@ __all__ = [
     "is_evaluated",
     "largest_of",
     "sized",
+    "value_at",
 ]
 
 Condition = tuple[str, Source | None]
@@ -301,6 +302,14 @@ def largest_of(expression: str, symbol: str) -> int | None:
 def holds_at(expression: str, sizes: Mapping[str, int]) -> bool:
     """Whether a condition holds for sizes; one that has no value does."""
     return _holds(_compiled(expression), sizes)
+
+
+def value_at(expression: str, sizes: Mapping[str, int]) -> Any:
+    """The value of an expression for sizes; None where it has none."""
+    try:
+        return eval(_compiled(expression), dict(_FUNCTIONS), dict(sizes))
+    except (ArithmeticError, NameError, AttributeError, TypeError, ValueError):
+        return None
 
 
 @functools.lru_cache(maxsize=4096)

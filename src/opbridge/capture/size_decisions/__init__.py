@@ -12,12 +12,20 @@ Of many questions, and where one size is compared with another, the ways join ag
 6. `joining_ways`: captures for sizes that take other sides, until each answer was given, and each two together.
 7. `questions`: the questions of one of these captures. `running_sizes`: the sizes for which each side of their graph
    runs.
+
+Of questions whose one side does what is nothing on the other one, as padding to a multiple is, there is no side to
+decide on:
+
+8. `filling`: one capture that is the model for both answers, if those for other sizes are the same.
+9. `asked_questions`: the questions of these captures, with their answers for many sizes. `same_in_region`: whether two
+   captures are the same for the sizes of one.
 """
 
 from __future__ import annotations
 
 from opbridge.capture.size_decisions.capturing_sides import WaysOfSizes, asked_zeros, capture_sides
+from opbridge.capture.size_decisions.filling import filled
 from opbridge.capture.size_decisions.joining import is_same
 from opbridge.capture.size_decisions.joining_ways import WayOfSizes
 
-__all__ = ["WayOfSizes", "WaysOfSizes", "asked_zeros", "capture_sides", "is_same"]
+__all__ = ["WayOfSizes", "WaysOfSizes", "asked_zeros", "capture_sides", "filled", "is_same"]

@@ -49,9 +49,15 @@ class SizedCapture:
         return any(holds(region, sizes) for region in self.regions)
 
 
-def is_same(one: CapturedGraph, other: CapturedGraph) -> bool:
-    """Whether two captures compute the same in the same way."""
-    keys = Keys()
+def is_same(one: CapturedGraph, other: CapturedGraph, keys: Keys | None = None) -> bool:
+    """Whether two captures compute the same in the same way.
+
+    Args:
+        one: A capture.
+        other: Another one.
+        keys: What tells their nodes; see `same_in_region`.
+    """
+    keys = keys or Keys()
     try:
         _check_alike(one, other)
     except NotJoined:

@@ -32,7 +32,7 @@ from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_constraints import holds_at, largest_of
 from opbridge.capture.size_decisions.joining import told
 from opbridge.capture.size_decisions.questions import Questions
-from opbridge.capture.size_decisions.regions import Conditions, Ranges, is_trivial, where
+from opbridge.capture.size_decisions.regions import Conditions, Ranges, is_trivial, negated, where
 from opbridge.capture.size_decisions.running_sizes import RunningSizes
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
@@ -309,7 +309,7 @@ class JoiningWays:
                 if (self._point(block), not answer) not in given:
                     continue  # the answers before it leave it no other one
                 asked = self._question(block)
-                limited = where(self._before(flow, block), asked if answer else _not(asked))
+                limited = where(self._before(flow, block), asked if answer else negated(asked))
                 if limited and not is_trivial(limited, self._ranges):
                     found[limited.expression] = limited
         for way in self._sizes:
@@ -327,7 +327,7 @@ class JoiningWays:
                 answers = [answer for answer, after in each.after.items() if after in above]
                 if len(answers) == 1:
                     asked = self._question(each)
-                    found.append(asked if answers[0] else _not(asked))
+                    found.append(asked if answers[0] else negated(asked))
         return tuple(found)
 
     def _question(self, block: Block) -> SizeCondition:
@@ -396,7 +396,3 @@ def _has_same_shapes(block: Block) -> bool:
         for each in block.passes
     ]
     return all(each == shapes[0] for each in shapes)
-
-
-def _not(condition: SizeCondition) -> SizeCondition:
-    return dataclasses.replace(condition, expression=f"not ({condition.expression})")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from opbridge.capture.size_constraints import holds_at, holds_between, holds_for_all, largest_of
 from opbridge.graph.captured_graph import SizeCondition
 
-__all__ = ["Conditions", "breaking", "expression_of", "fixed", "holds", "is_trivial", "where"]
+__all__ = ["Conditions", "breaking", "expression_of", "fixed", "holds", "is_trivial", "negated", "where"]
 
 Conditions = tuple[SizeCondition, ...]
 """What all has to hold of the sizes."""
@@ -71,7 +72,8 @@ def breaking(
 ) -> Iterator[dict[str, int]]:
     """Sizes that differ from given ones in one size, for which a condition does not hold; at most a few.
 
-    Those for which all other conditions hold come first, of each size the next larger and the next smaller one.
+    Those for which all other conditions hold come first, of each size the next larger and the next smaller one. Where
+    no single size matters, as to `min(h, w) <= 7`, all sizes of the condition are larger, or smaller, by as much.
 
     Args:
         condition: The condition.
@@ -93,6 +95,24 @@ def breaking(
                 alone.append(found)
             elif broken:
                 more.append(broken[0])
+    together = [each for each in condition.symbols if each in free and each in sizes]
+    if len(together) > 1 and not alone and not more:
+        spans = [ranges.get(each, (1, None)) for each in together]
+        for steps in (
+            range(1, _NEAR + 1),
+            range(-1, -_NEAR - 1, -1),
+            [(factor - 1) * max(sizes[each] for each in together) for factor in _FACTORS],
+        ):
+            tried = ({**sizes, **{each: sizes[each] + step for each in together}} for step in steps)
+            allowed = (
+                each
+                for each in tried
+                if all(
+                    low <= each[symbol] and (high is None or each[symbol] <= high)
+                    for symbol, (low, high) in zip(together, spans, strict=True)
+                )
+            )
+            more += itertools.islice((each for each in allowed if not _holds(condition, each)), 1)
     yield from (alone + more)[:_MOST]
 
 
@@ -140,3 +160,8 @@ def where(before: Sequence[SizeCondition], condition: SizeCondition) -> SizeCond
     text = " or ".join(f"(not ({each.expression}))" for each in before)
     symbols = sorted({symbol for each in (*before, condition) for symbol in each.symbols})
     return dataclasses.replace(condition, expression=f"{text} or ({condition.expression})", symbols=tuple(symbols))
+
+
+def negated(condition: SizeCondition) -> SizeCondition:
+    """The opposite of a condition."""
+    return dataclasses.replace(condition, expression=f"not ({condition.expression})")

@@ -53,9 +53,14 @@ class Keys:
         found: dict[Node, int] = {}
         for node in module.graph.nodes:
             if node.op != "output":
-                key = given[node] if node.op == "placeholder" else self._key(node, module, found)
-                found[node] = self._numbers.setdefault(key, len(self._numbers))
+                found[node] = self._number(node, module, given, found)
         return found
+
+    def _number(
+        self, node: Node, module: GraphModule, given: Mapping[Node, Hashable], found: Mapping[Node, int]
+    ) -> int:
+        key = given[node] if node.op == "placeholder" else self._key(node, module, found)
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _key(self, node: Node, module: GraphModule, found: Mapping[Node, int]) -> Hashable:
         if node.op == "get_attr":
@@ -65,7 +70,7 @@ class Keys:
             return self.tensor(value) if isinstance(value, torch.Tensor) else ("attribute", id(value))
         if is_number(node):
             return self._form(node.meta["val"], found)
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        if _draws(node):
             return "own", id(node)
         form = self._form((node.args, node.kwargs), found)
         return "call", node.target, form, self._form(node.meta.get("val"), found)
@@ -100,6 +105,18 @@ class Keys:
         if text is None:
             text = self._texts[expression] = str(expression)
         return text
+
+
+def _draws(node: Node) -> bool:
+    """Whether an operator gives random results; dropout does so in training, and attention with such a probability."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    schema: Any = getattr(node.target, "_schema", None)
+    names = [] if schema is None else [argument.name for argument in schema.arguments]
+    given = {argument.name: argument.default_value for argument in schema.arguments} if names else {}
+    given |= dict(zip(names, node.args, strict=False)) | node.kwargs
+    is_settled = any(given.get(name) is False for name in ("train", "training")) or given.get("dropout_p") == 0.0
+    return not is_settled
 
 
 def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:

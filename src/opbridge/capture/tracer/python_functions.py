@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from opbridge.base.attributes import replacing
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import torch_paddings, torch_sizes
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
@@ -38,6 +38,7 @@ class PythonFunctions(TorchFunctionMode):
     10. Windows that do not overlap have a symbolic size.
     11. Complex numbers of a tensor may be printed, and not computed with: torch has no symbolic ones.
     12. `contiguous`, and `reshape` and `to` where they may be a copy, ask nothing about sizes.
+    13. What is padded to a multiple has a size that is one by its form.
 
     Args:
         settle_ranks: Called with the arguments of each function.
@@ -322,6 +323,14 @@ def _number(item: Any) -> Any:
     return item.item() if _is_number(item) else item
 
 
+def _pad(x: torch.Tensor, pad: Any, *settings: Any, **more: Any) -> torch.Tensor | None:
+    """What padding gives, with the same amounts in a form that torch can compute with; None where that changes none."""
+    amounts = [torch_paddings.as_fill(each) if isinstance(each, torch.SymInt) else each for each in pad]
+    if all(one is other for one, other in zip(amounts, pad, strict=True)):
+        return None
+    return torch.nn.functional.pad(x, amounts, *settings, **more)
+
+
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
     """What one_hot gives, whose schema has no place for a symbolic number; None where a Python number is given."""
     num_classes = _number(num_classes)
@@ -344,6 +353,7 @@ def _unfold(x: torch.Tensor, dimension: int, size: Any, step: Any) -> torch.Tens
 _WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
     **FACTORIES,
     torch.nn.functional.one_hot: _one_hot,
+    torch.nn.functional.pad: _pad,
     torch.Tensor.unfold: _unfold,
 }
 
