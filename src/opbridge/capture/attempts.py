@@ -60,7 +60,9 @@ def _first_capture(attempt: Attempt) -> Captured:
     if attempt.shapes.needs_torch_export:
         return capture_by_torch_export(attempt)
     try:
-        return _with_all_sizes(attempt, _with_loops(attempt, _following_sizes(attempt)))
+        found = _following_sizes(attempt)
+        looped = _with_loops(attempt, found) or _filled(attempt, found)
+        return _with_all_sizes(attempt, looped or _with_other_sides(attempt, found))
     except UsageError:
         raise
     except Exception as error:
@@ -189,13 +191,13 @@ def _following_sizes(attempt: Attempt) -> Captured:
                 vars(attempt).update(kept)
             else:
                 found, failure = of_larger, failure_of_larger
-    if found is None:
-        return _one_of(found, failure)
-    return _filled(attempt, found) or _with_other_sides(attempt, found)
+    return _one_of(found, failure)
 
 
 def _filled(attempt: Attempt, found: Captured) -> Captured | None:
     """A capture that is the model for both answers to the questions about remainders; None where there is none."""
+    if not attempt.shapes.axes or attempt.shapes.verify is not None or attempt.is_for_example:
+        return None
     if attempt.effects is not None and attempt.effects.drew:
         return None
     graph = _filled_graph(attempt, found.graph, attempt.shapes)
@@ -230,16 +232,18 @@ def _filled_graph(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> Cap
         vars(attempt).update(kept)
 
 
-def _with_loops(attempt: Attempt, found: Captured) -> Captured:
-    """A capture; where that has the turns of a loop as the example does, one in which their number is a decision.
+def _with_loops(attempt: Attempt, found: Captured) -> Captured | None:
+    """Where a capture has the turns of a loop as the example does, one in which their number is a decision, or None.
 
     So it is with `range(x.shape[0] // 2)`, which does not fix the size itself, but what it is computed to.
     """
     if attempt.is_for_example or not attempt.shapes.axes or not fixed_sizes.unrolls_a_loop(found.graph):
-        return found
+        return None
     kept = dict(vars(attempt))
     attempt.start_again("direct")
     attempt.notes, attempt.looping = [], True
+    if any(map(written_by, found.graph.graph.nodes)):
+        attempt.identities.shares = True  # which the first of the captures would find, and the second repeat
     try:
         looped = capture_decisions(attempt)
         if not fixed_sizes.unrolls_a_loop(looped.graph):
@@ -249,7 +253,7 @@ def _with_loops(attempt: Attempt, found: Captured) -> Captured:
     except Exception:  # the loop is none that a file holds, which the conditions of the first capture tell
         pass
     vars(attempt).update(kept)
-    return found
+    return None
 
 
 def _with_other_sides(attempt: Attempt, found: Captured) -> Captured:
@@ -259,6 +263,8 @@ def _with_other_sides(attempt: Attempt, found: Captured) -> Captured:
     2. It is captured for the example again; what it pads there is nothing for the sizes on the other side.
     """
     example = shapes = attempt.shapes
+    if not shapes.axes or shapes.verify is not None or attempt.is_for_example:
+        return found
     for condition, sizes in list(other_sides.of_other_sides(found.graph, example)):
         tried = other_sides.with_sizes(shapes, sizes)
         attempts = [] if " != " in condition.expression else [(tried, example)]

@@ -164,3 +164,34 @@ def test_attention_of_sizes_of_data_is_the_models():
     others = [(torch.randn(2, 3, 4, 4), torch.tensor([0, 1, 0, 0])), (torch.randn(2, 3, 1, 4), torch.tensor([1]))]
     program = opbridge.export(OfKept(scale=0.3), given, dynamic_shapes=({2: "n"}, {0: "n"}), inputs=others)
     assert program.verification.ok
+
+
+@pytest.mark.parametrize("part", [lambda x: x[:, 1], lambda x: x[..., 2], lambda x: x[:, :, :3], lambda x: x])
+def test_a_write_into_a_part_of_a_part_is_torchs(part):
+    x = torch.randn(2, 5, 4, 6)
+    of = part(x)
+    for function, args in (
+        (aten.slice_scatter.default, (of, of[:1], 0, 0, 1)),
+        (aten.select_scatter.default, (of, of[0], 0, 0)),
+    ):
+        assert shape_function(function, args) is None  # of sizes that are known, which torch is asked for
+
+    def model(x):
+        of = part(x)
+        return aten.slice_scatter(of, of[:1], 0, 0, 1), aten.select_scatter(of, of[0], 0, 0)
+
+    taken = capture(model, (x,), dynamic_shapes={"x": {0: "batch", 2: "rows"}})
+    assert not taken.graph.conditions
+    for leaf, expected in zip(taken.graph.outputs, model(x), strict=True):
+        made = leaf.node.meta["val"]
+        of_example = [[int(torch_sizes.example_with(each, {})) for each in of] for of in (made.shape, made.stride())]
+        assert of_example == [list(expected.shape), list(expected.stride())]
+    assert_same(taken, torch.randn(1, 5, 3, 6))
+
+
+def test_a_write_into_a_tensor_that_repeats_its_elements_is_left_to_torch():
+    taken = capture(
+        lambda x: aten.select_scatter(x.expand(4, -1), x[0], 0, 1), (torch.randn(1, 3),), dynamic_shapes={"x": {1: "n"}}
+    )
+    (leaf,) = taken.graph.outputs
+    assert int(torch_sizes.example_with(leaf.node.meta["val"].stride()[0], {})) == 3

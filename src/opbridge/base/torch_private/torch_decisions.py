@@ -234,10 +234,18 @@ def asking_sizes(env: Any, ask: Callable[[torch.SymBool, AskedNow, bool], None])
     evaluate = env.evaluate_expr
     always: dict[Any, Any] = {}  # whether all sizes give the same answer, and which
     written: dict[Any, AskedNow] = {}
+    values: dict[Any, Any] = {}  # what expressions are for the example, whose sizes stay what they are
+
+    def value(expression: Any) -> Any:
+        found = values.get(expression)
+        if found is None:
+            found = _value_of(expression, _hints(env)) if expression.free_symbols else None
+            if found is not None:
+                values[expression] = found
+        return found
 
     def evaluated(expression: Any, *args: Any, **kwargs: Any) -> Any:
-        found = _value_of(expression, _hints(env))
-        if found is None or not expression.free_symbols:
+        if (found := value(expression)) is None:
             return evaluate(expression, *args, **kwargs)
         question = expression if _is_condition(expression) else sympy.Eq(expression, found)
         if question not in always:

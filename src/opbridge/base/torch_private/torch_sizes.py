@@ -179,6 +179,11 @@ def descends(strides: Sequence[Any]) -> bool:
     return all(_is_multiple(one, other) for one, other in itertools.pairwise(numbers)) and 0 not in numbers[-1:]
 
 
+def steps_forward(strides: Sequence[Any]) -> bool:
+    """Whether every stride is seen to be positive, whatever the sizes are; nothing is asked about these."""
+    return all(bool(_expression(each).is_positive) for each in strides)
+
+
 def memory_order(tensor: torch.Tensor) -> list[int] | None:
     """The dimensions of a tensor from the one with the largest steps in memory to the one with the smallest.
 

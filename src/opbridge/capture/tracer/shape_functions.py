@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.base.torch_private.torch_overrides import new_fake
+from opbridge.base.torch_private.torch_overrides import new_fake, new_view
 from opbridge.capture.tracer.views_of_data import is_view_of_data, view_of_data
 
 __all__ = ["shape_function"]
@@ -52,7 +52,7 @@ def _is_plain_linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) ->
 
 
 def _linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
-    return x.new_empty((*x.shape[:-1], weight.shape[0]))
+    return _new(x, (*x.shape[:-1], weight.shape[0]))
 
 
 def _is_plain_matmul(x: Any, y: Any) -> bool:
@@ -70,7 +70,7 @@ def _is_plain_matmul(x: Any, y: Any) -> bool:
 
 
 def _matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return x.new_empty((*(_broadcast(x.shape[:-2], y.shape[:-2]) or ()), x.shape[-2], y.shape[-1]))
+    return _new(x, (*(_broadcast(x.shape[:-2], y.shape[:-2]) or ()), x.shape[-2], y.shape[-1]))
 
 
 def _broadcast(left: Sequence[Any], right: Sequence[Any]) -> list[Any] | None:
@@ -81,6 +81,12 @@ def _broadcast(left: Sequence[Any], right: Sequence[Any]) -> list[Any] | None:
             return None
         found.append(other if torch_sizes.is_equal(one, 1) else one)
     return found[::-1]
+
+
+def _new(x: torch.Tensor, shape: Sequence[Any]) -> torch.Tensor:
+    """What `new_empty` gives, which torch finds by running several operators where a size is dynamic."""
+    is_dynamic = any(type(size) is torch.SymInt for size in shape)
+    return new_fake(x, shape) if is_dynamic and not x.requires_grad else x.new_empty(shape)
 
 
 def _is_plain_layer_norm(
@@ -97,7 +103,7 @@ def _is_plain_layer_norm(
 
 
 def _layer_norm(x: torch.Tensor, *settings: Any) -> torch.Tensor:
-    return x.new_empty(x.shape)
+    return _new(x, x.shape)
 
 
 def _is_plain_batch_norm(x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, *settings: Any) -> bool:
@@ -141,8 +147,8 @@ def _is_plain_mean(x: torch.Tensor, dims: Any, keepdim: bool = False, *settings:
 def _mean(x: torch.Tensor, dims: Any, keepdim: bool = False) -> torch.Tensor:
     reduced = {dim % x.dim() for dim in dims}
     if keepdim:
-        return x.new_empty([1 if index in reduced else size for index, size in enumerate(x.shape)])
-    return x.new_empty([size for index, size in enumerate(x.shape) if index not in reduced])
+        return _new(x, [1 if index in reduced else size for index, size in enumerate(x.shape)])
+    return _new(x, [size for index, size in enumerate(x.shape) if index not in reduced])
 
 
 def _is_plain_binary(x: Any, y: Any) -> bool:
@@ -194,8 +200,11 @@ def _clone(x: torch.Tensor) -> torch.Tensor:
 
 
 def _is_plain_scatter(x: torch.Tensor, *settings: Any) -> bool:
-    """Of a tensor of which no element lies in memory twice, which torch finds by asking whether sizes are one."""
-    return _is_dynamic(x) and torch_sizes.memory_order(x) is not None
+    """Of a tensor of which no dimension repeats its elements, which torch finds by asking whether sizes are one.
+
+    Where it is a part of another one, as `y[:, 1]` is, the result leaves out the same memory.
+    """
+    return _is_dynamic(x) and (torch_sizes.memory_order(x) is not None or torch_sizes.steps_forward(x.stride()))
 
 
 def _scatter(x: torch.Tensor, *settings: Any) -> torch.Tensor:
@@ -210,7 +219,7 @@ def _select(x: torch.Tensor, dim: int, index: int) -> torch.Tensor:
     dim %= x.dim()
     offset = x.storage_offset() + index % x.shape[dim] * x.stride(dim)
     rest = [axis for axis in range(x.dim()) if axis != dim]
-    return x.as_strided([x.shape[axis] for axis in rest], [x.stride(axis) for axis in rest], offset)
+    return new_view(x, [x.shape[axis] for axis in rest], [x.stride(axis) for axis in rest], offset)
 
 
 def _is_plain_unsqueeze(x: torch.Tensor, dim: int) -> bool:
@@ -223,7 +232,7 @@ def _unsqueeze(x: torch.Tensor, dim: int) -> torch.Tensor:
     stride = sizes[dim] * strides[dim] if dim < x.dim() else 1
     sizes.insert(dim, 1)
     strides.insert(dim, stride)
-    return x.as_strided(sizes, strides, x.storage_offset())
+    return new_view(x, sizes, strides, x.storage_offset())
 
 
 def _is_plain_cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> bool:
@@ -252,7 +261,7 @@ def _tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Te
     for number in range(sections):
         size = (x.shape[dim] + sections - 1 - number) // sections
         sizes = [size if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
-        parts.append(x.as_strided(sizes, x.stride(), x.storage_offset() + start * x.stride(dim)))
+        parts.append(new_view(x, sizes, x.stride(), x.storage_offset() + start * x.stride(dim)))
         start = start + size
     return parts
 
@@ -279,7 +288,7 @@ def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, st
         end = max(start, end)
     start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
     sizes = [end - start if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
-    return x.as_strided(sizes, x.stride(), x.storage_offset() + start * stride)
+    return new_view(x, sizes, x.stride(), x.storage_offset() + start * stride)
 
 
 def _is_attention_of_data(
