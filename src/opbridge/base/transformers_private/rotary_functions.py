@@ -99,7 +99,12 @@ def _following(original: Callable[..., Any], computed: Callable[..., Any]) -> Ca
         named = dict(given.arguments)
         named.update(named.pop("kwargs"))
         model = named.pop("self")
-        return computed(model, named) if _is_usual(model, named) else original(*args, **settings)
+        if not _is_usual(model, named):
+            return original(*args, **settings)
+        for name in ("mm_token_type_ids", "attention_mask"):
+            if named[name] is not None:
+                _check_sizes(name, named[name], named["input_ids"])
+        return computed(model, named)
 
     return get_rope_index
 
@@ -116,6 +121,12 @@ def _is_usual(model: Any, named: Mapping[str, Any]) -> bool:
         and (seconds is None or _has_rank(seconds, 1))
         and len({each.device for each in (ids, kinds, mask, *grids, seconds) if each is not None}) == 1
     )
+
+
+def _check_sizes(name: str, tensor: torch.Tensor, ids: torch.Tensor) -> None:
+    """Checks that there is an element for each token: `scatter` would leave some out without an error."""
+    for axis in (0, 1):
+        torch._check(tensor.shape[axis] == ids.shape[axis], lambda: f"{name} is of other sizes than input_ids")
 
 
 def _has_rank(value: Any, rank: int) -> bool:
