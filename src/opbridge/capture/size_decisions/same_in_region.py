@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_shape_env, torch_sizes
+from opbridge.base.torch_private import torch_shape_env
 from opbridge.capture.size_constraints import value_at
 from opbridge.capture.size_decisions.sharing import Keys, is_number
 from opbridge.graph.operators import operator_of
