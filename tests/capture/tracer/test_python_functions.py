@@ -73,6 +73,17 @@ CASES: dict[str, tuple[Callable[..., Any], list[list[Any]]]] = {
         ],
         [[torch.randn(1, 2, 6, 6), number(size)] for size in ((4, 5), (9, 3), (1, 6))],
     ),
+    "the size of an image in tensors": (
+        lambda x, size: [
+            torch.nn.functional.interpolate(x, tuple(size), mode="bicubic"),
+            torch.nn.functional.interpolate(x, size=(size[1], size[0])),
+        ],
+        [[torch.randn(1, 2, 6, 6), number(size)] for size in ((4, 5), (9, 3), (1, 6))],
+    ),
+    "a range": (
+        lambda x, n: torch.stack([x[i] * i for i in range(1, n, 2)]),
+        [[torch.randn(7), number(n)] for n in (4, 2, 7)],
+    ),
     "a mask of bytes": (
         lambda x, mask: (x[mask], torch.where(mask[:, None], x, 0.0)),
         [[torch.randn(3, 4), number(mask, dtype=torch.uint8)] for mask in ([0, 2, 1], [0, 0, 255], [0, 0, 0])],
@@ -85,6 +96,33 @@ def test_values_of_tensors(name: str) -> None:
     function, (example, *others) = CASES[name]
     assert capture(function, tuple(example)).strategy == "direct"
     assert_matches(function, *example, others=others)
+
+
+class Merged(torch.nn.Module):
+    """Images of several sizes, which are elements of a tensor of a dynamic size."""
+
+    def forward(self, x, grid):
+        found = []
+        table = x.new_ones(1, x.shape[-1], 4, 4).cumsum(-1)
+        for part, (rows, columns) in zip(x.split(grid.prod(1).tolist()), grid):  # noqa: B905
+            part = torch.relu(part).reshape(rows, columns, part.shape[-1]).transpose(0, 1)
+            resized = torch.nn.functional.interpolate(table, size=(columns, rows), mode="bilinear")
+            part = part + resized[0].permute(1, 2, 0)
+            found.append(part.reshape(rows * columns, part.shape[-1]))
+        return torch.cat(found)
+
+
+def test_parts_are_reshaped_by_elements_of_a_tensor() -> None:
+    def given(*grid: list[int]) -> list[torch.Tensor]:
+        return [torch.randn(sum(rows * columns for rows, columns in grid), 3), torch.tensor(grid)]
+
+    assert_matches(
+        Merged(),
+        *given([2, 4], [4, 2]),
+        others=[given([2, 2]), given([4, 4], [2, 6], [2, 2])],
+        dynamic_axes={"x": {0: "tokens"}, "grid": {0: "images"}},
+        input_names=["x", "grid"],
+    )
 
 
 def test_counts_of_a_dynamic_number() -> None:

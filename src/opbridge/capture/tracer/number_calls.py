@@ -158,6 +158,7 @@ def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
 
 
 _CACHED = functools._lru_cache_wrapper
+_INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 
@@ -193,6 +194,12 @@ def _float(*args: Any) -> Any:
     return float(*args)
 
 
+def _integer(number: Any) -> Any:
+    """The symbolic integer that a tensor without values holds, as Python's `__index__` gives it; others as they are."""
+    is_one = type(number) is torch_proxies.FakeTensor and number.numel() == 1 and number.dtype in _INTEGERS
+    return number.item() if is_one else number
+
+
 def _value(number: Any) -> Any:
     """The symbolic number that a tensor without values holds; everything else as it is."""
     is_one = type(number) is torch_proxies.FakeTensor and not number.is_complex()
@@ -201,6 +208,8 @@ def _value(number: Any) -> Any:
 
 def _range(*limits: Any) -> Any:
     """`range`: of symbolic sizes."""
+    if any(type(each) is torch_proxies.FakeTensor for each in limits):
+        limits = tuple(map(_integer, limits))
     if any(isinstance(each, torch.SymInt) for each in limits):
         start, stop, step = (*limits, 1) if len(limits) == 2 else limits if len(limits) == 3 else (0, *limits, 1)
         if type(step) is int and step:

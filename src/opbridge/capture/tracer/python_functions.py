@@ -73,6 +73,7 @@ class PythonFunctions(TorchFunctionMode):
             if copy is not None:
                 return copy
         elif function in _RESHAPING and args and isinstance(args[0], torch.Tensor):
+            args = (args[0], *map(_with_numbers, args[1:]))
             found = self._copies.reshaped(function, *args, **(kwargs or {}))
             if found is not None:
                 return found
@@ -102,6 +103,9 @@ class PythonFunctions(TorchFunctionMode):
             args = tuple(map(_with_numbers, args))
         elif function in _TAKING_SIZES_AFTER_TENSOR:
             args = (args[0], *map(_with_numbers, args[1:]))
+        elif function is torch.nn.functional.interpolate:
+            args = (*args[:1], *map(_with_numbers, args[1:2]), *args[2:])
+            kwargs = {name: _with_numbers(value) if name == "size" else value for name, value in (kwargs or {}).items()}
         elif function in _WITH_NUMBERS:
             found = _WITH_NUMBERS[function](*args, **(kwargs or {}))
             if found is not None:
@@ -217,8 +221,6 @@ _TAKING_SIZES_AFTER_TENSOR = frozenset(
         torch.tile,
         torch.Tensor.expand,
         torch.Tensor.view,
-        torch.Tensor.reshape,
-        torch.reshape,
         torch.Tensor.new_empty,
         torch.Tensor.new_zeros,
         torch.Tensor.new_ones,
