@@ -26,6 +26,7 @@ from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_constraints import contradictions
 from opbridge.capture.size_decisions import WayOfSizes, WaysOfSizes, asked_zeros, capture_sides, filled, is_same
+from opbridge.capture.size_decisions.filling import ContinuedPadding
 from opbridge.capture.size_decisions.regions import holds, is_trivial
 from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import CaptureError, UsageError
@@ -61,8 +62,10 @@ def _first_capture(attempt: Attempt) -> Captured:
         return capture_by_torch_export(attempt)
     try:
         found = _following_sizes(attempt)
-        looped = _with_loops(attempt, found) or _filled(attempt, found)
-        return _with_all_sizes(attempt, looped or _with_other_sides(attempt, found))
+        looped = _with_loops(attempt, found)
+        if looped is None and not attempt.filling:
+            looped = _with_other_sides(attempt, found)
+        return _with_all_sizes(attempt, looped or found)
     except UsageError:
         raise
     except Exception as error:
@@ -175,6 +178,8 @@ def _following_sizes(attempt: Attempt) -> Captured:
     if not attempt.shapes.axes or attempt.shapes.verify is not None or attempt.is_for_example:
         return _one_of(found, failure)
     demands = _demands_of(attempt, found, failure)
+    if found is not None and (filled_one := _filled(attempt, found)) is not None:
+        return filled_one
     if fixed_sizes.is_by_python(failure, demands):
         found, failure = _better(attempt, found, failure)
         demands = _demands_of(attempt, found, failure)
@@ -208,13 +213,16 @@ def _filled(attempt: Attempt, found: Captured) -> Captured | None:
     return Captured(graph, lambda: graph)
 
 
-def _filled_graph(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> CapturedGraph | None:
+def _filled_graph(
+    attempt: Attempt, graph: CapturedGraph, shapes: Shapes, *, is_continued: bool = False
+) -> CapturedGraph | None:
     """The graph of both answers to questions about remainders, for the sizes of a capture; None where there is none.
 
     Args:
         attempt: The attempt, with the shapes of the example.
         graph: The capture.
         shapes: The dynamic shapes with its sizes.
+        is_continued: Whether it was made within `ContinuedPadding`.
     """
     leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
     kept = dict(vars(attempt))
@@ -227,7 +235,7 @@ def _filled_graph(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> Cap
         return _agrees(attempt, other, values, structure)
 
     try:
-        return filled(graph, leaves, shapes, capture, agrees, attempt.limits)
+        return filled(graph, leaves, shapes, capture, agrees, attempt.limits, is_continued=is_continued)
     finally:
         vars(attempt).update(kept)
 
@@ -332,9 +340,13 @@ def _of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Cap
     def capture(shapes: Shapes) -> CapturedGraph | None:
         if attempt.filling and shapes is attempt.shapes:
             return example
-        found = _for_other_sizes(attempt, shapes)
-        if attempt.filling and found is not None:
-            found = _filled_graph(attempt, found, shapes) or found
+        found = None
+        if attempt.filling:
+            with ContinuedPadding():
+                continued = _for_other_sizes(attempt, shapes)
+            found = continued and _filled_graph(attempt, continued, shapes, is_continued=True)
+        if found is None:
+            found = _for_other_sizes(attempt, shapes)
         raising.extend(each for each in attempt.raising or () if each not in raising)
         notes.extend(each for each in attempt.notes if each not in notes)
         return found

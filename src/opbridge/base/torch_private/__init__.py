@@ -12,6 +12,7 @@ May import: base.
 | torch_shape_env | the environment of a capture: its symbols, their ranges and guards |
 | torch_sizes | single symbolic sizes: what is known of them, what is asked about them |
 | torch_sizes_in_python | symbolic sizes as Python takes them: hashed, formatted, multiplied |
+| torch_paddings | amounts of padding that are computed from sizes |
 | torch_dynamic_shapes | the forms of dynamic shapes |
 | torch_tracing | torch.export and torch.fx: tracing, stack traces, log output |
 | torch_proxies | the modes that see every operator, and the tracer that torch's operators expect |

@@ -5,7 +5,6 @@ Checked on torch 2.13.0 and 2.15.0.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -34,8 +33,8 @@ def asked_remainders(env: Any) -> set[Any]:
 def continued(amount: torch.SymInt) -> torch.SymInt:
     """An amount for a size that is no multiple, continued to multiples, where there is a question about that.
 
-    After `if a % b != 0`, the remainder is `a - b * ((a + b - 1) // b) + b`, which is `b` for a multiple: of `b - a % b`
-    nothing is left there. An amount that is 0 for a multiple as it is, such as `a % b`, stays.
+    After `if a % b != 0`, the remainder is `a - b * ((a + b - 1) // b) + b`, which is `b` for a multiple: nothing is
+    left of `b - a % b` there. An amount that is 0 for a multiple as it is, such as `a % b`, stays.
     """
     expression, env = amount.node.expr, amount.node.shape_env
     new = expression
@@ -91,10 +90,10 @@ def _without_bound(env: Any, expression: Any, remainder: Any) -> Any:
     return expression.xreplace(known)
 
 
-def _remainders(expression: Any) -> Collection[Any]:
+def _remainders(expression: Any) -> set[Any]:
     from torch.utils._sympy.functions import Mod, PythonMod
 
-    found: Collection[Any] = expression.atoms(Mod, PythonMod)
+    found: set[Any] = expression.atoms(Mod, PythonMod)
     return found
 
 

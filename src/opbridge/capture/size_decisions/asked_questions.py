@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -17,7 +18,10 @@ Sizes = dict[str, int]
 _NEAR, _FAR = 1500, 1500
 _AROUND = 40
 _SCANNED = 512
+_MULTIPLE, _FAR_AWAY = 64 * 2520, 64
 _MIXED = 600
+_MOST_MIXED = 4000
+_SPECIAL = 16
 _CHANGED = 0.7
 
 
@@ -101,6 +105,27 @@ class AskedQuestions:
         ]
         return [dict(each) for each in {tuple(sizes.items()) for sizes in every} if self._holds(dict(each))]
 
+    def add_multiples(self, expressions: Sequence[str]) -> None:
+        """Adds sizes for which many remainders are 0, or few, in each combination.
+
+        Args:
+            expressions: The remainders, of which those of one size count.
+        """
+        choices = {symbol: [size] for symbol, size in self._example.items()}
+        for symbol in self._low:
+            own = [each for each in expressions if value_at(each, {symbol: 1}) is not None]
+            size = self._example[symbol]
+            patterns: dict[tuple[tuple[bool, ...], bool], int] = {}  # the nearest size on each side of the example's
+            for each in sorted(range(1, 3 * size + _AROUND), key=lambda each: abs(each - size)):
+                if self._allows(symbol, each):
+                    zeros = tuple(not value_at(one, {symbol: each}) for one in own)
+                    patterns.setdefault((zeros, each > size), each)
+            most = [patterns[each] for each in sorted(patterns, key=lambda each: sum(each[0]), reverse=True)]
+            if own:
+                choices[symbol] = list(dict.fromkeys([size, *most[:_SPECIAL], *most[-4:]]))
+        every = itertools.product(*choices.values())
+        self._add(dict(zip(choices, each, strict=True)) for each in itertools.islice(every, _MOST_MIXED))
+
     def add_around(self, sizes: Sizes) -> None:
         """Adds sizes that differ from given ones in one of them."""
         self._add([sizes])
@@ -127,7 +152,7 @@ class AskedQuestions:
             found = [place for place in found if answers[place]]
         return found
 
-    def note(self, conditions: Sequence[SizeCondition], sizes: Sizes) -> None:
+    def note(self, conditions: Sequence[SizeCondition], sizes: Sizes, *, is_general: bool = False) -> None:
         """Notes the questions of a capture.
 
         One that has, where it is asked, the answers of another one, or always the opposite ones, is that one.
@@ -135,6 +160,7 @@ class AskedQuestions:
         Args:
             conditions: What the model asked, in that order.
             sizes: The sizes of the capture.
+            is_general: Whether it is to be that of all sizes: what each question is asked of holds for all of them.
         """
         self.add_around(sizes)
         here = self.points.index(sizes)
@@ -146,7 +172,7 @@ class AskedQuestions:
             if not all(own):
                 question = self._known(places, own)
                 if question is None:
-                    question = Question(condition, tuple(before))
+                    question = Question(condition, () if is_general else tuple(before))
                     self.found.append(question)
                 question.taken.add(self.answers(question.condition.expression)[here])
                 before.append(condition.expression)
@@ -159,6 +185,14 @@ class AskedQuestions:
             if [answers[place] for place in places] in (own, opposite):
                 return question
         return None
+
+    def far(self, sizes: Sizes) -> list[Sizes]:
+        """Much larger sizes that have the remainders of given ones."""
+        found = []
+        for more in (_MULTIPLE, _FAR_AWAY * _MULTIPLE):
+            found += [{**sizes, symbol: sizes[symbol] + more} for symbol in self._low]
+            found.append({**sizes, **{symbol: sizes[symbol] + more for symbol in self._low}})
+        return [each for each in found if all(self._allows(*own) for own in each.items()) and self._holds(each)]
 
     def around(self, sizes: Sizes, conditions: Sequence[SizeCondition], most: int = 40) -> list[Sizes]:
         """Sizes of the region of given ones: those of its conditions hold.

@@ -5,8 +5,8 @@ to that; after it, the size is a multiple of 4 for all `n`. A slice of what was 
 
 1. The model is captured for sizes that are multiples of nothing that it asks about: all is padded. The amounts are
    continued to the other sizes.
-2. It is captured for other sizes as it is, until each answer of each question was given. Each of these captures has to be
-   the same as the first one for the sizes that it is for, when what does nothing there is left out.
+2. It is captured for other sizes as it is, until each answer of each question was given. Each of these captures has
+   to be the same as the first one for the sizes that it is for, when what does nothing there is left out.
 3. The first capture has to give what the model gives for sizes that give the answers together which these do not.
 
 Where that is so, the first capture is the model for all these sizes, and its questions are none.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,7 +38,7 @@ from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
 __all__ = ["ContinuedPadding", "filled"]
 
-_MOST_CAPTURES = 12
+_MOST_CAPTURES = 10
 _MOST_AGAIN = 3
 _MOST_TRIED = 16
 _COMPARED = 10
@@ -87,6 +88,10 @@ def _until_zero(expressions: Sequence[str], sizes: Sizes, never: set[str]) -> li
     return found
 
 
+def _holds(graph: CapturedGraph, sizes: Sizes) -> bool:
+    return all(holds_at(each.expression, sizes) for each in graph.conditions)
+
+
 def _multiplicity(number: int) -> int:
     """How often a number can be divided by 2, up to five times; 0 for 0, as a size of 1 is like no other."""
     return 0 if not number else next((times for times in range(5) if number % 2 ** (times + 1)), 5)
@@ -105,6 +110,8 @@ def filled(
     capture: Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None],
     agrees: Callable[[CapturedGraph | None, list[Any]], bool | None],
     limits: CaptureLimits,
+    *,
+    is_continued: bool = False,
 ) -> CapturedGraph | None:
     """One graph for the sizes of both sides of questions about remainders; None where there is none.
 
@@ -117,8 +124,9 @@ def filled(
         agrees: Whether a capture gives what the model gives on leaves; None where the model raises an error. Without a
             capture, whether the model runs.
         limits: How many captures there may be.
+        is_continued: Whether the capture was made within `ContinuedPadding`.
     """
-    filling = _Filling(found, leaves, shapes, capture, agrees, limits)
+    filling = _Filling(found, leaves, shapes, capture, agrees, limits, is_continued)
     return filling.graph() if filling.remainders else None
 
 
@@ -131,20 +139,22 @@ class _Filling:
         capture: Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None],
         agrees: Callable[[CapturedGraph | None, list[Any]], bool | None],
         limits: CaptureLimits,
+        is_continued: bool,
     ) -> None:
         self._leaves, self._shapes, self._capture, self._agrees = leaves, shapes, capture, agrees
         self._limits, self._made, self._places = limits, 0, dict(found.places)
         self._axes = other_sides.plain_axes(found, shapes)
         example = other_sides.sizes_of_symbols(found, shapes)
         self._example = example
-        self._asked = AskedQuestions(
-            example,
-            {symbol: axis.low or 0 for symbol, axis in self._axes.items()},
-            {symbol: axis.high for symbol, axis in self._axes.items()},
-        )
+        self._continued = found if is_continued else None
+        self._asked = self._nothing_asked()
         self.remainders = remainders(self._own(found))
         self._asked.keep(self._kept(found))
         self._runs: dict[tuple[int, ...], bool] = {}
+
+    def _nothing_asked(self) -> AskedQuestions:
+        low = {symbol: axis.low or 0 for symbol, axis in self._axes.items()}
+        return AskedQuestions(self._example, low, {symbol: axis.high for symbol, axis in self._axes.items()})
 
     def _own(self, graph: CapturedGraph) -> list[SizeCondition]:
         """What the model itself asks, of sizes that are known."""
@@ -164,8 +174,10 @@ class _Filling:
             return None
         graph, sizes = made
         own = self._own(graph)
+        self._asked = self._nothing_asked()  # what the example was asked is no condition of this capture
         self._asked.keep(self._kept(graph))
-        self._asked.note(own, sizes)
+        self._asked.add_multiples(remainders(own))
+        self._asked.note(own, sizes, is_general=True)
         accepted, sides = [sizes], [sizes]
         while (other := self._untaken(graph, sides)) is not None:
             region = self._same(graph, other)
@@ -199,7 +211,8 @@ class _Filling:
                 sizes = self._with_remainders(wanted)
             if sizes is None or not wanted:
                 return made
-            graph = self._captured(sizes, ContinuedPadding())
+            is_example = sizes == self._example
+            graph = self._continued if is_example and self._continued else self._captured(sizes, ContinuedPadding())
             if graph is None:
                 return made
             beside = [each for each in self._kept(graph) if not holds_at(each.expression, self._example)]
@@ -215,12 +228,9 @@ class _Filling:
 
     def _with_remainders(self, wanted: Sequence[str]) -> Sizes | None:
         """Sizes for which these remainders are not 0, and for which the model pads as much as possible."""
-        symbols = [each for each in self._axes if any(re.search(rf"\b{each}\b", text) for text in wanted)]
-        found = [
-            each
-            for each in self._asked.mixed(symbols, _beside_multiples)
-            if count_of_nonzero(wanted, each) == len(wanted)
-        ]
+        symbols = [each for each in self._axes if any(re.search(rf"\b{each}\b", text) for text in self.remainders)]
+        mixed = self._asked.mixed(symbols, _beside_multiples)
+        found = [each for each in mixed if count_of_nonzero(wanted, each) == len(wanted)]
         found.sort(key=lambda each: (-sum(_multiplicity(each[symbol] - 1) for symbol in symbols), self._distance(each)))
         best: tuple[int, Sizes] | None = None
         for sizes in found[:_MOST_TRIED]:
@@ -255,10 +265,13 @@ class _Filling:
         other = self._captured(sizes, contextlib.nullcontext())
         if other is None or len(self._known(other)) < len(other.conditions):
             return None
-        region = self._asked.around(sizes, other.conditions)
+        own, far = self._own(other), self._asked.far(sizes)
+        if not all(holds_at(each.expression, point) for each in own for point in far):
+            return None  # the model does something else for large sizes of this side
+        region = [*self._asked.around(sizes, other.conditions), *(each for each in far if _holds(other, each))]
         if not is_same(graph, other, KeysOfRegion(region)) or not self._agree(graph, sizes):
             return None
-        self._asked.note(self._own(other), sizes)
+        self._asked.note(own, sizes)
         return region
 
     def _untaken(self, graph: CapturedGraph, sides: Sequence[Sizes]) -> Sizes | None:
@@ -278,8 +291,8 @@ class _Filling:
                 count[place] = count.get(place, 0) + 1
         points = self._asked.points
         ordered = sorted(count, key=lambda place: (-count[place], self._distance(points[place])))
-        untried = (points[place] for place in ordered if points[place] not in sides)
-        return next((each for _, each in zip(range(_MOST_TRIED), untried) if self._may_run(each)), None)
+        untried = itertools.islice((points[place] for place in ordered if points[place] not in sides), _MOST_TRIED)
+        return next(filter(self._may_run, untried), None)
 
     def _is_model(self, graph: CapturedGraph, sides: Sequence[Sizes]) -> bool:
         """Whether a graph gives what the model gives for sizes that give each two answers together, as far as tried."""

@@ -43,7 +43,9 @@ _PART = 2
 
 _POOL = 1500
 _NEAR = 18
+_FEW = 4
 _SCANNED = 2048
+_HUGE = 1 << 40
 _MOST_CROSSINGS = 8
 _MOST_TRIED = 24
 _MOST_FAILED = 4
@@ -270,9 +272,12 @@ class JoiningWays:
         found = {*range(1, _NEAR), *range(size - _NEAR, size + _NEAR), 2 * size, 2 * size + 1, size // 2}
         for asked in self._asked.values():
             if asked.symbols == (symbol,) and (largest := largest_of(asked.expression, symbol)) is not None:
-                found |= {largest, largest + 1, largest + 2}
+                found.update(range(largest, largest + _NEAR))
             if asked.symbols == (symbol,):
-                found.update(_crossings(asked.expression, symbol))
+                crossings = _crossings(asked.expression, symbol)
+                found.update(crossings)
+                if len(crossings) <= _FEW:  # multiples among those beyond a limit, which another question is about
+                    found.update(each + more for each in crossings for more in range(_NEAR))
         low, high = self._ranges[symbol]
         yield from (each for each in found if each >= max(low, 1) and (high is None or each <= high))
 
@@ -306,9 +311,9 @@ class JoiningWays:
         for block in flow.blocks:
             if block.decides and len(block.after) == 1:
                 ((answer, _),) = block.after.items()
-                if (self._point(block), not answer) not in given:
-                    continue  # the answers before it leave it no other one
                 asked = self._question(block)
+                if (self._point(block), not answer) not in given and not _is_of_large(asked):
+                    continue  # the answers before it leave it no other one
                 limited = where(self._before(flow, block), asked if answer else negated(asked))
                 if limited and not is_trivial(limited, self._ranges):
                     found[limited.expression] = limited
@@ -372,6 +377,14 @@ def _crossings(expression: str, symbol: str) -> tuple[int, ...]:
     answers = [holds_at(expression, {symbol: size}) for size in range(1, _SCANNED)]
     changes = [size for size in range(2, _SCANNED) if answers[size - 1] != answers[size - 2]]
     return tuple(each for size in changes[:_MOST_CROSSINGS] for each in (size - 1, size))
+
+
+def _is_of_large(condition: SizeCondition) -> bool:
+    """Whether a question tells one size that is larger than those tried from these."""
+    if len(condition.symbols) != 1 or _crossings(condition.expression, condition.symbols[0]):
+        return False
+    answers = [holds_at(condition.expression, {condition.symbols[0]: size}) for size in (_SCANNED - 1, _HUGE)]
+    return answers[0] != answers[1]
 
 
 def _home(flow: Flow, way: Way, segment: int) -> Block:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from opbridge.capture.size_constraints import holds_at, holds_between, holds_for_all, largest_of
@@ -95,25 +94,30 @@ def breaking(
                 alone.append(found)
             elif broken:
                 more.append(broken[0])
-    together = [each for each in condition.symbols if each in free and each in sizes]
-    if len(together) > 1 and not alone and not more:
-        spans = [ranges.get(each, (1, None)) for each in together]
-        for steps in (
-            range(1, _NEAR + 1),
-            range(-1, -_NEAR - 1, -1),
-            [(factor - 1) * max(sizes[each] for each in together) for factor in _FACTORS],
-        ):
-            tried = ({**sizes, **{each: sizes[each] + step for each in together}} for step in steps)
-            allowed = (
-                each
-                for each in tried
-                if all(
-                    low <= each[symbol] and (high is None or each[symbol] <= high)
-                    for symbol, (low, high) in zip(together, spans, strict=True)
-                )
-            )
-            more += itertools.islice((each for each in allowed if not _holds(condition, each)), 1)
+    if not alone and not more:
+        more = _breaking_together(condition, sizes, ranges, free)
     yield from (alone + more)[:_MOST]
+
+
+def _breaking_together(
+    condition: SizeCondition, sizes: Mapping[str, int], ranges: Ranges, free: Collection[str]
+) -> list[dict[str, int]]:
+    """Sizes for which a condition on several does not hold: all of them larger, or smaller, by as much."""
+    together = [each for each in condition.symbols if each in free and each in sizes]
+    if len(together) < 2:
+        return []
+
+    def is_allowed(symbol: str, size: int) -> bool:
+        low, high = ranges.get(symbol, (1, None))
+        return low <= size and (high is None or size <= high)
+
+    found = []
+    far = [(factor - 1) * max(sizes[each] for each in together) for factor in _FACTORS]
+    for steps in (range(1, _NEAR + 1), range(-1, -_NEAR - 1, -1), far):
+        tried = [{**sizes, **{each: sizes[each] + step for each in together}} for step in steps]
+        allowed = [each for each in tried if all(is_allowed(symbol, each[symbol]) for symbol in together)]
+        found += [each for each in allowed if not _holds(condition, each)][:1]
+    return found
 
 
 def _beside(
