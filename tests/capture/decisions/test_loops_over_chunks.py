@@ -54,3 +54,29 @@ def test_the_number_of_chunks_is_all_that_is_decided(captures):
         x = torch.randn(*sizes)
         (got,) = program.session().run(None, {"x": x.numpy()})
         torch.testing.assert_close(torch.from_numpy(got), model(x))
+
+
+class ShorterThanTheKernel(Chunks):
+    def forward(self, x):
+        batch, length, features = x.shape
+        z = x
+        if length < 4:
+            z = nn.functional.pad(x, (0, 0, 4 - length, 0))
+        last = z[:, -4:] * 2
+        return super().forward(z.cumsum(1)[:, -length:].view(batch, length, features) / 4 + x), last
+
+
+def test_a_part_that_is_counted_from_the_end_asks_nothing_of_the_batch(captures):
+    model = ShorterThanTheKernel().eval()
+    example = torch.rand(2, 6, 3)
+    program = opbridge.export(model, (example,), dynamic_shapes={"x": {0: "batch", 1: "length"}})
+    assert not [note for note in program.plan.notes if "only where" in note]
+    (decision,) = [each for each in program.plan.decisions if each.on_sizes]
+    assert decision.condition == "x.shape[1] >= 4"
+    assert not [each for each in captures if each[0] == 1]
+    session = program.session()
+    for batch in (1, 2, 3):
+        for length in (1, 2, 3, 4, 5, 9):
+            x = torch.rand(batch, length, 3) / 4
+            for got, expected in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+                torch.testing.assert_close(torch.from_numpy(got), expected)

@@ -195,3 +195,17 @@ def test_a_write_into_a_tensor_that_repeats_its_elements_is_left_to_torch():
     )
     (leaf,) = taken.graph.outputs
     assert int(torch_sizes.example_with(leaf.node.meta["val"].stride()[0], {})) == 3
+
+
+@pytest.mark.parametrize("least", [3, 2])
+def test_a_part_counted_from_the_end_is_as_long_as_was_asked_for(least):
+    def model(x):
+        if x.shape[1] >= least:
+            return x[:, -3:]
+        return x
+
+    program = opbridge.export(model, (torch.randn(3, 10),), dynamic_shapes={"x": {0: "batch", 1: "length"}})
+    for length in (1, 2, 3, 4, 11):
+        x = torch.randn(1, length)
+        (got,) = program.session().run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(got), model(x))

@@ -231,6 +231,69 @@ def note_questions_of_operator(env: Any, before: int) -> None:
         _asked_by_operators.setdefault(env, set()).update(range(before, len(env.guards)))
 
 
+class _Limits:
+    """The ranges of symbols that follow from questions, of which some may be taken back."""
+
+    def __init__(self) -> None:
+        self.supposed: dict[Any, Any] = {}
+        self.found: dict[Any, Any] = {}
+        self._seen = 0
+        self._last: Any = None
+
+    def of(self, env: Any) -> dict[Any, Any]:
+        guards = env.guards
+        if self._seen and (self._seen > len(guards) or guards[self._seen - 1] is not self._last):
+            self._seen, self.found = 0, {}
+        for guard in guards[self._seen :]:
+            _narrow(env, self.found, guard.expr)
+        self._seen, self._last = len(guards), guards[-1] if guards else None
+        both = self.supposed.keys() & self.found.keys()
+        return {**self.supposed, **self.found, **{each: self.supposed[each] & self.found[each] for each in both}}
+
+
+_limits: weakref.WeakKeyDictionary[Any, _Limits] = weakref.WeakKeyDictionary()
+
+
+def ranges_asked_for(env: Any) -> dict[Any, Any]:
+    """The ranges of symbols within which all holds that has been asked of one symbol and a number so far.
+
+    A symbol that is never fixed keeps its own range, whatever the answers are; see `Sizes`.
+    """
+    return _limits.setdefault(env, _Limits()).of(env)
+
+
+def suppose_limits(env: Any, symbol: str, low: int | None, high: int | None) -> None:
+    """Notes that the capture is for these sizes alone, beside what is asked in it; see `ranges_asked_for`."""
+    from torch.utils._sympy.numbers import int_oo
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    supposed = _limits.setdefault(env, _Limits()).supposed
+    for each in env.var_to_range:
+        if str(each) == symbol:
+            supposed[each] = ValueRanges(0 if low is None else low, int_oo if high is None else high)
+
+
+def _narrow(env: Any, found: dict[Any, Any], expression: Any) -> None:
+    """Narrows a range by a comparison of a symbol with a number that holds."""
+    import sympy
+    from torch.utils._sympy.numbers import int_oo
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    if not isinstance(expression, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt, sympy.Eq)):
+        return
+    if not (expression.lhs.is_Symbol and expression.rhs.is_Integer):
+        expression = expression.reversed
+    symbol, number = expression.lhs, expression.rhs
+    if not (symbol.is_Symbol and number.is_Integer and symbol in env.var_to_range):
+        return
+    number = int(number)
+    low = {sympy.Ge: number, sympy.Gt: number + 1, sympy.Eq: number}.get(type(expression), 0)
+    high = {sympy.Le: number, sympy.Lt: number - 1, sympy.Eq: number}.get(type(expression), int_oo)
+    span = found.get(symbol, env.var_to_range[symbol])
+    if max(low, span.lower) <= min(high, span.upper):
+        found[symbol] = span & ValueRanges(low, high)
+
+
 _asked_about_zero: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

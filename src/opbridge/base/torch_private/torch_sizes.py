@@ -170,6 +170,23 @@ def is_at_most(left: Any, right: Any) -> bool:
     return _is_never_negative(env, difference) or _is_never_negative(env, _with_remainders(difference))
 
 
+def is_at_most_here(left: Any, right: Any) -> bool:
+    """Whether a size is seen to be at most another one for all sizes that the capture is for; nothing is asked.
+
+    Those are limited by what has been asked before, where that compares a size of an input with a number.
+    """
+    if is_at_most(left, right):
+        return True
+    numbers = [each for each in (left, right) if isinstance(each, torch.SymInt)]
+    if not numbers or not (narrowed := torch_shape_env.ranges_asked_for(numbers[0].node.shape_env)):
+        return False
+    from torch.utils._sympy.value_ranges import bound_sympy
+
+    env = numbers[0].node.shape_env
+    difference = env.replace(_expression(right) - _expression(left))
+    return bool(bound_sympy(difference, {**env.var_to_range, **narrowed}).lower >= 0)
+
+
 def descends(strides: Sequence[Any]) -> bool:
     """Whether no stride is below the next one, whatever the sizes are, as far as that is seen at once.
 

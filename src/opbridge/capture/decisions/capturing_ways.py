@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from opbridge.base.torch_private import torch_decisions, torch_tracing
@@ -150,11 +152,27 @@ def _merged(attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph
 
 
 def _merged_once(attempt: Attempt, ways: Ways) -> Captured:
-    attempt.merged = Merged(Flow(ways), ways.ways[0].graph.structure)
+    attempt.merged = Merged(Flow(ways), ways.ways[0].graph.structure, limits=_limits([way.graph for way in ways.ways]))
     try:
         return attempt.capture_once()
     finally:
         attempt.merged = None
+
+
+def _limits(ways: Iterable[CapturedGraph]) -> dict[str, tuple[int | None, int | None]]:
+    """The limits of sizes that follow from conditions of the ways, all of which become conditions of the graph."""
+    lowest: dict[str, int] = {}
+    highest: dict[str, int] = {}
+    for condition in itertools.chain.from_iterable(way.conditions for way in ways):
+        told = re.fullmatch(r"(\w+) (<|<=|>|>=) (\d+)", condition.expression)
+        if told is None or condition.symbols != (told[1],):
+            continue
+        number = int(told[3]) + {"<": -1, ">": 1}.get(told[2], 0)
+        if told[2].startswith("<"):
+            highest[told[1]] = min(number, highest.get(told[1], number))
+        else:
+            lowest[told[1]] = max(number, lowest.get(told[1], number))
+    return {each: (lowest.get(each), highest.get(each)) for each in {**lowest, **highest}}
 
 
 def _limit(graph: CapturedGraph, ways: Iterable[CapturedGraph]) -> None:

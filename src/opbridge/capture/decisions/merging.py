@@ -14,7 +14,9 @@ from opbridge.capture.decisions.forms import Computed
 from opbridge.capture.decisions.several_exits import Turns, joins, refuse_random_numbers
 from opbridge.graph.decisions import Asked
 
-__all__ = ["Merged"]
+__all__ = ["Limits", "Merged"]
+
+Limits = Mapping[str, tuple[int | None, int | None]]
 
 
 class Merged:
@@ -24,10 +26,12 @@ class Merged:
         flow: The ways.
         structure: The pytree structure of what the model returns.
         sizes: Where sizes decide: those of the way that runs; see `size_decisions.running_sizes`.
+        limits: The smallest and the largest value of sizes, by symbol, that the graph is for in any case.
 
     Attributes:
         structure: The same.
         sizes: The same.
+        limits: The same.
         begin: Called with the sources and the path of the module of what runs next.
         branch: Called with a condition and a function that runs one of its sides; gives what the side gives.
         repeat: Called with functions for the condition and the turns of a loop, and what these begin with.
@@ -35,9 +39,10 @@ class Merged:
         decisions: The lines of each decision, the innermost first.
     """
 
-    def __init__(self, flow: Flow, structure: Any, sizes: Any = None) -> None:
+    def __init__(self, flow: Flow, structure: Any, sizes: Any = None, limits: Limits | None = None) -> None:
         self.flow = flow
         self.sizes = sizes
+        self.limits: Limits = limits or {}
         self.structure = structure
         self.joins = joins(flow.blocks, flow.end)
         self._needed = self._find_needed()

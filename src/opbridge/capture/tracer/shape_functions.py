@@ -271,10 +271,24 @@ def _is_plain_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any =
     if type(step) is not int or step != 1 or not x.dim():
         return False
     size = x.shape[dim]
+    if _from_end(size, start) is not None:
+        return end is None or _is_endless(end)
     if not any(type(each) is torch.SymInt for each in (start, end)):
         return type(size) is int and _is_dynamic(x)
     start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
     return all(map(torch_sizes.is_at_most, (0, start, end), (start, end, size)))
+
+
+def _from_end(size: Any, start: Any) -> Any:
+    """Where a part begins that is counted from the end, as in `x[-n:]`, and is seen to be no longer than the whole.
+
+    None for any other start, and where all is known.
+    """
+    if type(start) is int and (start >= 0 or type(size) is int):
+        return None
+    if type(start) not in (int, torch.SymInt) or not torch_sizes.steps_forward([-start]):
+        return None
+    return size + start if torch_sizes.is_at_most_here(-start, size) else None
 
 
 def _is_endless(end: Any) -> bool:
@@ -283,7 +297,10 @@ def _is_endless(end: Any) -> bool:
 
 def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> torch.Tensor:
     size, stride = x.shape[dim], x.stride(dim)
-    if not any(type(each) is torch.SymInt for each in (size, start, end)):
+    begin = _from_end(size, start)
+    if begin is not None:
+        start = begin
+    elif not any(type(each) is torch.SymInt for each in (size, start, end)):
         start, end, _ = slice(start, end).indices(size)
         end = max(start, end)
     start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end

@@ -199,6 +199,8 @@ class _Run:
             self._merged.branch = self._branch
             self._merged.repeat = self._repeat
             self._merged.negated = self._negated
+            for symbol, limits in self._merged.limits.items():
+                torch_shape_env.suppose_limits(self._fakes.sizes.env, symbol, *limits)
             with self._knowing_sizes():
                 return list(self._merged(given)), self._merged.structure
         with self._origins.following(), self._noting_zeros(), self._recorder.draws.running():
