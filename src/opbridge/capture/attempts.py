@@ -178,7 +178,8 @@ def _following_sizes(attempt: Attempt) -> Captured:
     if not attempt.shapes.axes or attempt.shapes.verify is not None or attempt.is_for_example:
         return _one_of(found, failure)
     demands = _demands_of(attempt, found, failure)
-    if found is not None and (filled_one := _filled(attempt, found)) is not None:
+    has_turns = found is not None and fixed_sizes.unrolls_a_loop(found.graph)  # which `_with_loops` is for
+    if found is not None and not has_turns and (filled_one := _filled(attempt, found)) is not None:
         return filled_one
     if fixed_sizes.is_by_python(failure, demands):
         found, failure = _better(attempt, found, failure)
