@@ -8,6 +8,7 @@ May import: base.
 | --- | --- |
 | captured_graph | the graph that a capture gives, with its inputs, outputs and weights |
 | node_sources | the line and the module that a node comes from |
+| open_lists | lists of as many tensors as inputs decide, among what a model returns |
 | operators | the operators that a graph calls, by name |
 | function_calls | calls of torch.autograd.Function that stay one operator |
 | control_flow | the subgraphs of higher-order operators |
