@@ -179,3 +179,34 @@ def test_an_output_of_transformers_keeps_the_order_in_which_it_was_filled(tmp_pa
     fixed = opbridge.export(Module(features), (torch.randn(6, 4), torch.tensor([2, 4])), tmp_path / "fixed.onnx")
     assert [each.name for each in fixed.session().get_outputs()] == ["last", "hidden.0", "parts.0", "parts.1"]
     assert opbridge.verify(tmp_path / "fixed.onnx", Module(features), (torch.randn(6, 4), torch.tensor([2, 4]))).ok
+
+
+class Scores(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)
+
+
+def test_a_part_gives_its_list_to_the_next_one(tmp_path: Path) -> None:
+    def run(parts: Any, x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return {"scores": [parts.scores(part) for part in parts.split(x, lengths)["parts"]]}
+
+    def split(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return {"parts": list((x * 2).split(lengths.tolist()))}
+
+    given = torch.randn(6, 4), torch.tensor([2, 4])
+    parts = opbridge.Parts(
+        {
+            "split": (Module(split), given, {"dynamic_shapes": {"x": {0: "rows"}, "lengths": {0: "count"}}}),
+            "scores": (Scores().eval(), given[:1], {"dynamic_shapes": {"x": {0: "rows"}}}),
+        },
+        run=run,
+        args=given,
+        inputs=[(torch.randn(7, 4), torch.tensor([1, 2, 4]))],
+    )
+    done = parts.export(tmp_path / "parts")
+    assert done.verification is not None and done.verification.ok
+    assert parts.verify(tmp_path / "parts").ok

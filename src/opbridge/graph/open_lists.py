@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
 
-__all__ = ["METADATA", "SIZES", "OpenList", "open_lists", "replaced", "with_open_lists"]
+__all__ = ["METADATA", "SIZES", "OpenList", "as_lists", "open_lists", "replaced", "with_open_lists"]
 
 SIZES = "sizes"
 """What the name of the output with the sizes ends with."""
@@ -54,6 +54,10 @@ class OpenList:
             return cls(torch.cat(tensors, dim), sizes, dim)
         except (IndexError, RuntimeError) as error:
             raise ValueError(f"the model returns a list of tensors that cannot be joined: {error}") from error
+
+    def values(self) -> list[torch.Tensor]:
+        """The tensors of the list."""
+        return list(self.joined.unbind(0) if self.dim is None else self.joined.split(self.sizes.tolist(), self.dim))
 
 
 def _flattened(value: OpenList) -> tuple[list[Any], Any]:
@@ -103,6 +107,15 @@ def with_open_lists(returned: Any, lists: Mapping[str, int | None]) -> Any:
         return OpenList.of(value, dim) if type(value) in (list, tuple) and dim is not _NONE else None
 
     return replaced(returned, formed)
+
+
+def as_lists(returned: Any) -> Any:
+    """The same with lists again in the place of this form."""
+
+    def is_open(value: Any) -> bool:
+        return isinstance(value, OpenList)
+
+    return pytree.tree_map(lambda value: value.values() if is_open(value) else value, returned, is_leaf=is_open)
 
 
 _NONE: Any = object()

@@ -16,6 +16,7 @@ from opbridge.capture.model_inputs import register_containers
 from opbridge.capture.model_module import as_module
 from opbridge.capture.named_leaves import named_leaves
 from opbridge.errors import UsageError
+from opbridge.graph.open_lists import as_lists
 from opbridge.graph.values import as_tensor
 from opbridge.verification import exchange
 from opbridge.verification.correspondence import Correspondence
@@ -105,7 +106,7 @@ class PartCall:
         module = model.module() if isinstance(model, ExportedProgram) else as_module(model, args, kwargs)
         self._signature = inspect.signature(module.forward)
         self._example = named_leaves(self._signature, args, kwargs)
-        eager = Eager(model)
+        eager = Eager(model, self._matching.lists)
         try:
             self._results = eager.run(args, kwargs, seed)
         except Exception as error:  # the model raises anything
@@ -128,7 +129,7 @@ class PartCall:
         results = list(self._results)
         for position, tensor in zip(self._returned, outputs, strict=True):
             results[position] = _as_returned(tensor, results[position])
-        return pytree.tree_unflatten(results, self._structure)
+        return as_lists(pytree.tree_unflatten(results, self._structure))
 
     def _readable(self) -> ir.Model | None:
         try:
