@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import numpy as np
 import pytest
@@ -197,3 +198,18 @@ def test_a_cache_of_encoder_and_decoder(make):
     assert [f"past_key_values.{each}" for each in halves] == [name for name in inputs if ".0." in name]
     assert [f"present.{each}" for each in halves] == [name for name in outputs if ".0." in name]
     assert any("past=0" in run.label and run.left_out is None for run in program.verification.runs)
+
+
+def test_a_cache_under_the_name_of_now_and_of_before():
+    model = causal_models.make("llama")
+    found = []
+    for name in (
+        "past_key_values",
+        "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values",
+    ):
+        given = {"input_ids": _tokens(), name: _filled(model, 4)}
+        shapes = {"input_ids": {0: "batch", 1: "new"}, name: RULE}
+        program = opbridge.export(model, kwargs=given, dynamic_shapes=shapes)
+        assert opbridge.verify(program, kwargs=given).ok
+        found.append(_names(program))
+    assert found[0] == found[1]

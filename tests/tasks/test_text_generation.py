@@ -65,7 +65,10 @@ def test_padding_on_the_left():
 
 def test_a_prompt_single_tokens_and_empty_caches_are_tried():
     prepared = _prepared(causal_models.make("mistral"))
-    sizes = {(*each["input_ids"].shape, each["past_key_values"].get_seq_length()) for each in prepared.inputs}
+    caches = [next(value for value in each.values() if hasattr(value, "get_seq_length")) for each in prepared.inputs]
+    sizes = {
+        (*each["input_ids"].shape, cache.get_seq_length()) for each, cache in zip(prepared.inputs, caches, strict=True)
+    }
     assert {past for _, _, past in sizes} >= {0, 1, 4}
     assert {batch for batch, _, _ in sizes} >= {1, 2, 3} and {new for _, new, _ in sizes} >= {1, 3, 5}
 

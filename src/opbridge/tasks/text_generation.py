@@ -55,7 +55,7 @@ def inputs_of(
     name = causal_models.cache_parameter(model)
     if name is None:
         raise UsageError(
-            f"forward() of {type(model).__name__} takes no cache (past_key_values, cache_params), so that it cannot go "
+            f"forward() of {type(model).__name__} takes no cache (cache, past_key_values), so that it cannot go "
             "on from the tokens before. Export it with inputs of its own, without a task."
         )
     return _Inputs(model, name, _tokens(model, args, kwargs), kwargs).all()

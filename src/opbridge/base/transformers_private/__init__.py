@@ -4,7 +4,7 @@ In: caches, models and configurations of transformers.
 Out: their tensors and what each of them is; caches made of such tensors.
 May import: base.
 
-transformers is imported only where the user's own objects come from it. Checked on transformers 5.23.
+transformers is imported only where the user's own objects come from it. Checked on transformers 5.23 and 5.24.
 
 | module | |
 | --- | --- |

@@ -8,15 +8,16 @@
    are zeros, which the mask hides.
 3. A layer without tensors, which the first call fills, has no parts.
 
-Checked on transformers 5.23.
+Checked on transformers 5.23 and 5.24.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -36,6 +37,7 @@ __all__ = [
     "output_names",
     "part_of",
     "parts",
+    "prefix_of",
     "register",
     "sliding_layers",
     "taking_caches",
@@ -276,6 +278,41 @@ def register(kind: type) -> None:
     )
 
 
+_PARAMETER, _NAMES_BEFORE = "cache", ("past_key_values", "cache_params")
+"""The parameter of models that takes a cache since transformers 5.24, and what it was called before."""
+
+
+def prefix_of(parameter: str) -> str:
+    """What the names of a cache's tensors begin with in a file: runtimes look for `past_key_values.0.key`."""
+    return _NAMES_BEFORE[0] if parameter == _PARAMETER else parameter
+
+
+def _with_names_of_now(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments of a function, with a cache that is given under its name before 5.24 as the parameter that it is.
+
+    transformers takes it among further keyword arguments.
+    """
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:  # which the function itself raises
+        return args, kwargs
+    found = bound.arguments
+    model = found.get("model")
+    if model is None:
+        model = getattr(getattr(found.get("program"), "capture", None), "model", None)
+    given, shapes = found.get("kwargs"), found.get("dynamic_shapes")
+    if not isinstance(given, Mapping) or not isinstance(model, torch.nn.Module) or _PARAMETER in given:
+        return args, kwargs
+    before = next((name for name in _NAMES_BEFORE if is_cache(given.get(name))), None)
+    parameters = inspect.signature(model.forward).parameters
+    if before is None or before in parameters or _PARAMETER not in parameters:
+        return args, kwargs
+    for name, value in (("kwargs", given), ("dynamic_shapes", shapes)):
+        if isinstance(value, Mapping):
+            found[name] = {_PARAMETER if key == before else key: each for key, each in value.items()}
+    return bound.args, bound.kwargs
+
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _replaced = contextlib.ExitStack()
@@ -288,9 +325,12 @@ def taking_caches(function: _Function) -> _Function:
     transformers registers some of them itself, for torch.export. Its form stays where an ExportedProgram is among the
     arguments, which was made with it.
     """
+    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
+        if _MODULE in sys.modules:
+            args, kwargs = _with_names_of_now(signature, args, kwargs)
         given = (*args, *kwargs.values())
         models = (*given, *(each.capture.model for each in given if hasattr(each, "capture")))
         if _MODULE not in sys.modules or any(isinstance(each, torch.export.ExportedProgram) for each in models):

@@ -1,6 +1,6 @@
 """What a model for text generation takes: its parameters, its vocabulary, and the caches that it starts from.
 
-Checked on transformers 5.23.
+Checked on transformers 5.23 and 5.24.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "vocabulary_size",
 ]
 
-_CACHES = ("past_key_values", "cache_params")
+_CACHES = ("cache", "past_key_values", "cache_params")  # the first one since transformers 5.24
 
 
 def is_model(model: Any) -> bool:

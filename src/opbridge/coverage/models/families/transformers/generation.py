@@ -15,7 +15,7 @@ from opbridge.coverage.models.varying import Size, runs, vary
 __all__ = ["step"]
 
 _SIZES = {"batch": Size(2, (1, 3)), "past": Size(8, (5, 12))}
-_CACHES = ("past_key_values", "cache_params", "state")
+_CACHES = ("cache", "past_key_values", "cache_params", "state")
 """Parameters that take a cache; the model gives it back by the same name."""
 _TOKENS = (texts.tokens, texts.codes_in_batch, texts.codes)
 
