@@ -112,7 +112,14 @@ def _repeat_interleave(
     return x.new_empty(sizes)
 
 
-def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> torch.Tensor:
+def _is_differentiated(*tensors: Any) -> bool:
+    """Whether a result needs a gradient, which that of a shape alone does not have."""
+    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in tensors)
+
+
+def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> Any:
+    if _is_differentiated(x):
+        return NotImplemented
     if dim is None:
         return x.new_empty((indices.numel(),))
     rank = max(x.dim(), indices.dim())
@@ -131,13 +138,17 @@ def _cross_entropy_loss(
     reduction: int = 1,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
-) -> torch.Tensor:
+) -> Any:
+    if _is_differentiated(x, target, weight):
+        return NotImplemented
     if reduction:
         return x.new_empty(())
     return x.new_empty((*x.shape[:1], *x.shape[2:]) if x.dim() > 1 else ())
 
 
-def _bilinear(x1: torch.Tensor, x2: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
+def _bilinear(x1: torch.Tensor, x2: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
+    if _is_differentiated(x1, x2, weight, bias):
+        return NotImplemented
     given, wanted = (x1.shape[-1], x2.shape[-1]), tuple(weight.shape[1:])
     for size, features in zip(given, wanted, strict=True):
         torch._check(size == features, lambda: f"bilinear() takes inputs of {wanted} features, but got {given}")

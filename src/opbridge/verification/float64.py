@@ -76,7 +76,7 @@ def run_in_float64(
         args: The positional inputs.
         kwargs: The keyword inputs.
         seed: The seed for torch's generators.
-        lists: The lists in what it returns of which a file has the joined form; see `Eager`.
+        lists: The lists in what it returns of which a file has the joined form.
 
     Returns:
         The leaves of the model's output.

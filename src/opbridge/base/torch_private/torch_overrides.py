@@ -229,11 +229,16 @@ def replacing_composite(op: torch._ops.OpOverload, function: Callable[..., Any])
 
     Args:
         op: An operator that is registered as CompositeImplicitAutograd.
-        function: Takes the operator's arguments.
+        function: Takes the operator's arguments. It may return NotImplemented, to leave a call to torch.
     """
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     kept = op.py_kernels.get(key)
-    op.py_kernels[key] = function
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        found = function(*args, **kwargs)
+        return op._op_dk(key, *args, **kwargs) if found is NotImplemented else found
+
+    op.py_kernels[key] = called
     op._dispatch_cache.clear()
     try:
         yield

@@ -304,8 +304,10 @@ def _with_names_of_now(signature: inspect.Signature, args: Any, kwargs: Any) -> 
     if not isinstance(given, Mapping) or not isinstance(model, torch.nn.Module) or _PARAMETER in given:
         return args, kwargs
     before = next((name for name in _NAMES_BEFORE if is_cache(given.get(name))), None)
+    if before is None:
+        return args, kwargs
     parameters = inspect.signature(model.forward).parameters
-    if before is None or before in parameters or _PARAMETER not in parameters:
+    if before in parameters or _PARAMETER not in parameters:
         return args, kwargs
     for name, value in (("kwargs", given), ("dynamic_shapes", shapes)):
         if isinstance(value, Mapping):
