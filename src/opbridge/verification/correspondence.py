@@ -69,7 +69,7 @@ class Correspondence:
         positions: For each input of the file, the position of its leaf.
         fixed: The positions of leaves whose values the model turns into Python numbers: all runs have the example's.
         output_names: The names of the file's outputs.
-        lists: The lists in what the model returns of which the file has the joined form, as `open_lists` gives them.
+        lists: The lists in the model's result that the file has joined; see `opbridge.graph.open_lists`.
     """
 
     def __init__(
