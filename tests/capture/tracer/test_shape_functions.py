@@ -149,7 +149,11 @@ def test_attention_of_sizes_of_data(settings, monkeypatch):
 
     mine = described()
     monkeypatch.delitem(shape_functions._FUNCTIONS, function)
-    assert described() == mine
+    if torch.__version__.startswith("2.13."):  # torch asks there whether any token is kept
+        with pytest.raises(opbridge.CaptureError):
+            described()
+    else:
+        assert described() == mine
 
 
 def test_attention_of_sizes_of_data_that_do_not_fit_is_torchs():
