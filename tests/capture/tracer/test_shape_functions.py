@@ -138,6 +138,8 @@ class OfKept(torch.nn.Module):
     "settings", [{}, {"scale": 0.3}, {"order": (0, 2, 1, 3)}, {"is_causal": True}, {"enable_gqa": True}]
 )
 def test_attention_of_sizes_of_data(settings, monkeypatch):
+    if torch.__version__.startswith("2.13.") and settings.keys() & {"is_causal", "enable_gqa"}:
+        pytest.skip("torch 2.13 asks whether any token is kept")
     given = torch.randn(2, 3, 5, 4), torch.tensor([1, 0, 1, 1, 0])
     function = aten.scaled_dot_product_attention.default
 
