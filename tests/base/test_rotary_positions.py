@@ -33,7 +33,7 @@ def _model(name):
     try:
         kind = getattr(importlib.import_module(f"transformers.models.{_MODELS[name]}.modeling_{_MODELS[name]}"), name)
     except ImportError:
-        pytest.skip("this transformers has no such model")
+        pytest.skip("this transformers has no such model")  # the package is not pinned
     model = kind.__new__(kind)
     vision = types.SimpleNamespace(spatial_merge_size=_MERGE, temporal_merge_size=_FRAMES, tokens_per_second=3)
     text = types.SimpleNamespace(rope_parameters={"mrope_section": [1, 1, 1, 1]})
@@ -162,7 +162,7 @@ def test_what_the_original_refuses_is_refused(name, given):
     model = _model(name)
     if name == "HYV4VLModel":
         given = given | {"image_grid_thw": None}
-    with pytest.raises(Exception):  # noqa: B017
+    with pytest.raises(Exception):  # noqa: B017  # what transformers raises has no common class
         model.get_rope_index(**given)
     with rotary_functions.computing_positions_at_once(_holding(model)), pytest.raises((IndexError, RuntimeError)):
         model.get_rope_index(**given)

@@ -104,7 +104,7 @@ class Merged(torch.nn.Module):
     def forward(self, x, grid):
         found = []
         table = x.new_ones(1, x.shape[-1], 4, 4).cumsum(-1)
-        for part, (rows, columns) in zip(x.split(grid.prod(1).tolist()), grid):  # noqa: B905
+        for part, (rows, columns) in zip(x.split(grid.prod(1).tolist()), grid):  # noqa: B905  # as models write it
             part = torch.relu(part).reshape(rows, columns, part.shape[-1]).transpose(0, 1)
             resized = torch.nn.functional.interpolate(table, size=(columns, rows), mode="bilinear")
             part = part + resized[0].permute(1, 2, 0)

@@ -47,6 +47,8 @@ _NEAREST = 600
 _MOST_ELEMENTS, _MOST_TIMES = 1 << 20, 8
 
 Sizes = dict[str, int]
+Capturing = Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None]
+Agreeing = Callable[[CapturedGraph | None, list[Any]], bool | None]
 
 
 class ContinuedPadding(TorchFunctionMode):
@@ -107,8 +109,8 @@ def filled(
     found: CapturedGraph,
     leaves: list[Any],
     shapes: Shapes,
-    capture: Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None],
-    agrees: Callable[[CapturedGraph | None, list[Any]], bool | None],
+    capture: Capturing,
+    agrees: Agreeing,
     limits: CaptureLimits,
     *,
     is_continued: bool = False,
@@ -136,8 +138,8 @@ class _Filling:
         found: CapturedGraph,
         leaves: list[Any],
         shapes: Shapes,
-        capture: Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None],
-        agrees: Callable[[CapturedGraph | None, list[Any]], bool | None],
+        capture: Capturing,
+        agrees: Agreeing,
         limits: CaptureLimits,
         is_continued: bool,
     ) -> None:
@@ -204,9 +206,7 @@ class _Filling:
         never: set[str] = set()
         for _ in range(_MOST_AGAIN):
             sizes = self._with_remainders(wanted)
-            while (
-                sizes is None and wanted
-            ):  # the model does not run for sizes with the last remainder, or there are none
+            while sizes is None and wanted:  # none has the last remainder, or the model runs for none
                 never.add(wanted.pop())
                 sizes = self._with_remainders(wanted)
             if sizes is None or not wanted:

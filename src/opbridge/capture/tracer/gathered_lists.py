@@ -81,9 +81,12 @@ def _sizes(growing: Growing, dim: int) -> torch.Tensor:
     length = None if growing.varies else growing.count * loop.count()
     sizes = [each.shape[dim] for each in growing.tensors()]
     gathered = GATHERED_NUMBERS(sizes, length, [], growing.ends, loop.number, None)
-    first, now = growing.held[: growing.first], growing.held[len(growing.known) :]
-    fixed = [torch._refs.tensor([each.shape[dim] for each in part], dtype=torch.int64) for part in (first, now) if part]
-    return gathered if not fixed else torch.cat([*fixed[: bool(first)], gathered, *fixed[bool(first) :]])
+
+    def known(part: Any) -> list[torch.Tensor]:
+        return [torch._refs.tensor([each.shape[dim] for each in part], dtype=torch.int64)] if part else []
+
+    parts = [*known(growing.held[: growing.first]), gathered, *known(growing.held[len(growing.known) :])]
+    return torch.cat(parts) if len(parts) > 1 else gathered
 
 
 def numbers_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:

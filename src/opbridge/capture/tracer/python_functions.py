@@ -16,6 +16,7 @@ from opbridge.base.torch_private import torch_paddings, torch_sizes
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
+from opbridge.capture.tracer.tensors_as_numbers import is_number, number
 from opbridge.capture.tracer.turning_loops import gathered, gathered_numbers
 
 __all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
@@ -231,8 +232,8 @@ _TAKING_SIZES_AFTER_TENSOR = frozenset(
 def _with_numbers(sizes: Any) -> Any:
     """Sizes, with numbers in the place of tensors."""
     if isinstance(sizes, (list, tuple)):
-        return type(sizes)(map(_with_numbers, sizes)) if any(map(_is_number, sizes)) else sizes
-    return _number(sizes)
+        return type(sizes)(map(_with_numbers, sizes)) if any(map(is_number, sizes)) else sizes
+    return number(sizes)
 
 
 def _scale(tensor: torch.Tensor) -> Any:
@@ -297,32 +298,21 @@ def _only_orders(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 def _asks_for_number(item: Any) -> bool:
     if isinstance(item, slice):
-        return any(isinstance(each, torch.SymInt) or _is_number(each) for each in (item.start, item.stop, item.step))
-    return isinstance(item, torch.SymInt) or _is_number(item)
+        return any(isinstance(each, torch.SymInt) or is_number(each) for each in (item.start, item.stop, item.step))
+    return isinstance(item, torch.SymInt) or is_number(item)
 
 
 def _holds_number(item: Any) -> bool:
     """Whether an index is an integer tensor without dimensions, or a slice with one."""
     parts = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
-    return any(map(_is_number, parts))
+    return any(map(is_number, parts))
 
 
 def _is_basic(item: Any) -> bool:
     """Whether an index is one for which an operator of its own stands: a number, a slice, None or Ellipsis."""
     if item is None or item is ...:
         return True
-    return (isinstance(item, (int, torch.SymInt, slice)) and not isinstance(item, bool)) or _is_number(item)
-
-
-def _is_number(item: Any) -> bool:
-    """Whether an index is an integer tensor without dimensions. Under vmap it has to stay a tensor."""
-    if not isinstance(item, torch.Tensor) or item.dim() != 0 or torch._C._functorch.is_batchedtensor(item):
-        return False
-    return not (item.dtype.is_floating_point or item.dtype.is_complex or item.dtype is torch.bool)
-
-
-def _number(item: Any) -> Any:
-    return item.item() if _is_number(item) else item
+    return (isinstance(item, (int, torch.SymInt, slice)) and not isinstance(item, bool)) or is_number(item)
 
 
 def _pad(x: torch.Tensor, pad: Any, *settings: Any, **more: Any) -> torch.Tensor | None:
@@ -335,7 +325,7 @@ def _pad(x: torch.Tensor, pad: Any, *settings: Any, **more: Any) -> torch.Tensor
 
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
     """What one_hot gives, whose schema has no place for a symbolic number; None where a Python number is given."""
-    num_classes = _number(num_classes)
+    num_classes = number(num_classes)
     if not isinstance(num_classes, torch.SymInt):
         return None
     torch._check(num_classes >= 0)
@@ -387,8 +377,7 @@ def _set(x: torch.Tensor, index: Any, value: Any) -> bool:
 def _index(x: torch.Tensor, items: list[Any]) -> Any:
     """An index of numbers, slices, None and Ellipsis, as operators; None where there is anything else in it."""
     if not all(
-        item is None or item is ... or isinstance(item, (int, torch.SymInt, slice)) or _is_number(item)
-        for item in items
+        item is None or item is ... or isinstance(item, (int, torch.SymInt, slice)) or is_number(item) for item in items
     ):
         return None
     if any(isinstance(item, bool) for item in items):
@@ -403,12 +392,12 @@ def _index(x: torch.Tensor, items: list[Any]) -> Any:
             x = torch.unsqueeze(x, dim)
             dim += 1
         elif isinstance(item, slice):
-            step = 1 if item.step is None else _number(item.step)
+            step = 1 if item.step is None else number(item.step)
             if isinstance(step, torch.SymInt):
                 torch._check(step > 0)
             if item.start is not None or item.stop is not None or not isinstance(step, int) or step != 1:
-                x = torch.ops.aten.slice(x, dim, _number(item.start), _number(item.stop), step)
+                x = torch.ops.aten.slice(x, dim, number(item.start), number(item.stop), step)
             dim += 1
         else:
-            x = torch.select(x, dim, _number(item))
+            x = torch.select(x, dim, number(item))
     return x

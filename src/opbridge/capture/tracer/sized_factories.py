@@ -13,14 +13,15 @@ from typing import Any
 
 import torch
 
+from opbridge.capture.tracer.tensors_as_numbers import number
+
 __all__ = ["FACTORIES"]
 
 
-def _size(number: Any) -> torch.SymInt | None:
+def _size(value: Any) -> torch.SymInt | None:
     """A symbolic number, which a tensor without dimensions may hold; None for any other."""
-    if isinstance(number, torch.Tensor) and not number.dim() and number.dtype in (torch.int64, torch.int32):
-        number = number.item()
-    return number if isinstance(number, torch.SymInt) else None
+    found = number(value)
+    return found if isinstance(found, torch.SymInt) else None
 
 
 def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,17 +29,16 @@ def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(size: Any, *args: Any, dtype: torch.dtype | None = None, **settings: Any) -> Any:
-        number, dtype = _size(size), dtype or torch.get_default_dtype()
-        own = {key: settings.pop(key) for key in list(settings) if key not in ("device", *_OTHERS)}
-        if number is None or not dtype.is_floating_point or settings.keys() - {"device"}:
+        count, dtype = _size(size), dtype or torch.get_default_dtype()
+        if count is None or not dtype.is_floating_point or settings.keys() & _OTHERS:
             return None
-        torch._check(number >= 0)
-        return function(number, *args, dtype=dtype, device=settings.get("device"), **own)
+        torch._check(count >= 0)
+        return function(count, *args, dtype=dtype, **{"device": None, **settings})
 
     return called
 
 
-_OTHERS = ("out", "layout", "pin_memory", "requires_grad")
+_OTHERS = frozenset({"out", "layout", "pin_memory", "requires_grad"})
 
 
 def _linspace(start: Any, end: Any, steps: Any, **settings: Any) -> Any:
@@ -50,8 +50,8 @@ def _linspace(start: Any, end: Any, steps: Any, **settings: Any) -> Any:
     last = size - 1
     step = (end - start) / torch.sym_max(last, 1)
     # From both ends, and integers by way of float64, as torch does it.
-    number = dtype if dtype.is_floating_point else torch.float64
-    places = torch.arange(size, dtype=number, device=settings.get("device"))
+    computed = dtype if dtype.is_floating_point else torch.float64
+    places = torch.arange(size, dtype=computed, device=settings.get("device"))
     half = torch.sym_max(size // 2, 1)
     return torch.where(places < half, start + step * places, end - step * (last - places)).to(dtype)
 
@@ -117,7 +117,7 @@ def _rfftfreq(size: torch.SymInt, d: float = 1.0, *, dtype: torch.dtype, device:
 
 def _of_triangle(cut: Callable[..., torch.Tensor], row: Any, col: Any, offset: Any = 0, **settings: Any) -> Any:
     """`torch.tril_indices` and `torch.triu_indices`."""
-    rows, columns = (each if _size(each) is None else _size(each) for each in (row, col))
+    rows, columns = map(number, (row, col))
     if all(type(each) is int for each in (rows, columns)) or not settings.keys() <= {"dtype", "device"}:
         return None
     inside = cut(torch.ones((rows, columns), dtype=torch.bool, device=settings.get("device")), offset)
