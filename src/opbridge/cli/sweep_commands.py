@@ -162,7 +162,7 @@ def models(
     target = _target(files, html)
     given = given_options(
         families=items(family) if family else None,
-        names=items(name) if name else None,
+        names=tuple(name) if name else None,  # names have commas in them
         dynamic=dynamic,
         exporter=exporter,
         timeout=timeout,

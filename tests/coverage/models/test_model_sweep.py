@@ -104,6 +104,7 @@ def test_the_command_for_models(tmp_path, capsys):
         (["--family", "nothing"], "no family 'nothing'"),
         (["--family", "nothing.py:X"], "nothing.py does not exist"),
         (["--family", f"{FILE}:GOOD", "--name", "x*"], "fits x*"),
+        (["--family", f"{FILE}:GOOD", "--name", "*, cache"], "fits *, cache"),
         (["--dynamic", "some"], "no set of dynamic dimensions 'some'"),
         (["--exporter", "other"], "no exporter 'other'"),
         (["--timeout", "0"], "no time limit"),
