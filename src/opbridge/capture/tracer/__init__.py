@@ -13,6 +13,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | constants | values that depend on weights alone |
 | origins | source lines and module paths |
 | python_functions, builtin_functions | indexing, `torch.tensor`, `len` and the like, which would fix sizes |
+| idle_questions | questions whose answers a model does not use |
 | tensors_as_numbers | integer tensors without dimensions, where numbers are taken |
 | contiguous_copies | `contiguous`, which asks sizes whether a tensor is in order already |
 | seeded_draws | random numbers after the model has set the seed |

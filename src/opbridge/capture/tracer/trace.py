@@ -33,6 +33,7 @@ from opbridge.capture.input_names import input_names
 from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies, Copying
 from opbridge.capture.tracer.fakes import Fakes
+from opbridge.capture.tracer.idle_questions import leaving_out_idle_questions
 from opbridge.capture.tracer.known_items import Known
 from opbridge.capture.tracer.number_calls import FollowingCalls
 from opbridge.capture.tracer.origins import Origins
@@ -455,6 +456,7 @@ class _Run:
             stack.enter_context(PythonFunctions(lambda values: self._recording.settle_ranks(values), self._copies))
             stack.enter_context(torchscript_running.running_in_python(self._fakes.known))
             stack.enter_context(torch_transforms.following_nested_transforms())
+            stack.enter_context(leaving_out_idle_questions())
             stack.enter_context(taking_symbolic_bools())
             stack.enter_context(checking_symbolic_sizes())
             stack.enter_context(masks_of_any_length())
