@@ -108,7 +108,9 @@ def test_an_answer_is_given_where_it_does_not_matter(function, others, expected)
 
 
 def _truth(found, asked):
-    return asked._answer if found is asked else found if not isinstance(found, str) else found.replace(str(asked), "False")
+    if found is asked:
+        return asked._answer
+    return found.replace(str(asked), "False") if isinstance(found, str) else found
 
 
 @pytest.mark.parametrize(("causal", "expected"), [(False, True), (True, None)])

@@ -98,6 +98,17 @@ def test_views_and_copies_along_dynamic_sizes_are_torchs():
     assert_same(taken, torch.randn(5, 3, 4))
 
 
+def test_a_part_of_nothing_is_nothing():
+    class Model(torch.nn.Module):
+        def forward(self, x, lengths):
+            return x[:, :0][:, : lengths.amax()] + 1, x[:, 1:][:, lengths.amin() :]
+
+    x = torch.randn(3, 1)
+    shapes = ({0: "batch"}, {0: "count"})
+    program = opbridge.export(Model(), (x, torch.tensor([1, 0, 1])), dynamic_shapes=shapes)
+    assert [output.shape[1] for output in program.model.graph.outputs] == [0, 0]
+
+
 def test_slices_between_sizes_that_are_in_order_have_no_minimum():
     def model(x):
         whole = x.shape[1] // 4 * 4

@@ -123,6 +123,46 @@ def test_reductions(dtype):
     assert_all_match(table, x, others=[(draw(dtype, 2, 3, 4),)])
 
 
+LARGE = {
+    "sum": torch.sum,
+    "sum dim": lambda x: x.sum(-1),
+    "sum dims": lambda x: x.sum((0, 2), keepdim=True),
+    "sum dtype": lambda x: x.sum(1, dtype=torch.int64),
+    "nansum": lambda x: x.nansum((1,)),
+    "prod": torch.prod,
+    "prod dim": lambda x: x.prod(-2, keepdim=True),
+    "prod last": lambda x: x.prod(-1),
+    "prod none": lambda x: x[0, 0, 0].prod(),
+    "cumprod": lambda x: x.cumprod(1),
+    "sum of products": lambda x: (x * x).sum(0),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("length", [4, 40, 1, 0])
+def test_integers_overflow_as_torchs_do(dtype, length):
+    limits = torch.iinfo(dtype)
+    x = torch.randint(limits.min, limits.max, (2, length, 3), dtype=dtype)
+    if dtype == torch.int64 and length > 1:
+        x[0, 0], x[1, 1] = limits.max, limits.min
+    table = LARGE if length else {name: each for name, each in LARGE.items() if name != "prod none"}
+    assert_all_match(table, x, others=[(torch.randint(limits.min, limits.max, x.shape, dtype=dtype),)])
+
+
+def test_integers_of_a_dynamic_size_overflow_as_torchs_do():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x.prod(), x.prod(1), x.sum(1), x.cumprod(0)
+
+    limits = torch.iinfo(torch.int64)
+    assert_matches(
+        Model(),
+        torch.randint(limits.min, limits.max, (3, 5)),
+        dynamic_shapes=({0: "rows", 1: "columns"},),
+        others=[(torch.randint(limits.min, limits.max, size),) for size in ((1, 1), (4, 70), (2, 0), (0, 3))],
+    )
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_variances(dtype):
     # Far from 0, where the difference of the squares' mean and the mean's square would cancel.

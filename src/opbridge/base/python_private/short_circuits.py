@@ -6,6 +6,7 @@ for what does not matter.
 
 from __future__ import annotations
 
+import itertools
 import re
 from types import FrameType
 from typing import Any
@@ -108,4 +109,4 @@ def _at(frame: FrameType, offset: int) -> Instruction:
 def _following(code: Any) -> dict[int, Instruction]:
     """The instruction after each one."""
     found = instructions(code)
-    return {one.offset: two for one, two in zip(found, found[1:], strict=False)}
+    return {one.offset: two for one, two in itertools.pairwise(found)}

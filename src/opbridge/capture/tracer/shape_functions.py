@@ -271,6 +271,8 @@ def _is_plain_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any =
     if type(step) is not int or step != 1 or not x.dim():
         return False
     size = x.shape[dim]
+    if _is_empty(size):  # torch would make a size for what is 0 all the same
+        return True
     if _from_end(size, start) is not None:
         return end is None or _is_endless(end)
     if not any(type(each) is torch.SymInt for each in (start, end)):
@@ -291,12 +293,18 @@ def _from_end(size: Any, start: Any) -> Any:
     return size + start if torch_sizes.is_at_most_here(-start, size) else None
 
 
+def _is_empty(size: Any) -> bool:
+    return type(size) is int and size == 0
+
+
 def _is_endless(end: Any) -> bool:
     return type(end) is int and end == sys.maxsize
 
 
 def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> torch.Tensor:
     size, stride = x.shape[dim], x.stride(dim)
+    if _is_empty(size):
+        return new_view(x, list(x.shape), x.stride(), x.storage_offset())
     begin = _from_end(size, start)
     if begin is not None:
         start = begin

@@ -18,6 +18,7 @@ from onnxscript import opset18 as op
 from opbridge.translations.elementwise.extremes import amax, amin
 from opbridge.translations.lib.dims import axis_of, dim_of, positions
 from opbridge.translations.lib.dtypes import FLOATS, cast_like, const, widen
+from opbridge.translations.lib.integer_reductions import product_over_axis
 from opbridge.translations.lib.reduce import cast_for_sum
 from opbridge.translations.lib.reshaping import unsqueeze_around
 from opbridge.translations.registry import builtin
@@ -40,7 +41,13 @@ def cumprod(self, dim: int, dtype=None):
     if not self.shape:
         return op.Identity(x)
     axis = axis_of(dim, len(self.shape))
-    return _running(x, self, axis, 1, lambda rows: op.ReduceProd(rows, [axis + 1], keepdims=0), op.Mul)
+
+    def of_rows(rows: Any) -> Any:
+        if x.dtype == _INT64:
+            return product_over_axis(rows, axis + 1, len(self.shape) + 1, self.shape[axis])
+        return op.ReduceProd(rows, [axis + 1], keepdims=0)
+
+    return _running(x, self, axis, 1, of_rows, op.Mul)
 
 
 @builtin("aten::logcumsumexp")

@@ -10,6 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.translations.lib.dims import Dim, element_count, may_be_empty
 from opbridge.translations.lib.dtypes import FLOATS, cast_like, convert, is_tensor, widen
+from opbridge.translations.lib.integer_reductions import product_of_integers, reduce_sum
 from opbridge.translations.lib.reduce import cast_for_sum, is_any, marks, reduce, reduced_axes
 from opbridge.translations.registry import builtin
 
@@ -28,13 +29,13 @@ def sum_all(self, dtype=None):
 @builtin("aten::sum.dim_IntList")
 def sum_dims(self, dim=None, keepdim: bool = False, dtype=None):
     """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return reduce(op.ReduceSum, cast_for_sum(self, dtype), self, dim, keepdim)
+    return reduce(reduce_sum, cast_for_sum(self, dtype), self, dim, keepdim)
 
 
 @builtin("aten::nansum")
 def nansum(self, dim=None, keepdim: bool = False, dtype=None):
     """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return reduce(op.ReduceSum, cast_for_sum(_nan_to_zero(self), dtype), self, dim, keepdim)
+    return reduce(reduce_sum, cast_for_sum(_nan_to_zero(self), dtype), self, dim, keepdim)
 
 
 @builtin("aten::mean")
@@ -66,13 +67,19 @@ def nanmean(self, dim=None, keepdim: bool = False, dtype=None):
 @builtin("aten::prod")
 def prod(self, dtype=None):
     """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
-    return reduce(op.ReduceProd, cast_for_sum(self, dtype), self, None, False)
+    return _product(cast_for_sum(self, dtype), self, None, False)
 
 
 @builtin("aten::prod.dim_int")
 def prod_dim(self, dim: int, keepdim: bool = False, dtype=None):
     """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return reduce(op.ReduceProd, cast_for_sum(self, dtype), self, dim, keepdim)
+    return _product(cast_for_sum(self, dtype), self, dim, keepdim)
+
+
+def _product(x: Any, like: Any, dim: int | None, keepdim: bool) -> Any:
+    if x.dtype == _INT64 and like.dtype != _BOOL:
+        return product_of_integers(x, like, dim, keepdim)
+    return reduce(op.ReduceProd, x, like, dim, keepdim)
 
 
 def _nan_to_zero(x: Any) -> Any:
