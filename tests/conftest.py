@@ -37,6 +37,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def one_side(monkeypatch):
     """A capture is for the sizes of the example's side alone, as where that of another side fails."""
-    from opbridge.capture import attempts
+    from opbridge.capture import all_sizes
 
-    monkeypatch.setattr(attempts, "capture_sides", lambda *args: None)
+    monkeypatch.setattr(all_sizes, "capture_sides", lambda *args: None)

@@ -8,6 +8,8 @@ May import: symbolics, and what it stands on; no later stage.
 | --- | --- |
 | capturing | the capture of a model, from its forms to the Capture |
 | attempts | the attempts at a capture, directly and with torch.export |
+| all_sizes | captures for sizes on all sides of what a model asks about them, as one |
+| comparing_captures | whether a capture gives what the model gives |
 | retries | an attempt, repeated where what it raises says what it should have assumed |
 | one_attempt | one attempt: what it assumes, and the graph that it gives |
 | eager_runs | runs of the model itself: what it returns, or why it fails by itself |

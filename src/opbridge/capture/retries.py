@@ -9,7 +9,7 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
-from opbridge.capture import fake_implementations
+from opbridge.capture import fake_implementations, fixed_sizes
 from opbridge.capture.advice import is_data_dependent
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.eager_runs import run_eagerly
@@ -19,7 +19,7 @@ from opbridge.capture.small_sizes import conditions_of_empty_examples, include_s
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["capture_with_retries"]
+__all__ = ["capture_with_retries", "is_by_loop", "outcome"]
 
 
 def capture_with_retries(attempt: Attempt) -> Captured:
@@ -45,6 +45,27 @@ def capture_with_retries(attempt: Attempt) -> Captured:
     if attempt.strategy == "direct" and attempt.shapes.axes and not effects.drew:
         _include_small_sizes(attempt, program.graph)
     return program
+
+
+def outcome(attempt: Attempt) -> tuple[Captured | None, Exception | None]:
+    """What an attempt gives: the graph, or what it raises.
+
+    Raises:
+        UsageError: The model fails by itself, or the inputs or dynamic shapes are of a wrong kind.
+    """
+    try:
+        return capture_with_retries(attempt), None
+    except UsageError:
+        raise
+    except Exception as error:
+        return None, error
+
+
+def is_by_loop(failure: Exception | None) -> bool:
+    """Whether a loop of the model's fixes a size."""
+    if not isinstance(failure, SizesContradicted):
+        return False
+    return failure.unrolls or fixed_sizes.is_by_loop(failure.conditions)
 
 
 def _include_small_sizes(attempt: Attempt, graph: CapturedGraph) -> None:

@@ -108,7 +108,7 @@ def test_a_range_that_the_user_gave_is_not_left():
 
 
 def test_no_further_capture_is_made_without_such_decisions(monkeypatch):
-    from opbridge.capture import attempts
+    from opbridge.capture import all_sizes
 
-    monkeypatch.setattr(attempts, "capture_sides", lambda *args: pytest.fail("captured again"))
+    monkeypatch.setattr(all_sizes, "capture_sides", lambda *args: pytest.fail("captured again"))
     opbridge.check(nn.Linear(4, 4), (_given((3,)),), dynamic_shapes={"input": {0: "batch"}})
