@@ -10,6 +10,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | --- | --- |
 | caches | caches as containers of tensors |
 | causal_models | the inputs that a model for text generation takes |
+| export_branches | what transformers does otherwise in an export, for want of an operator |
 | masks | attention masks while a model is captured |
 | rotary_functions | the functions that compute rotary positions run by run, replaced in a capture |
 | rotary_positions | what they compute, for a whole batch at once |

@@ -1,0 +1,54 @@
+"""What transformers does otherwise while a model is exported, where that is for exporters that lack an operator.
+
+The chunks of a gated delta rule solve a triangular system by one operator; in an export they do it by 63 writes to a
+tensor, each of which a capture follows. opbridge has the operator, and takes what the model does outside of an export.
+
+Checked on transformers 5.24.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from opbridge.base.attributes import replacing
+
+__all__ = ["as_outside_of_exports"]
+
+_IS_EXPORTING = "is_torchdynamo_exporting"
+_OPERATOR = "solve_triangular"
+
+
+@contextlib.contextmanager
+def as_outside_of_exports(module: torch.nn.Module) -> Iterator[None]:
+    """Within this context, functions of the modules of a model's classes that lack an operator in an export have it."""
+    places = {sys.modules.get(kind.__module__) for kind in {type(each) for each in module.modules()}}
+    found = [each for each in places if each is not None and _chooses(each)]
+    with replacing(*((each, _IS_EXPORTING, lambda: False) for each in found)):
+        yield
+
+
+def _chooses(module: types.ModuleType) -> bool:
+    """Whether a module asks for an export only where it chooses between the operator and what stands for it."""
+    if _IS_EXPORTING not in vars(module):
+        return False
+    asking = [each for each in _functions(module) if _IS_EXPORTING in each.__code__.co_names]
+    return bool(asking) and all(_OPERATOR in each.__code__.co_names for each in asking)
+
+
+def _functions(module: types.ModuleType) -> Iterator[types.FunctionType]:
+    """The functions that a module defines, those of its classes too, without what decorators put around them."""
+    for value in list(vars(module).values()):
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        held: list[Any] = list(vars(value).values()) if isinstance(value, type) else [value]
+        for each in held:
+            function = inspect.unwrap(each) if callable(each) else each
+            if isinstance(function, types.FunctionType):
+                yield function
