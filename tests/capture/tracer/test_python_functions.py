@@ -190,3 +190,18 @@ def test_writes_to_places_that_dynamic_sizes_give(index, value):
     taken = capture(model, (torch.randn(3, 4),), dynamic_shapes=({0: "n", 1: "m"},))
     for shape in ((3, 4), (2, 7), (5, 2)):
         assert_same(taken, torch.randn(shape))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_differences_along_a_size_that_data_decide(count):
+    class Model(torch.nn.Module):
+        def forward(self, x, lengths):
+            y = x[:, : lengths.amax()]
+            return torch.diff(y, count, prepend=y[:, :1] - 1), (y > 0).diff(count), torch.diff(y, count, 0, append=y)
+
+    def given(*lengths):
+        return torch.randn(3, 6), torch.tensor(lengths)
+
+    assert_matches(
+        Model(), *given(4, 2), dynamic_shapes=({0: "batch"}, {0: "count"}), others=[given(1), given(6, 2, 1)]
+    )

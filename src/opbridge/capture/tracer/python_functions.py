@@ -342,11 +342,32 @@ def _unfold(x: torch.Tensor, dimension: int, size: Any, step: Any) -> torch.Tens
     return x.narrow(dimension, 0, count * size).unflatten(dimension, (count, size)).movedim(dimension + 1, -1)
 
 
+def _diff(
+    x: torch.Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: torch.Tensor | None = None,
+    append: torch.Tensor | None = None,
+) -> torch.Tensor | None:
+    """Differences along a dimension of a size that data decide, which the operator takes as a number."""
+    parts = [each for each in (prepend, x, append) if each is not None]
+    is_of_data = any(torch_sizes.is_of_data(size) for each in parts for size in each.shape)
+    if not is_of_data or type(n) is not int or n < 1 or any(each.dim() != x.dim() for each in parts):
+        return None
+    found = parts[0] if len(parts) == 1 else torch.cat(parts, dim)
+    subtract = torch.logical_xor if found.dtype == torch.bool else torch.sub
+    for _ in range(n):
+        found = subtract(*(torch.ops.aten.slice(found, dim, *ends) for ends in ((1, None), (0, -1))))
+    return found
+
+
 _WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
     **FACTORIES,
     torch.nn.functional.one_hot: _one_hot,
     torch.nn.functional.pad: _pad,
     torch.Tensor.unfold: _unfold,
+    torch.diff: _diff,
+    torch.Tensor.diff: _diff,
 }
 
 
