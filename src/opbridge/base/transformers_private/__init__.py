@@ -13,7 +13,10 @@ transformers is imported only where the user's own objects come from it. Checked
 | export_branches | what transformers does otherwise in an export, for want of an operator |
 | masks | attention masks while a model is captured |
 | rotary_functions | the functions that compute rotary positions run by run, replaced in a capture |
-| rotary_positions | what they compute, for a whole batch at once |
+| rotary_omni | what those of the Omni models compute |
+| rotary_positions | what the others compute, for a whole batch at once |
+| rotary_rows | the tokens of a batch without its padding |
+| rotary_spans | the positions of images, videos and audio between tokens of their own |
 | vision_functions | the functions that compute indices of patches grid by grid, replaced in a capture |
 | vision_grids | what they compute, for all grids at once |
 """

@@ -1,10 +1,10 @@
 """The functions of transformers that compute rotary positions run by run, replaced while a model is captured.
 
 Python's `itertools.groupby` over the types of tokens, `next` of an iterator over grids and a dict of such iterators
-make as many passes, and hold as many numbers, as the values of the example say. `rotary_positions` gives the same for
-all of them. Only functions whose source is one of those that it was compared with are replaced, by a hash of the source
-without comments and documentation: one that a release has changed stays as it is, and is refused where it cannot be
-captured.
+make as many passes, and hold as many numbers, as the values of the example say. `rotary_positions` and `rotary_omni`
+give the same for all of them. Only functions whose source is one of those that it was compared with are replaced, by a
+hash of the source without comments and documentation: one that a release has changed stays as it is, and is refused
+where it cannot be captured.
 
 Checked on transformers 5.24.
 """
@@ -21,11 +21,12 @@ import textwrap
 import tokenize
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from opbridge.base.transformers_private import rotary_omni
 from opbridge.base.transformers_private.rotary_positions import (
     Grids,
     positions_of_images_in_text,
@@ -35,6 +36,24 @@ from opbridge.base.transformers_private.rotary_positions import (
 __all__ = ["computing_positions_at_once", "fingerprint", "known"]
 
 _INDEX, _IMAGE = "get_rope_index", "get_vision_position_ids"
+_OF_VISION, _OF_AUDIO = "get_llm_pos_ids_for_vision", "_get_feat_extract_output_lengths"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a function that computes positions.
+
+    Attributes:
+        computed: What computes the same for a whole batch, from the model and the arguments by name.
+        calls: By name, what tells the sources of the methods and functions that it calls.
+        takes: Whether a model and arguments by name are of the form that `computed` takes.
+        of_tokens: The arguments that have an element for each token.
+    """
+
+    computed: Callable[[Any, Mapping[str, Any]], Any]
+    calls: Mapping[str, str]
+    takes: Callable[[Any, Mapping[str, Any]], bool]
+    of_tokens: tuple[str, ...] = field(default=("mm_token_type_ids", "attention_mask"))
 
 
 @contextlib.contextmanager
@@ -44,9 +63,9 @@ def computing_positions_at_once(module: torch.nn.Module) -> Iterator[None]:
     try:
         for kind in {type(each) for each in module.modules()}:
             # Of a class that inherits it, the function is the class's own meanwhile.
-            if (computed := known(kind)) is not None:
+            if (found := known(kind)) is not None:
                 replaced.append((kind, vars(kind).get(_INDEX)))
-                setattr(kind, _INDEX, _following(getattr(kind, _INDEX), computed))
+                setattr(kind, _INDEX, _following(getattr(kind, _INDEX), found))
         yield
     finally:
         for kind, own in replaced:
@@ -56,12 +75,21 @@ def computing_positions_at_once(module: torch.nn.Module) -> Iterator[None]:
                 setattr(kind, _INDEX, own)
 
 
-def known(kind: type) -> Callable[..., Any] | None:
-    """What computes the positions of a class's `get_rope_index`; None where it is not one that is known."""
-    functions = tuple(inspect.getattr_static(kind, name, None) for name in (_INDEX, _IMAGE))
-    if any(type(each) is not types.FunctionType or hasattr(each, "__wrapped__") for each in functions):
+def known(kind: type) -> _Known | None:
+    """What is known of a class's `get_rope_index`; None where it is not one that is known."""
+    function = inspect.getattr_static(kind, _INDEX, None)
+    found = _KNOWN.get(_told_of(function))
+    if found is None:
         return None
-    return _KNOWN.get((fingerprint(functions[0]), fingerprint(functions[1])))
+    others = getattr(function, "__globals__", {})
+    called = {name: inspect.getattr_static(kind, name, others.get(name)) for name in found.calls}
+    return found if all(_told_of(called[name]) == mark for name, mark in found.calls.items()) else None
+
+
+def _told_of(function: Any) -> str:
+    if type(function) is not types.FunctionType or hasattr(function, "__wrapped__"):
+        return ""
+    return fingerprint(function)
 
 
 @functools.cache
@@ -88,7 +116,7 @@ def _told(token: tokenize.TokenInfo) -> str:
     return named.get(token.type, token.string.replace(" ", ""))
 
 
-def _following(original: Callable[..., Any], computed: Callable[..., Any]) -> Callable[..., Any]:
+def _following(original: Callable[..., Any], found: _Known) -> Callable[..., Any]:
     """A function that computes all positions at once, where its arguments are tensors of the usual form."""
     signature = inspect.signature(original)
 
@@ -97,30 +125,33 @@ def _following(original: Callable[..., Any], computed: Callable[..., Any]) -> Ca
         given = signature.bind(*args, **settings)
         given.apply_defaults()
         named = dict(given.arguments)
-        named.update(named.pop("kwargs"))
+        named.update(named.pop("kwargs", {}))
         model = named.pop("self")
-        if not _is_usual(model, named):
+        if {_INDEX, *found.calls} & vars(model).keys() or not found.takes(model, named):
             return original(*args, **settings)
-        for name in ("mm_token_type_ids", "attention_mask"):
+        for name in found.of_tokens:
             if named[name] is not None:
                 _check_sizes(name, named[name], named["input_ids"])
-        return computed(model, named)
+        return found.computed(model, named)
 
     return get_rope_index
 
 
-def _is_usual(model: Any, named: Mapping[str, Any]) -> bool:
+def _has_types(model: Any, named: Mapping[str, Any]) -> bool:
     ids, kinds, mask = named["input_ids"], named["mm_token_type_ids"], named["attention_mask"]
     grids = [named.get(name) for name in ("image_grid_thw", "video_grid_thw")]
     seconds = named.get("second_per_grid_ts")
     return (
-        not {_INDEX, _IMAGE} & vars(model).keys()
-        and all(_has_rank(each, 2) for each in (ids, kinds))
+        all(_has_rank(each, 2) for each in (ids, kinds))
         and (mask is None or _has_rank(mask, 2))
         and all(each is None or (_has_rank(each, 2) and each.shape[1] == 3) for each in grids)
         and (seconds is None or _has_rank(seconds, 1))
         and len({each.device for each in (ids, kinds, mask, *grids, seconds) if each is not None}) == 1
     )
+
+
+def _takes_masked(model: Any, named: Mapping[str, Any]) -> bool:
+    return named["attention_mask"] is not None and rotary_omni.takes(model, named)
 
 
 def _check_sizes(name: str, tensor: torch.Tensor, ids: torch.Tensor) -> None:
@@ -189,14 +220,30 @@ def _merged(grids: torch.Tensor, frames: int, side: int) -> torch.Tensor:
     return torch.cat([time if frames == 1 else time // frames, space // side], 1)
 
 
-_OF_GRID = "cca0a85995e6bb72"  # positions of an image by its grid, from which time, height and width begin
-_KNOWN: dict[tuple[str, str], Callable[..., Any]] = {
-    ("b0cb0af87f9eb070", _OF_GRID): _ByRuns(),  # Qwen2-VL, PaddleOCR-VL
-    ("9cef5b67e63f7a30", _OF_GRID): _ByRuns(has_seconds=True),  # Qwen2.5-VL
-    ("b3be675dd5d44595", _OF_GRID): _ByRuns(splits_videos=True),  # Qwen3-VL, GLM-4V and those like them
-    ("3cf6763ba651841a", _OF_GRID): _ByRuns(splits_videos=True),  # Cosmos3 Edge
-    ("1f56305ffc11f557", _OF_GRID): _ByRuns(merges_frames=True),  # Ernie 4.5 VL
-    ("2bf31efac8d5ee43", "948dae6308a33cc6"): _ByRuns(breaks=True),  # HY V4 VL
-    ("046596c2065579b1", "a1a4268dae9c8254"): _among_text,  # HunYuan VL
+def _typed(computed: Callable[[Any, Mapping[str, Any]], Any], of_image: str = "cca0a85995e6bb72") -> _Known:
+    """What is known of a function that goes by the types of tokens, and calls another for the positions of an image.
+
+    Most of them call one that counts time, height and width from the image's first position.
+    """
+    return _Known(computed, {_IMAGE: of_image}, _has_types)
+
+
+_KNOWN: dict[str, _Known] = {
+    "b0cb0af87f9eb070": _typed(_ByRuns()),  # Qwen2-VL, PaddleOCR-VL
+    "9cef5b67e63f7a30": _typed(_ByRuns(has_seconds=True)),  # Qwen2.5-VL
+    "b3be675dd5d44595": _typed(_ByRuns(splits_videos=True)),  # Qwen3-VL, GLM-4V and those like them
+    "3cf6763ba651841a": _typed(_ByRuns(splits_videos=True)),  # Cosmos3 Edge
+    "1f56305ffc11f557": _typed(_ByRuns(merges_frames=True)),  # Ernie 4.5 VL
+    "2bf31efac8d5ee43": _typed(_ByRuns(breaks=True), "948dae6308a33cc6"),  # HY V4 VL
+    "046596c2065579b1": _typed(_among_text, "a1a4268dae9c8254"),  # HunYuan VL
+    "0edc8ffcdda5ee8a": _Known(  # Qwen2.5-Omni
+        rotary_omni.between_marks, {_OF_VISION: "614868dadd1a6c1b"}, rotary_omni.takes, ("attention_mask",)
+    ),
+    "aedcfe4412af3ca5": _Known(  # Qwen3-Omni
+        rotary_omni.from_marks,
+        {_OF_VISION: "b40d3f2e3b49672e", _OF_AUDIO: "8ffe88180ce5f8c2"},
+        _takes_masked,
+        ("attention_mask",),
+    ),
 }
-"""By what tells the sources of `get_rope_index` and of the function that it calls for an image."""
+"""By what tells the source of `get_rope_index`."""

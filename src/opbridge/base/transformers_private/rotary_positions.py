@@ -23,6 +23,8 @@ from dataclasses import dataclass
 
 import torch
 
+from opbridge.base.transformers_private.rotary_rows import Rows, in_turn, padded
+
 __all__ = ["Grids", "positions_of_images_in_text", "positions_of_runs"]
 
 
@@ -57,7 +59,7 @@ def positions_of_runs(
         after the last differs from the number of tokens, of shape (batch, 1).
     """
     runs = _Runs(types, mask)
-    kind, length = runs.table(runs.types), runs.lengths()
+    kind, length = runs.of_first(runs.tokens), runs.lengths()
     is_text = runs.are & (kind == 0)
     wrong = runs.wrong | (runs.are & (kind != 0) & ~_any([kind == each.kind for each in grids], kind)).any()
 
@@ -65,12 +67,12 @@ def positions_of_runs(
     interval = torch.ones_like(kind)
     for each in grids:
         chosen = runs.are & (kind == each.kind)
-        index, is_short = _in_turn(chosen, each.sizes)
-        sizes = sizes + _padded(each.sizes)[index]
+        index, is_short = in_turn(chosen, each.sizes)
+        sizes = sizes + padded(each.sizes)[index]
         wrong = wrong | is_short
         if each.interval is not None:
-            at, is_short = _in_turn(chosen, each.interval)
-            interval = torch.where(chosen, _padded(each.interval)[at], interval)
+            at, is_short = in_turn(chosen, each.interval)
+            interval = torch.where(chosen, padded(each.interval)[at], interval)
             wrong = wrong | is_short
     wrong = wrong | (sizes < 0).any()
     frames, rows, columns = sizes.unbind(2)
@@ -113,9 +115,9 @@ def positions_of_images_in_text(
     counted = runs.places.expand_as(types)
     if sizes is None:
         return runs.put_back(counted.expand(axes, -1, -1), runs.wrong)
-    chosen = runs.are & (runs.table(runs.types) == 1)
-    index, is_short = _in_turn(chosen, sizes)
-    rows, columns = _padded(sizes)[index].unbind(2)
+    chosen = runs.are & (runs.of_first(runs.tokens) == 1)
+    index, is_short = in_turn(chosen, sizes)
+    rows, columns = padded(sizes)[index].unbind(2)
     columns = columns + chosen.long()
     spare = runs.lengths() - rows * columns
     is_wrong = (chosen & (spare != 0) & (spare != 2)) | (rows < 0) | (columns < 0)
@@ -123,7 +125,7 @@ def positions_of_images_in_text(
 
     run = runs.ordinal.clamp(min=0)
     skipped = torch.where(chosen & (spare == 2), 1, 0)
-    begin = runs.table(counted)
+    begin = runs.of_first(counted)
     within = counted - (begin + skipped).gather(1, run)
     size = (rows * columns).gather(1, run)
     is_image = runs.inside & chosen.gather(1, run) & (within >= 0) & (within < size)
@@ -134,87 +136,35 @@ def positions_of_images_in_text(
     return runs.put_back(torch.cat([counted.expand(axes - 3, -1, -1), last]), wrong)
 
 
-class _Runs:
+class _Runs(Rows):
     """The runs of tokens of one type, in each row of a batch.
 
     Attributes:
-        types: The types, those of the tokens that there are at the front.
-        places: The indices of the tokens of a row.
-        count: How many tokens there are in each row.
-        inside: Whether there is a token at a place.
-        ordinal: The number of the run that each is in.
+        ordinal: The number of the run that each token is in.
         are: Whether there is a run of a number.
-        wrong: Whether a row has no token, as a tensor of one element.
     """
 
     def __init__(self, types: torch.Tensor, mask: torch.Tensor | None) -> None:
-        types = types.long()
-        self._sizes = types.shape
-        self._mask = None if mask is None else mask.bool()
-        self.places = torch.arange(types.shape[1], device=types.device)
-        if self._mask is None:
-            self.count = torch.full_like(types[:, 0], 1) * types.shape[1]
-            self._front = self.places.expand_as(types)
-            self.types = types
-        else:
-            self.count = self._mask.sum(1)
-            self._front = (self._mask.long().cumsum(1) - 1).clamp(min=0)
-            self.types = self._scattered(torch.where(self._mask, self._front, types.shape[1]), types)
-        self.inside = self.places < self.count.unsqueeze(1)
-        before = torch.cat([self.types[:, :1] - 1, self.types[:, :-1]], 1)
-        begins = self.inside & (self.types != before)
+        super().__init__(types, mask)
+        before = torch.cat([self.tokens[:, :1] - 1, self.tokens[:, :-1]], 1)
+        begins = self.inside & (self.tokens != before)
         self.ordinal = begins.long().cumsum(1) - 1
-        self._column = torch.where(begins, self.ordinal, types.shape[1])
+        self._begin = self.columns(begins)
         self.are = self.places < begins.sum(1, keepdim=True)
-        self.wrong = (self.count == 0).any()
 
-    def table(self, values: torch.Tensor) -> torch.Tensor:
+    def of_first(self, values: torch.Tensor) -> torch.Tensor:
         """The values that runs begin with, by the numbers of the runs."""
-        return self._scattered(self._column, values)
+        return self.table(self._begin, values)
 
     def lengths(self) -> torch.Tensor:
         """How many tokens each run has."""
-        column = torch.where(self.inside, self.ordinal, self._sizes[1])
-        return self._added(column)
+        return self.numbers(torch.where(self.inside, self.ordinal, self.ordinal.shape[1]))
 
     def owners(self, first: torch.Tensor) -> torch.Tensor:
         """The number of the run that each place belongs to, where runs begin at places of their own."""
-        begun = self._added(torch.where(self.are, first.clamp(max=self._sizes[1]), self._sizes[1]))
+        size = self.ordinal.shape[1]
+        begun = self.numbers(torch.where(self.are, first.clamp(max=size), size))
         return (begun.cumsum(1) - 1).clamp(min=0)
-
-    def put_back(self, positions: torch.Tensor, wrong: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The positions of all tokens, and by how much the one after the last differs from the number of tokens."""
-        # Where something is wrong, this asks for an element that there is not: an error.
-        nothing = torch.zeros(1, dtype=torch.int64, device=wrong.device).index_select(0, wrong.long().reshape(1))
-        positions = torch.where(self.inside, positions, 0) + nothing
-        after = positions.amax((0, 2)) + 1 - self.count
-        if self._mask is not None:
-            back = self._front.expand_as(positions)
-            positions = torch.where(self._mask, positions.gather(2, back), 0)
-        return positions, after.unsqueeze(1)
-
-    def _added(self, columns: torch.Tensor) -> torch.Tensor:
-        found = torch.zeros_like(torch.cat([columns, columns[:, :1]], 1))
-        return found.scatter_add(1, columns, torch.ones_like(columns))[:, :-1]
-
-    def _scattered(self, columns: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Values at other columns; those of the column after the last are left out."""
-        found = torch.zeros_like(torch.cat([values, values[:, :1]], 1))
-        return found.scatter(1, columns, values)[:, :-1]
-
-
-def _in_turn(chosen: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The index of the row that each run takes, which is the one after the last for runs that take none.
-
-    Also whether there are too few of them.
-    """
-    count = rows.shape[0]
-    number = chosen.flatten().long().cumsum(0).reshape(chosen.shape) - 1
-    return torch.where(chosen, number.clamp(max=count), count), (chosen & (number >= count)).any()
-
-
-def _padded(rows: torch.Tensor) -> torch.Tensor:
-    return torch.cat([rows, rows.new_zeros((1, *rows.shape[1:]))])
 
 
 def _any(conditions: Sequence[torch.Tensor], like: torch.Tensor) -> torch.Tensor:
