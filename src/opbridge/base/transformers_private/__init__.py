@@ -17,6 +17,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | rotary_positions | what the others compute, for a whole batch at once |
 | rotary_rows | the tokens of a batch without its padding |
 | rotary_spans | the positions of images, videos and audio between tokens of their own |
+| rotary_targets | what that of GLM-Image computes |
 | vision_functions | the functions that compute indices of patches grid by grid, replaced in a capture |
 | vision_grids | what they compute, for all grids at once |
 """

@@ -1,10 +1,10 @@
 """The functions of transformers that compute rotary positions run by run, replaced while a model is captured.
 
 Python's `itertools.groupby` over the types of tokens, `next` of an iterator over grids and a dict of such iterators
-make as many passes, and hold as many numbers, as the values of the example say. `rotary_positions` and `rotary_omni`
-give the same for all of them. Only functions whose source is one of those that it was compared with are replaced, by a
-hash of the source without comments and documentation: one that a release has changed stays as it is, and is refused
-where it cannot be captured.
+make as many passes, and hold as many numbers, as the values of the example say. `rotary_positions`, `rotary_omni` and
+`rotary_targets` give the same for all of them. Only functions whose source is one of those that it was compared with
+are replaced, by a hash of the source without comments and documentation: one that a release has changed stays as it is,
+and is refused where it cannot be captured.
 
 Checked on transformers 5.24.
 """
@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.transformers_private import rotary_omni
+from opbridge.base.transformers_private import rotary_omni, rotary_targets
 from opbridge.base.transformers_private.rotary_positions import (
     Grids,
     positions_of_images_in_text,
@@ -220,11 +220,11 @@ def _merged(grids: torch.Tensor, frames: int, side: int) -> torch.Tensor:
     return torch.cat([time if frames == 1 else time // frames, space // side], 1)
 
 
-def _typed(computed: Callable[[Any, Mapping[str, Any]], Any], of_image: str = "cca0a85995e6bb72") -> _Known:
-    """What is known of a function that goes by the types of tokens, and calls another for the positions of an image.
+_OF_GRID = "cca0a85995e6bb72"  # positions of an image by its grid, from which time, height and width begin
 
-    Most of them call one that counts time, height and width from the image's first position.
-    """
+
+def _typed(computed: Callable[[Any, Mapping[str, Any]], Any], of_image: str = _OF_GRID) -> _Known:
+    """What is known of a function that goes by the types of tokens, and calls another for the positions of an image."""
     return _Known(computed, {_IMAGE: of_image}, _has_types)
 
 
@@ -244,6 +244,9 @@ _KNOWN: dict[str, _Known] = {
         {_OF_VISION: "b40d3f2e3b49672e", _OF_AUDIO: "8ffe88180ce5f8c2"},
         _takes_masked,
         ("attention_mask",),
+    ),
+    "95f9808fb1c16f15": _Known(  # GLM-Image
+        rotary_targets.among_targets, {_IMAGE: _OF_GRID}, rotary_targets.takes, ("attention_mask",)
     ),
 }
 """By what tells the source of `get_rope_index`."""

@@ -56,7 +56,7 @@ def between_marks(model: Any, named: Mapping[str, Any]) -> tuple[torch.Tensor, t
         lengths = _halved(_halved(lengths.long(), 1), 2)
     timing = Timing(settings.position_id_per_seconds, whole=True)
     positions, is_misfit = positions_of_spans(rows, _spans(model, named, begins, lengths), searches, timing)
-    positions, after = rows.put_back(positions, wrong | is_misfit, padding=1)
+    positions, after = rows.put_back(positions, rows.wrong | wrong | is_misfit, padding=1)
     return positions.to(ids.dtype), after
 
 
@@ -85,7 +85,7 @@ def from_marks(model: Any, named: Mapping[str, Any]) -> tuple[torch.Tensor, torc
         lengths = rest + lengths // chunk * 13
     timing = Timing(settings.position_id_per_seconds, whole=False)
     positions, is_misfit = positions_of_spans(rows, _spans(model, named, begins, lengths), searches, timing)
-    return rows.put_back(positions.float(), wrong | is_misfit)
+    return rows.put_back(positions.float(), rows.wrong | wrong | is_misfit)
 
 
 def _spans(

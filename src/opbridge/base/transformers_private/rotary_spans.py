@@ -38,6 +38,7 @@ class Spans:
         sizes: For each, its frames, rows and columns of merged patches; None: its positions count on as those of text.
         seconds: For each, how many seconds its frames are apart; None: one.
         has_seconds: Whether it is an error where there are none of `seconds`.
+        taken: In each row, for its first span and those after, which of them it is; None: they follow each other.
     """
 
     begins: torch.Tensor
@@ -45,6 +46,7 @@ class Spans:
     sizes: torch.Tensor | None = None
     seconds: torch.Tensor | None = None
     has_seconds: bool = False
+    taken: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,27 @@ class Timing:
 
 
 def positions_of_spans(
-    rows: Rows, spans: Sequence[Spans], searches: Sequence[Search], timing: Timing
+    rows: Rows, spans: Sequence[Spans], searches: Sequence[Search], timing: Timing, *, over_frames: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The positions of tokens at the front of rows, in time, in height and in width; and whether there is an error."""
+    """The positions of tokens at the front of rows, in time, in height and in width.
+
+    Args:
+        rows: The rows.
+        spans: The spans in them.
+        searches: What looked for them, in transformers' own.
+        timing: The positions of frames.
+        over_frames: Whether positions go on after the last frame, where that is further than height and width.
+
+    Returns:
+        The positions, and whether there is an error.
+    """
     table = _Table(rows, spans)
-    wrong = rows.wrong | table.wrong
+    wrong = table.wrong
     frames, height, width = table.sizes.unbind(2)
-    last = timing.of((frames - 1).clamp(min=0), table.seconds, table.has_seconds)
-    larger = torch.maximum(torch.maximum(height, width) - 1, last) + 1
+    larger = torch.maximum(height, width)
+    if over_frames:
+        last = timing.of((frames - 1).clamp(min=0), table.seconds, table.has_seconds)
+        larger = torch.maximum(larger - 1, last) + 1
     skipped = torch.where(table.counts_on, 0, larger - table.length)
     after = skipped.cumsum(1)
 
@@ -161,7 +176,11 @@ class _Table:
         self.wrong = self.wrong | (are & misfit).any()
 
     def _take(self, spans: Spans, chosen: torch.Tensor) -> None:
-        index, is_short = in_turn(chosen, spans.lengths)
+        if spans.taken is None:
+            index, is_short = in_turn(chosen, spans.lengths)
+        else:
+            index = torch.where(chosen, spans.taken, spans.lengths.shape[0])
+            is_short = torch.zeros_like(self.wrong)
         length = padded(spans.lengths)[index]
         self.length = self.length + length
         self.wrong = self.wrong | is_short
