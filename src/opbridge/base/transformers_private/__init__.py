@@ -12,6 +12,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | causal_models | the inputs that a model for text generation takes |
 | export_branches | what transformers does otherwise in an export, for want of an operator |
 | masks | attention masks while a model is captured |
+| rotary_canvases | the positions that MiniCPM-V computes, of images on canvases |
 | rotary_functions | the functions that compute rotary positions run by run, replaced in a capture |
 | rotary_omni | what those of the Omni models compute |
 | rotary_positions | what the others compute, for a whole batch at once |

@@ -1,10 +1,10 @@
 """The functions of transformers that compute rotary positions run by run, replaced while a model is captured.
 
 Python's `itertools.groupby` over the types of tokens, `next` of an iterator over grids and a dict of such iterators
-make as many passes, and hold as many numbers, as the values of the example say. `rotary_positions`, `rotary_omni` and
-`rotary_targets` give the same for all of them. Only functions whose source is one of those that it was compared with
-are replaced, by a hash of the source without comments and documentation: one that a release has changed stays as it is,
-and is refused where it cannot be captured.
+make as many passes, and hold as many numbers, as the values of the example say. `rotary_positions` and others give the
+same for all of them. Only functions whose source is one of those that it was compared with are replaced, by a hash of
+the source without comments and documentation: one that a release has changed stays as it is, and is refused where it
+cannot be captured.
 
 Checked on transformers 5.24.
 """
@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.transformers_private import rotary_omni, rotary_targets
+from opbridge.base.transformers_private import rotary_canvases, rotary_omni, rotary_targets
 from opbridge.base.transformers_private.rotary_positions import (
     Grids,
     positions_of_images_in_text,
@@ -87,6 +87,8 @@ def known(kind: type) -> _Known | None:
 
 
 def _told_of(function: Any) -> str:
+    if isinstance(function, staticmethod):
+        function = function.__func__
     if type(function) is not types.FunctionType or hasattr(function, "__wrapped__"):
         return ""
     return fingerprint(function)
@@ -247,6 +249,11 @@ _KNOWN: dict[str, _Known] = {
     ),
     "95f9808fb1c16f15": _Known(  # GLM-Image
         rotary_targets.among_targets, {_IMAGE: _OF_GRID}, rotary_targets.takes, ("attention_mask",)
+    ),
+    "29787e589ec75d11": _Known(  # MiniCPM-V 4.7
+        rotary_canvases.on_canvases,
+        {_IMAGE: "0ed64e6cdfb3ebce", "_group_visual_frames": "dceef25e226ffbdf", "_frame_end_idx": "29ade9e7f6f935d4"},
+        rotary_canvases.takes,
     ),
 }
 """By what tells the source of `get_rope_index`."""
