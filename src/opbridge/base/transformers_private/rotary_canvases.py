@@ -38,7 +38,8 @@ def takes(model: Any, named: Mapping[str, Any]) -> bool:
     targets = [named[name] for name in _TARGETS.values() if named[name] is not None]
     given = [ids, kinds, *targets] if mask is None else [ids, kinds, mask, *targets]
     return (
-        all(isinstance(each, torch.Tensor) and each.dim() == 2 for each in given)
+        all(isinstance(getattr(model.config, name), int) for name in _MARKERS)
+        and all(isinstance(each, torch.Tensor) and each.dim() == 2 for each in given)
         and all(each.shape[1] == 2 for each in targets)
         and len({each.device for each in given}) == 1
     )

@@ -15,6 +15,8 @@ from opbridge.base.transformers_private.rotary_spans import Search, Spans, Timin
 
 __all__ = ["between_marks", "from_marks", "takes"]
 
+_TOKENS = ("image", "video", "audio", "vision_start", "audio_start")
+
 
 def takes(model: Any, named: Mapping[str, Any]) -> bool:
     """Whether arguments are of the usual form, and ask for positions of images or videos."""
@@ -23,7 +25,8 @@ def takes(model: Any, named: Mapping[str, Any]) -> bool:
     numbers = [named[name] for name in ("audio_seqlens", "second_per_grids") if named[name] is not None]
     given = [ids, *grids, *numbers] if mask is None else [ids, mask, *grids, *numbers]
     return (
-        not named["use_audio_in_video"]
+        all(isinstance(getattr(model.config, f"{name}_token_id"), int) for name in _TOKENS)
+        and not named["use_audio_in_video"]
         and len(grids) > 0
         and all(isinstance(each, torch.Tensor) for each in given)
         and all(each.dim() == 2 for each in given[: len(given) - len(numbers)])

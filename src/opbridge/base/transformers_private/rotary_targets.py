@@ -23,7 +23,8 @@ def takes(model: Any, named: Mapping[str, Any]) -> bool:
     counts = named["images_per_sample"]
     tensors = [each for each in (ids, mask, grids, counts) if each is not None]
     return (
-        grids is not None
+        all(isinstance(getattr(model.config, f"image_{name}_token_id"), int) for name in ("start", "end"))
+        and grids is not None
         and all(isinstance(each, torch.Tensor) for each in (ids, *tensors))
         and all(each.dim() == 2 for each in (ids, grids))
         and (mask is None or mask.dim() == 2)
