@@ -121,10 +121,25 @@ def _a_list_that_two_variables_hold(x, ends):
     return torch.tensor(found) + x.sum()
 
 
+def _numbers_added_up(x, ends):
+    lengths = (ends[1:] - ends[:-1]).tolist()
+    if sum(lengths) != x.shape[1]:
+        raise ValueError("the lengths do not add up")
+    parts = torch.cat([part.cumsum(1) for part in x.split(lengths, 1)], 1)
+    return parts * max(lengths) + min(lengths) - sum(ends.tolist(), 3)
+
+
+def _parts_padded(x, ends):
+    parts = x[0].split((ends[1:] - ends[:-1]).tolist())
+    return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=2.0).cumsum(1)
+
+
 @pytest.mark.parametrize(
     "model",
     [
         _parts_joined_again,
+        _numbers_added_up,
+        _parts_padded,
         _parts_by_three_functions,
         _parts_at_places,
         _parts_of_computed_lengths,

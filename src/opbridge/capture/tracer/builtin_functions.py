@@ -1,5 +1,5 @@
-"""Python's own functions of numbers, which fix a dynamic size: `len`, `max`, `min`, `divmod` and some of `math`'s keep
-it dynamic.
+"""Python's own functions of numbers, which fix a dynamic size: `len`, `max`, `min`, `sum`, `divmod` and some of
+`math`'s keep it dynamic.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, length
+from opbridge.capture.tracer.sized_sequences import SizedSequence
 
 __all__ = ["following_sizes"]
 
@@ -57,6 +58,8 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
     def extreme(*values: Any, **settings: Any) -> Any:
         if len(values) == 1 and isinstance(values[0], Iterator):  # which would be used up
             values = (list(values[0]),)
+        if len(values) == 1 and not settings and (integers := _integers(values[0])) is not None:
+            return getattr(integers, python.__name__)().item()
         given = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
         if settings or not given:
             return python(*values, **settings)
@@ -73,6 +76,22 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
         return python(best, each)
 
     return extreme
+
+
+def _integers(value: Any) -> torch.Tensor | None:
+    """The integers of a list of a symbolic length, as a tensor; None for any other value."""
+    return value.integers() if isinstance(value, SizedSequence) else None
+
+
+_sum = sum
+
+
+def _total(values: Any, *start: Any, **settings: Any) -> Any:
+    """`sum`: of a list of a symbolic length, one number."""
+    integers = None if settings else _integers(values)
+    if integers is None:
+        return _sum(values, *start, **settings)
+    return _sum(start, integers.sum().item())
 
 
 def _is_scalar(value: Any) -> bool:
@@ -188,6 +207,7 @@ class _NumpyFunction:
 _REPLACED: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (builtins, "max", _extreme(max, torch.sym_max, operator.gt)),
     (builtins, "min", _extreme(min, torch.sym_min, operator.lt)),
+    (builtins, "sum", _total),
     (builtins, "divmod", _parts),
     (torch.SymInt, "__round__", _rounded),
     (math, "pow", _power),

@@ -15,6 +15,7 @@ from opbridge.base.attributes import replacing
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer.extending_lists import is_added_in_place
+from opbridge.capture.tracer.padded_parts import padded
 from opbridge.capture.tracer.turning_loops import asks, gathered_numbers, note_part, number_at, once, turns_of
 
 __all__ = [
@@ -74,6 +75,14 @@ class SizedSequence(Sequence[Any]):
 
     def stacked(self, dim: int) -> torch.Tensor | None:
         """What `torch.stack` gives for the elements; None where that is not known without them."""
+        return None
+
+    def padded(self, batch_first: bool, value: float, side: str) -> torch.Tensor | None:
+        """What `pad_sequence` gives for the elements; None where that is not known without them."""
+        return None
+
+    def integers(self) -> torch.Tensor | None:
+        """The elements, as a tensor of one dimension; None where they are no integers."""
         return None
 
     def is_of_data(self) -> bool:
@@ -274,6 +283,9 @@ class Numbers(SizedSequence):
     def elements(self) -> list[Any]:
         return [each.tolist() for each in self.rows.unbind(0)]
 
+    def integers(self) -> torch.Tensor | None:
+        return self.rows if self.rows.dim() == 1 and self.rows.dtype in _INTEGERS else None
+
 
 class Parts(SizedSequence):
     """`tensor.split(lengths, dim)`, with lengths of which there is a symbolic number.
@@ -328,6 +340,9 @@ class Parts(SizedSequence):
         total = self._total.item()
         torch._check(total == self.whole.shape[self.dim])
         return torch.cat([self.whole.narrow(self.dim, 0, total)], self.dim)
+
+    def padded(self, batch_first: bool, value: float, side: str) -> torch.Tensor | None:
+        return None if self.dim else padded(self.whole, self.lengths.rows, self._ends, batch_first, value, side)
 
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
         return torch.as_tensor(self.elements(), dtype=dtype, device=device)
@@ -475,6 +490,7 @@ def iterating_tensors() -> Iterator[None]:
 _INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 
 
+_PADDING = "pad_sequence"
 _OF_C: tuple[tuple[Any, str], ...] = (
     (torch, "cat"),
     (torch, "concat"),
@@ -484,6 +500,7 @@ _OF_C: tuple[tuple[Any, str], ...] = (
     (torch, "tensor_split"),
     (torch.Tensor, "split_with_sizes"),
     (torch.Tensor, "tensor_split"),
+    (torch.nn.utils.rnn, _PADDING),
 )
 """Functions that take no sequence but a list and a tuple, and say so before any mode sees the call."""
 
@@ -498,6 +515,11 @@ def _taking_sequences(place: tuple[Any, str]) -> tuple[Any, str, Callable[..., A
         found = None
         if original in CUTTING:
             found = cut(original, *args, **settings)
+        elif name == _PADDING and args and isinstance(args[0], SizedSequence):
+            given = dict(zip(("batch_first", "padding_value", "padding_side"), args[1:], strict=False)) | settings
+            found = args[0].padded(
+                given.get("batch_first", False), given.get("padding_value", 0.0), given.get("padding_side", "right")
+            )
         elif args and isinstance(args[0], SizedSequence) and "out" not in settings:
             dim = (*args[1:], settings.get("dim", settings.get("axis", 0)))[0]
             found = args[0].stacked(dim) if name == "stack" else args[0].joined(dim)
