@@ -134,10 +134,24 @@ def _parts_padded(x, ends):
     return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=2.0).cumsum(1)
 
 
+def _parts_of_a_size(x, ends):
+    found = []
+    for part in x[:, : ends[-1] // 2].split(2, dim=1):
+        found.append(part.tanh() * 2)
+    return torch.cat(found, 1)
+
+
+def _chunks_of_what_is_chosen(x, ends):
+    chosen = ends[ends > 2]
+    return torch.cat([part * len(chosen) for part in torch.split(chosen, split_size_or_sections=3)]) + x.sum()
+
+
 @pytest.mark.parametrize(
     "model",
     [
         _parts_joined_again,
+        _parts_of_a_size,
+        _chunks_of_what_is_chosen,
         _numbers_added_up,
         _parts_padded,
         _parts_by_three_functions,

@@ -387,11 +387,22 @@ def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSeque
         given = tuple(Numbers(each) if isinstance(each, torch.Tensor) and each.dim() else each for each in given)
     given = tuple(Numbers(numbers) if (numbers := gathered_numbers(each)) is not None else each for each in given)
     lengths = next((each for each in given if isinstance(each, Numbers)), None)
+    if lengths is None and function in _SPLITTING:
+        lengths = _of_size(tensor.shape[dim], (*others, settings.get(_SIZE, settings.get("split_size")))[0])
     if lengths is None or lengths.rows.dim() != 1 or not _is_asked(lengths):
         return None
     return Parts.at_places(tensor, lengths.rows, dim) if function in _SPLITTING_AT else Parts(tensor, lengths, dim)
 
 
+def _of_size(whole: Any, size: Any) -> Numbers | None:
+    """The lengths of the parts of a size, the last of which may be shorter; None where data do not decide them."""
+    if type(size) is not int or size < 1 or not torch_sizes.is_of_data(whole):
+        return None
+    count = torch.sym_max((whole + size - 1) // size, 1)
+    return Numbers((whole - torch.arange(count) * size).clamp(max=size))
+
+
+_SIZE = "split_size_or_sections"
 _UNBINDING = frozenset({torch.unbind, torch.Tensor.unbind})
 _SPLITTING = frozenset({torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes})
 _SPLITTING_AT = frozenset({torch.tensor_split, torch.Tensor.tensor_split})
