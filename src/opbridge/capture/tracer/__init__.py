@@ -18,6 +18,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | seeded_draws | random numbers after the model has set the seed |
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
 | sized_factories | windows, frequencies and the like of a symbolic size |
+| scaled_images | `interpolate` by factors that only a run tells |
 | returned_lists | lists of a symbolic length that a model returns |
 | autocasting | the casts of autocast, as operators |
 | subgraphs, free_values | the bodies of higher-order operators, and what they take from around them |
