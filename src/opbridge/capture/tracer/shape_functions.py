@@ -366,7 +366,14 @@ def _im2col(x: torch.Tensor, kernel: Any, dilation: Any, padding: Any, stride: A
 
 def _is_resizing_of_data(x: torch.Tensor, size: Any, align_corners: Any, factors: Any = None) -> bool:
     """To sizes that data decide, about which torch's own function asks where the corners are aligned."""
-    return size is not None and factors is None and len(size) == x.dim() - 2 and any(map(torch_sizes.is_of_data, size))
+    return (
+        align_corners is True
+        and factors is None
+        and size is not None
+        and len(size) == x.dim() - 2
+        and any(map(torch_sizes.is_of_data, size))
+        and torch_sizes.is_in_order(x)
+    )
 
 
 def _resizing(x: torch.Tensor, size: Any, *settings: Any) -> torch.Tensor:
