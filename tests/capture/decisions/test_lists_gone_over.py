@@ -89,7 +89,24 @@ def gone_over_twice(x: torch.Tensor) -> torch.Tensor:
     return torch.stack(once) - torch.stack(again)
 
 
-MODELS = (pairs, first_alone, last_alone, comprehended, numbered, of_numbers, of_some_turns, gone_over_twice)
+def copied_before(x: torch.Tensor) -> torch.Tensor:
+    chunks = chunks_of(x.shape[1])
+    numbered = enumerate(list(chunks))
+    chunks.append((0, 1))
+    return torch.stack([x[:, begin:end].sum(1) * number for number, (begin, end) in numbered])
+
+
+MODELS = (
+    pairs,
+    first_alone,
+    last_alone,
+    comprehended,
+    numbered,
+    of_numbers,
+    of_some_turns,
+    gone_over_twice,
+    copied_before,
+)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
@@ -160,4 +177,26 @@ def changed_afterwards(x: torch.Tensor) -> torch.Tensor:
 )
 def test_other_lists_are_refused(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with pytest.raises(opbridge.CaptureError):
+        opbridge.export(model, (torch.rand(2, 7, 4),), dynamic_shapes=SHAPES)
+
+
+def appended_to_before(x: torch.Tensor) -> torch.Tensor:
+    chunks = chunks_of(x.shape[1])
+    numbered = enumerate(chunks)
+    chunks.append((0, 1))
+    return torch.stack([x[:, begin:end].sum(1) for _, (begin, end) in numbered])
+
+
+def appended_to_meanwhile(x: torch.Tensor) -> torch.Tensor:
+    chunks, found = chunks_of(x.shape[1]), []
+    for number, (begin, end) in enumerate(chunks):
+        found.append(x[:, begin:end].sum(1))
+        if number == 0:
+            chunks.append((0, 1))
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("model", [appended_to_before, appended_to_meanwhile], ids=lambda model: model.__name__)
+def test_a_list_that_changes_while_it_is_gone_over_is_refused(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(opbridge.CaptureError, match="is changed while another loop goes over it"):
         opbridge.export(model, (torch.rand(2, 7, 4),), dynamic_shapes=SHAPES)

@@ -20,16 +20,8 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
-from opbridge.capture.tracer.sized_sequences import (
-    Joined,
-    Range,
-    Repeated,
-    Reversed,
-    Rows,
-    SizedSequence,
-    Zipped,
-    grown,
-)
+from opbridge.capture.tracer.filled_lists import filled
+from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, Rows, SizedSequence, Zipped
 from opbridge.capture.tracer.turning_loops import asks, copied, grown_length
 
 __all__ = ["OTHER_PACKAGES", "FollowingCalls", "length"]
@@ -268,7 +260,7 @@ def _sequence(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
         value = Rows(value)
     elif type(value) in (list, tuple):
-        value = grown(value)
+        value = filled(value)
     return value if isinstance(value, SizedSequence) and value.is_indexed and asks(value) else None
 
 

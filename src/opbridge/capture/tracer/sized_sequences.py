@@ -15,15 +15,7 @@ from opbridge.base.attributes import replacing
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer.extending_lists import is_added_in_place
-from opbridge.capture.tracer.turning_loops import (
-    asks,
-    gathered_numbers,
-    gathered_tuples,
-    note_part,
-    number_at,
-    once,
-    turns_of,
-)
+from opbridge.capture.tracer.turning_loops import asks, gathered_numbers, note_part, number_at, once, turns_of
 
 __all__ = [
     "CUTTING",
@@ -35,10 +27,8 @@ __all__ = [
     "Reversed",
     "Rows",
     "SizedSequence",
-    "Tuples",
     "Zipped",
     "cut",
-    "grown",
     "iterating_tensors",
     "repeating_lists",
 ]
@@ -285,40 +275,6 @@ class Numbers(SizedSequence):
         return [each.tolist() for each in self.rows.unbind(0)]
 
 
-class Tuples(SizedSequence):
-    """A list of tuples of integers, which are the rows of a tensor."""
-
-    is_indexed = True
-
-    def __init__(self, rows: torch.Tensor) -> None:
-        self.rows = rows
-
-    @property
-    def length(self) -> Any:
-        return self.rows.shape[0]
-
-    def at(self, index: Any) -> Any:
-        columns = once("columns", (self.rows,), lambda: self.rows.unbind(1))
-        return tuple(number_at(column, index) for column in columns)
-
-    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
-        return self.rows.to(dtype=dtype, device=device)
-
-    def elements(self) -> list[Any]:
-        return [tuple(each.tolist()) for each in self.rows.unbind(0)]
-
-
-def grown(values: Any) -> SizedSequence | None:
-    """A list of integers, or of tuples of these, that has grown in a loop, as a sequence; None for any other value."""
-    if type(values) not in (list, tuple):
-        return None
-    if (numbers := gathered_numbers(values)) is not None:
-        is_one_of_tensors = any(isinstance(each, torch.Tensor) for each in values)
-        return None if is_one_of_tensors else Numbers(numbers)
-    tuples = gathered_tuples(values)
-    return None if tuples is None else Tuples(tuples)
-
-
 class Parts(SizedSequence):
     """`tensor.split(lengths, dim)`, with lengths of which there is a symbolic number.
 
@@ -465,6 +421,11 @@ class Zipped(SizedSequence):
     @property
     def length(self) -> Any:
         return functools.reduce(torch.sym_min, (each.length for each in self.sequences))
+
+    def has(self, index: Any) -> Any:
+        for each in self.sequences:
+            each.has(index)  # which may refuse to be gone over
+        return super().has(index)
 
     def at(self, index: Any) -> Any:
         found = tuple(each.at(index) for each in self.sequences)
