@@ -131,7 +131,8 @@ class Interpolated(nn.Module):
 def test_a_capture_of_the_other_side_covers_both(model, axis, sizes):
     shapes = ({0: "batch", axis: "length"},)
     program = opbridge.export(model.eval(), (X,), dynamic_shapes=shapes)
-    assert any("only where" in note for note in program.plan.notes)  # what is known of the example's side
+    # What is known of the example's side; where torch can compare the sizes of both, each is captured.
+    assert program.plan.decisions or any("only where" in note for note in program.plan.notes)
     session = program.session()
     for size in sizes:
         shape = list(X.shape)

@@ -193,6 +193,7 @@ class Attempt:
             fake_implementations.without_checks(self.unchecked),
             torch_shape_env.recording_guard_stacks(model_line) if self.dynamic else contextlib.nullcontext(),
             torch_size_arithmetic.dividing_sizes_directly() if self.dynamic else contextlib.nullcontext(),
+            torch_size_arithmetic.rounding_quotients_to_integers(),
             torch_tracing.in_onnx_export(),
         ):
             if self.strategy == "direct":

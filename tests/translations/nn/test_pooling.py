@@ -163,3 +163,15 @@ def test_fractional(dtype):
         _random(2, 3, 5, 6, 7, dtype=dtype),
         torch.rand(2, 3, 3, dtype=dtype),
     )
+
+
+def test_of_no_segments() -> None:
+    """A size that is half of another one is 0 where that is 1; torch gives a tensor without elements."""
+    others = [(_random(2, 3, height, 6),) for height in (1, 2, 5)]
+    shapes = {"x": {2: "height"}}
+    assert_matches(
+        lambda x: F.adaptive_avg_pool2d(x, (x.shape[2] // 2, 4)),
+        _random(2, 3, 8, 6),
+        others=others,
+        dynamic_shapes=shapes,
+    )

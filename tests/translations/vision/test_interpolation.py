@@ -24,7 +24,7 @@ def _table(rank, mode, antialias=False):
     """By size up and down, to twice the size, to one, and by factors, which torch may or may not compute anew."""
     corners = [None] if mode.startswith("nearest") else [False, True]
     targets = [{"size": [13, 4, 11][:rank]}, {"size": [2 * n for n in SIZES[rank]]}, {"size": [1] * rank}]
-    factors = [{"scale_factor": factor} for factor in (2.0, 3.0, 1.7, 0.6)]
+    factors = [{"scale_factor": factor} for factor in (2.0, 3.0, 1.7, 0.6, 1.08)]
     anew = [{"scale_factor": 1.7, "recompute_scale_factor": True}]
     return {
         f"{target} {corner}": lambda x, target=target, corner=corner: F.interpolate(

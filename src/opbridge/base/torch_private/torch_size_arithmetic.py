@@ -8,13 +8,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from opbridge.base.attributes import replacing
 from opbridge.base.locks import process_state
 
-__all__ = ["dividing_sizes_directly"]
+__all__ = ["dividing_sizes_directly", "rounding_quotients_to_integers"]
+
+# A dimension with more elements than this fits into no memory: a size of an input is at most this.
+_MOST = 2**40
+# Up to this, quotients of integers and sums with them are rounded by less than they differ from the next integer.
+_LARGEST = 2**47
 
 
 @contextlib.contextmanager
@@ -57,3 +62,125 @@ def _is_whole(expression: Any) -> bool:
         or (isinstance(part, sympy.Number) and not isinstance(part, sympy.Integer))
         for part in sympy.preorder_traversal(expression)
     )
+
+
+@contextlib.contextmanager
+def rounding_quotients_to_integers() -> Iterator[None]:
+    """Within this context, a quotient of sizes that is rounded to an integer is a quotient of integers for torch.
+
+    `int((n - 3) / 2 + 1)` is `(n - 3) // 2 + 1` where that is not negative, and torch knows how to compare and to bound
+    the second one. Python computes the first one in float64, where both are the same as long as numbers are not large:
+    a quotient `a / k` that is no integer is at least `1 / k` away from the next one, and a float64 of the size of `a /
+    k` is off by at most `a / k * 2**-53`, so that it cannot reach an integer below `a = 2**52`; a few sums with
+    integers are within 2**47. Where that is not known of the numbers, the expression stays as it is.
+    """
+    from torch.fx.experimental.sym_node import SymNode
+
+    node: Any = SymNode
+    replaced = [(node, name, _rounding(getattr(node, name), name)) for name in ("trunc", "floor", "ceil")]
+    with process_state, replacing(*replaced):
+        yield
+
+
+def _rounding(original: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """A function of torch's that rounds a number."""
+    from torch.fx.experimental.sym_node import SymNode
+
+    @functools.wraps(original)
+    def rounded(number: Any) -> Any:
+        form = _rounded(number.shape_env, number.expr, name) if number.shape_env is not None else None
+        if form is None:
+            return original(number)
+        return SymNode(form, number.shape_env, int, None)
+
+    return rounded
+
+
+def _rounded(env: Any, expression: Any, name: str) -> Any:
+    """A rounded number as an integer expression; None where it is not known to be one."""
+    from torch.utils._sympy.functions import FloorDiv, Max
+
+    found = _quotient(expression)
+    if found is None:
+        return None
+    number, divisor, added = found
+    whole = number + divisor * added
+    limits = [_limits(env, each) for each in (whole, divisor, number, divisor * added)]
+    known = [each for each in limits if each is not None and max(-each[0], each[1]) <= _LARGEST]
+    if len(known) < len(limits):
+        return None
+    (lowest, _), (least, _), *_ = known
+    if least < 1:
+        return None
+    if name == "ceil":
+        return FloorDiv(number + divisor - 1, divisor) + added
+    # The form that torch gives the sizes of convolutions.
+    floor = FloorDiv(number, divisor) + added
+    if name == "floor" or lowest >= 0:
+        return floor
+    if lowest <= -least:
+        return None
+    cut = Max(floor, 0)  # -1 / 2 is cut off to 0
+    return cut if cut.has(Max) else None  # torch leaves that out where it takes a size that may be 0 for positive
+
+
+def _quotient(expression: Any) -> Any:
+    """Integers of which a number is `a / k + c`, each operation in float64; None for other numbers."""
+    import sympy
+    from torch.utils._sympy.functions import FloatTrueDiv, IntTrueDiv
+
+    terms = expression.args if isinstance(expression, sympy.Add) else (expression,)
+    wholes = list(map(_whole, terms))
+    others = [term for term, whole in zip(terms, wholes, strict=True) if whole is None]
+    if len(others) != 1:
+        return None
+    added = sympy.Add(*(each for each in wholes if each is not None))
+    (term,) = others
+    if isinstance(term, IntTrueDiv):
+        return (*term.args, added)
+    if isinstance(term, FloatTrueDiv):
+        number, divisor = map(_whole, term.args)
+        return None if number is None or divisor is None else (number, divisor, added)
+    if isinstance(term, sympy.Mul):  # by 0.5 and the like, which rounds nothing
+        factor, rest = term.as_coeff_Mul()
+        number, parts = _whole(rest), 1 / sympy.Rational(factor)
+        if number is not None and parts.is_Integer and parts > 0 and int(parts).bit_count() == 1:
+            return number, parts, added
+    return None
+
+
+def _whole(expression: Any) -> Any:
+    """The integer that a float64 is, as an expression; None where it may have a fraction."""
+    import sympy
+    from torch.utils._sympy.functions import ToFloat
+
+    if isinstance(expression, ToFloat):
+        return expression.args[0]
+    if isinstance(expression, sympy.Number):
+        return sympy.Integer(int(expression)) if float(expression).is_integer() else None
+    if isinstance(expression, (sympy.Add, sympy.Mul)):
+        parts = list(map(_whole, expression.args))
+        return None if None in parts else expression.func(*parts)
+    return None
+
+
+def _limits(env: Any, expression: Any) -> tuple[int, int] | None:
+    """The least and the largest value of an integer expression; None where it has no limits that are known.
+
+    A number that data decide may be any one in its range; a size of an input is limited by memory as well.
+    """
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+    from torch.utils._sympy.numbers import int_oo
+    from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+    unknown = free_unbacked_symbols(expression)
+    ranges = {}
+    for symbol in expression.free_symbols:
+        known = env.var_to_range.get(symbol)
+        if known is None:
+            return None
+        ranges[symbol] = known if symbol in unknown else known & ValueRanges(-_MOST, _MOST)
+    found = bound_sympy(expression, ranges)
+    if found.lower in (-int_oo, int_oo) or found.upper in (-int_oo, int_oo):
+        return None
+    return int(found.lower), int(found.upper)

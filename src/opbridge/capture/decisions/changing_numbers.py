@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from opbridge.base.python_private.comprehensions import hidden_at
-from opbridge.base.python_private.instructions import by_code, instructions
+from opbridge.base.python_private.instructions import by_code, instruction_at, instructions
 from opbridge.base.python_private.loops import turns
 from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private.torch_decisions import CARRIED
@@ -120,10 +120,11 @@ def carry(frame: FrameType, names: Iterable[str], tensors: dict[int, tuple[Any, 
     """
     if frame.f_lineno not in _heads(frame.f_code) or hidden_at(frame.f_code, frame.f_lasti):
         return
-    held = frame.f_locals
+    held, next_one = frame.f_locals, instruction_at(frame.f_code, frame.f_lasti)
+    live = live_names(frame.f_code, frame.f_lasti) | {next_one.value}
     for name in names:
         number = held.get(name)
-        if _is_number(number):
+        if name in live and _is_number(number):  # what nothing reads any more is not told from way to way
             tensor = CARRIED(number, isinstance(number, (float, torch.SymFloat)))
             held[name] = read = tensor.item()
             tensors[id(read)] = read, tensor

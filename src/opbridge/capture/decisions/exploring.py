@@ -100,10 +100,10 @@ def explore(
         raise first  # which a run with several turns of a loop has raised
 
 
-def _learned(ways: Ways) -> tuple[int, int, int, bool, bool]:
+def _learned(ways: Ways) -> tuple[int, int, int, int, bool, bool]:
     """What changes how ways are told apart: what lists grow by, and whether it counts which tensors are one."""
     learned = ways.learned
-    of_lists = len(learned.varying), len(learned.nested), len(learned.of_numbers)
+    of_lists = len(learned.varying), len(learned.nested), len(learned.of_numbers), len(learned.widths)
     return *of_lists, learned.identities.shares, learned.identities.compares_objects
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
 from opbridge.capture.tracer.growing_lists import Growing, Kinds, Learned, sum_of_parts
 
-__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list"]
+__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "tuples_of", "whole_list"]
 
 
 class Knowing(Protocol):
@@ -106,6 +107,47 @@ def numbers_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:
     first = [rows_of_piece(each, loops) for each in growing.beginning]
     parts = [each for each in (*first, found[0], *now) if each is not None and each.dtype == found[0].dtype]
     return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
+
+
+def tuples_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:
+    """A list of tuples of integers that has grown in a loop, as a tensor with a row for each tuple.
+
+    Args:
+        growing: The list.
+        loops: What is known of the loops.
+
+    Returns:
+        None for any other list.
+    """
+    width, loop = _width(growing, loops.learned.widths), growing.loop
+    now = list(growing.pieces())
+    if width is None or growing.place in loops.learned.nested or any(isinstance(each, Growing) for each in now):
+        return None
+
+    def appended() -> torch.Tensor:
+        length = None if growing.varies else growing.count * loop.count() * width
+        numbers: Any = [number for each in growing.tensors() for number in each]
+        ends = [end * width for end in growing.ends]
+        return GATHERED_NUMBERS(numbers, length, [], ends, loop.number, None)
+
+    parts = [growing.rows(appended)]
+    if growing.beginning:
+        parts.insert(0, torch._refs.tensor([*itertools.chain(*growing.beginning)], dtype=torch.int64))
+    if now:
+        parts.append(torch._refs.tensor([*itertools.chain(*now)], dtype=torch.int64))
+    return (torch.cat(parts) if len(parts) > 1 else parts[0]).unflatten(0, (-1, width))
+
+
+def _width(growing: Growing, known: dict[Hashable, int]) -> int | None:
+    """How many integers each tuple of a list has, or has had where it is empty now; None where these differ."""
+    widths = {len(each) if type(each) is tuple and all(map(is_number, each)) else None for each in growing.held}
+    if not widths:
+        return known.get(growing.place)
+    width = widths.pop()
+    if widths or not width:
+        return None
+    known[growing.place] = width
+    return width
 
 
 def rows_of_piece(piece: Any, loops: Knowing) -> torch.Tensor | None:

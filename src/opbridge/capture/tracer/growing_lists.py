@@ -45,6 +45,7 @@ class Learned:
         kinds: The dtype and the sizes of an element of a list, where the sizes are known, by the same.
         differing: The dimension in which the elements of a list differ, by the same.
         of_numbers: The lists that have held integers.
+        widths: How many integers the tuples have that lists have held, by the places of these.
         nested: The lists to which loops within turns append, or turns both tensors and numbers.
         numbers: The variables of a function that hold another number in each turn of a loop.
         asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
@@ -61,6 +62,7 @@ class Learned:
     differing: dict[Hashable, int] = field(default_factory=dict)
     nested: set[Hashable] = field(default_factory=set)
     of_numbers: set[Hashable] = field(default_factory=set)
+    widths: dict[Hashable, int] = field(default_factory=dict)
     numbers: dict[CodeType, set[str]] = field(default_factory=dict)
     asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     first_answer: bool = False
@@ -223,8 +225,11 @@ class Growing:
     @functools.cached_property
     def shows_last(self) -> bool:
         """Whether turns may read the last element of those before."""
-        if not self.first or type(self.beginning[-1]) not in (int, torch.SymInt) or not isinstance(self.name, str):
+        if not self.first or not isinstance(self.name, str):
             return bool(self.first)
+        last = self.beginning[-1] if type(self.beginning[-1]) is tuple else self.beginning[-1:]
+        if any(type(each) not in (int, torch.SymInt) for each in last):
+            return True
         return self.frame is None or reads_elements(self.frame.f_code, self.name)
 
     def _seen(self, has_last: bool) -> Iterator[Any]:
@@ -281,8 +286,8 @@ class Growing:
 
     @property
     def has_grown(self) -> bool:
-        """Whether turns have appended elements."""
-        return self.is_kept and (bool(self.each) or self.varies)
+        """Whether turns have appended elements, as far as turns do nothing else with it."""
+        return self.is_kept and self.nests
 
     @property
     def varies(self) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
+from opbridge.capture.tracer.filled_lists import filled
 from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, Rows, SizedSequence, Zipped
 from opbridge.capture.tracer.turning_loops import asks, copied, grown_length
 
@@ -258,6 +259,8 @@ def _sequence(value: Any) -> Any:
     """What a loop goes over that asks before each turn; None for any other value."""
     if isinstance(value, torch.Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
         value = Rows(value)
+    elif type(value) in (list, tuple):
+        value = filled(value)
     return value if isinstance(value, SizedSequence) and value.is_indexed and asks(value) else None
 
 

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_paddings, torch_sizes
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
+from opbridge.capture.tracer.scaled_images import interpolated
 from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
@@ -39,7 +40,8 @@ class PythonFunctions(TorchFunctionMode):
     10. Windows that do not overlap have a symbolic size.
     11. Complex numbers of a tensor may be printed, and not computed with: torch has no symbolic ones.
     12. `contiguous`, and `reshape` and `to` where they may be a copy, ask nothing about sizes.
-    13. What is padded to a multiple has a size that is one by its form.
+    13. Images are interpolated by factors that only a run tells.
+    14. What is padded to a multiple has a size that is one by its form.
 
     Args:
         settle_ranks: Called with the arguments of each function.
@@ -107,6 +109,9 @@ class PythonFunctions(TorchFunctionMode):
         elif function is torch.nn.functional.interpolate:
             args = (*args[:1], *map(_with_numbers, args[1:2]), *args[2:])
             kwargs = {name: _with_numbers(value) if name == "size" else value for name, value in (kwargs or {}).items()}
+            found = interpolated(*args, **kwargs)
+            if found is not None:
+                return found
         elif function in _WITH_NUMBERS:
             found = _WITH_NUMBERS[function](*args, **(kwargs or {}))
             if found is not None:

@@ -372,7 +372,31 @@ def _im2col(x: torch.Tensor, kernel: Any, dilation: Any, padding: Any, stride: A
     return x.new_empty((*x.shape[:-3], x.shape[-3] * kernel[0] * kernel[1], blocks))
 
 
+def _is_resizing_of_data(x: torch.Tensor, size: Any, align_corners: Any, factors: Any = None) -> bool:
+    """To sizes that data decide, about which torch's own function asks where the corners are aligned."""
+    return (
+        align_corners is True
+        and factors is None
+        and size is not None
+        and len(size) == x.dim() - 2
+        and any(map(torch_sizes.is_of_data, size))
+        and torch_sizes.is_in_order(x)
+    )
+
+
+def _resizing(x: torch.Tensor, size: Any, *settings: Any) -> torch.Tensor:
+    for each in size:
+        torch._check(each > 0, lambda: f"Input and output sizes should be greater than 0, but got {tuple(size)}")
+    return x.new_empty((*x.shape[:2], *size))
+
+
 _BINARY = (_aten.add.Tensor, _aten.mul.Tensor, _aten.sub.Tensor, _aten.div.Tensor)
+_RESIZING = (
+    _aten.upsample_linear1d.vec,
+    _aten.upsample_bilinear2d.vec,
+    _aten.upsample_trilinear3d.vec,
+    _aten.upsample_bicubic2d.vec,
+)
 _UNARY = (
     _aten.neg.default,
     _aten.silu.default,
@@ -409,5 +433,6 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.im2col.default: (_is_im2col_of_data, _im2col),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
+    **dict.fromkeys(_RESIZING, (_is_resizing_of_data, _resizing)),
     **dict.fromkeys(_UNARY, (_is_plain_unary, _like)),
 }

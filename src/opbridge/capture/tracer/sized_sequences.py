@@ -448,6 +448,11 @@ class Zipped(SizedSequence):
     def length(self) -> Any:
         return functools.reduce(torch.sym_min, (each.length for each in self.sequences))
 
+    def has(self, index: Any) -> Any:
+        for each in self.sequences:
+            each.has(index)  # which may refuse to be gone over
+        return super().has(index)
+
     def at(self, index: Any) -> Any:
         found = tuple(each.at(index) for each in self.sequences)
         return found if self.first is None else (self.first + index, *found)

@@ -31,7 +31,15 @@ from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.stacks import list_being_filled
 from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
 from opbridge.capture.tracer.extending_lists import extended_by
-from opbridge.capture.tracer.gathered_lists import is_number, joined, numbers_of, rows_of, rows_of_piece, whole_list
+from opbridge.capture.tracer.gathered_lists import (
+    is_number,
+    joined,
+    numbers_of,
+    rows_of,
+    rows_of_piece,
+    tuples_of,
+    whole_list,
+)
 from opbridge.capture.tracer.growing_lists import Growing, Learned, Turns, held_in
 
 __all__ = [
@@ -45,6 +53,7 @@ __all__ = [
     "gathered",
     "gathered_list",
     "gathered_numbers",
+    "gathered_tuples",
     "grown_length",
     "note_part",
     "number_at",
@@ -438,6 +447,12 @@ def gathered_numbers(value: Any) -> torch.Tensor | None:
     """A list of integers that has grown in a loop, as a tensor; see `gathered_lists.numbers_of`."""
     growing = _growing(value)
     return None if growing is None else numbers_of(growing, _active[-1])
+
+
+def gathered_tuples(value: Any) -> torch.Tensor | None:
+    """A list of tuples of integers that has grown in a loop, as a tensor; see `gathered_lists.tuples_of`."""
+    growing = _growing(value)
+    return None if growing is None else tuples_of(growing, _active[-1])
 
 
 def number_at(numbers: torch.Tensor, index: Any) -> Any:

@@ -16,6 +16,7 @@ from opbridge.translations.lib.dims import (
     as_dims,
     dims_of,
     element_count,
+    maximum,
     per_dim,
     positions,
     product,
@@ -301,9 +302,10 @@ def _segment_bounds(length: Dim, wanted: Dim) -> tuple[Any, Any, Any]:
         reach = start + np.arange((end - start).max(initial=0))
         return const(np.minimum(reach, end - 1)), const(reach < end), const(end - start)
     i = op.Unsqueeze(positions(wanted), [1])
-    start = op.Div(i * length.value, wanted.value)
-    end = op.Div((i + 1) * length.value + (wanted - 1).value, wanted.value)
-    reach = start + positions(op.ReduceMax(end - start, keepdims=0))
+    count = maximum(wanted, 1).value  # of no segment there is no length, and no division by zero either
+    start = op.Div(i * length.value, count)
+    end = op.Div((i + 1) * length.value + (wanted - 1).value, count)
+    reach = start + positions(op.ReduceMax(op.Concat(end - start, [[0]], axis=0), keepdims=0))
     return op.Min(reach, end - 1), reach < end, end - start
 
 

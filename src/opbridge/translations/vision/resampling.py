@@ -85,6 +85,8 @@ def matrix(
         antialias: Whether a smaller output averages over all of the input.
         dtype: FLOAT or DOUBLE, which torch computes in.
     """
+    # Where a size stays as it is, torch copies, whatever the factor is: 1.05 for a size of 7. Not so where it is cubic.
+    copies = kind != "cubic" or antialias
     if all_known(length, out):
         real: Any = dtype.numpy().type
         i = np.arange(int(out), dtype=real)[:, None]
@@ -93,7 +95,8 @@ def matrix(
         if align_corners:
             step: Any = last / real(int(out - 1)) if out > 1 else last * 0
         else:
-            step = np.full((1, 1), 1 / scale if scale else real(int(length)) / real(int(out)), real)
+            given = None if copies and length == out else scale
+            step = np.full((1, 1), 1 / given if given else real(int(length)) / real(int(out)), real)
         weights = _weights(kind, i, j, last, step, align_corners, antialias)
         return const(weights, dtype)
     number, count = (op.Cast(op.Reshape(size.value, [1, 1]), to=dtype) for size in (length, out))
@@ -104,6 +107,8 @@ def matrix(
         step = op.Where(op.Greater(count, 1.0), op.Div(last, op.Max(count - 1.0, op.CastLike(1.0, count))), last * 0.0)
     else:
         step = op.Div(number, count) if not scale else const([[1 / scale]], dtype)
+        if scale and copies:
+            step = op.Where(op.Equal(count, number), op.CastLike(1.0, step), step)
     return _weights(kind, i, j, last, step, align_corners, antialias)
 
 
