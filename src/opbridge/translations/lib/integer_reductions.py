@@ -17,7 +17,7 @@ from opbridge.translations.lib.dtypes import FLOATS
 
 __all__ = ["product_of_integers", "product_over_axis", "reduce_sum"]
 
-_HALF = 1 << 32
+_PART = 1 << 30  # which runtimes without int64 take as well
 _FEW = 16
 _NARROW = frozenset(
     getattr(ir.DataType, name) for name in ("BOOL", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32")
@@ -25,16 +25,16 @@ _NARROW = frozenset(
 
 
 def reduce_sum(x: Any, *axes: Any, keepdims: int = 1) -> Any:
-    """op.ReduceSum, by the halves of each number where it is of int64 and not seen to be of fewer bits.
+    """op.ReduceSum, by two parts of each number where it is of int64 and not seen to be of fewer bits.
 
-    It is exact for up to 2**21 elements.
+    It is exact for up to 2**20 elements.
     """
     if x.dtype != ir.DataType.INT64 or _is_narrow(x):
         return op.ReduceSum(x, *axes, keepdims=keepdims)
-    high = op.Div(x, _HALF)
-    low = op.Sub(x, op.Mul(high, _HALF))
-    sums = (op.ReduceSum(half, *axes, keepdims=keepdims) for half in (high, low))
-    return op.Add(op.Mul(next(sums), _HALF), next(sums))
+    high = op.Div(x, _PART)
+    low = op.Sub(x, op.Mul(high, _PART))
+    total_high, total_low = (op.ReduceSum(part, *axes, keepdims=keepdims) for part in (high, low))
+    return op.Add(op.Mul(total_high, _PART), total_low)
 
 
 def product_of_integers(x: Any, like: Any, dim: int | None, keepdim: bool) -> Any:
