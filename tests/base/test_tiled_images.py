@@ -109,6 +109,18 @@ def test_packed_features_are_those_of_transformers(name, seed):
     assert torch.equal(found_lengths, lengths)
 
 
+@pytest.mark.parametrize("rate", [None, "1/2", "4/8"])
+def test_packed_features_that_were_projected_are_those_of_transformers(rate):
+    granite = pytest.importorskip("transformers.models.granite4_vision.modeling_granite4_vision")
+    original = granite.Granite4VisionModel.pack_image_features
+    model = _model("", 3 if rate else 7, _MANY)  # four patches in a row, or two
+    model.layerwise_projectors, model.downsample_rate = None if rate is None else (), rate
+    sizes = _sizes(3)
+    counts = [llava_next.image_size_to_num_patches(each, _MANY, 14) for each in sizes]
+    given = model, [torch.randn(count, 4, 5) for count in counts], sizes, "default", torch.randn(5)
+    torch.testing.assert_close(_known(original)(*given), original(*given))
+
+
 @pytest.mark.parametrize("name", _PACKING)
 @pytest.mark.parametrize(("tiles", "size"), [(4, (28, 14)), (2, (28, 14)), (3, (0, 14)), (0, (28, 14))])
 def test_tiles_that_do_not_fit_are_an_error(name, tiles, size):
@@ -155,6 +167,20 @@ def _tiled(kind, settings):
     return Tiled().eval()
 
 
+class _Stacked(torch.nn.Module):
+    """Images that are padded to one number of tiles, of which there is any number, as LLaVA-NeXT takes them."""
+
+    def __init__(self, tiled):
+        super().__init__()
+        self.tiled, self.counted = tiled, sys.modules[type(tiled).__mro__[1].__module__]
+
+    def forward(self, tiles, sizes):
+        count = self.counted.image_size_to_num_patches
+        counts = [count(image_size=each, grid_pinpoints=_FEW, patch_size=14) for each in sizes]
+        joined = torch.cat([each[:count] for each, count in zip(tiles, counts)])  # noqa: B905  # as models write it
+        return self.tiled(joined, sizes)
+
+
 def _inputs(*sizes):
     sizes = torch.tensor(sizes)
     count = sum(llava_next.image_size_to_num_patches(each, _FEW, 14) for each in sizes)
@@ -192,6 +218,27 @@ class _Chosen(torch.nn.Module):
     def forward(self, x, sizes):
         height, width = llava_next.get_anyres_image_grid_shape(sizes, _FEW, 14)
         return x[:height, :width], torch.tensor([height, width])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _PACKING)
+def test_they_are_exported_for_any_number_of_images(name, tmp_path):
+    kind, settings = _PACKING[name]
+    _known(kind.pack_image_features)
+    _known(llava_next.image_size_to_num_patches)
+    model, path = _Stacked(_tiled(kind, settings(0))).eval(), tmp_path / "model.onnx"
+    opbridge.export(
+        model,
+        (torch.randn(2, 5, 4, 3), torch.tensor([[28, 14], [28, 28]])),
+        path,
+        dynamic_shapes=({0: "images"}, {0: "images"}),
+        verify=False,
+    )
+    session = opbridge.session(path)
+    for sizes in ([[9, 30]], [[28, 14], [300, 7]], [[20, 21], [41, 13], [1, 1], [14, 28], [29, 29]]):
+        tiles, sizes = torch.randn(len(sizes), 5, 4, 3), torch.tensor(sizes)
+        found = session.run(None, {"tiles": tiles.numpy(), "sizes": sizes.numpy()})
+        torch.testing.assert_close([torch.from_numpy(each) for each in found], list(model(tiles, sizes)))
 
 
 def test_a_resolution_is_exported_for_any_size():

@@ -11,7 +11,7 @@ from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
 from opbridge.capture.tracer.growing_lists import Growing, Kinds, Learned, sum_of_parts
 
-__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list"]
+__all__ = ["Knowing", "has_numbers", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list"]
 
 
 class Knowing(Protocol):
@@ -123,7 +123,7 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, torch.SymInt)
 
 
-def _has_numbers(growing: Growing, known: set[Hashable]) -> bool:
+def has_numbers(growing: Growing, known: set[Hashable]) -> bool:
     """Whether a list holds integers, or has held some where it is empty now."""
     if growing.held and all(map(is_number, growing.held)):
         known.add(growing.place)
@@ -154,7 +154,7 @@ def rows_of(
     """
     if growing.place in loops.learned.nested:
         return _rows_of_loops_within(growing, loops.learned.kinds)
-    if dim is None and _has_numbers(growing, loops.learned.of_numbers):
+    if dim is None and has_numbers(growing, loops.learned.of_numbers):
         return growing.rows(lambda: _numbers(growing)), None
     elements = growing.tensors()
     template = elements or growing.held

@@ -20,8 +20,17 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
-from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, Rows, SizedSequence, Zipped
-from opbridge.capture.tracer.turning_loops import asks, copied, grown_length
+from opbridge.capture.tracer.sized_sequences import (
+    Joined,
+    Numbers,
+    Range,
+    Repeated,
+    Reversed,
+    Rows,
+    SizedSequence,
+    Zipped,
+)
+from opbridge.capture.tracer.turning_loops import appended_numbers, asks, copied, grown_length
 
 __all__ = ["OTHER_PACKAGES", "FollowingCalls", "length"]
 
@@ -258,6 +267,8 @@ def _sequence(value: Any) -> Any:
     """What a loop goes over that asks before each turn; None for any other value."""
     if isinstance(value, torch.Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
         value = Rows(value)
+    elif type(value) in (list, tuple) and (numbers := appended_numbers(value)) is not None:
+        value = Numbers(numbers)
     return value if isinstance(value, SizedSequence) and value.is_indexed and asks(value) else None
 
 

@@ -31,7 +31,15 @@ from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.stacks import list_being_filled
 from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
 from opbridge.capture.tracer.extending_lists import extended_by
-from opbridge.capture.tracer.gathered_lists import is_number, joined, numbers_of, rows_of, rows_of_piece, whole_list
+from opbridge.capture.tracer.gathered_lists import (
+    has_numbers,
+    is_number,
+    joined,
+    numbers_of,
+    rows_of,
+    rows_of_piece,
+    whole_list,
+)
 from opbridge.capture.tracer.growing_lists import Growing, Learned, Turns, held_in
 
 __all__ = [
@@ -39,6 +47,7 @@ __all__ = [
     "Growing",
     "Loops",
     "Turning",
+    "appended_numbers",
     "asking",
     "asks",
     "copied",
@@ -438,6 +447,14 @@ def gathered_numbers(value: Any) -> torch.Tensor | None:
     """A list of integers that has grown in a loop, as a tensor; see `gathered_lists.numbers_of`."""
     growing = _growing(value)
     return None if growing is None else numbers_of(growing, _active[-1])
+
+
+def appended_numbers(value: Any) -> torch.Tensor | None:
+    """A list of Python's integers that has grown in a loop which is over, as a tensor; None for any other value."""
+    growing = _growing(value)
+    if growing is None or not growing.loop.is_over or not has_numbers(growing, _active[-1].learned.of_numbers):
+        return None
+    return numbers_of(growing, _active[-1])
 
 
 def number_at(numbers: torch.Tensor, index: Any) -> Any:
