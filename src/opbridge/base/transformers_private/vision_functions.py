@@ -75,7 +75,7 @@ def known(function: Any) -> Callable[..., Any] | None:
 def _following(original: Callable[..., Any], known: _Known) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
-    @functools.wraps(original, assigned=("__name__", "__qualname__", "__doc__"))  # the module stays opbridge's
+    @functools.wraps(original)
     def at_once(*args: Any, **settings: Any) -> Any:
         given = signature.bind(*args, **settings)
         given.apply_defaults()

@@ -141,8 +141,12 @@ class Surroundings:
 
 
 def _is_of_capture(value: Any) -> bool:
-    """Whether a function is one of opbridge's, which takes the place of the model's own while that is captured."""
-    return type(value) is types.FunctionType and str(value.__module__).partition(".")[0] == "opbridge"
+    """Whether a value is opbridge's, which takes the place of the model's own while that is captured.
+
+    A function that is wrapped around another one says that it is of the module of that; its globals are opbridge's.
+    """
+    module = value.__globals__.get("__name__") if type(value) is types.FunctionType else type(value).__module__
+    return str(module).partition(".")[0] == "opbridge"
 
 
 def _contents(value: Any) -> dict[Any, Any] | None:
