@@ -146,6 +146,26 @@ def _chunks_of_what_is_chosen(x, ends):
     return torch.cat([part * len(chosen) for part in torch.split(chosen, split_size_or_sections=3)]) + x.sum()
 
 
+def _numbers_beside_rows(x, ends):
+    counts = [end // 2 for end in ends.tolist()]
+    return torch.cat([x[:, :count] * end for count, end in zip(counts, ends)], 1)  # noqa: B905  # as models write it
+
+
+def _numbers_gone_over_with_their_indices(x, ends):
+    found, total = [3], x.sum()
+    for end in ends.tolist():
+        found.append(end // 2)
+    for index, number in enumerate(found):
+        total = torch.tanh(total) + index * number
+    return total
+
+
+def _numbers_with_one_more(x, ends):
+    found = [end // 2 for end in ends.tolist()]
+    found.append(5)
+    return torch.stack([x.sum() + a * b for a, b in zip(found, reversed(ends[1:]))]), torch.tensor(found)  # noqa: B905
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -168,6 +188,9 @@ def _chunks_of_what_is_chosen(x, ends):
         _numbers_of_loops_in_loops,
         _two_extensions_in_a_turn,
         _a_list_that_two_variables_hold,
+        _numbers_beside_rows,
+        _numbers_gone_over_with_their_indices,
+        _numbers_with_one_more,
     ],
     ids=lambda model: model.__name__,
 )
@@ -204,6 +227,16 @@ def test_what_depends_on_single_numbers_of_an_extended_list_is_refused(use):
         found = []
         found.extend(ends[ends > 2].tolist())
         return use(found, x)
+
+    with pytest.raises(CaptureError, match=r"test_lists_of_data\.py:\d+"):
+        capture(model, _inputs(0, 3, 7, 10))
+
+
+def test_a_list_in_which_another_number_was_put_is_refused():
+    def model(x, ends):
+        found = [end // 2 for end in ends[ends > 2].tolist()]
+        found[0] = 5
+        return torch.stack([x.sum() + a * b for a, b in zip(found, ends)])  # noqa: B905
 
     with pytest.raises(CaptureError, match=r"test_lists_of_data\.py:\d+"):
         capture(model, _inputs(0, 3, 7, 10))

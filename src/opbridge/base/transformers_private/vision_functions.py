@@ -1,7 +1,8 @@
-"""The functions of transformers that compute indices grid by grid, replaced while a model is captured.
+"""The functions of transformers that go over images one by one, replaced while a model is captured.
 
-`vision_grids` gives the same for all grids at once, without a loop that has as many passes as there are images. As for
-rotary positions, only functions whose source is one of those that it was compared with are replaced.
+`vision_grids` and `tiled_images` give the same for all of them at once, without a loop that has as many passes as there
+are images, and without decisions. As for rotary positions, only functions whose source is one of those that it was
+compared with are replaced.
 
 Checked on transformers 5.24.
 """
@@ -20,12 +21,10 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.transformers_private import vision_grids
+from opbridge.base.transformers_private import tiled_images, vision_grids
 from opbridge.base.transformers_private.rotary_functions import fingerprint
 
 __all__ = ["computing_grids_at_once", "known"]
-
-_MODULE = "transformers.vision_utils"
 
 
 @dataclass(frozen=True)
@@ -34,39 +33,42 @@ class _Known:
 
     Attributes:
         source: What tells its source from others.
-        computed_before: The keys of its argument `kwargs` under which its user may give what it computes.
         compute: What is computed in its place, of its arguments by name; None where they are not of the usual form.
+        computed_before: The keys of its argument `kwargs` under which its user may give what it computes.
     """
 
     source: str
-    computed_before: tuple[str, ...]
     compute: Callable[[Mapping[str, Any]], Any]
+    computed_before: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
 def computing_grids_at_once(module: torch.nn.Module) -> Iterator[None]:
     """Within this context, the functions that are known compute all grids at once, in the modules of a model's classes.
 
-    In a module that has imported such a function, its name stands for the other one meanwhile.
+    In a module that has imported or defined such a function, its name stands for the other one meanwhile. So it is in
+    a class that has such a method.
     """
-    defined = sys.modules.get(_MODULE)
-    places = {sys.modules.get(kind.__module__) for kind in {type(each) for each in module.modules()}}
-    replaced: list[tuple[Any, str, Any]] = []
-    for name in _KNOWN:
-        original = getattr(defined, name, None)
-        if original is None or (computed := known(original)) is None:
-            continue
-        replaced += [(each, name, computed) for each in places if each and vars(each).get(name) is original]
-    with replacing(*replaced):
+    kinds = {kind for each in module.modules() for kind in type(each).__mro__}
+    places = [*kinds, *filter(None, (sys.modules.get(path) for path in {kind.__module__ for kind in kinds}))]
+    with replacing(*(found for place in places for found in _replaced(place))):
         yield
+
+
+def _replaced(place: Any) -> Iterator[tuple[Any, str, Any]]:
+    """A module or a class, the name of each function of its own that is known, and what computes the same."""
+    for name in _KNOWN:
+        if (computed := known(vars(place).get(name))) is not None:
+            yield place, name, computed
 
 
 def known(function: Any) -> Callable[..., Any] | None:
     """What computes the same for all grids at once; None for a function that is not known."""
     if type(function) is not types.FunctionType or hasattr(function, "__wrapped__"):
         return None
-    found = _KNOWN.get(function.__name__)
-    return None if found is None or fingerprint(function) != found.source else _following(function, found)
+    ways = _KNOWN.get(function.__name__, ())
+    found = next((each for each in ways if each.source == fingerprint(function)), None)
+    return None if found is None else _following(function, found)
 
 
 @functools.cache
@@ -77,7 +79,7 @@ def _following(original: Callable[..., Any], known: _Known) -> Callable[..., Any
     def at_once(*args: Any, **settings: Any) -> Any:
         given = signature.bind(*args, **settings)
         given.apply_defaults()
-        is_computed = (given.arguments["kwargs"] or {}).keys().isdisjoint(known.computed_before)
+        is_computed = (given.arguments.get("kwargs") or {}).keys().isdisjoint(known.computed_before)
         found = known.compute(given.arguments) if is_computed else None
         return original(*args, **settings) if found is None else found
 
@@ -114,8 +116,15 @@ def _nearest(named: Mapping[str, Any]) -> torch.Tensor | None:
     return vision_grids.nearest_positions(sizes, side) if _is_grid(sizes, 2) and type(side) is int else None
 
 
-_KNOWN = {
-    "get_vision_position_ids": _Known("d0bbfb2a51be25ad", ("position_ids",), _positions),
-    "get_vision_window_index": _Known("1ceab1c7ae78d3d2", ("window_index", "cu_window_seqlens"), _windows),
-    "get_vision_nearest_position_ids": _Known("b28e499cf51fddc6", ("position_ids",), _nearest),
+_KNOWN: dict[str, tuple[_Known, ...]] = {
+    "get_vision_position_ids": (_Known("d0bbfb2a51be25ad", _positions, ("position_ids",)),),
+    "get_vision_window_index": (_Known("1ceab1c7ae78d3d2", _windows, ("window_index", "cu_window_seqlens")),),
+    "get_vision_nearest_position_ids": (_Known("b28e499cf51fddc6", _nearest, ("position_ids",)),),
+    "select_best_resolution": (_Known("731c630334a545f3", tiled_images.resolution),),
+    "image_size_to_num_patches": (_Known("a0e13448024e5b02", tiled_images.count),),
+    "pack_image_features": (
+        _Known("99de80f91fdddb5d", tiled_images.packed),  # LLaVA-NeXT, for videos too
+        _Known("c815e70b600bfc5a", tiled_images.packed_and_scaled),  # LLaVA-OneVision
+        _Known("c1d71430a29b8e33", tiled_images.packed_and_projected),  # Granite 4 Vision
+    ),
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["nearest_positions", "positions_in_blocks", "windows"]
+__all__ = ["checked", "nearest_positions", "positions_in_blocks", "repeated", "windows"]
 
 
 def positions_in_blocks(grids: torch.Tensor, side: int | torch.Tensor, *, with_frames: bool) -> torch.Tensor:
@@ -27,8 +27,8 @@ def positions_in_blocks(grids: torch.Tensor, side: int | torch.Tensor, *, with_f
     """
     frames, rows, columns = grids.long().unbind(1)
     sides = torch.full_like(rows, side) if isinstance(side, int) else side.long()
-    rows = _checked(rows, ((rows % sides != 0) | (columns % sides != 0)).any())
-    of, within = _repeated(frames * rows * columns)
+    rows = checked(rows, ((rows % sides != 0) | (columns % sides != 0)).any())
+    of, within = repeated(frames * rows * columns)
     rows, columns, sides = rows[of], columns[of], sides[of]
     frame, within = within // (rows * columns), within % (rows * columns)
     block, inside = within // (sides * sides), within % (sides * sides)
@@ -58,7 +58,7 @@ def windows(grids: torch.Tensor, merged: int, side: int) -> tuple[torch.Tensor, 
     first = count.cumsum(0) - count
     down, across = (rows + side - 1) // side, (columns + side - 1) // side
 
-    of, number = _repeated(frames * down * across)  # the grid of each window, and its number there
+    of, number = repeated(frames * down * across)  # the grid of each window, and its number there
     frame, number = number // (down * across)[of], number % (down * across)[of]
     top, left = number // across[of] * side, number % across[of] * side
     rows, columns = rows[of], columns[of]
@@ -66,7 +66,7 @@ def windows(grids: torch.Tensor, merged: int, side: int) -> tuple[torch.Tensor, 
     begin = first[of] + (frame * rows + top) * columns + left
     ends = (height * width).cumsum(0) * merged**2
 
-    window, within = _repeated(height * width)
+    window, within = repeated(height * width)
     index = begin[window] + within // width[window] * columns[window] + within % width[window]
     return index, torch.nn.functional.pad(ends, (1, 0)).int()
 
@@ -82,7 +82,7 @@ def nearest_positions(sizes: torch.Tensor, side: int) -> torch.Tensor:
         int64 of shape (patches,).
     """
     rows, columns = sizes.long().unbind(1)
-    of, within = _repeated(rows * columns)
+    of, within = repeated(rows * columns)
     rows, columns = rows[of], columns[of]
     bounds = torch.arange(1 / side, 1.0, 1 / side, device=sizes.device)
     row = torch.bucketize(within // columns / rows, bounds, right=True)
@@ -90,13 +90,13 @@ def nearest_positions(sizes: torch.Tensor, side: int) -> torch.Tensor:
     return row * side + column
 
 
-def _repeated(counts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def repeated(counts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """For the elements that each count asks for: the index of the count, and their own numbers from 0."""
     of = torch.repeat_interleave(torch.arange(counts.shape[0], device=counts.device), counts)
     first = counts.cumsum(0) - counts
     return of, torch.arange(of.shape[0], device=counts.device) - first[of]
 
 
-def _checked(values: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
+def checked(values: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
     """The values; where something is wrong, an element that there is not is asked for, which is an error."""
     return values + values.new_zeros(1).index_select(0, wrong.long().reshape(1))

@@ -84,6 +84,8 @@ class Surroundings:
             key = id(frame.f_globals), name
             if key not in self._globals:
                 value = frame.f_globals.get(name, _MISSING)
+                if _is_of_capture(value):  # it stands there while the model is captured, and not after it
+                    continue
                 self._globals[key] = frame.f_globals, value
                 self._take([value])
 
@@ -136,6 +138,15 @@ class Surroundings:
             if id(value) not in self._own:
                 self._held[id(value)] = value, contents
                 waiting += contents.values()
+
+
+def _is_of_capture(value: Any) -> bool:
+    """Whether a value is opbridge's, which takes the place of the model's own while that is captured.
+
+    A function that is wrapped around another one says that it is of the module of that; its globals are opbridge's.
+    """
+    module = value.__globals__.get("__name__") if type(value) is types.FunctionType else type(value).__module__
+    return str(module).partition(".")[0] == "opbridge"
 
 
 def _contents(value: Any) -> dict[Any, Any] | None:
