@@ -2,6 +2,8 @@
 
 The chunks of a gated delta rule solve a triangular system by one operator; in an export they do it by 63 writes to a
 tensor, each of which a capture follows. opbridge has the operator, and takes what the model does outside of an export.
+The operator's result lies in memory column by column. Here it is put in order, as the other branch's is: what is shaped
+after it would be copied where the loop over chunks has no turn, and be a view where it has one, and could not join.
 
 Checked on transformers 5.24.
 """
@@ -9,10 +11,11 @@ Checked on transformers 5.24.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -30,8 +33,21 @@ def as_outside_of_exports(module: torch.nn.Module) -> Iterator[None]:
     """Within this context, functions of the modules of a model's classes that lack an operator in an export have it."""
     places = {sys.modules.get(kind.__module__) for kind in {type(each) for each in module.modules()}}
     found = [each for each in places if each is not None and _chooses(each)]
-    with replacing(*((each, _IS_EXPORTING, lambda: False) for each in found)):
+    replaced = [(each, _IS_EXPORTING, lambda: False) for each in found]
+    with replacing(
+        *replaced, *([(torch.linalg, _OPERATOR, _in_order(torch.linalg.solve_triangular))] if found else [])
+    ):
         yield
+
+
+def _in_order(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The operator, whose result has the strides of a contiguous tensor."""
+
+    @functools.wraps(original)
+    def solved(*args: Any, **settings: Any) -> torch.Tensor:
+        return original(*args, **settings).contiguous()
+
+    return solved
 
 
 def _chooses(module: types.ModuleType) -> bool:
