@@ -30,7 +30,7 @@ def passing_on(function):
 def solved(system, right):
     if not is_torchdynamo_exporting():
         return torch.linalg.solve_triangular(system, right, upper=False, unitriangular=True)
-    raise NotImplementedError("in an export")
+    raise NotImplementedError("in an export")  # which a capture must not come to
 
 class Model(torch.nn.Module):
     def forward(self, system, right):

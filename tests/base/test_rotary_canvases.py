@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import random
 import types
 
 import pytest
 import torch
+from helpers.rotary import Positions, assert_same_or_refused
 
 import opbridge
 from opbridge.base.transformers_private import rotary_canvases, rotary_functions
@@ -159,42 +161,11 @@ def _spoilt_batches(rng):
 
 def test_what_does_not_fit_is_an_error_or_gives_what_the_original_gives():
     model, rng = _model(), random.Random(3)
-    refused, kept, more = 0, 0, 0
-    for given in _spoilt_batches(rng):
-        try:
-            expected = _expected(model, given)
-        except (Exception, StopIteration):  # what transformers raises has no common class
-            with pytest.raises(IndexError):
-                _found(model, given)
-            refused += 1
-            continue
-        try:
-            found = _found(model, given)
-        except IndexError:
-            more += 1
-            continue
-        for one, other in zip(expected, found, strict=True):
-            torch.testing.assert_close(other, one, rtol=0, atol=0)
-        kept += 1
-    assert refused > 50 and kept > 50 and more < 20
-
-
-class Positions(torch.nn.Module):
-    """What a model computes before its layers."""
-
-    def __init__(self):
-        super().__init__()
-        of_name = _model()
-        self.of = type(of_name).__new__(type(of_name))
-        torch.nn.Module.__init__(self.of)
-        vars(self.of)["config"] = vars(of_name)["config"]
-
-    def forward(self, **given):
-        return self.of.get_rope_index(**given)
+    assert_same_or_refused(_spoilt_batches(rng), functools.partial(_expected, model), functools.partial(_found, model))
 
 
 def test_the_file_takes_batches_of_any_size():
-    model, rng = Positions().eval(), random.Random(3)
+    model, rng = Positions(_model()).eval(), random.Random(3)
 
     def given(count):
         while True:

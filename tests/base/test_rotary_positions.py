@@ -11,6 +11,7 @@ import torch
 
 import opbridge
 from opbridge.base.transformers_private import rotary_functions
+from opbridge.base.transformers_private.function_sources import fingerprint
 
 _MODELS = {
     "Qwen2VLModel": "qwen2_vl",
@@ -201,7 +202,7 @@ def test_comments_and_documentation_tell_nothing_of_a_source():
     def third(x):
         return x * 3
 
-    marks = [rotary_functions.fingerprint(each).strip() for each in (one, other, third)]
+    marks = [fingerprint(each).strip() for each in (one, other, third)]
     assert marks[0] and marks[1] and marks[1] != marks[2]
 
 

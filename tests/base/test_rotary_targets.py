@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import random
 import types
 
 import pytest
 import torch
+from helpers.rotary import Positions, assert_same_or_refused
 
 import opbridge
 from opbridge.base.transformers_private import rotary_functions
@@ -123,42 +125,11 @@ def _spoilt_batches(rng):
 
 def test_what_does_not_fit_is_an_error_or_gives_what_the_original_gives():
     model, rng = _model(), random.Random(3)
-    refused, kept, more = 0, 0, 0
-    for given in _spoilt_batches(rng):
-        try:
-            expected = _expected(model, given)
-        except Exception:  # what transformers raises has no common class
-            with pytest.raises(IndexError):
-                _found(model, given)
-            refused += 1
-            continue
-        try:
-            found = _found(model, given)
-        except IndexError:
-            more += 1
-            continue
-        for one, other in zip(expected, found, strict=True):
-            torch.testing.assert_close(other, one, rtol=0, atol=0)
-        kept += 1
-    assert refused > 50 and kept > 50 and more < 20
-
-
-class Positions(torch.nn.Module):
-    """What a model computes before its layers."""
-
-    def __init__(self):
-        super().__init__()
-        of_name = _model()
-        self.of = type(of_name).__new__(type(of_name))
-        torch.nn.Module.__init__(self.of)
-        vars(self.of)["config"] = vars(of_name)["config"]
-
-    def forward(self, **given):
-        return self.of.get_rope_index(**given)
+    assert_same_or_refused(_spoilt_batches(rng), functools.partial(_expected, model), functools.partial(_found, model))
 
 
 def test_the_file_takes_batches_of_any_size():
-    model, rng = Positions().eval(), random.Random(3)
+    model, rng = Positions(_model()).eval(), random.Random(3)
     names = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "sequence"}}
     names |= {"image_grid_thw": {0: "images"}, "images_per_sample": {0: "batch"}}
     others = [_batch(rng, count, pad="left") for count in (1, 1, 2, 5)]
@@ -175,4 +146,4 @@ class Decoding(Positions):
 
 def test_positions_for_later_calls_are_no_part_of_a_capture():
     with pytest.raises(opbridge.errors.OpbridgeError, match="not captured"):
-        opbridge.export(Decoding().eval(), kwargs=_batch(random.Random(4), 2))
+        opbridge.export(Decoding(_model()).eval(), kwargs=_batch(random.Random(4), 2))

@@ -147,6 +147,12 @@ def test_einsum_of_dynamic_sizes() -> None:
     )
 
 
+def test_einsum_sums_large_integers_exactly() -> None:
+    x = torch.randint(-(2**61), 2**61, (4, 5))
+    assert_matches(lambda x: torch.einsum("ij->i", x), x)
+    assert_matches(lambda x, y: torch.einsum("ij,ij->j", x, y), x, x.flip(0))
+
+
 def test_einsum_of_several_dtypes() -> None:
     positions, frequencies = torch.arange(5), torch.randn(3)
     assert_matches(lambda i, j: torch.einsum("i,j->ij", i, j), positions, frequencies)

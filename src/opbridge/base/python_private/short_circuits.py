@@ -57,7 +57,8 @@ def answer_without_effect(frame: FrameType) -> bool | None:
         found = _after(step, stack, held or {})
         if found is None:
             return None
-        step = _at(frame, step.target) if found and step.target is not None else following.get(step.offset)
+        jumps = found and step.target is not None
+        step = instruction_at(frame.f_code, step.target or 0) if jumps else following.get(step.offset)
     return None
 
 
@@ -99,10 +100,6 @@ def _jumps(form: re.Match[str], stack: list[Any]) -> bool | None:
 
 def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (bool, int, str)
-
-
-def _at(frame: FrameType, offset: int) -> Instruction:
-    return instruction_at(frame.f_code, offset)
 
 
 @by_code

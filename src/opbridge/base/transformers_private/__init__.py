@@ -11,6 +11,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | caches | caches as containers of tensors |
 | causal_models | the inputs that a model for text generation takes |
 | export_branches | what transformers does otherwise in an export, for want of an operator |
+| function_sources | what tells the sources of functions from others |
 | masks | attention masks while a model is captured |
 | rotary_canvases | the positions that MiniCPM-V computes, of images on canvases |
 | rotary_functions | the functions that compute rotary positions run by run, replaced in a capture |

@@ -50,6 +50,7 @@ def _in_order(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
     return solved
 
 
+@functools.cache
 def _chooses(module: types.ModuleType) -> bool:
     """Whether a module asks for an export only where it chooses between the operator and what stands for it."""
     if _IS_EXPORTING not in vars(module):

@@ -11,15 +11,9 @@ Checked on transformers 5.24.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
-import hashlib
 import inspect
-import io
-import textwrap
-import tokenize
-import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,13 +21,14 @@ from typing import Any
 import torch
 
 from opbridge.base.transformers_private import rotary_canvases, rotary_omni, rotary_targets
+from opbridge.base.transformers_private.function_sources import fingerprint
 from opbridge.base.transformers_private.rotary_positions import (
     Grids,
     positions_of_images_in_text,
     positions_of_runs,
 )
 
-__all__ = ["computing_positions_at_once", "fingerprint", "known"]
+__all__ = ["computing_positions_at_once", "known"]
 
 _INDEX, _IMAGE = "get_rope_index", "get_vision_position_ids"
 _OF_VISION, _OF_AUDIO = "get_llm_pos_ids_for_vision", "_get_feat_extract_output_lengths"
@@ -78,44 +73,12 @@ def computing_positions_at_once(module: torch.nn.Module) -> Iterator[None]:
 def known(kind: type) -> _Known | None:
     """What is known of a class's `get_rope_index`; None where it is not one that is known."""
     function = inspect.getattr_static(kind, _INDEX, None)
-    found = _KNOWN.get(_told_of(function))
+    found = _KNOWN.get(fingerprint(function))
     if found is None:
         return None
     others = getattr(function, "__globals__", {})
     called = {name: inspect.getattr_static(kind, name, others.get(name)) for name in found.calls}
-    return found if all(_told_of(called[name]) == mark for name, mark in found.calls.items()) else None
-
-
-def _told_of(function: Any) -> str:
-    if isinstance(function, staticmethod):
-        function = function.__func__
-    if type(function) is not types.FunctionType or hasattr(function, "__wrapped__"):
-        return ""
-    return fingerprint(function)
-
-
-@functools.cache
-def fingerprint(function: types.FunctionType) -> str:
-    """What tells the source of a function from others, apart from comments and documentation; "" without source."""
-    try:
-        text = textwrap.dedent(inspect.getsource(function))
-        (defined,) = ast.parse(text).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return ""
-    documented: range = range(0)
-    if isinstance(defined, ast.FunctionDef) and ast.get_docstring(defined) is not None:
-        said = defined.body[0]
-        documented = range(said.lineno, (said.end_lineno or said.lineno) + 1)
-    code = "\n".join("" if number in documented else line for number, line in enumerate(text.splitlines(), 1))
-    tokens = tokenize.generate_tokens(io.StringIO(code + "\n").readline)
-    told = [_told(each) for each in tokens if each.type not in (tokenize.COMMENT, tokenize.NL)]
-    return hashlib.sha256("".join(told).encode()).hexdigest()[:16]
-
-
-def _told(token: tokenize.TokenInfo) -> str:
-    named = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\t", tokenize.DEDENT: "\r"}
-    # Newer releases of Python tell the parts of an f-string one by one, without the spaces between them.
-    return named.get(token.type, token.string.replace(" ", ""))
+    return found if all(fingerprint(called[name]) == mark for name, mark in found.calls.items()) else None
 
 
 def _following(original: Callable[..., Any], found: _Known) -> Callable[..., Any]:

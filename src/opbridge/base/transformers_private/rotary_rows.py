@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from opbridge.base.transformers_private.vision_grids import checked
+
 __all__ = ["Rows", "in_turn", "padded"]
 
 
@@ -51,9 +53,7 @@ class Rows:
         self, positions: torch.Tensor, wrong: torch.Tensor, padding: int = 0
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The positions of all tokens, and by how much the one after the last differs from the number of tokens."""
-        # Where something is wrong, this asks for an element that there is not: an error.
-        nothing = torch.zeros(1, dtype=torch.int64, device=wrong.device).index_select(0, wrong.long().reshape(1))
-        positions = torch.where(self.inside, positions, 0) + nothing
+        positions = checked(torch.where(self.inside, positions, 0), wrong)
         after = positions.amax((0, 2)) + 1 - self.count
         if self._mask is not None:
             back = self._front.expand_as(positions)

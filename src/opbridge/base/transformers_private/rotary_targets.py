@@ -73,4 +73,8 @@ class _Uncomputed:
     """Positions that a capture does not compute."""
 
     def __getitem__(self, index: object) -> object:
-        raise NotImplementedError("the positions of the tokens of an image to come are not captured")
+        # They are of as many tokens as the grids of images to come say, which only calls after this one read.
+        raise NotImplementedError(
+            "the positions of the tokens of an image to come are not captured: export a call that does not read them, "
+            "and compute them outside of the file"
+        )

@@ -22,7 +22,7 @@ import torch
 
 from opbridge.base.attributes import replacing
 from opbridge.base.transformers_private import tiled_images, vision_grids
-from opbridge.base.transformers_private.rotary_functions import fingerprint
+from opbridge.base.transformers_private.function_sources import fingerprint
 
 __all__ = ["computing_grids_at_once", "known"]
 
@@ -64,7 +64,7 @@ def _replaced(place: Any) -> Iterator[tuple[Any, str, Any]]:
 
 def known(function: Any) -> Callable[..., Any] | None:
     """What computes the same for all grids at once; None for a function that is not known."""
-    if type(function) is not types.FunctionType or hasattr(function, "__wrapped__"):
+    if type(function) is not types.FunctionType:
         return None
     ways = _KNOWN.get(function.__name__, ())
     found = next((each for each in ways if each.source == fingerprint(function)), None)

@@ -27,6 +27,5 @@ def leaving_out_idle_questions() -> Iterator[None]:
         idle = answer_without_effect(sys._getframe(1))
         return original(self) if idle is None else idle
 
-    asked.__name__ = "__bool__"
     with replacing((torch.SymBool, "__bool__", asked)):
         yield

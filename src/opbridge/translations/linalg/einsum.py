@@ -14,6 +14,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import Dim, dims_of, product, shape_of
+from opbridge.translations.lib.integer_reductions import reduce_sum
 from opbridge.translations.lib.promotion import promote
 
 __all__ = ["einsum"]
@@ -33,7 +34,7 @@ class _Operand:
             return self
         kept = [letter for letter in self.letters if letter not in letters]
         axes = [self.letters.index(letter) for letter in letters]
-        return _Operand(op.ReduceSum(self.value, axes, keepdims=0), kept, [self.sizes[letter] for letter in kept])
+        return _Operand(reduce_sum(self.value, axes, keepdims=0), kept, [self.sizes[letter] for letter in kept])
 
     def without_ones(self, letters: Sequence[str]) -> _Operand:
         """Without dimensions that are known to be 1."""
@@ -131,7 +132,7 @@ def _contract(left: _Operand, right: _Operand, needed: set[str]) -> _Operand:
         # Row by row: a product of matrices would be called for each.
         products = left.ordered([*batch, *inner]) * right.ordered([*batch, *inner])
         axes = list(range(len(batch), len(batch) + len(inner)))
-        return _Operand(op.ReduceSum(products, axes, keepdims=0), letters, sizes)
+        return _Operand(reduce_sum(products, axes, keepdims=0), letters, sizes)
     first = _as_matrices(left, batch, rows, inner)
     second = _as_matrices(right, batch, inner, columns)
     result = op.MatMul(first, second)
