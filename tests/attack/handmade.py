@@ -24,6 +24,9 @@ def calls() -> dict[str, list[Call]]:
         made[name] = [(make(), {})]
     data, lengths, offsets = torch.randn(6, 2), torch.tensor([2, 4]), torch.tensor([0, 2, 6])
     made["aten::segment_reduce"] = [([data, "sum"], {"lengths": lengths}), ([data, "max"], {"offsets": offsets})]
+    # A matrix without a pivot on its diagonal, whose factors are blocks of two rows.
+    factors = torch.linalg.ldl_factor(torch.tensor([[0.0, 1, 2, 3], [1, 0, 4, 5], [2, 4, 0, 6], [3, 5, 6, 0]]))
+    made["aten::linalg_ldl_solve"].append(([*factors, torch.randn(4, 2)], {}))
     return made
 
 

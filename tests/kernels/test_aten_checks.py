@@ -65,6 +65,14 @@ REFUSED = {
         "'kernel_size' is not that of 'weight'",
     ),
     "a pivot out of range": (A.lu_unpack.default, [r(2, 2), torch.tensor([1, 9], dtype=torch.int32)], "the number 9"),
+    "half a block": (
+        *(A.linalg_ldl_solve.default, [r(3, 3), torch.tensor([1, 2, -3], dtype=torch.int32), r(3, 1)]),
+        "a negative number without a second one",
+    ),
+    "a block over two matrices": (
+        *(A.linalg_ldl_solve.default, [r(2, 2, 2), torch.tensor([[1, -2], [-2, 2]], dtype=torch.int32), r(2, 2, 1)]),
+        "a negative number without a second one",
+    ),
     "numbers that are not finite": (A.linalg_eigvals.default, [torch.full((2, 2), torch.inf)], "not finite"),
     "the least integer": (A.div.Tensor_mode, [torch.tensor([-(2**63)]), torch.tensor([-1])], "divided by -1"),
     "a degree without an end": (

@@ -31,6 +31,18 @@ void in_order(const int64_t* offsets, int64_t count, int64_t last, const std::st
     }
 }
 
+// A negative pivot begins a block of two rows, whose second pivot is read as well (LAPACK's sytrf).
+void negative_in_pairs(const std::vector<int64_t>& pivots, int64_t of_a_matrix, const std::string& name) {
+    int64_t run = 0;
+    for (size_t i = 0; i < pivots.size(); ++i) {
+        run = pivots[i] < 0 ? run + 1 : 0;
+        const bool is_last = static_cast<int64_t>(i + 1) % of_a_matrix == 0;
+        const bool ends = run > 0 && (is_last || pivots[i + 1] > 0);
+        require(!ends || run % 2 == 0, "'" + name + "' has a negative number without a second one beside it");
+        if (ends) run = 0;
+    }
+}
+
 }  // namespace
 
 void embedding_bag(const CheckedCall& call) {
@@ -132,11 +144,13 @@ void pivoted(const CheckedCall& call) {
     wanted.push_back(std::min(rows, columns));
     pivots.require_sizes(wanted);
     const bool blocks = matrix.name() == "LD";  // rows that are exchanged as a pair are negative
-    for (int64_t pivot : pivots.integers()) {
+    const std::vector<int64_t> numbers = pivots.integers();
+    for (int64_t pivot : numbers) {
         const int64_t row = blocks && pivot < 0 ? -pivot : pivot;
         require(row >= 1 && row <= rows,
                 "'" + pivots.name() + "' has the number " + std::to_string(pivot) + ", for " + std::to_string(rows) + " rows");
     }
+    if (blocks) negative_in_pairs(numbers, wanted.back(), pivots.name());
 }
 
 void transformed_dimensions(const CheckedCall& call) {
