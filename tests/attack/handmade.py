@@ -26,7 +26,7 @@ def calls() -> dict[str, list[Call]]:
     made["aten::segment_reduce"] = [([data, "sum"], {"lengths": lengths}), ([data, "max"], {"offsets": offsets})]
     # A matrix without a pivot on its diagonal, whose factors are blocks of two rows.
     factors = torch.linalg.ldl_factor(torch.tensor([[0.0, 1, 2, 3], [1, 0, 4, 5], [2, 4, 0, 6], [3, 5, 6, 0]]))
-    made["aten::linalg_ldl_solve"].append(([*factors, torch.randn(4, 2)], {}))
+    made["aten::linalg_ldl_solve"] += [([*factors, torch.randn(4, 2)], {}), ([*factors, torch.randn(3, 4, 2)], {})]
     return made
 
 

@@ -73,6 +73,10 @@ REFUSED = {
         *(A.linalg_ldl_solve.default, [r(2, 2, 2), torch.tensor([[1, -2], [-2, 2]], dtype=torch.int32), r(2, 2, 1)]),
         "a negative number without a second one",
     ),
+    "factors of another batch": (
+        *(A.linalg_ldl_solve.default, [r(2, 3, 3), torch.tensor([[1, 2, 3]] * 2, dtype=torch.int32), r(4, 1, 3, 1)]),
+        "'LD' is not of the batch that 'B' has",
+    ),
     "numbers that are not finite": (A.linalg_eigvals.default, [torch.full((2, 2), torch.inf)], "not finite"),
     "the least integer": (A.div.Tensor_mode, [torch.tensor([-(2**63)]), torch.tensor([-1])], "divided by -1"),
     "a degree without an end": (

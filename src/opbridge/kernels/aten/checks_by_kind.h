@@ -47,7 +47,7 @@ void group_norm(const CheckedCall& call);
 void attention(const CheckedCall& call);
 // A kernel size that is the weight's.
 void convolution_step(const CheckedCall& call);
-// Pivots that are rows of the matrix, negative ones in pairs.
+// Pivots that are rows of the matrix; of an LDL factorisation, negative ones in pairs, and matrices for every right side.
 void pivoted(const CheckedCall& call);
 void finite(const CheckedCall& call);
 // Matrices of which none is empty, of finite numbers.

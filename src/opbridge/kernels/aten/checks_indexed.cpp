@@ -43,6 +43,15 @@ void negative_in_pairs(const std::vector<int64_t>& pivots, int64_t of_a_matrix, 
     }
 }
 
+// Matrices in a batch are taken one after another for the right sides' whole batch, without being broadcast to it.
+void require_batch_of(const CheckedTensor& matrices, const CheckedTensor& right) {
+    bool fits = matrices.rank() == 2 || matrices.rank() >= right.rank();
+    for (int64_t dim = 3; fits && matrices.rank() > 2 && dim <= right.rank(); ++dim) {
+        fits = right.size(-dim) == 1 || right.size(-dim) == matrices.size(-dim);
+    }
+    require(fits, "'" + matrices.name() + "' is not of the batch that '" + right.name() + "' has");
+}
+
 }  // namespace
 
 void embedding_bag(const CheckedCall& call) {
@@ -150,7 +159,9 @@ void pivoted(const CheckedCall& call) {
         require(row >= 1 && row <= rows,
                 "'" + pivots.name() + "' has the number " + std::to_string(pivot) + ", for " + std::to_string(rows) + " rows");
     }
-    if (blocks) negative_in_pairs(numbers, wanted.back(), pivots.name());
+    if (!blocks) return;
+    negative_in_pairs(numbers, wanted.back(), pivots.name());
+    require_batch_of(matrix, call.tensor("B"));
 }
 
 void transformed_dimensions(const CheckedCall& call) {
