@@ -1,7 +1,7 @@
-"""The functions of transformers that go over images one by one, replaced while a model is captured.
+"""Functions of transformers that decide or go over images one by one, replaced while a model is captured.
 
-`vision_grids` and `tiled_images` give the same for all of them at once, without a loop that has as many passes as there
-are images, and without decisions. As for rotary positions, only functions whose source is one of those that it was
+`vision_grids` and `tiled_images` give the same for all images at once, without a loop that has as many passes as there
+are images, and `same_padding` for all sizes: without decisions. As for rotary positions, only functions whose source is one of those that it was
 compared with are replaced.
 
 Checked on transformers 5.24.
@@ -21,10 +21,10 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.transformers_private import tiled_images, vision_grids
+from opbridge.base.transformers_private import same_padding, tiled_images, vision_grids
 from opbridge.base.transformers_private.function_sources import fingerprint
 
-__all__ = ["computing_grids_at_once", "known"]
+__all__ = ["without_decisions", "known"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class _Known:
 
 
 @contextlib.contextmanager
-def computing_grids_at_once(module: torch.nn.Module) -> Iterator[None]:
-    """Within this context, the functions that are known compute all grids at once, in the modules of a model's classes.
+def without_decisions(module: torch.nn.Module) -> Iterator[None]:
+    """Within this context, the functions that are known do not decide, in the modules of a model's classes.
 
     In a module that has imported or defined such a function, its name stands for the other one meanwhile. So it is in
     a class that has such a method.
@@ -63,7 +63,7 @@ def _replaced(place: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def known(function: Any) -> Callable[..., Any] | None:
-    """What computes the same for all grids at once; None for a function that is not known."""
+    """What computes the same without decisions; None for a function that is not known."""
     if type(function) is not types.FunctionType:
         return None
     ways = _KNOWN.get(function.__name__, ())
@@ -76,14 +76,14 @@ def _following(original: Callable[..., Any], known: _Known) -> Callable[..., Any
     signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def at_once(*args: Any, **settings: Any) -> Any:
+    def computed(*args: Any, **settings: Any) -> Any:
         given = signature.bind(*args, **settings)
         given.apply_defaults()
         is_computed = (given.arguments.get("kwargs") or {}).keys().isdisjoint(known.computed_before)
         found = known.compute(given.arguments) if is_computed else None
         return original(*args, **settings) if found is None else found
 
-    return at_once
+    return computed
 
 
 def _is_grid(value: Any, sides: int) -> bool:
@@ -117,6 +117,10 @@ def _nearest(named: Mapping[str, Any]) -> torch.Tensor | None:
 
 
 _KNOWN: dict[str, tuple[_Known, ...]] = {
+    "apply_tf_padding": (
+        _Known("8bcc3cdeaf8c7bad", same_padding.padded),  # MobileNetV1
+        _Known("dce6f91828f20fa5", same_padding.padded_with_dilation),  # MobileNetV2
+    ),
     "get_vision_position_ids": (_Known("d0bbfb2a51be25ad", _positions, ("position_ids",)),),
     "get_vision_window_index": (_Known("1ceab1c7ae78d3d2", _windows, ("window_index", "cu_window_seqlens")),),
     "get_vision_nearest_position_ids": (_Known("b28e499cf51fddc6", _nearest, ("position_ids",)),),

@@ -462,7 +462,7 @@ class _Run:
             stack.enter_context(masks_of_any_length())
             stack.enter_context(masks.without_masks_of_ones())
             stack.enter_context(rotary_functions.computing_positions_at_once(self._module))
-            stack.enter_context(vision_functions.computing_grids_at_once(self._module))
+            stack.enter_context(vision_functions.without_decisions(self._module))
             stack.enter_context(export_branches.as_outside_of_exports(self._module))
             stack.enter_context(torch_overrides.making_nested_tensors())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
