@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from functools import partial
@@ -57,6 +58,10 @@ def _pause(x):
     return x.relu()
 
 
+def _other_for_large_batches(x):
+    return x if torch.compiler.is_exporting() or x.shape[0] <= 2 else x + 1
+
+
 def _case(function, largest=1.0):
     def images(batch):
         return Inputs((torch.randn(batch, 4) * largest,))
@@ -77,6 +82,11 @@ def _with_a_keyword():
 
 def _without_others():
     return Case(Calls(torch.tanh).eval(), Inputs((torch.randn(2, 4),)), {"batch": ({0: "batch"},)})
+
+
+def _with_small_batches():
+    case = _case(_other_for_large_batches)
+    return dataclasses.replace(case, others={"batch": case.others["batch"][:1]})
 
 
 def _not_built():
@@ -102,6 +112,8 @@ BAD = [
 ]
 
 FIXED = [ModelEntry("fixed", lambda: Case(Calls(torch.tanh).eval(), Inputs((torch.randn(2, 4),))))]
+
+IN_AN_EXPORT = [ModelEntry("batches", _with_small_batches)]
 
 BREAKING = [
     _one("abort", _abort),

@@ -101,6 +101,12 @@ def test_the_stock_exporter():
 
 
 @pytest.mark.slow
+def test_a_file_of_the_stock_exporter_is_compared_on_other_sizes_than_the_entrys_too():
+    verdict = outcome("batches", "IN_AN_EXPORT", exporter="torch", dynamic="batch")
+    assert verdict.outcome == "wrong" and "batch=" in verdict.message, verdict.message
+
+
+@pytest.mark.slow
 def test_a_cache_whose_layers_have_dropped_tokens():
     pytest.importorskip("transformers", reason="transformers is not installed")
     task = ModelTask("transformers", "Gemma2ForCausalLM, cache")

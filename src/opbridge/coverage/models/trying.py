@@ -176,8 +176,20 @@ def _check_contract(case: Case, shapes: Any, exported: Exported, session: Any) -
 
 
 def _compare(case: Case, others: Any, exported: Exported, session: Any) -> None:
-    """Compares the file with PyTorch as `opbridge.verify` does; without other inputs, on fresh ones."""
+    """Compares the file with PyTorch as `opbridge.verify` does, on the other inputs, and on those that it draws.
+
+    opbridge.export has done the latter itself, with the sizes that it was asked for; of another exporter's file, its
+    own dimensions say which sizes may vary.
+    """
     given = [(each.args, dict(each.kwargs)) if each.kwargs else each.args for each in others or ()] or None
+    options = [Options(inputs=given)]
+    if exported.capture is None and given is not None:
+        options.append(Options())
+    for each in options:
+        _compare_with(each, case, exported, session)
+
+
+def _compare_with(options: Options, case: Case, exported: Exported, session: Any) -> None:
     verifier = Verifier(
         "the file",
         session,
@@ -187,7 +199,7 @@ def _compare(case: Case, others: Any, exported: Exported, session: Any) -> None:
         dict(case.example.kwargs),
         exported.capture,
         exported.capture is not None,
-        Options(inputs=given),
+        options,
     )
     try:
         verification = verifier.run(time.perf_counter())
