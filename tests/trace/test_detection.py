@@ -23,9 +23,11 @@ def build(name: str) -> torch.nn.Module:
     torch.manual_seed(0)
     options = {"weights": None, "weights_backbone": None}
     if name == "ssdlite320_mobilenet_v3_large":
-        model = detection.ssdlite320_mobilenet_v3_large(**options, score_thresh=0.05, detections_per_img=15)
+        model = detection.ssdlite320_mobilenet_v3_large(
+            **options, num_classes=16, score_thresh=0.05, detections_per_img=15
+        )
         classifiers = [each[1] for each in model.head.classification_head.module_list]
-        factor = 10
+        factor = 4
     elif name == "fasterrcnn_mobilenet_v3_large_320_fpn":
         model = detection.fasterrcnn_mobilenet_v3_large_320_fpn(
             **options, box_score_thresh=0.05, box_detections_per_img=15
