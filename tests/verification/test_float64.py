@@ -98,6 +98,43 @@ def test_an_error_that_is_small_by_chance_is_seen_on_inputs_beside() -> None:
     assert found.ok and "inputs that differ by one rounding" in found.remark
 
 
+def _runs_with_outliers(*errors: float) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """A result in float64, and four of PyTorch's, each with an error in an element of its own beside small ones."""
+    truth = normal(100).double()
+    runs = [truth + 1e-3 * normal(100, seed=seed).double().clamp(-1, 1) for seed in range(1, 5)]
+    for at, (run, error) in enumerate(zip(runs, errors, strict=True)):
+        run[at] = truth[at] + error
+    return truth, [run.float() for run in runs]
+
+
+def test_a_result_with_as_large_errors_as_pytorchs_have_among_themselves_is_one_of_them() -> None:
+    truth, runs = _runs_with_outliers(0.02, 0.0, 0.0, 0.015)
+    actual = truth.clone()
+    common = max(float((each - truth).abs().kthvalue(90).values) for each in runs)
+    for factor, ok in ((1.2, True), (1.9, True), (2.5, False)):
+        actual[50] = truth[50] + factor * float64.FACTOR * common
+        assert judgement(runs[0], actual.float(), truth, *runs[1:]).ok is ok
+    # Not where more elements have such errors, nor where PyTorch's results have none.
+    actual[40:60] = truth[40:60] + 1.5 * float64.FACTOR * common
+    assert not judgement(runs[0], actual.float(), truth, *runs[1:]).ok
+    _, even = _runs_with_outliers(0.0, 0.0, 0.0, 0.0)
+    actual = truth.clone()
+    actual[50] = truth[50] + 1.5 * float64.FACTOR * common
+    assert not judgement(even[0], actual.float(), truth, *even[1:]).ok
+
+
+def test_what_pytorch_was_run_with_is_said() -> None:
+    truth, runs = _runs_with_outliers(0.0, 0.0, 0.0, 0.0)
+    actual, beside = (truth + 0.1).float(), runs[1:]
+    given = compare("y", runs[0], actual)
+    for nearby, rounded, said in (
+        (beside, [], "is: 0.1 against 0.001, on inputs that differ by one rounding"),
+        ([], beside, "is: 0.1 against 0.001, with sums that are rounded otherwise"),
+        (beside, beside, "on inputs that differ by one rounding or with sums that are rounded otherwise"),
+    ):
+        assert judged(given, runs[0], actual, truth, nearby, rounded).remark.endswith(said)
+
+
 def test_sums_are_rounded_otherwise_and_exact_ones_are_not() -> None:
     x, weight = normal(50, 300), normal(300, 4)
     truth = x.double() @ weight.double()

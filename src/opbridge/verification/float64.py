@@ -14,9 +14,12 @@ The rule, for each element of an output. `e` is PyTorch's error there, `f` the f
 3. Where elements are still outside, PyTorch is run again on inputs that differ by one rounding, then with sums of
    products that are as far from float64 as PyTorch's own are, on either side; `e` is the largest of these errors: the
    error of a single ill-conditioned element may be small by chance, and elements may change places.
-4. NaNs and infinities have to be those of PyTorch, or of float64 in the output's dtype. Integers and bools have to be
+4. Where elements are outside then, by up to `CHANCE` times, each of PyTorch's results is judged by the others as the
+   file's is by all. The file's is one more of them where one of these has as many elements outside, the worst as far:
+   errors that pass through an exponential are large for a few elements, and which these are is chance.
+5. NaNs and infinities have to be those of PyTorch, or of float64 in the output's dtype. Integers and bools have to be
    those of PyTorch on these inputs or on inputs that differ by one rounding, or of float64.
-5. Where PyTorch's own error is more than `NOISE` of the output's RMS, rule 1 alone holds: PyTorch's result has no
+6. Where PyTorch's own error is more than `NOISE` of the output's RMS, rule 1 alone holds: PyTorch's result has no
    digits then, or the model in float64 is another one, as where it reads `torch.finfo`.
 """
 
@@ -34,13 +37,16 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private.torch_float64 import in_float64, widened
-from opbridge.verification.compare import Comparison, rms
+from opbridge.verification.compare import Comparison, Tolerance, rms
 from opbridge.verification.eager import Eager, explain
 
-__all__ = ["FACTOR", "NEARBY_RUNS", "NOISE", "Unavailable", "errors", "judged", "perturbed", "run_in_float64"]
+__all__ = ["CHANCE", "FACTOR", "NEARBY_RUNS", "NOISE", "Unavailable", "errors", "judged", "perturbed", "run_in_float64"]
 
 FACTOR = 4
 """How many times PyTorch's error the file's may be. Orders of summation differ in error by about that."""
+
+CHANCE = 2
+"""How many times what is allowed an error may be that PyTorch's results have among themselves."""
 
 NOISE = 0.25
 """The share of an output's RMS from which on PyTorch's own error says that the output has no digits."""
@@ -163,6 +169,7 @@ def judged(
     actual: torch.Tensor,
     reference: torch.Tensor,
     nearby: Sequence[torch.Tensor] = (),
+    rounded: Sequence[torch.Tensor] = (),
 ) -> Comparison:
     """A comparison that differs, judged by the model in float64, by the rule of this module.
 
@@ -171,32 +178,28 @@ def judged(
         expected: PyTorch's output.
         actual: The file's output.
         reference: The output of the model in float64.
-        nearby: PyTorch's outputs on inputs that differ by one rounding, or with sums that do.
+        nearby: PyTorch's outputs on inputs that differ by one rounding.
+        rounded: PyTorch's outputs with sums that are rounded otherwise.
 
     Returns:
         The comparison, with what was found as its remark; `forgiven` where every element is right, `noisy` where
         PyTorch's outputs nearby are others.
     """
-    near = [each for each in nearby if each.shape == expected.shape]
+    near = [each for each in (*nearby, *rounded) if each.shape == expected.shape]
     if comparison.reason is not None or reference.shape != expected.shape:
         return comparison
     if not (expected.is_floating_point() or expected.is_complex()):
         return _judged_integers(comparison, expected, actual, reference, near)
     left, right, truth, *others = (_flat(each) for each in (expected, actual, reference, *near))
     dtype = torch.view_as_real(expected).dtype if expected.is_complex() else expected.dtype
-    rounded = truth.to(dtype).double()
-    is_finite = left.isfinite() & right.isfinite() & rounded.isfinite()
-    same = (right == left) | (right == rounded) | (right.isnan() & (left.isnan() | rounded.isnan()))
-    tolerance = comparison.tolerance
-    own = (left - truth).abs().nan_to_num(nan=0.0, posinf=0.0)
-    off = torch.where(is_finite, (right - truth).abs(), 0.0)
-    for other in others:
-        own = torch.maximum(own, (other - truth).abs().nan_to_num(nan=0.0, posinf=0.0))
-    own = torch.where(is_finite, own, 0.0)
-    allowed = tolerance.absolute + tolerance.relative * truth.abs()
-    close = (right - left).abs() <= tolerance.absolute + tolerance.relative * left.abs()
+    rounded_truth = truth.to(dtype).double()
+    is_finite = left.isfinite() & right.isfinite() & rounded_truth.isfinite()
+    same = (right == left) | (right == rounded_truth) | (right.isnan() & (left.isnan() | rounded_truth.isnan()))
+    runs = _Runs((left, *others), truth, is_finite, comparison.tolerance)
+    own, off = runs.largest, runs.error(right)
     if rms(own) > NOISE * rms(truth):
-        if bool(torch.where(is_finite, close | (off <= allowed), same).all()):
+        allowed = runs.within_tolerance(right, left) | (off <= runs.tolerated)
+        if bool(torch.where(is_finite, allowed, same).all()):
             remark = f"equal to float64 within the tolerance; PyTorch itself is off by {float(own.max()):.2g} from it"
             return dataclasses.replace(comparison, forgiven=True, remark=remark)
         spread = [torch.where(is_finite, (other - left).nan_to_num(0.0, 0.0, 0.0), 0.0) for other in others]
@@ -205,18 +208,71 @@ def judged(
             remark=f"float64 decides nothing, as PyTorch itself is off by {float(own.max()):.2g} from it",
             noisy=any(rms(each) > NOISE * rms(truth) for each in spread),
         )
-    common = float(own.kthvalue(int(_COMMON * (own.numel() - 1)) + 1).values)
-    allowed = torch.maximum(allowed, FACTOR * own.clamp(min=common))
-    right_ones = torch.where(is_finite, close | (off <= allowed), same)
     errors = f"{float(off.max()):.2g} against {float(own.max()):.2g}"
-    inputs = ", on inputs that differ by one rounding" if others else ""
-    if len(others) > NEARBY_RUNS:
-        inputs = ", on inputs that differ by one rounding, or with sums that are rounded otherwise"
-    if bool(right_ones.all()):
+    ways = ["on inputs that differ by one rounding"] * bool(nearby) + ["with sums that are rounded otherwise"] * bool(
+        rounded
+    )
+    said = "".join(f", {each}" for each in (" or ".join(ways),) if each)
+    if bool((same | is_finite).all()) and runs.has_one_like(right):
         return dataclasses.replace(
-            comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {errors}{inputs}"
+            comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {errors}{said}"
         )
-    return dataclasses.replace(comparison, remark=f"further from float64 than PyTorch is: {errors}{inputs}")
+    return dataclasses.replace(comparison, remark=f"further from float64 than PyTorch is: {errors}{said}")
+
+
+class _Runs:
+    """PyTorch's results of one output, by which another result of it is judged."""
+
+    def __init__(
+        self, runs: Sequence[torch.Tensor], truth: torch.Tensor, is_finite: torch.Tensor, tolerance: Tolerance
+    ) -> None:
+        """Args:
+        runs: The results, that on the inputs themselves first.
+        truth: The result in float64.
+        is_finite: For which elements these, and the file's result, are finite.
+        tolerance: The tolerance between two results.
+        """
+        self._runs, self._truth, self._is_finite, self._tolerance = runs, truth, is_finite, tolerance
+        self._errors = [self.error(each) for each in runs]
+        self.largest = torch.stack(self._errors).amax(0)
+        self.tolerated = tolerance.absolute + tolerance.relative * truth.abs()
+
+    def error(self, result: torch.Tensor) -> torch.Tensor:
+        """How far a result is from float64, for each element; 0 where one is not finite."""
+        return torch.where(self._is_finite, (result - self._truth).abs().nan_to_num(nan=0.0, posinf=0.0), 0.0)
+
+    def within_tolerance(self, result: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """Which elements of a result are within the tolerance of another one's."""
+        return (result - other).abs() <= self._tolerance.absolute + self._tolerance.relative * other.abs()
+
+    def has_one_like(self, result: torch.Tensor) -> bool:
+        """Whether a result is as near to float64 as these are, by the rules 1 to 4 of this module."""
+        count, worst = self._outside(result, self.largest, self._runs[0])
+        if count == 0:
+            return True
+        if len(self._runs) <= NEARBY_RUNS or worst > CHANCE:
+            return False
+        for position, run in enumerate(self._runs):
+            others = [each for at, each in enumerate(self._errors) if at != position]
+            compared = self._runs[1 if position == 0 else 0]
+            of_run = self._outside(run, torch.stack(others).amax(0), compared)
+            if of_run[0] >= count and of_run[1] >= worst:
+                return True
+        return False
+
+    def _outside(self, result: torch.Tensor, largest: torch.Tensor, other: torch.Tensor) -> tuple[int, float]:
+        """How many elements are outside, and how many times what is allowed the worst of them is off.
+
+        Args:
+            result: The result.
+            largest: The errors that the others have, for each element the largest.
+            other: One of these.
+        """
+        common = float(largest.kthvalue(int(_COMMON * (largest.numel() - 1)) + 1).values)
+        allowed = torch.maximum(self.tolerated, FACTOR * largest.clamp(min=common))
+        off = self.error(result)
+        outside = self._is_finite & ~(self.within_tolerance(result, other) | (off <= allowed))
+        return int(outside.sum()), float((off / allowed)[outside].max()) if bool(outside.any()) else 0.0
 
 
 def errors(

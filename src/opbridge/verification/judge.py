@@ -92,15 +92,20 @@ class Judge:
                 )
         if pending() and (reference := self._reference(args, kwargs)) is not None:
             nearby: list[list[torch.Tensor]] = []
+            rounded: list[list[torch.Tensor]] = []
             for attempt in range(3):
                 if attempt == 1:
                     nearby = self._nearby(args, kwargs, kept)
                 elif attempt == 2:
-                    nearby += self._rounded(args, kwargs)
+                    rounded = self._rounded(args, kwargs)
                 for position in pending():
-                    near = [outputs[position] for outputs in nearby]
                     found[position] = judged(
-                        comparisons[position], expected[position], actual[position], reference[position], near
+                        comparisons[position],
+                        expected[position],
+                        actual[position],
+                        reference[position],
+                        [outputs[position] for outputs in nearby],
+                        [outputs[position] for outputs in rounded],
                     )
                 if not pending():
                     break
