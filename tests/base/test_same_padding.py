@@ -22,7 +22,9 @@ def _known(name):
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2"])
-@pytest.mark.parametrize("kernel, stride", [(1, 1), (2, 1), (3, 1), (3, 2), (2, 2), (4, 3), (5, 2), (1, 2), ((3, 4), (1, 3))])
+@pytest.mark.parametrize(
+    "kernel, stride", [(1, 1), (2, 1), (3, 1), (3, 2), (2, 2), (4, 3), (5, 2), (1, 2), ((3, 4), (1, 3))]
+)
 @pytest.mark.parametrize("dilation", [1, 2])
 def test_padding_is_that_of_transformers(name, kernel, stride, dilation):
     original, computed = _known(name)

@@ -20,6 +20,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | rotary_rows | the tokens of a batch without its padding |
 | rotary_spans | the positions of images, videos and audio between tokens of their own |
 | rotary_targets | what that of GLM-Image computes |
+| packed_images | what the encoder of Pixtral and the mergers of its patches compute, for images of all sizes |
 | same_padding | what those that pad for convolutions compute, without a question about a size |
 | vision_functions | functions that decide, or go over images one by one, replaced in a capture |
 | vision_grids | the indices of patches that some compute, for all grids at once |

@@ -1,8 +1,8 @@
 """Functions of transformers that decide or go over images one by one, replaced while a model is captured.
 
-`vision_grids` and `tiled_images` give the same for all images at once, without a loop that has as many passes as there
-are images, and `same_padding` for all sizes: without decisions. As for rotary positions, only functions whose source is one of those that it was
-compared with are replaced.
+`vision_grids`, `tiled_images` and `packed_images` give the same for all images at once, without a loop that has as many
+passes as there are images, and `same_padding` for all sizes: without decisions. As for rotary positions, only functions
+whose source is one of those that it was compared with are replaced.
 
 Checked on transformers 5.24.
 """
@@ -21,10 +21,10 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.transformers_private import same_padding, tiled_images, vision_grids
+from opbridge.base.transformers_private import packed_images, same_padding, tiled_images, vision_grids
 from opbridge.base.transformers_private.function_sources import fingerprint
 
-__all__ = ["without_decisions", "known"]
+__all__ = ["known", "without_decisions"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,15 @@ class _Known:
         source: What tells its source from others.
         compute: What is computed in its place, of its arguments by name; None where they are not of the usual form.
         computed_before: The keys of its argument `kwargs` under which its user may give what it computes.
+        of: Of a method, what the name of its class ends with.
+        decorators: What its module has put around it, by their names there, the innermost first.
     """
 
     source: str
     compute: Callable[[Mapping[str, Any]], Any]
     computed_before: tuple[str, ...] = ()
+    of: str = ""
+    decorators: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -67,8 +71,12 @@ def known(function: Any) -> Callable[..., Any] | None:
     if type(function) is not types.FunctionType:
         return None
     ways = _KNOWN.get(function.__name__, ())
-    found = next((each for each in ways if each.source == fingerprint(function)), None)
-    return None if found is None else _following(function, found)
+    owner = function.__qualname__.rpartition(".")[0]
+    plain = inspect.unwrap(function)
+    found = next((each for each in ways if owner.endswith(each.of) and each.source == fingerprint(plain)), None)
+    if found is None or (plain is not function) != bool(found.decorators):
+        return None
+    return _following(plain, found)
 
 
 @functools.cache
@@ -83,7 +91,10 @@ def _following(original: Callable[..., Any], known: _Known) -> Callable[..., Any
         found = known.compute(given.arguments) if is_computed else None
         return original(*args, **settings) if found is None else found
 
-    return computed
+    decorated: Callable[..., Any] = computed
+    for name in known.decorators:
+        decorated = original.__globals__[name](decorated)
+    return decorated
 
 
 def _is_grid(value: Any, sides: int) -> bool:
@@ -120,6 +131,15 @@ _KNOWN: dict[str, tuple[_Known, ...]] = {
     "apply_tf_padding": (
         _Known("8bcc3cdeaf8c7bad", same_padding.padded),  # MobileNetV1
         _Known("dce6f91828f20fa5", same_padding.padded_with_dilation),  # MobileNetV2
+    ),
+    "forward": (
+        _Known(
+            "954ad0a6ced5d737",
+            packed_images.encoded,
+            of="PixtralVisionModel",
+            decorators=("capture_outputs", "merge_with_config_defaults"),
+        ),
+        _Known("47f1c3652c38cb22", packed_images.merged, of="PatchMerger"),  # Mistral 3, LightOnOCR
     ),
     "get_vision_position_ids": (_Known("d0bbfb2a51be25ad", _positions, ("position_ids",)),),
     "get_vision_window_index": (_Known("1ceab1c7ae78d3d2", _windows, ("window_index", "cu_window_seqlens")),),
