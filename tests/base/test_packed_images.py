@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import opbridge
-from opbridge.base.transformers_private import vision_functions
+from opbridge.base.transformers_private import known_functions
 
 transformers = pytest.importorskip("transformers", reason="not installed")
 
@@ -21,7 +21,7 @@ def _encoder():
     small = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = transformers.PixtralVisionConfig(**small, image_size=64, patch_size=8)
     model = transformers.PixtralVisionModel(config).eval()
-    if vision_functions.known(type(model).forward) is None:
+    if known_functions.known(type(model).forward) is None:
         pytest.skip("this transformers has another function")  # the package is not pinned
     return model
 
@@ -33,7 +33,7 @@ def test_encodings_are_those_of_transformers(sizes, dtype):
     for given in ({"image_sizes": torch.tensor(sizes, dtype=dtype)}, {}):
         with torch.no_grad():
             expected = model(images, **given, output_hidden_states=True)
-            with vision_functions.without_decisions(model):
+            with known_functions.without_decisions(model):
                 found = model(images, **given, output_hidden_states=True)
         assert len(found.hidden_states) == len(expected.hidden_states)
         torch.testing.assert_close(found.last_hidden_state, expected.last_hidden_state, rtol=1e-5, atol=1e-5)
@@ -44,7 +44,7 @@ def test_sizes_beyond_the_images_are_cut():
     model, images, sizes = _encoder(), torch.randn(2, 3, 16, 24), torch.tensor([[64, 16], [16, 64]])
     with torch.no_grad():
         expected = model(images, sizes).last_hidden_state
-        with vision_functions.without_decisions(model):
+        with known_functions.without_decisions(model):
             found = model(images, sizes).last_hidden_state
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
@@ -54,7 +54,7 @@ def test_sizes_beyond_the_images_are_cut():
 @pytest.mark.parametrize("side", [1, 2, 3])
 def test_merged_patches_are_those_of_transformers(module, name, sizes, side):
     kind = getattr(importlib.import_module(f"transformers.models.{module}.modeling_{module}"), name)
-    computed = vision_functions.known(kind.forward)
+    computed = known_functions.known(kind.forward)
     if computed is None:
         pytest.skip("this transformers has another function")  # the package is not pinned
     merger = kind.__new__(kind)

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import opbridge
-from opbridge.base.transformers_private import vision_functions
+from opbridge.base.transformers_private import known_functions
 
 pytest.importorskip("transformers", reason="not installed")
 
 
 def _known(name):
     original = importlib.import_module(f"transformers.models.{name}.modeling_{name}").apply_tf_padding
-    computed = vision_functions.known(original)
+    computed = known_functions.known(original)
     if computed is None:
         pytest.skip("this transformers has another function")  # the package is not pinned
     return original, computed

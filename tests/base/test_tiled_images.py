@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import opbridge
-from opbridge.base.transformers_private import image_resolutions, vision_functions
+from opbridge.base.transformers_private import image_resolutions, known_functions
 
 processing = pytest.importorskip("transformers.image_processing_utils")
 llava_next = pytest.importorskip("transformers.models.llava_next.modeling_llava_next")
@@ -21,7 +21,7 @@ _MANY = [[14 * rows, 14 * columns] for rows in range(1, 7) for columns in range(
 
 
 def _known(original):
-    computed = vision_functions.known(original)
+    computed = known_functions.known(original)
     if computed is None:
         pytest.skip("this transformers has another function")  # the package is not pinned
     return computed

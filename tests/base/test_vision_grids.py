@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import opbridge
-from opbridge.base.transformers_private import vision_functions
+from opbridge.base.transformers_private import known_functions
 
 vision_utils = pytest.importorskip("transformers.vision_utils", reason="this transformers has no such module")
 
@@ -14,7 +14,7 @@ vision_utils = pytest.importorskip("transformers.vision_utils", reason="this tra
 def _known(name):
     """transformers' function, and what computes the same at once."""
     original = getattr(vision_utils, name)
-    computed = vision_functions.known(original)
+    computed = known_functions.known(original)
     if computed is None:
         pytest.skip("this transformers has another function")  # the package is not pinned
     return original, computed

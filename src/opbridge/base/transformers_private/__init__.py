@@ -8,10 +8,12 @@ transformers is imported only where the user's own objects come from it. Checked
 
 | module | |
 | --- | --- |
+| audio_padding | the padding of EnCodec's convolutions, from sizes in the place of tensors |
 | caches | caches as containers of tensors |
 | causal_models | the inputs that a model for text generation takes |
 | export_branches | what transformers does otherwise in an export, for want of an operator |
 | function_sources | what tells the sources of functions from others |
+| known_functions | functions that decide, or go over images one by one, replaced in a capture |
 | masks | attention masks while a model is captured |
 | rotary_canvases | the positions that MiniCPM-V computes, of images on canvases |
 | rotary_functions | the functions that compute rotary positions run by run, replaced in a capture |
@@ -22,7 +24,6 @@ transformers is imported only where the user's own objects come from it. Checked
 | rotary_targets | what that of GLM-Image computes |
 | packed_images | what the encoder of Pixtral and the mergers of its patches compute, for images of all sizes |
 | same_padding | what those that pad for convolutions compute, without a question about a size |
-| vision_functions | functions that decide, or go over images one by one, replaced in a capture |
 | vision_grids | the indices of patches that some compute, for all grids at once |
 | tiled_images | what those for images that are cut to tiles compute, from their arguments |
 | image_resolutions, image_packing | the resolutions that these are cut to, and their features put together again |

@@ -1,8 +1,8 @@
 """Functions of transformers that decide or go over images one by one, replaced while a model is captured.
 
 `vision_grids`, `tiled_images` and `packed_images` give the same for all images at once, without a loop that has as many
-passes as there are images, and `same_padding` for all sizes: without decisions. As for rotary positions, only functions
-whose source is one of those that it was compared with are replaced.
+passes as there are images, `same_padding` and `audio_padding` for all sizes: without decisions. As for rotary
+positions, only functions whose source is one of those that it was compared with are replaced.
 
 Checked on transformers 5.24.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.transformers_private import packed_images, same_padding, tiled_images, vision_grids
+from opbridge.base.transformers_private import audio_padding, packed_images, same_padding, tiled_images, vision_grids
 from opbridge.base.transformers_private.function_sources import fingerprint
 
 __all__ = ["known", "without_decisions"]
@@ -139,6 +139,7 @@ _KNOWN: dict[str, tuple[_Known, ...]] = {
             of="PixtralVisionModel",
             decorators=("capture_outputs", "merge_with_config_defaults"),
         ),
+        _Known("b5532c78eb5e27a6", audio_padding.convolved, of="EncodecConv1d"),
         _Known("47f1c3652c38cb22", packed_images.merged, of="PatchMerger"),  # Mistral 3, LightOnOCR
     ),
     "get_vision_position_ids": (_Known("d0bbfb2a51be25ad", _positions, ("position_ids",)),),
