@@ -9,6 +9,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | module | |
 | --- | --- |
 | audio_padding | the padding of EnCodec's convolutions, from sizes in the place of tensors |
+| audio_windows | where windows of audio begin and end, for all recordings at once |
 | caches | caches as containers of tensors |
 | causal_models | the inputs that a model for text generation takes |
 | export_branches | what transformers does otherwise in an export, for want of an operator |

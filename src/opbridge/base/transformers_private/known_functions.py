@@ -1,8 +1,9 @@
 """Functions of transformers that decide or go over images one by one, replaced while a model is captured.
 
 `vision_grids`, `tiled_images` and `packed_images` give the same for all images at once, without a loop that has as many
-passes as there are images, `same_padding` and `audio_padding` for all sizes: without decisions. As for rotary
-positions, only functions whose source is one of those that it was compared with are replaced.
+passes as there are images, `audio_windows` for all recordings, `same_padding` and `audio_padding` for all sizes:
+without decisions. As for rotary positions, only functions whose source is one of those that it was compared with are
+replaced.
 
 Checked on transformers 5.24.
 """
@@ -21,7 +22,14 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.transformers_private import audio_padding, packed_images, same_padding, tiled_images, vision_grids
+from opbridge.base.transformers_private import (
+    audio_padding,
+    audio_windows,
+    packed_images,
+    same_padding,
+    tiled_images,
+    vision_grids,
+)
 from opbridge.base.transformers_private.function_sources import fingerprint
 
 __all__ = ["known", "without_decisions"]
@@ -36,6 +44,7 @@ class _Known:
         compute: What is computed in its place, of its arguments by name; None where they are not of the usual form.
         computed_before: The keys of its argument `kwargs` under which its user may give what it computes.
         of: Of a method, what the name of its class ends with.
+        uses: Functions of its module that are among the arguments too, by their names there.
         decorators: What its module has put around it, by their names there, the innermost first.
     """
 
@@ -43,6 +52,7 @@ class _Known:
     compute: Callable[[Mapping[str, Any]], Any]
     computed_before: tuple[str, ...] = ()
     of: str = ""
+    uses: tuple[str, ...] = ()
     decorators: tuple[str, ...] = ()
 
 
@@ -88,7 +98,8 @@ def _following(original: Callable[..., Any], known: _Known) -> Callable[..., Any
         given = signature.bind(*args, **settings)
         given.apply_defaults()
         is_computed = (given.arguments.get("kwargs") or {}).keys().isdisjoint(known.computed_before)
-        found = known.compute(given.arguments) if is_computed else None
+        used = {name: original.__globals__[name] for name in known.uses}
+        found = known.compute({**given.arguments, **used}) if is_computed else None
         return original(*args, **settings) if found is None else found
 
     decorated: Callable[..., Any] = computed
@@ -131,6 +142,9 @@ _KNOWN: dict[str, tuple[_Known, ...]] = {
     "apply_tf_padding": (
         _Known("8bcc3cdeaf8c7bad", same_padding.padded),  # MobileNetV1
         _Known("dce6f91828f20fa5", same_padding.padded_with_dilation),  # MobileNetV2
+    ),
+    "get_audio_cu_seqlens": (
+        _Known("c48b2284e01eba2c", audio_windows.bounds, ("cu_seqlens",), uses=(audio_windows.LENGTHS,)),
     ),
     "forward": (
         _Known(
