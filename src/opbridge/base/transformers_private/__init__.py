@@ -16,6 +16,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | function_sources | what tells the sources of functions from others |
 | known_functions | functions that decide, or go over images one by one, replaced in a capture |
 | masks | attention masks while a model is captured |
+| module_functions | the functions that a module defines |
 | rotary_canvases | the positions that MiniCPM-V computes, of images on canvases |
 | rotary_functions | the functions that compute rotary positions run by run, replaced in a capture |
 | rotary_omni | what those of the Omni models compute |
@@ -26,6 +27,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | packed_images | what the encoder of Pixtral and the mergers of its patches compute, for images of all sizes |
 | same_padding | what those that pad for convolutions compute, without a question about a size |
 | vision_grids | the indices of patches that some compute, for all grids at once |
+| triangular_loops | loops that invert a triangular matrix row by row, as one operator in a capture |
 | tiled_images | what those for images that are cut to tiles compute, from their arguments |
 | image_resolutions, image_packing | the resolutions that these are cut to, and their features put together again |
 """

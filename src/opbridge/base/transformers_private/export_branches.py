@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
+from opbridge.base.transformers_private.module_functions import functions_of
 
 __all__ = ["as_outside_of_exports"]
 
@@ -55,17 +55,5 @@ def _chooses(module: types.ModuleType) -> bool:
     """Whether a module asks for an export only where it chooses between the operator and what stands for it."""
     if _IS_EXPORTING not in vars(module):
         return False
-    asking = [each for each in _functions(module) if _IS_EXPORTING in each.__code__.co_names]
+    asking = [each for each in functions_of(module) if _IS_EXPORTING in each.__code__.co_names]
     return bool(asking) and all(_OPERATOR in each.__code__.co_names for each in asking)
-
-
-def _functions(module: types.ModuleType) -> Iterator[types.FunctionType]:
-    """The functions that a module defines, those of its classes too, without what decorators put around them."""
-    for value in list(vars(module).values()):
-        if getattr(value, "__module__", None) != module.__name__:
-            continue
-        held: list[Any] = list(vars(value).values()) if isinstance(value, type) else [value]
-        for each in held:
-            function = inspect.unwrap(each) if callable(each) else each
-            if isinstance(function, types.FunctionType):
-                yield function

@@ -27,7 +27,13 @@ from opbridge.base.torch_private import (
     torch_transforms,
     torchscript_running,
 )
-from opbridge.base.transformers_private import export_branches, known_functions, masks, rotary_functions
+from opbridge.base.transformers_private import (
+    export_branches,
+    known_functions,
+    masks,
+    rotary_functions,
+    triangular_loops,
+)
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.input_names import input_names
 from opbridge.capture.tracer.builtin_functions import following_sizes
@@ -464,6 +470,7 @@ class _Run:
             stack.enter_context(rotary_functions.computing_positions_at_once(self._module))
             stack.enter_context(known_functions.without_decisions(self._module))
             stack.enter_context(export_branches.as_outside_of_exports(self._module))
+            stack.enter_context(triangular_loops.as_one_operator(self._module))
             stack.enter_context(torch_overrides.making_nested_tensors())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
