@@ -15,7 +15,7 @@ transformers is imported only where the user's own objects come from it. Checked
 | export_branches | what transformers does otherwise in an export, for want of an operator |
 | function_sources | what tells the sources of functions from others |
 | known_functions | functions that decide, or go over images one by one, replaced in a capture |
-| masks | attention masks while a model is captured |
+| masks | attention masks while a model is captured, as outside of an export |
 | module_functions | the functions that a module defines |
 | rotary_canvases | the positions that MiniCPM-V computes, of images on canvases |
 | rotary_functions | the functions that compute rotary positions run by run, replaced in a capture |

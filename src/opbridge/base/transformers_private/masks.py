@@ -4,22 +4,30 @@ Outside of an export, transformers makes no mask where every token may attend to
 no window, and no order. In an export it makes one of ones, though nothing of that depends on values. It costs time, and
 does not fit where a model shortens its sequence between layers, as Informer does.
 
+Of a causal mask it makes none either, where nothing is padded, and leaves the order to the attention. A layer that says
+that it is not causal, as those of AIMv2's text model, then attends to all tokens, and to those before each where
+something is padded. In an export the mask is always made; for such a layer it is of ones where nothing is padded.
+
 Checked on transformers 5.23 and 5.24.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from opbridge.base.attributes import replacing
 
-__all__ = ["without_masks_of_ones"]
+__all__ = ["attending_to_all_where_nothing_is_padded", "without_masks_of_ones"]
 
-_MODULE = "transformers.masking_utils"
-_NAME = "_ignore_bidirectional_mask_sdpa"
+_MODULE, _ATTENTIONS = "transformers.masking_utils", "transformers.modeling_utils"
+_NAME, _CAUSAL = "_ignore_bidirectional_mask_sdpa", "_ignore_causal_mask_sdpa"
+_CAUSAL_PARAMETERS = ("padding_mask", "q_length", "kv_length", "q_offset", "kv_offset", "local_attention_size")
 
 
 @contextlib.contextmanager
@@ -40,3 +48,57 @@ def without_masks_of_ones() -> Iterator[None]:
 
     with replacing((module, _NAME, ignores_mask)):
         yield
+
+
+@contextlib.contextmanager
+def attending_to_all_where_nothing_is_padded(module: torch.nn.Module) -> Iterator[None]:
+    """Within this context, layers that are not causal use a causal mask where something is padded alone."""
+    masking, modeling = sys.modules.get(_MODULE), sys.modules.get(_ATTENTIONS)
+    masks = getattr(getattr(masking, "AttentionMaskInterface", None), "_global_mapping", {})
+    attentions = getattr(getattr(modeling, "AttentionInterface", None), "_global_mapping", {})
+    is_causal = [getattr(each, "is_causal", None) for each in module.modules()]
+    ignores, make, attend = getattr(masking, _CAUSAL, None), masks.get("sdpa"), attentions.get("sdpa")
+    is_known = ignores is not None and tuple(inspect.signature(ignores).parameters) == _CAUSAL_PARAMETERS
+    if not is_known or make is None or attend is None or False not in is_causal:
+        yield
+        return
+    nothing_padded: list[torch.Tensor] = []
+    made: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def ignores_mask(
+        padding_mask: Any, queries: Any, keys: Any, query_offset: Any, key_offset: Any, window: Any = None
+    ) -> Any:
+        ignored = ignores(padding_mask, queries, keys, query_offset, key_offset, window)
+        if not ignored and padding_mask is not None and window is None:
+            if _are_as_many(queries, keys) and _are_as_many(padding_mask.shape[-1], keys):
+                nothing_padded.append(padding_mask.bool().all())
+        return ignored
+
+    def make_mask(*args: Any, **settings: Any) -> Any:
+        nothing_padded.clear()
+        mask = make(*args, **settings)
+        if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and nothing_padded:
+            made.append((mask, nothing_padded[-1]))
+        return mask
+
+    def attend_by_mask(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **settings: Any) -> Any:
+        causal = settings.get("is_causal")
+        causal = getattr(module, "is_causal", True) if causal is None else causal
+        condition = next((each for mask, each in made if mask is attention_mask), None)
+        if condition is not None and not causal:
+            attention_mask = attention_mask | condition
+        return attend(module, query, key, value, attention_mask, **settings)
+
+    with replacing((masking, _CAUSAL, ignores_mask)):
+        masks["sdpa"], attentions["sdpa"] = make_mask, attend_by_mask
+        try:
+            yield
+        finally:
+            masks["sdpa"], attentions["sdpa"] = make, attend
+
+
+def _are_as_many(queries: Any, keys: Any) -> bool:
+    """Whether two sizes are known to be equal, without a question about them."""
+    if isinstance(queries, int) and isinstance(keys, int):
+        return queries == keys
+    return str(queries) == str(keys)

@@ -467,6 +467,7 @@ class _Run:
             stack.enter_context(checking_symbolic_sizes())
             stack.enter_context(masks_of_any_length())
             stack.enter_context(masks.without_masks_of_ones())
+            stack.enter_context(masks.attending_to_all_where_nothing_is_padded(self._module))
             stack.enter_context(rotary_functions.computing_positions_at_once(self._module))
             stack.enter_context(known_functions.without_decisions(self._module))
             stack.enter_context(export_branches.as_outside_of_exports(self._module))
