@@ -209,15 +209,12 @@ def judged(
             noisy=any(rms(each) > NOISE * rms(truth) for each in spread),
         )
     errors = f"{float(off.max()):.2g} against {float(own.max()):.2g}"
-    ways = ["on inputs that differ by one rounding"] * bool(nearby) + ["with sums that are rounded otherwise"] * bool(
-        rounded
-    )
-    said = "".join(f", {each}" for each in (" or ".join(ways),) if each)
+    ways = ((nearby, "on inputs that differ by one rounding"), (rounded, "with sums that are rounded otherwise"))
+    said = " or ".join(said for outputs, said in ways if outputs)
+    remark = f"{errors}, {said}" if said else errors
     if bool((same | is_finite).all()) and runs.has_one_like(right):
-        return dataclasses.replace(
-            comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {errors}{said}"
-        )
-    return dataclasses.replace(comparison, remark=f"further from float64 than PyTorch is: {errors}{said}")
+        return dataclasses.replace(comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {remark}")
+    return dataclasses.replace(comparison, remark=f"further from float64 than PyTorch is: {remark}")
 
 
 class _Runs:
