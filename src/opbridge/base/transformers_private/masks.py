@@ -57,7 +57,8 @@ def attending_to_all_where_nothing_is_padded(module: torch.nn.Module) -> Iterato
     masks = getattr(getattr(masking, "AttentionMaskInterface", None), "_global_mapping", {})
     attentions = getattr(getattr(modeling, "AttentionInterface", None), "_global_mapping", {})
     is_causal = [getattr(each, "is_causal", None) for each in module.modules()]
-    ignores, make, attend = getattr(masking, _CAUSAL, None), masks.get("sdpa"), attentions.get("sdpa")
+    ignores: Any = getattr(masking, _CAUSAL, None)
+    make, attend = masks.get("sdpa"), attentions.get("sdpa")
     is_known = ignores is not None and tuple(inspect.signature(ignores).parameters) == _CAUSAL_PARAMETERS
     if not is_known or make is None or attend is None or False not in is_causal:
         yield
