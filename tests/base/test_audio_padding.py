@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 import torch
+from helpers import known_functions
 
 import opbridge
-from opbridge.base.transformers_private import known_functions
 
 transformers = pytest.importorskip("transformers", reason="not installed")
 
@@ -16,10 +16,7 @@ transformers = pytest.importorskip("transformers", reason="not installed")
 def _computed():
     from transformers.models.encodec.modeling_encodec import EncodecConv1d
 
-    computed = known_functions.known(EncodecConv1d.forward)
-    if computed is None:
-        pytest.skip("this transformers has another function")  # the package is not pinned
-    return EncodecConv1d, computed
+    return EncodecConv1d, known_functions.computed(EncodecConv1d.forward)
 
 
 @pytest.mark.parametrize("causal", [True, False])

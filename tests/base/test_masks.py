@@ -65,7 +65,7 @@ class _Layer(torch.nn.Module):
 @pytest.mark.parametrize("shapes", [None, {"x": {0: "batch", 1: "n"}, "attention_mask": {0: "batch", 1: "n"}}])
 def test_a_layer_attends_to_all_tokens_where_nothing_is_padded(is_causal, shapes):
     if tuple(inspect.signature(masking_utils._ignore_causal_mask_sdpa).parameters) != masks._CAUSAL_PARAMETERS:
-        pytest.skip("this transformers has another function")  # the package is not pinned
+        pytest.skip(f"this transformers has another {masks._CAUSAL}")  # transformers is not pinned
     before = {**masking_utils.AttentionMaskInterface._global_mapping}
     model, x = _Layer(is_causal).eval(), torch.randn(2, 6, 16)
     full, padded = torch.ones(2, 6, dtype=torch.int64), torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]])

@@ -8,9 +8,10 @@ import types
 
 import pytest
 import torch
+from helpers import known_functions
 
 import opbridge
-from opbridge.base.transformers_private import image_resolutions, known_functions
+from opbridge.base.transformers_private import image_resolutions
 
 processing = pytest.importorskip("transformers.image_processing_utils")
 llava_next = pytest.importorskip("transformers.models.llava_next.modeling_llava_next")
@@ -18,13 +19,6 @@ llava_onevision = pytest.importorskip("transformers.models.llava_onevision.model
 
 _FEW = [[28, 14], [14, 28], [28, 28], [42, 14], [14, 42]]
 _MANY = [[14 * rows, 14 * columns] for rows in range(1, 7) for columns in range(1, 7)]
-
-
-def _known(original):
-    computed = known_functions.known(original)
-    if computed is None:
-        pytest.skip("this transformers has another function")  # the package is not pinned
-    return computed
 
 
 def _sizes(seed, count=4, largest=300):
@@ -54,7 +48,7 @@ def test_resolutions_and_padding_are_those_of_transformers(resolutions):
 
 def test_counts_are_those_of_transformers():
     original = llava_next.image_size_to_num_patches
-    computed = _known(original)
+    computed = known_functions.computed(original)
     for size in _sizes(0, 50):
         for side in (14, 9):
             assert computed(size, _MANY, side) == original(size, _MANY, side)
@@ -63,7 +57,7 @@ def test_counts_are_those_of_transformers():
 
 @pytest.mark.parametrize("size", [(0, 14), (14, 0), (0, 0), (-14, 14), (2**31, 14)])
 def test_a_size_that_no_image_has_is_an_error(size):
-    computed = _known(llava_next.image_size_to_num_patches)
+    computed = known_functions.computed(llava_next.image_size_to_num_patches)
     with pytest.raises((RuntimeError, IndexError)):
         computed(torch.tensor(size), _FEW, 14)
 
@@ -89,7 +83,7 @@ _PACKING = {
 def test_packed_features_are_those_of_transformers(name, seed):
     kind, settings = _PACKING[name]
     original = kind.pack_image_features
-    computed = _known(original)
+    computed = known_functions.computed(original)
     torch.manual_seed(seed)
     patch, resolutions = (14, 7, 4)[seed % 3], (_FEW, _MANY)[seed % 2]
     sizes, places = _sizes(seed), (14 // patch) ** 2
@@ -118,14 +112,14 @@ def test_packed_features_that_were_projected_are_those_of_transformers(rate):
     sizes = _sizes(3)
     counts = [llava_next.image_size_to_num_patches(each, _MANY, 14) for each in sizes]
     given = model, [torch.randn(count, 4, 5) for count in counts], sizes, "default", torch.randn(5)
-    torch.testing.assert_close(_known(original)(*given), original(*given))
+    torch.testing.assert_close(known_functions.computed(original)(*given), original(*given))
 
 
 @pytest.mark.parametrize("name", _PACKING)
 @pytest.mark.parametrize(("tiles", "size"), [(4, (28, 14)), (2, (28, 14)), (3, (0, 14)), (0, (28, 14))])
 def test_tiles_that_do_not_fit_are_an_error(name, tiles, size):
     kind, settings = _PACKING[name]
-    for function in (kind.pack_image_features, _known(kind.pack_image_features)):
+    for function in (kind.pack_image_features, known_functions.computed(kind.pack_image_features)):
         with pytest.raises((RuntimeError, IndexError, ValueError, ZeroDivisionError)):
             function(
                 _model(name, 14, _FEW),
@@ -144,7 +138,7 @@ def test_infinite_features_stay_where_they_are(name):
     features[0][1, 2] = float("inf")
     given = (_model(name, 7, _FEW), features, torch.tensor([[28, 14], [3, 3]]))
     expected, _ = kind.pack_image_features(*given, image_newline=torch.ones(5), **settings(8))
-    found, _ = _known(kind.pack_image_features)(*given, image_newline=torch.ones(5), **settings(8))
+    found, _ = known_functions.computed(kind.pack_image_features)(*given, image_newline=torch.ones(5), **settings(8))
     torch.testing.assert_close(list(found), expected)
 
 
@@ -192,8 +186,8 @@ def _inputs(*sizes):
 @pytest.mark.parametrize("name", _PACKING)
 def test_they_are_exported_for_any_sizes(name):
     kind, settings = _PACKING[name]
-    _known(kind.pack_image_features)
-    _known(llava_next.image_size_to_num_patches)
+    known_functions.computed(kind.pack_image_features)
+    known_functions.computed(llava_next.image_size_to_num_patches)
     model = _tiled(kind, settings(0))
     program = opbridge.export(
         model,
@@ -226,8 +220,8 @@ class _Chosen(torch.nn.Module):
 @pytest.mark.parametrize("name", _PACKING)
 def test_they_are_exported_for_any_number_of_images(name, tmp_path):
     kind, settings = _PACKING[name]
-    _known(kind.pack_image_features)
-    _known(llava_next.image_size_to_num_patches)
+    known_functions.computed(kind.pack_image_features)
+    known_functions.computed(llava_next.image_size_to_num_patches)
     model, path = _Stacked(_tiled(kind, settings(0))).eval(), tmp_path / "model.onnx"
     opbridge.export(
         model,
@@ -248,7 +242,7 @@ def test_they_are_exported_for_any_number_of_images(name, tmp_path):
 
 
 def test_a_resolution_is_exported_for_any_size():
-    _known(processing.select_best_resolution)
+    known_functions.computed(processing.select_best_resolution)
     model = _Chosen()
     program = opbridge.export(model, (torch.randn(3, 3), torch.tensor([28, 14])))
     for size in ([14, 28], [13, 60], [3, 500], [1, 1], [29, 29]):

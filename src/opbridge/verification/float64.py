@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -186,10 +187,12 @@ def judged(
         PyTorch's outputs nearby are others.
     """
     near = [each for each in (*nearby, *rounded) if each.shape == expected.shape]
+    ways = ((nearby, "on inputs that differ by one rounding"), (rounded, "with sums that are rounded otherwise"))
+    said = " or ".join(way for outputs, way in ways if outputs)
     if comparison.reason is not None or reference.shape != expected.shape:
         return comparison
     if not (expected.is_floating_point() or expected.is_complex()):
-        return _judged_integers(comparison, expected, actual, reference, near)
+        return _judged_integers(comparison, expected, actual, reference, near, said)
     left, right, truth, *others = (_flat(each) for each in (expected, actual, reference, *near))
     dtype = torch.view_as_real(expected).dtype if expected.is_complex() else expected.dtype
     rounded_truth = truth.to(dtype).double()
@@ -209,8 +212,6 @@ def judged(
             noisy=any(rms(each) > NOISE * rms(truth) for each in spread),
         )
     errors = f"{float(off.max()):.2g} against {float(own.max()):.2g}"
-    ways = ((nearby, "on inputs that differ by one rounding"), (rounded, "with sums that are rounded otherwise"))
-    said = " or ".join(said for outputs, said in ways if outputs)
     remark = f"{errors}, {said}" if said else errors
     if bool((same | is_finite).all()) and runs.has_one_like(right):
         return dataclasses.replace(comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {remark}")
@@ -230,13 +231,15 @@ class _Runs:
         tolerance: The tolerance between two results.
         """
         self._runs, self._truth, self._is_finite, self._tolerance = runs, truth, is_finite, tolerance
-        self._errors = [self.error(each) for each in runs]
-        self.largest = torch.stack(self._errors).amax(0)
+        self.largest = self._largest_of(runs)
         self.tolerated = tolerance.absolute + tolerance.relative * truth.abs()
 
     def error(self, result: torch.Tensor) -> torch.Tensor:
         """How far a result is from float64, for each element; 0 where one is not finite."""
         return torch.where(self._is_finite, (result - self._truth).abs().nan_to_num(nan=0.0, posinf=0.0), 0.0)
+
+    def _largest_of(self, runs: Sequence[torch.Tensor]) -> torch.Tensor:
+        return functools.reduce(torch.maximum, map(self.error, runs))
 
     def within_tolerance(self, result: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         """Which elements of a result are within the tolerance of another one's."""
@@ -250,9 +253,8 @@ class _Runs:
         if len(self._runs) <= NEARBY_RUNS or worst > CHANCE:
             return False
         for position, run in enumerate(self._runs):
-            others = [each for at, each in enumerate(self._errors) if at != position]
-            compared = self._runs[1 if position == 0 else 0]
-            of_run = self._outside(run, torch.stack(others).amax(0), compared)
+            others = [each for at, each in enumerate(self._runs) if at != position]
+            of_run = self._outside(run, self._largest_of(others), others[0])
             if of_run[0] >= count and of_run[1] >= worst:
                 return True
         return False
@@ -301,6 +303,7 @@ def _judged_integers(
     actual: torch.Tensor,
     reference: torch.Tensor,
     nearby: Sequence[torch.Tensor],
+    said: str,
 ) -> Comparison:
     """`judged` for integers and bools."""
     actual = actual.to(expected.device)
@@ -311,7 +314,7 @@ def _judged_integers(
         same |= actual == each.to(expected.device)
     if not bool(same.all()):
         return comparison
-    whose = "of PyTorch on inputs that differ by one rounding" if nearby else "of the model in float64"
+    whose = f"of PyTorch {said}" if said else "of the model in float64"
     remark = f"{comparison.outside} of {comparison.elements} elements are those {whose}"
     return dataclasses.replace(comparison, forgiven=True, remark=remark)
 

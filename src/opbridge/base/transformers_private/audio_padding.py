@@ -19,7 +19,7 @@ __all__ = ["convolved"]
 
 
 def convolved(named: Mapping[str, Any]) -> torch.Tensor:
-    """What a convolution of EnCodec gives, of its arguments by name."""
+    """What a convolution of EnCodec gives for `hidden_states` of shape (batch, channels, length)."""
     layer, x = named["self"], named["hidden_states"]
     (kernel,), (stride,), (dilation,) = layer.conv.kernel_size, layer.conv.stride, layer.conv.dilation
     total, length = (kernel - 1) * dilation + 1 - stride, x.shape[-1]

@@ -19,9 +19,10 @@ LENGTHS = "_get_feat_extract_output_lengths"
 
 
 def bounds(named: Mapping[str, Any]) -> torch.Tensor:
-    """What `get_audio_cu_seqlens` returns, of its arguments by name: 0 and the ends of windows, int32.
+    """What `get_audio_cu_seqlens` returns, of its arguments by name: 0 and the ends of windows.
 
-    A recording has windows of one length, and a shorter one at its end if something is left.
+    A recording has windows of one length, and a shorter one at its end if something is left. The result is int32, of
+    shape (windows + 1,).
     """
     of_length, half = named[LENGTHS], named["n_window"]
     longest = of_length(named["chunk_lengths"], half).max()

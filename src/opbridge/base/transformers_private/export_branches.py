@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.transformers_private.module_functions import functions_of
+from opbridge.base.transformers_private.module_functions import functions_of, modules_of
 
 __all__ = ["as_outside_of_exports"]
 
@@ -31,8 +30,7 @@ _OPERATOR = "solve_triangular"
 @contextlib.contextmanager
 def as_outside_of_exports(module: torch.nn.Module) -> Iterator[None]:
     """Within this context, functions of the modules of a model's classes that lack an operator in an export have it."""
-    places = {sys.modules.get(kind.__module__) for kind in {type(each) for each in module.modules()}}
-    found = [each for each in places if each is not None and _chooses(each)]
+    found = [each for each in modules_of(module) if _chooses(each)]
     replaced = [(each, _IS_EXPORTING, lambda: False) for each in found]
     with replacing(
         *replaced, *([(torch.linalg, _OPERATOR, _in_order(torch.linalg.solve_triangular))] if found else [])

@@ -8,7 +8,7 @@ Of a causal mask it makes none either, where nothing is padded, and leaves the o
 that it is not causal, as those of AIMv2's text model, then attends to all tokens, and to those before each where
 something is padded. In an export the mask is always made; for such a layer it is of ones where nothing is padded.
 
-Checked on transformers 5.23 and 5.24.
+Checked on transformers 5.24, masks of ones on 5.23 too.
 """
 
 from __future__ import annotations
@@ -67,11 +67,16 @@ def attending_to_all_where_nothing_is_padded(module: torch.nn.Module) -> Iterato
     made: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def ignores_mask(
-        padding_mask: Any, queries: Any, keys: Any, query_offset: Any, key_offset: Any, window: Any = None
+        padding_mask: Any,
+        q_length: Any,
+        kv_length: Any,
+        q_offset: Any,
+        kv_offset: Any,
+        local_attention_size: Any = None,
     ) -> Any:
-        ignored = ignores(padding_mask, queries, keys, query_offset, key_offset, window)
-        if not ignored and padding_mask is not None and window is None:
-            if _are_as_many(queries, keys) and _are_as_many(padding_mask.shape[-1], keys):
+        ignored = ignores(padding_mask, q_length, kv_length, q_offset, kv_offset, local_attention_size)
+        if not ignored and padding_mask is not None and local_attention_size is None:
+            if _are_equal(q_length, kv_length) and _are_equal(padding_mask.shape[-1], kv_length):
                 nothing_padded.append(padding_mask.bool().all())
         return ignored
 
@@ -82,13 +87,15 @@ def attending_to_all_where_nothing_is_padded(module: torch.nn.Module) -> Iterato
             made.append((mask, nothing_padded[-1]))
         return mask
 
-    def attend_by_mask(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **settings: Any) -> Any:
+    def attend_by_mask(
+        layer: Any, query: Any, key: Any, value: Any, attention_mask: Any, *args: Any, **settings: Any
+    ) -> Any:
         causal = settings.get("is_causal")
-        causal = getattr(module, "is_causal", True) if causal is None else causal
+        causal = getattr(layer, "is_causal", True) if causal is None else causal
         condition = next((each for mask, each in made if mask is attention_mask), None)
         if condition is not None and not causal:
             attention_mask = attention_mask | condition
-        return attend(module, query, key, value, attention_mask, **settings)
+        return attend(layer, query, key, value, attention_mask, *args, **settings)
 
     with replacing((masking, _CAUSAL, ignores_mask)):
         masks["sdpa"], attentions["sdpa"] = make_mask, attend_by_mask
@@ -98,8 +105,6 @@ def attending_to_all_where_nothing_is_padded(module: torch.nn.Module) -> Iterato
             masks["sdpa"], attentions["sdpa"] = make, attend
 
 
-def _are_as_many(queries: Any, keys: Any) -> bool:
-    """Whether two sizes are known to be equal, without a question about them."""
-    if isinstance(queries, int) and isinstance(keys, int):
-        return queries == keys
-    return str(queries) == str(keys)
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two sizes are known to be equal, without a question about them: by the same number or expression."""
+    return str(one) == str(other)

@@ -1,13 +1,22 @@
-"""The functions that a module of transformers defines, beneath their decorators."""
+"""The modules of Python that a model's classes come from, and the functions that these define."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["functions_of"]
+import torch
+
+__all__ = ["functions_of", "modules_of"]
+
+
+def modules_of(model: torch.nn.Module) -> set[types.ModuleType]:
+    """The modules of Python that define the classes of a model and of its parts."""
+    found = {sys.modules.get(type(each).__module__) for each in model.modules()}
+    return {each for each in found if each is not None}
 
 
 def functions_of(module: types.ModuleType) -> Iterator[types.FunctionType]:

@@ -20,14 +20,17 @@ __all__ = ["encoded", "merged"]
 
 
 def encoded(named: Mapping[str, Any]) -> Any:
-    """What the encoder of Pixtral returns, of its arguments by name; None where they are not of the usual form."""
+    """What the encoder of Pixtral returns, of its arguments by name; None where they are not of the usual form.
+
+    The images are of shape (n, channels, height, width), their sizes int32 or int64 of shape (n, 2). Hidden states are
+    of shape (1, patches, features).
+    """
     encoder, images, sizes = named["self"], named["pixel_values"], named["image_sizes"]
     if encoder.config._attn_implementation not in ("sdpa", "eager") or not (sizes is None or _is_sizes(sizes)):
         return None
     patches = encoder.patch_conv(images.to(encoder.patch_conv.weight.dtype))
     if sizes is None:
-        sides = torch.full((images.shape[0], 1), 1, device=images.device)
-        rows, columns = sides * patches.shape[2], sides * patches.shape[3]
+        rows, columns = (torch.full((images.shape[0], 1), patches.shape[dim], device=images.device) for dim in (2, 3))
     else:
         torch._check(sizes.shape[0] == images.shape[0], lambda: "image_sizes is not as long as pixel_values")
         rows, columns = (sizes.long() // encoder.patch_size).split(1, 1)
@@ -45,9 +48,10 @@ def encoded(named: Mapping[str, Any]) -> Any:
 
 
 def merged(named: Mapping[str, Any]) -> torch.Tensor | None:
-    """What the merger of patches of Mistral 3 returns: those of each square of patches in one row, and their product.
+    """What the merger of patches of Mistral 3 returns, of shape (squares, features): a square of patches is a row.
 
-    Rows and columns that fill no square are left out, as in `torch.nn.functional.unfold`.
+    The patches are of shape (patches, features), the sizes of images of shape (n, 2); None for any other form. Rows and
+    columns that fill no square are left out, as in `torch.nn.functional.unfold`.
     """
     merger, patches, sizes = named["self"], named["image_features"], named["image_sizes"]
     if not _is_sizes(sizes) or patches.dim() != 2:

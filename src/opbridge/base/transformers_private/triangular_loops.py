@@ -2,8 +2,8 @@
 
 The chunks of Kimi's delta attention write the 63 rows of a matrix one after another, and a capture follows each. Row
 `i` becomes `A[i] + A[i] @ T[:i]`: what the loop computes is the solution of `(I - A) T = A`, where `A` has nothing from
-the diagonal on. The code of a function that has this very loop is compiled with the operator in its place, so that
-whatever holds the function runs it.
+the diagonal on. The code of a function whose source is known to pass such a matrix to this loop is compiled with the
+operator in its place, so that whatever holds the function runs it.
 
 Checked on transformers 5.24.
 """
@@ -14,7 +14,6 @@ import ast
 import contextlib
 import functools
 import inspect
-import sys
 import textwrap
 import types
 from collections.abc import Iterator
@@ -22,9 +21,13 @@ from collections.abc import Iterator
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.transformers_private.module_functions import functions_of
+from opbridge.base.transformers_private.function_sources import fingerprint
+from opbridge.base.transformers_private.module_functions import functions_of, modules_of
 
-__all__ = ["as_one_operator", "with_operator"]
+__all__ = ["as_one_operator", "known", "with_operator"]
+
+_KNOWN = {"chunk_kimi_delta_attention": "d91dcfeee6f01320"}
+"""By name, what tells the source of a function: of Kimi Linear, Bailing Hybrid and GLM-5 Next."""
 
 _LOOP = """\
 for i in range(1, chunk_size):
@@ -42,17 +45,17 @@ _OPERATOR = """\
 @contextlib.contextmanager
 def as_one_operator(module: torch.nn.Module) -> Iterator[None]:
     """Within this context, functions of the modules of a model's classes have the operator in the place of the loop."""
-    places = {sys.modules.get(kind.__module__) for kind in {type(each) for each in module.modules()}}
-    functions = {each for place in places if place is not None for each in _with_loop(place)}
+    functions = {each for place in modules_of(module) for each in known(place)}
     codes = ((each, with_operator(each)) for each in functions)
     with replacing(*((function, "__code__", code) for function, code in codes if code is not None)):
         yield
 
 
 @functools.cache
-def _with_loop(module: types.ModuleType) -> tuple[types.FunctionType, ...]:
-    """The functions of a module that may have the loop, by the names in them."""
-    return tuple(each for each in functions_of(module) if {"row", "sub", "chunk_size"} <= {*each.__code__.co_varnames})
+def known(module: types.ModuleType) -> tuple[types.FunctionType, ...]:
+    """The functions of a module that are known to have the loop."""
+    named = (each for each in functions_of(module) if each.__name__ in _KNOWN)
+    return tuple(each for each in named if fingerprint(each) == _KNOWN[each.__name__])
 
 
 @functools.cache
