@@ -168,3 +168,13 @@ class StateBesideALoop(_Layers):
             state = torch.tanh(self.left(x[turn]) + state)
             found.append(state)
         return torch.cat([self.right(kept), torch.stack(found)])
+
+
+@_deciding((6,), ((6,), (2,), (8,), (11,)))
+class WritingToAConstantOnOneSide(_Layers):
+    def forward(self, x):
+        if x.shape[0] == 6:
+            return self.left(x)
+        at = torch.arange(4, dtype=torch.float64)
+        at /= 2.0
+        return self.right(x) * at.float()

@@ -185,6 +185,31 @@ def test_one_output_of_several_is_named_by_its_number(wrong: int) -> None:
     assert difference is not None and difference.node == f"sort:{wrong}" and difference.operator == "aten::sort"
 
 
+@pytest.mark.parametrize(("stable", "expected"), [(False, None), (True, "aten::sort.stable")])
+def test_the_order_of_equal_elements_is_a_difference_of_a_stable_sort_alone(stable: bool, expected: str | None) -> None:
+    ids = torch.tensor([2.0, 0.0, 2.0, 0.0, 1.0])
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, positions = torch.sort(x, stable=stable)
+        return values, positions + 1
+
+    taken = capture(model, (ids,))
+    # From the end: positions [3, 1, 4, 2, 0] where PyTorch gives [1, 3, 4, 0, 2].
+    graph = """(float[5] x) => (float[5] v, int64[5] y)
+        <int64[1] k = {5}, int64 one = {1}, int64[1] first = {-1}, int64[1] last = {-6}, int64[1] axis = {0},
+         int64 four = {4}> {
+            back = Slice(x, first, last, axis, first)
+            v, at = TopK<largest = 0>(back, k)
+            i = Sub(four, at)
+            y = Add(i, one) }"""
+    (sort,) = (node.name for node in taken.functional.graph.graph.nodes if "sort" in node.name)
+    difference = search(graph, taken, {"v": f"{sort}:0", "i": f"{sort}:1", "y": "add"}).difference
+    assert (difference.operator if difference is not None and difference.is_beyond else None) == expected
+    # Positions that pick other elements are wrong in any case.
+    difference = search(graph.replace("four, at", "at, four"), taken, {"v": f"{sort}:0", "i": f"{sort}:1"}).difference
+    assert difference is not None and difference.node == f"{sort}:1"
+
+
 def test_random_operators_hand_on_the_numbers_of_the_runtime() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, 0.5, training=True) + 1

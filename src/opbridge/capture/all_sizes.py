@@ -24,6 +24,7 @@ from opbridge.capture.size_constraints import contradictions
 from opbridge.capture.size_decisions import WayOfSizes, WaysOfSizes, asked_zeros, capture_sides, filled
 from opbridge.capture.size_decisions.filling import ContinuedPadding
 from opbridge.capture.size_decisions.regions import is_trivial
+from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["of_all_sizes", "with_all_sizes", "with_fillings"]
@@ -194,7 +195,7 @@ def _for_other_sizes(attempt: Attempt, shapes: Shapes) -> CapturedGraph | None:
         if found is None:
             return None
         functional = functionalize(found.graph, frozenset(), found.rewrite)
-        rewritten = found.rewrite() if functional.rebinds else functional.graph
+        rewritten = found.rewrite() if any(map(written_by, functional.graph.graph.nodes)) else functional.graph
         known = {each.expression for each in found.graph.conditions}
         further = (each for each in rewritten.conditions if each.expression not in known)
         return dataclasses.replace(rewritten, conditions=(*found.graph.conditions, *further))

@@ -17,10 +17,10 @@ import torch
 
 from opbridge.coverage.entries import Entry, Sample
 from opbridge.errors import UsageError
+from opbridge.graph.operators import UNINITIALIZED
 
 __all__ = ["entries", "entry"]
 
-_UNDEFINED = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
 _ANY_ORDER = frozenset({"argsort", "kthvalue", "msort", "sort", "topk"})
 _MEMORY = "its values are what the memory held before"
 
@@ -67,6 +67,6 @@ def entry(info: Any) -> Entry:
         for sample in info.sample_inputs("cpu", dtype, requires_grad=False):
             yield Sample((sample.input, *sample.args), dict(sample.kwargs))
 
-    undefined = _MEMORY if info.name in _UNDEFINED else ""
+    undefined = _MEMORY if info.name in UNINITIALIZED else ""
     any_order = info.name in _ANY_ORDER
     return Entry(info.name, info.op, samples, tuple(info.dtypes), info.variant_test_name, undefined, any_order)

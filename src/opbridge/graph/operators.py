@@ -10,7 +10,10 @@ from torch.fx import GraphModule, Node
 from opbridge.base.torch_private import torch_operators
 from opbridge.graph.function_calls import call_of
 
-__all__ = ["calls_in", "functional_name", "operator_of"]
+__all__ = ["UNINITIALIZED", "calls_in", "functional_name", "functional_operator_of", "operator_of"]
+
+UNINITIALIZED = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
+"""Operators of aten whose values are what the memory held before."""
 
 
 def operator_of(node: Node) -> str:
@@ -28,6 +31,12 @@ def functional_name(operator: str) -> str | None:
     if base.endswith("_") and not base.endswith("__"):
         return f"{namespace}::{base[:-1]}{dot}{overload}"
     return None
+
+
+def functional_operator_of(node: Node) -> str:
+    """The name of the operator that a node calls; of an in-place one that of its functional form."""
+    name = operator_of(node)
+    return functional_name(name) or name
 
 
 # Assertions and bookkeeping of torch.export, for which an ONNX model has no nodes.

@@ -53,7 +53,9 @@ def first_difference(
     4. Of the nodes that a wrong output depends on, the first whose result differs is returned. If there is none, it is
        the one whose result has the largest difference relative to what is allowed.
     5. A decision is taken as the inputs take it, and its side walked in its place.
-    6. Random operators are compared in shape and dtype, and the nodes after them get the runtime's values.
+    6. Random operators, and those that leave memory as it was, are compared in shape and dtype, and the nodes after
+       them get the runtime's values.
+    7. Positions of equal elements may be in any order where PyTorch leaves it open (`opbridge.verification.ties`).
 
     Args:
         model: The ONNX model. It is not changed.

@@ -33,13 +33,12 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from opbridge.graph.node_sources import sources_of
-from opbridge.graph.operators import functional_name, operator_of
-from opbridge.verification import exchange
+from opbridge.graph.operators import functional_operator_of, operator_of
+from opbridge.verification import exchange, ties
 from opbridge.verification.compare import compare, tolerance
 from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
 from opbridge.verification.taken_sides import along_taken_sides
-from opbridge.verification.ties import picks_along
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -51,10 +50,6 @@ _ROUNDING = re.compile(
     r"aten::(round|floor|ceil|trunc|fix)(\.\w+)?$|aten::(_?fake_quantize|fused_moving_avg_obs_fake_quant)\w*(\.\w+)?$"
     r"|(quantized_decomposed|torchao)::(quantize|fake_quant)\w*(\.\w+)?$"
 )
-_PAIRS = frozenset({"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode"})
-"""Operators that return values and their positions."""
-
-_POSITIONS = frozenset({"argsort", "argmax", "argmin"})
 _MOVING = frozenset({"Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 """ONNX operators whose outputs are elements of their first input."""
 
@@ -154,21 +149,10 @@ def _step(output: ir.Value | None) -> float | None:
     return None if scale is None or scale.size != 1 else float(scale.numpy().item())
 
 
-def _operator(node: Node) -> str:
-    """The operator of a node, in its functional form."""
-    name = operator_of(node)
-    return functional_name(name) or name
-
-
-def _base(node: Node) -> str:
-    namespace, _, name = _operator(node).partition("::")
-    return name.partition(".")[0] if namespace == "aten" else ""
-
-
 def _decides(node: Node) -> bool:
     if node.op != "call_function":
         return False
-    return _base(node) in _PAIRS | _POSITIONS or _ROUNDING.match(_operator(node)) is not None
+    return ties.picks_positions(node) or _ROUNDING.match(functional_operator_of(node)) is not None
 
 
 def _decided(
@@ -178,9 +162,14 @@ def _decided(
     source = values.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
     if not isinstance(source, torch.Tensor) or source.numel() == 0:
         return result
-    if _ROUNDING.match(_operator(node)):
+    if _ROUNDING.match(functional_operator_of(node)):
         return _rounded(node, result, source, values, actual, taken)
-    return _picked(node, result, source, actual, taken)
+    allowed = tolerance(source).absolute if source.is_floating_point() else 0.0
+    picked = ties.picked(node, result, source, actual, allowed)
+    if picked is None:
+        return result
+    taken.append(f"{picked.which} of {_place(node)} stand in another order")
+    return picked.result
 
 
 def _rounded(
@@ -212,38 +201,11 @@ def _rounded(
     is_apart = (wide - _wide(own)).abs() > (slack if own.is_floating_point() else 0)
     if not bool((is_right | ~is_apart).all()):
         return result
-    step = "quantisation" if "quant" in _operator(node) else "rounding"
+    step = "quantisation" if "quant" in functional_operator_of(node) else "rounding"
     count = f"{int(is_apart.sum())} of {own.numel()} elements of {_place(node)}"
     taken.append(f"{count} one {step} step apart, beside a tie")
     mixed = torch.where(is_apart, other, own)
     return (mixed, *result[1:]) if isinstance(result, (tuple, list)) else mixed
-
-
-def _picked(node: Node, result: Any, source: torch.Tensor, actual: Mapping[str, torch.Tensor], taken: list[str]) -> Any:
-    is_pair = isinstance(result, (tuple, list)) and len(result) == 2
-    own = result[1] if is_pair else result
-    other = actual.get(f"{node.name}:1" if is_pair else node.name)
-    if not isinstance(own, torch.Tensor) or own.dtype != torch.int64 or other is None:
-        return result  # the maximum of all elements, which has no position
-    if own.shape != other.shape or own.dtype != other.dtype or torch.equal(own, other):
-        return result
-    allowed = tolerance(source).absolute if source.is_floating_point() else 0.0
-    in_any_order = _base(node) == "topk" and (node.kwargs.get("sorted") is False or node.args[4:5] == (False,))
-    for dim in range(source.dim()):
-        left, right = (each if each.dim() == source.dim() else each.unsqueeze(dim) for each in (own, other))
-        if left.dim() != source.dim() or not picks_along(source, left, right, dim, allowed, in_any_order=in_any_order):
-            continue
-        moved = (left != right) & (source.gather(dim, left) == source.gather(dim, right))
-        if not (node.kwargs.get("stable") and bool(moved.any())):
-            which = "elements" if in_any_order else "equal elements"
-            taken.append(f"{which} of {_place(node)} stand in another order")
-            picked = source.gather(dim, right).reshape(own.shape)
-            return (picked, other) if is_pair else other
-    flat = source.reshape(-1)
-    if own.numel() == 1 and picks_along(flat, own.reshape(1), other.reshape(1), 0, allowed):
-        taken.append(f"equal elements of {_place(node)} stand in another order")
-        return other
-    return result
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -11,11 +11,11 @@ from torch.fx import Node
 
 from opbridge.capture.functionalize import FunctionalGraph
 from opbridge.graph.node_sources import module_path_of, sources_of
-from opbridge.graph.operators import functional_name, operator_of
+from opbridge.graph.operators import UNINITIALIZED, functional_operator_of, operator_of
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import tensors_in
 from opbridge.kernels import aten as aten_kernel
-from opbridge.verification import exchange
+from opbridge.verification import exchange, ties
 from opbridge.verification.compare import Comparison, compare, dtype_name, rms
 from opbridge.verification.difference import FirstDifference, Search
 from opbridge.verification.graph_run import GraphRun
@@ -93,18 +93,23 @@ class Walk:
                 "there to prevent; leave it out if you trust the file"
             )
         result = self._run.compute(node)
+        in_file = {
+            key: self._runtime.value(str(self._counterparts[key].name))
+            for key, value in keyed(node.name, result)
+            if key in self._counterparts and _as_tensor(value, None) is not None
+        }
+        result = self._with_positions_of(in_file, node, result)
         parents = node.all_input_nodes
         random = _is_random(node, self._values, result)
         unusable = any(parent in self._unusable for parent in parents)
         unchecked = tuple(dict.fromkeys(name for parent in parents for name in self._unchecked.get(parent, ())))
         found, values, is_complete = None, [], True
         for key, value in keyed(node.name, result):
-            counterpart = self._counterparts.get(key)
-            if counterpart is None or _as_tensor(value, None) is None:
+            if key not in in_file:
                 values.append(value)
                 is_complete = False
                 continue
-            actual = self._runtime.value(str(counterpart.name))
+            counterpart, actual = self._counterparts[key], in_file[key]
             if isinstance(value, torch.Tensor):
                 actual = exchange.quantized_as(value, actual)
             self._compared += 1
@@ -126,6 +131,14 @@ class Walk:
             self._unchecked[written] = self._unchecked.get(node, ())
             (self._unusable.add if node in self._unusable else self._unusable.discard)(written)
         return found
+
+    def _with_positions_of(self, in_file: Mapping[str, torch.Tensor], node: Node, result: Any) -> Any:
+        """A node's result, with the positions of the file where PyTorch leaves the order of what they pick open."""
+        source = self._values.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
+        if not isinstance(source, torch.Tensor) or source.numel() == 0 or not ties.picks_positions(node):
+            return result
+        picked = ties.picked(node, result, source, in_file, allowed=0.0)
+        return result if picked is None else picked.result
 
     def _comparison(
         self, key: str, value: Any, actual: torch.Tensor, parents: Sequence[Node], random: bool
@@ -201,8 +214,7 @@ def _is_getitem(node: Node) -> bool:
 
 def _bears_any_values(node: Node) -> bool:
     """Whether an operator reads and writes nothing but its arguments, whatever their values are."""
-    name = operator_of(node)
-    namespace, _, operator = (functional_name(name) or name).partition("::")
+    namespace, _, operator = functional_operator_of(node).partition("::")
     if namespace != "aten":
         return namespace in _PYTHON
     packet, _, overload = operator.partition(".")
@@ -212,6 +224,9 @@ def _bears_any_values(node: Node) -> bool:
 
 def _is_random(node: Node, values: Mapping[Node, Any], result: Any) -> bool:
     """Whether an operator gives another result when it is called again. Dropout does so in training only."""
+    namespace, _, operator = functional_operator_of(node).partition("::")
+    if namespace == "aten" and operator.partition(".")[0] in UNINITIALIZED:
+        return True
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: _copied(values[argument]))

@@ -35,6 +35,13 @@ def padding_mask(x, lengths):
 
 
 @form(_SEQUENCE)
+def sizes_of_each_element(x):
+    sizes = [x.shape[1:]] * x.shape[0]
+    length, width = sizes[0]
+    return x.reshape(x.shape[0], length * width) / sizes[-1][0]
+
+
+@form(_SEQUENCE)
 class SinusoidalPositions(nn.Module):
     def forward(self, x):
         at = torch.arange(x.size(1), device=x.device, dtype=x.dtype).unsqueeze(1)

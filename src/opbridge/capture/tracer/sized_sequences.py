@@ -101,7 +101,12 @@ class SizedSequence(Sequence[Any]):
         return iter(self.elements()) if turns is None else turns
 
     def __getitem__(self, index: Any) -> Any:
-        return self.elements()[index]
+        if not self.is_indexed or type(index) is not int:
+            return self.elements()[index]
+        place = index if index >= 0 else self.length + index
+        if place < 0 or not self.has(place):
+            raise IndexError("list index out of range")
+        return self.at(place)
 
     def __add__(self, other: Any) -> Any:
         return self.elements() + (other.elements() if isinstance(other, SizedSequence) else other)
