@@ -211,6 +211,21 @@ def test_a_step_that_fused_operators_round_otherwise_is_forgiven() -> None:
     assert found.forgiven and found.remark.startswith("2 of 3 elements one quantisation step apart by ONNX Runtime's")
 
 
+def test_few_steps_that_quantised_kernels_round_otherwise_are_forgiven() -> None:
+    expected = EXACT.repeat(100)
+    few, more = expected.clone(), expected.clone()
+    few[:3] += 0.25
+    more[:4] += 0.25
+    further = few.clone()
+    further[0] += 0.25
+    for actual, is_right in ((few, True), (more, False), (further, False)):
+        found = judged_by_steps(
+            compare("output", expected, actual), Replay([actual], steps=[0.25]), 0, expected, actual
+        )
+        assert found.forgiven == is_right
+        assert not is_right or found.remark.startswith("3 of 300 elements one quantisation step apart, as quantised")
+
+
 @pytest.mark.parametrize(
     "actual, plain, step",
     [

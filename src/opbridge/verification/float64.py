@@ -12,8 +12,9 @@ The rule, for each element of an output. `e` is PyTorch's error there, `f` the f
    alone, so that one ill-conditioned element excuses no other. Where PyTorch is exact, `e` and `common` are nothing,
    and the tolerance stands.
 3. Where elements are still outside, PyTorch is run again on inputs that differ by one rounding, then with sums of
-   products that are as far from float64 as PyTorch's own are, on either side; `e` is the largest of these errors: the
-   error of a single ill-conditioned element may be small by chance, and elements may change places.
+   products that are as far from float64 as PyTorch's own are, on either side, and sigmoids that are as far from it as a
+   runtime's; `e` is the largest of these errors: the error of a single ill-conditioned element may be small by chance,
+   and elements may change places.
 4. Where elements are outside then, by up to `CHANCE` times, each of PyTorch's results is judged by the others as the
    file's is by all. The file's is one more of them where one of these has as many elements outside, the worst as far:
    errors that pass through an exponential are large for a few elements, and which these are is chance.
@@ -180,14 +181,17 @@ def judged(
         actual: The file's output.
         reference: The output of the model in float64.
         nearby: PyTorch's outputs on inputs that differ by one rounding.
-        rounded: PyTorch's outputs with sums that are rounded otherwise.
+        rounded: PyTorch's outputs with sums and sigmoids that are rounded otherwise.
 
     Returns:
         The comparison, with what was found as its remark; `forgiven` where every element is right, `noisy` where
         PyTorch's outputs nearby are others.
     """
     near = [each for each in (*nearby, *rounded) if each.shape == expected.shape]
-    ways = ((nearby, "on inputs that differ by one rounding"), (rounded, "with sums that are rounded otherwise"))
+    ways = (
+        (nearby, "on inputs that differ by one rounding"),
+        (rounded, "with sums and sigmoids that are rounded otherwise"),
+    )
     said = " or ".join(way for outputs, way in ways if outputs)
     if comparison.reason is not None or reference.shape != expected.shape:
         return comparison
@@ -203,12 +207,14 @@ def judged(
     if rms(own) > NOISE * rms(truth):
         allowed = runs.within_tolerance(right, left) | (off <= runs.tolerated)
         if bool(torch.where(is_finite, allowed, same).all()):
-            remark = f"equal to float64 within the tolerance; PyTorch itself is off by {float(own.max()):.2g} from it"
+            remark = f"equal to float64 within the tolerance; PyTorch is off by {float(own.max()):.2g} from it"
+            remark += f", {said}" if said else ""
             return dataclasses.replace(comparison, forgiven=True, remark=remark)
         spread = [torch.where(is_finite, (other - left).nan_to_num(0.0, 0.0, 0.0), 0.0) for other in others]
         return dataclasses.replace(
             comparison,
-            remark=f"float64 decides nothing, as PyTorch itself is off by {float(own.max()):.2g} from it",
+            remark=f"float64 decides nothing, as PyTorch is off by {float(own.max()):.2g} from it"
+            + (f", {said}" if said else ""),
             noisy=any(rms(each) > NOISE * rms(truth) for each in spread),
         )
     errors = f"{float(off.max()):.2g} against {float(own.max()):.2g}"

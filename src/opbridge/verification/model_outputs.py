@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.torch_private.torch_float64 import in_other_order
+from opbridge.base.torch_private.torch_float64 import rounded_otherwise
 from opbridge.verification.eager import Eager
 from opbridge.verification.float64 import run_in_float64
 
@@ -51,7 +51,7 @@ class ModelOutputs:
             kwargs: The keyword inputs.
             seed: The seed for torch's generators.
             in_float64: Whether the model computes in float64.
-            rounding: Which other order sums are computed in, so that they are rounded otherwise.
+            rounding: The seed for how sums and sigmoids are rounded otherwise; None: they are PyTorch's.
 
         Raises:
             Exception: Whatever the model raises.
@@ -59,5 +59,5 @@ class ModelOutputs:
         seed = self._seed if seed is None else seed
         if in_float64:
             return self._compared(run_in_float64(self._model, args, kwargs, seed, self._eager.lists))
-        within = contextlib.nullcontext if rounding is None else functools.partial(in_other_order, rounding)
+        within = contextlib.nullcontext if rounding is None else functools.partial(rounded_otherwise, rounding)
         return self._compared(self._eager.run(args, kwargs, seed, within))

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["in_float64", "in_other_order", "widened"]
+__all__ = ["in_float64", "rounded_otherwise", "widened"]
 
 _WIDER = {
     torch.float16: torch.float64,
@@ -48,16 +48,19 @@ def in_float64() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_other_order(seed: int) -> Iterator[None]:
-    """Within this context, sums of products are rounded otherwise, as where they are summed in another order.
+def rounded_otherwise(seed: int) -> Iterator[None]:
+    """Within this context, operators whose rounding runtimes do not share with PyTorch are rounded otherwise.
 
-    A result is as far from the one in float64 as PyTorch's own is, and lies, at random, on the same side of it or on
-    the other. Results that are exact stay as they are.
+    1. Sums of products, as where they are summed in another order: a result is as far from the one in float64 as
+       PyTorch's own is, and lies, at random, on the same side of it or on the other. Exact results stay as they are.
+    2. Sigmoids, which PyTorch computes to the last digit also where they are small, and ONNX Runtime by a quotient of
+       polynomials, with an error on the scale of 1: a result is larger or smaller by eps, or as it is, at random, and
+       between 0 and 1.
 
     Args:
         seed: The same seed gives the same results.
     """
-    with _InOtherOrder(seed):
+    with _RoundedOtherwise(seed):
         yield
 
 
@@ -71,22 +74,36 @@ _SUMS = frozenset(
         _aten.baddbmm.default,
     }
 )
+_SIGMOIDS = frozenset({_aten.sigmoid.default, _aten.sigmoid_.default, _aten.silu.default, _aten.silu_.default})
 
 
-class _InOtherOrder(TorchDispatchMode):
+class _RoundedOtherwise(TorchDispatchMode):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._generator = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func in _SIGMOIDS and args[0].dtype in _WIDER and not args[0].is_complex():
+            return self._sigmoid(func, args[0])
         result = func(*args, **kwargs)
         if func not in _SUMS or result.dtype not in _WIDER or result.is_complex():
             return result
         wide_args, wide_kwargs = pytree.tree_map(_wide, (args, kwargs))
         exact = func(*wide_args, **wide_kwargs)
-        is_other = torch.randint(2, tuple(result.shape), generator=self._generator).to(result.device, torch.bool)
+        is_other = self._drawn(2, result).to(torch.bool)
         return torch.where(is_other, 2 * exact - result, result).to(result.dtype)
+
+    def _sigmoid(self, func: Any, x: torch.Tensor) -> torch.Tensor:
+        off = (self._drawn(3, x) - 1) * torch.finfo(x.dtype).eps
+        result = (x.double().sigmoid() + off).clamp(0, 1).to(x.dtype)
+        if func in (_aten.silu.default, _aten.silu_.default):
+            result = x * result
+        return x.copy_(result) if func._schema.is_mutable else result
+
+    def _drawn(self, count: int, like: torch.Tensor) -> torch.Tensor:
+        """Integers from 0 up to a number, exclusive, in the shape and on the device of a tensor."""
+        return torch.randint(count, tuple(like.shape), generator=self._generator).to(like.device)
 
 
 class _InFloat64(TorchDispatchMode):
