@@ -10,6 +10,8 @@ from torch import nn
 
 import opbridge
 from opbridge.graph.decisions import condition_of
+from opbridge.verification.dynamic_sizes import DynamicSizes
+from opbridge.verification.side_inputs import side_inputs
 
 X = torch.rand(3, 4, generator=torch.Generator().manual_seed(0)) + 0.1
 
@@ -119,6 +121,13 @@ def test_sizes_are_tried():
 
     found = opbridge.export(model, (X,), dynamic_shapes=({0: "rows"},)).verification
     assert found.ok and not found.untaken
+
+
+def test_sizes_that_no_memory_holds_are_not_tried():
+    sizes = DynamicSizes(dims={0: ("n",)}, example={"n": 3}, of_sides=({"n": 8}, {"n": 10**12}))
+    found = side_inputs((torch.zeros(3),), {}, 0, kept=(), sizes=sizes, names={})
+    labels = [label for label, _, _ in found]
+    assert labels[0] == "n=8" and "n=13" in labels and "n=1000000000000" not in labels
 
 
 @pytest.mark.slow

@@ -34,6 +34,9 @@ __all__ = [
 _CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
 # A bracket that a line ends with, or is all of it, may open a comprehension of several lines.
 _LOOPS = re.compile(r"\bfor\b.*\bin\b|\bmap\(|\.(split|unbind|tolist)\(|\btorch\.(split|unbind)\(|\[$|^[({]$")
+_CUTTING = re.compile(r"\.split\(")
+"""Calls of an operator that gives as many tensors as a size decides."""
+
 _SYMBOLIC = re.compile(r"\bSym(Int|Float|Bool)\b|numpy\.object_|\b[su]\d+\b")
 
 
@@ -64,11 +67,13 @@ def unrolls_a_loop(graph: CapturedGraph) -> bool:
     Args:
         graph: The capture.
     """
+    lines = [(each, next(iter(innermost(each.stack)), None)) for each in graph.conditions]
     return is_by_loop(
         [
-            (each.expression, next(iter(innermost(each.stack)), None))
-            for each in graph.conditions
-            if _fixes_a_number(each.expression) and not each.by_operator
+            (each.expression, line)
+            for each, line in lines
+            if _fixes_a_number(each.expression)
+            and (not each.by_operator or (line is not None and _CUTTING.search(line.code)))
         ]
     )
 

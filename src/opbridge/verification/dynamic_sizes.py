@@ -6,6 +6,7 @@ always have the same size.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,6 +88,10 @@ class DynamicSizes:
                 tried.append(sizes)
                 groups.append([sizes])
         return groups
+
+    def elements(self, chosen: Mapping[str, int]) -> int:
+        """How many elements the inputs with dynamic dimensions have together, for a choice of sizes."""
+        return sum(map(math.prod, self.shapes(chosen).values()))
 
     def shapes(self, sizes: Mapping[str, int]) -> dict[int, tuple[int, ...]]:
         """The shapes of the tensors at given sizes, by position."""

@@ -34,6 +34,8 @@ Inputs = tuple[str, tuple[Any, ...], dict[str, Any]]
 _SEED = 3000
 _FRESH = 2
 _RANDOM = 64
+_MOST_ELEMENTS = 1 << 24
+"""The most elements that inputs have together, as a decision on sizes may have its other side where none is small."""
 _CHANGES: dict[str, dict[str, Callable[[torch.Tensor], torch.Tensor]]] = {
     "floats": {
         "negated": torch.neg,
@@ -90,7 +92,7 @@ def side_inputs(
         return (label, *pytree.tree_unflatten(found, structure))
 
     for number, each in enumerate(sizes.of_sides):
-        if each != sizes.example:
+        if each != sizes.example and sizes.elements(each) <= _MOST_ELEMENTS:
             yield (sizes.label(each), *_of_sizes(args, kwargs, seed + _SEED + 50 + number, kept, sizes, each))
     for number in range(_FRESH):
         yield (f"fresh {number + 101}", *fresh_inputs(args, kwargs, seed + _SEED + number, kept=kept))
@@ -163,7 +165,7 @@ def _are_allowed(sizes: DynamicSizes, chosen: Mapping[str, int]) -> bool:
         least, greatest = sizes.ranges.get(symbol, (1, None))
         if size < least or (greatest is not None and size > greatest):
             return False
-    return sizes.broken_condition(chosen) is None
+    return sizes.elements(chosen) <= _MOST_ELEMENTS and sizes.broken_condition(chosen) is None
 
 
 def _of_sizes(

@@ -7,7 +7,6 @@ that the example decided, and the file computes something else there. A run at s
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,11 +81,7 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
 
 def is_small(chosen: dict[str, int], sizes: DynamicSizes) -> bool:
     """Whether inputs of these sizes have few enough elements for a run."""
-
-    def elements(of: dict[str, int]) -> int:
-        return sum(map(math.prod, sizes.shapes(of).values()))
-
-    return elements(chosen) <= max(_ELEMENTS, _TIMES * elements(sizes.example))
+    return sizes.elements(chosen) <= max(_ELEMENTS, _TIMES * sizes.elements(sizes.example))
 
 
 def _symbols(capture: Capture) -> Iterator[tuple[str, str]]:

@@ -171,3 +171,16 @@ def map_of_normalised(x):
     from torch._higher_order_ops.map import map as map_over
 
     return map_over(lambda each, shift: nn.functional.layer_norm(each, (4,)) + shift, x, torch.ones(4))
+
+
+@form(floats("batch", "length", 4, 3))
+class NormalisedInChunks(nn.Module):
+    """diffusers' MochiChunkedGroupNorm3D: the last chunk is shorter, and how many there are is a size's to say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 4)
+
+    def forward(self, x):
+        rows = torch.cat([self.norm(chunk) for chunk in x.flatten(0, 1).split(8, dim=0)], dim=0)
+        return rows.unflatten(0, (x.shape[0], -1))

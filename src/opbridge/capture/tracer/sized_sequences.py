@@ -400,8 +400,8 @@ def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSeque
 
 
 def _of_size(whole: Any, size: Any) -> Numbers | None:
-    """The lengths of the parts of a size, the last of which may be shorter; None where data do not decide them."""
-    if type(size) is not int or size < 1 or not torch_sizes.is_of_data(whole):
+    """The lengths of the parts of a size, the last of which may be shorter; None where their number is known."""
+    if type(size) is not int or size < 1 or not isinstance(whole, torch.SymInt):
         return None
     count = torch.sym_max((whole + size - 1) // size, 1)
     return Numbers((whole - torch.arange(count) * size).clamp(max=size))
