@@ -189,6 +189,20 @@ def test_a_small_sigmoid_that_is_amplified() -> None:
             opbridge.export(Gate(), (x + 9,))
 
 
+def test_differences_of_cumulative_sums() -> None:
+    """Where two large sums differ by little, the last digit of each decides."""
+    x = 100 + normal(4, 40)
+    truth = x.double().cumsum(-1).diff(dim=-1)
+    errors = []
+    for seed in range(3):
+        with rounded_otherwise(seed):
+            assert torch.arange(6.0).cumsum(0).tolist() == [0, 1, 3, 6, 10, 15]
+            assert torch.ones(5).mean() == 1
+            errors.append(float((x.cumsum(-1).diff(dim=-1) - truth).abs().max()))
+    ulp = 2.0**-12
+    assert len(set(errors)) > 1 and max(errors) <= 12 * ulp
+
+
 def test_elements_that_change_places_by_the_rounding_of_sums() -> None:
     """Which of two rows comes first depends on the last digit of a sum."""
     x = torch.full((1, 1000), 0.1)

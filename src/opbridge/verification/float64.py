@@ -11,10 +11,9 @@ The rule, for each element of an output. `e` is PyTorch's error there, `f` the f
    errors of rounding are large and small by chance. An error that few elements of PyTorch's have is allowed to these
    alone, so that one ill-conditioned element excuses no other. Where PyTorch is exact, `e` and `common` are nothing,
    and the tolerance stands.
-3. Where elements are still outside, PyTorch is run again on inputs that differ by one rounding, then with sums of
-   products that are as far from float64 as PyTorch's own are, on either side, and sigmoids that are as far from it as a
-   runtime's; `e` is the largest of these errors: the error of a single ill-conditioned element may be small by chance,
-   and elements may change places.
+3. Where elements are still outside, PyTorch is run again on inputs that differ by one rounding, then with sums that are
+   rounded otherwise, and sigmoids that are as far from float64 as a runtime's; `e` is the largest of these errors: the
+   error of a single ill-conditioned element may be small by chance, and elements may change places.
 4. Where elements are outside then, by up to `CHANCE` times, each of PyTorch's results is judged by the others as the
    file's is by all. The file's is one more of them where one of these has as many elements outside, the worst as far:
    errors that pass through an exponential are large for a few elements, and which these are is chance.

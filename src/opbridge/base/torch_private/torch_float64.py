@@ -52,10 +52,14 @@ def rounded_otherwise(seed: int) -> Iterator[None]:
     """Within this context, operators whose rounding runtimes do not share with PyTorch are rounded otherwise.
 
     1. Sums of products, as where they are summed in another order: a result is as far from the one in float64 as
-       PyTorch's own is, and lies, at random, on the same side of it or on the other. Exact results stay as they are.
-    2. Sigmoids, which PyTorch computes to the last digit also where they are small, and ONNX Runtime by a quotient of
+       PyTorch's own is, and lies, at random, on the same side of it or on the other.
+    2. Other sums, where a few elements of a large one have all digits by chance: a result is larger or smaller by its
+       last digit, or as it is, at random.
+    3. Sigmoids, which PyTorch computes to the last digit also where they are small, and ONNX Runtime by a quotient of
        polynomials, with an error on the scale of 1: a result is larger or smaller by eps, or as it is, at random, and
        between 0 and 1.
+
+    Sums that are exact stay as they are.
 
     Args:
         seed: The same seed gives the same results.
@@ -65,7 +69,7 @@ def rounded_otherwise(seed: int) -> Iterator[None]:
 
 
 _aten = torch.ops.aten
-_SUMS = frozenset(
+_PRODUCTS = frozenset(
     {
         _aten.convolution.default,
         _aten.mm.default,
@@ -74,6 +78,7 @@ _SUMS = frozenset(
         _aten.baddbmm.default,
     }
 )
+_SUMS = frozenset({_aten.sum.default, _aten.sum.dim_IntList, _aten.mean.default, _aten.mean.dim, _aten.cumsum.default})
 _SIGMOIDS = frozenset({_aten.sigmoid.default, _aten.sigmoid_.default, _aten.silu.default, _aten.silu_.default})
 
 
@@ -87,10 +92,13 @@ class _RoundedOtherwise(TorchDispatchMode):
         if func in _SIGMOIDS and args[0].dtype in _WIDER and not args[0].is_complex():
             return self._sigmoid(func, args[0])
         result = func(*args, **kwargs)
-        if func not in _SUMS or result.dtype not in _WIDER or result.is_complex():
+        if func not in _PRODUCTS | _SUMS or result.dtype not in _WIDER or result.is_complex():
             return result
         wide_args, wide_kwargs = pytree.tree_map(_wide, (args, kwargs))
         exact = func(*wide_args, **wide_kwargs)
+        if func in _SUMS:
+            last_digits = (self._drawn(3, result) - 1) * torch.finfo(result.dtype).eps * result
+            return torch.where(exact == result, result, result + last_digits)
         is_other = self._drawn(2, result).to(torch.bool)
         return torch.where(is_other, 2 * exact - result, result).to(result.dtype)
 

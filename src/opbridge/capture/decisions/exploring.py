@@ -123,19 +123,26 @@ def _is_for_want_of_turns(error: Exception, answers: Answers) -> bool:
     return isinstance(error, UnboundLocalError) or (isinstance(error, kinds) and is_of_none)
 
 
+_OF_LAYERS = frozenset({"torch.nn.functional", "torch.nn.modules.batchnorm", "torch.nn.modules.instancenorm"})
+"""Where torch checks sizes in Python."""
+
+
 def _is_raised_by_model(error: Exception) -> bool:
     """Whether a model raises an error on a way, and not for want of values.
 
     It is by a `raise` or an `assert` of the model's, an index that no element has, or a line of the model's that takes
-    None for a value, or a variable without one: what the way has left unset. Or an operator refuses the sizes of it.
+    None for a value, or a variable without one: what the way has left unset. Or an operator refuses the sizes of it, as
+    functions of torch.nn do by a ValueError.
     """
     if isinstance(error, NoSuchElement) or is_of_sizes(error):
         return True
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or of_code(trace.tb_frame.f_code, 0) is None:
+    if trace is None:
         return False
+    if of_code(trace.tb_frame.f_code, 0) is None:
+        return isinstance(error, ValueError) and trace.tb_frame.f_globals.get("__name__") in _OF_LAYERS
     if isinstance(error, UnboundLocalError) or (
         isinstance(error, (TypeError, AttributeError)) and _OF_NONE in str(error)
     ):
