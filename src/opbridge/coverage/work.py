@@ -26,6 +26,7 @@ class OperatorWork:
     warm: ClassVar[str] = "opbridge.coverage.warm"
     memory: ClassVar[int | None] = None
     renewed_after: ClassVar[int] = 0
+    ahead: ClassVar[int] = 3
     environment: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @property

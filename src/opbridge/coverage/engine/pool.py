@@ -24,8 +24,6 @@ from opbridge.errors import UsageError
 __all__ = ["LocalPool"]
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_AHEAD = 3
-"""Tasks given to a worker ahead of time, so that it does not wait for work."""
 _MOST_TIMES = 3
 """So many times a task is tried whose worker ended between two tasks, which breaks pebble's pool."""
 
@@ -102,7 +100,7 @@ class LocalPool:
                 if number in broken and not ahead[number]:
                     self._renew(number)
                     broken.discard(number)
-                while number not in broken and ahead[number] < _AHEAD:
+                while number not in broken and ahead[number] < self._work.ahead:
                     if not assigned[number]:
                         assigned[number].extend(next(groups, ()))
                     if not assigned[number]:

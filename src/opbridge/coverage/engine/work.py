@@ -35,6 +35,8 @@ class Work(Protocol):
         memory: The bytes that a worker process may hold as its own; None: any number.
         environment: Variables of the environment that a worker starts with.
         renewed_after: So many tasks after which a worker is replaced; 0: never.
+        ahead: So many tasks a worker has at a time. With several it need not wait for the next one, and with one no
+            task waits for a long one while another worker has nothing to do.
     """
 
     task_type: ClassVar[type]
@@ -52,6 +54,9 @@ class Work(Protocol):
 
     @property
     def renewed_after(self) -> int: ...
+
+    @property
+    def ahead(self) -> int: ...
 
     def start(self) -> None:
         """Readies a worker process."""

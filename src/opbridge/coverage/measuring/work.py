@@ -76,6 +76,7 @@ class CaseWork:
     task_type: ClassVar[type] = CaseTask
     verdict_type: ClassVar[type] = CaseVerdict
     warm: ClassVar[str] = "opbridge.coverage.measuring.warm"
+    ahead: ClassVar[int] = 3
     memory: ClassVar[int | None] = 6 << 30
 
     @property

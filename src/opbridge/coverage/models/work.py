@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ __all__ = ["FAMILIES", "ModelWork"]
 FAMILIES = "OPBRIDGE_SWEEP_FAMILIES"
 """The variable of the environment that tells the fork server which families to import."""
 
-_TOGETHER = 8
 _OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -46,6 +44,8 @@ class ModelWork:
     renewed_after: ClassVar[int] = 24
     """What many packages keep of their models adds up."""
 
+    ahead: ClassVar[int] = 1
+
     @property
     def timeout(self) -> float:
         return self.settings.timeout
@@ -65,7 +65,5 @@ class ModelWork:
         return tried(task, self.settings)
 
     def groups(self, tasks: Iterable[ModelTask]) -> Iterator[list[ModelTask]]:
-        """A few models of one family, so that few packages are imported in a worker."""
-        for _, group in itertools.groupby(tasks, key=lambda task: task.family):
-            while some := list(itertools.islice(group, _TOGETHER)):
-                yield some
+        """Each model alone: one takes minutes and the next one a second, and the packages are imported already."""
+        return ([task] for task in tasks)
