@@ -51,6 +51,7 @@ def test_a_pool_that_breaks_is_renewed(monkeypatch, times, outcome):
     monkeypatch.setattr(LocalPool, "_pool", lambda self, number, context, pid: Pool(breaks))
     tasks = list("abcdefg")
     work = SimpleNamespace(
+        ahead=3,
         warm="json",
         environment={},
         memory=None,
