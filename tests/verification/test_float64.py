@@ -198,6 +198,7 @@ def test_differences_of_cumulative_sums() -> None:
         with rounded_otherwise(seed):
             assert torch.arange(6.0).cumsum(0).tolist() == [0, 1, 3, 6, 10, 15]
             assert torch.ones(5).mean() == 1
+            assert torch.full((50,), 1e38).sum() == math.inf
             errors.append(float((x.cumsum(-1).diff(dim=-1) - truth).abs().max()))
     ulp = 2.0**-12
     assert len(set(errors)) > 1 and max(errors) <= 12 * ulp

@@ -98,7 +98,7 @@ class _RoundedOtherwise(TorchDispatchMode):
         exact = func(*wide_args, **wide_kwargs)
         if func in _SUMS:
             last_digits = (self._drawn(3, result) - 1) * torch.finfo(result.dtype).eps * result
-            return torch.where(exact == result, result, result + last_digits)
+            return torch.where((exact == result) | ~result.isfinite(), result, result + last_digits)
         is_other = self._drawn(2, result).to(torch.bool)
         return torch.where(is_other, 2 * exact - result, result).to(result.dtype)
 
