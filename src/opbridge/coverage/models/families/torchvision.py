@@ -73,8 +73,8 @@ def _image(name: str, is_dense: bool) -> Case:
 
 
 def _video(name: str) -> Case:
-    """16 frames; the transformers among them have a fixed size."""
-    side = 224 if name.startswith(("mvit", "swin")) else 112
+    """16 frames, of the size that the authors of the weights give; the transformers among them take no other."""
+    side = 224 if name.startswith(("mvit", "s3d", "swin")) else 112
     batch = [_images(1, 16, side, side), _images(3, 16, side, side)]
     shapes = ({0: "batch"},)
     return Case(
