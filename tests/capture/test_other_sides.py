@@ -191,3 +191,10 @@ def test_a_capture_in_which_sizes_are_equal_that_are_not_so_in_the_example_is_no
     assert other_sides.merged(found, other, shapes)
     other.conditions = (condition,)
     assert not other_sides.merged(found, other, shapes)
+
+
+def test_sizes_that_no_memory_holds_are_not_tried():
+    taken = capture(lambda x: x * 2 if x.shape[0] > 10**11 else x + 1, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
+    assert taken.strategy == "direct"
+    (note,) = taken.notes
+    assert note.startswith("the capture is the model only where n <= 100000000000 ")

@@ -33,6 +33,8 @@ def differs_on_example(attempt: Attempt, captured: Captured) -> bool:
 def is_model(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> bool:
     """Whether a capture gives what the model gives on the example, on one of twice its sizes, and on one of others.
 
+    Where the others are so large that the model cannot be run on them, it is not said to be.
+
     Args:
         attempt: The attempt, with the shapes of the example.
         graph: The capture.
@@ -40,6 +42,8 @@ def is_model(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> bool:
     """
     leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
     if fixed_sizes.fixes_another_size(graph, leaves, attempt.shapes.axes):
+        return False
+    if not other_sides.are_few(leaves, shapes, attempt.shapes):
         return False
     further = [
         other_sides.of_other_values(leaves),

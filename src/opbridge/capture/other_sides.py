@@ -29,7 +29,7 @@ from opbridge.graph.running import Running
 __all__ = [
     "PaddingNothing",
     "agree",
-    "elements",
+    "are_few",
     "is_plain",
     "merged",
     "of_other_sides",
@@ -46,6 +46,8 @@ __all__ = [
 _MOST = 2
 _SEARCHED = 16
 _SMALLEST = 2
+_ALWAYS_FEW = 1 << 20
+"""So many elements inputs of other sizes may have, however few the example has."""
 
 
 def of_other_sides(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeCondition, dict[str, int]]]:
@@ -264,7 +266,7 @@ def of_sizes(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:
     return [resized(leaf) for leaf in leaves]
 
 
-def elements(leaves: Sequence[Any], shapes: Shapes) -> int:
+def _elements(leaves: Sequence[Any], shapes: Shapes) -> int:
     """How many elements inputs of other sizes have."""
     sizes = {key: axis.size for key, axis in shapes.axes.items()}
     return sum(
@@ -290,3 +292,15 @@ def _same(first: Any, second: Any) -> bool:
     scale = float(finite.abs().square().mean().sqrt()) if finite.numel() else 1.0
     root = torch.finfo(first.dtype).eps ** 0.5
     return torch.allclose(first, second, rtol=root, atol=root * scale, equal_nan=True)
+
+
+def are_few(leaves: Sequence[Any], shapes: Shapes, example: Shapes, times: int = 64) -> bool:
+    """Whether inputs of other sizes have few enough elements for the model to be run on them.
+
+    Args:
+        leaves: The leaves of `(args, kwargs)`.
+        shapes: The dynamic shapes with these sizes.
+        example: Those of the example.
+        times: How many times as many elements as the example they may have.
+    """
+    return _elements(leaves, shapes) <= max(_ALWAYS_FEW, times * _elements(leaves, example))

@@ -49,9 +49,6 @@ _FEW = 2
 _MOST_TRIED = 8
 """Inputs that are tried for each capture."""
 
-_MOST_ELEMENTS, _MOST_TIMES = 1 << 20, 64
-"""Inputs with more elements than this, and than several times those of the example, are not tried."""
-
 
 def capture_sides(
     leaves: list[Any],
@@ -244,9 +241,7 @@ class _Sides:
     def _resized(self, sizes: dict[str, int]) -> tuple[Shapes, list[Any]] | None:
         """The shapes and the inputs of some sizes; None where there are too many elements."""
         shapes = other_sides.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
-        if other_sides.elements(self._leaves, shapes) > max(
-            _MOST_ELEMENTS, _MOST_TIMES * other_sides.elements(self._leaves, self._shapes)
-        ):
+        if not other_sides.are_few(self._leaves, shapes, self._shapes):
             return None
         return shapes, other_sides.of_sizes(self._leaves, shapes)
 

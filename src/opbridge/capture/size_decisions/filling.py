@@ -44,7 +44,7 @@ _MOST_TRIED = 16
 _COMPARED = 10
 _NEAREST = 600
 
-_MOST_ELEMENTS, _MOST_TIMES = 1 << 20, 8
+_MOST_TIMES = 8
 
 Sizes = dict[str, int]
 Capturing = Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None]
@@ -331,7 +331,6 @@ class _Filling:
     def _resized(self, sizes: Sizes) -> tuple[Shapes, list[Any]] | None:
         """The shapes and the inputs of some sizes; None where there are too many elements."""
         shapes = other_sides.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
-        most = max(_MOST_ELEMENTS, _MOST_TIMES * other_sides.elements(self._leaves, self._shapes))
-        if other_sides.elements(self._leaves, shapes) > most:
+        if not other_sides.are_few(self._leaves, shapes, self._shapes, _MOST_TIMES):
             return None
         return shapes, other_sides.of_sizes(self._leaves, shapes)
