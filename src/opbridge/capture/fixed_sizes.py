@@ -34,8 +34,8 @@ __all__ = [
 _CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
 # A bracket that a line ends with, or is all of it, may open a comprehension of several lines.
 _LOOPS = re.compile(r"\bfor\b.*\bin\b|\bmap\(|\.(split|unbind|tolist)\(|\btorch\.(split|unbind)\(|\[$|^[({]$")
-_CUTTING = re.compile(r"\.split\(")
-"""Calls of an operator that gives as many tensors as a size decides."""
+_CUTTING = re.compile(r"\b(for|map)\b.*\.split\(")
+"""A loop over the result of an operator that gives as many tensors as a size decides."""
 
 _SYMBOLIC = re.compile(r"\bSym(Int|Float|Bool)\b|numpy\.object_|\b[su]\d+\b")
 
