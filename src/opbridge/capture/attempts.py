@@ -193,9 +193,13 @@ def _following_sizes(attempt: Attempt) -> Captured:
 def _with_loops(attempt: Attempt, found: Captured) -> Captured | None:
     """Where a capture has the turns of a loop as the example does, one in which their number is a decision, or None.
 
-    So it is with `range(x.shape[0] // 2)`, which does not fix the size itself, but what it is computed to.
+    So it is with `range(x.shape[0] // 2)`, which does not fix the size itself, but what it is computed to; and with a
+    loop over `x.split(2)`. A model that returns these parts is another matter: there are as many as in the example.
     """
-    if attempt.is_for_example or not attempt.shapes.axes or not fixed_sizes.unrolls_a_loop(found.graph):
+    if attempt.is_for_example or not attempt.shapes.axes:
+        return None
+    unrolls = fixed_sizes.unrolls_a_loop(found.graph)
+    if not unrolls and not fixed_sizes.splits_by_a_size(found.graph):
         return None
     kept = dict(vars(attempt))
     attempt.start_again("direct")
@@ -204,7 +208,10 @@ def _with_loops(attempt: Attempt, found: Captured) -> Captured | None:
         attempt.identities.shares = True  # which the first of the captures would find, and the second repeat
     try:
         looped = capture_decisions(attempt)
-        if not fixed_sizes.unrolls_a_loop(looped.graph):
+        is_same = looped.graph.structure == found.graph.structure and len(looped.graph.outputs) == len(
+            found.graph.outputs
+        )
+        if not fixed_sizes.unrolls_a_loop(looped.graph) and (unrolls or is_same):
             return looped
     except UsageError:
         raise

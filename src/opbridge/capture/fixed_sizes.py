@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opbridge.base.sources import innermost
+from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
 from opbridge.capture.size_constraints import Condition, holds_for_all, sized
@@ -26,6 +26,7 @@ __all__ = [
     "is_by_python",
     "leaves_out_example",
     "limiting",
+    "splits_by_a_size",
     "unrolls_a_loop",
     "with_larger_example",
 ]
@@ -34,9 +35,6 @@ __all__ = [
 _CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
 # A bracket that a line ends with, or is all of it, may open a comprehension of several lines.
 _LOOPS = re.compile(r"\bfor\b.*\bin\b|\bmap\(|\.(split|unbind|tolist)\(|\btorch\.(split|unbind)\(|\[$|^[({]$")
-_CUTTING = re.compile(r"\b(for|map)\b.*\.split\(")
-"""A loop over the result of an operator that gives as many tensors as a size decides."""
-
 _SYMBOLIC = re.compile(r"\bSym(Int|Float|Bool)\b|numpy\.object_|\b[su]\d+\b")
 
 
@@ -67,15 +65,23 @@ def unrolls_a_loop(graph: CapturedGraph) -> bool:
     Args:
         graph: The capture.
     """
-    lines = [(each, next(iter(innermost(each.stack)), None)) for each in graph.conditions]
-    return is_by_loop(
-        [
-            (each.expression, line)
-            for each, line in lines
-            if _fixes_a_number(each.expression)
-            and (not each.by_operator or (line is not None and _CUTTING.search(line.code)))
-        ]
-    )
+    return is_by_loop([(expression, line) for expression, line, by_operator in _fixing(graph) if not by_operator])
+
+
+def splits_by_a_size(graph: CapturedGraph) -> bool:
+    """Whether a capture has as many parts of a tensor as the example has, which a loop may go over.
+
+    Args:
+        graph: The capture.
+    """
+    return any(line is not None and ".split(" in line.code for _, line, by_operator in _fixing(graph) if by_operator)
+
+
+def _fixing(graph: CapturedGraph) -> Iterator[tuple[str, Source | None, bool]]:
+    """The conditions that hold a number to one value, with their lines, and whether an operator asks for them."""
+    for each in graph.conditions:
+        if _fixes_a_number(each.expression):
+            yield each.expression, next(iter(innermost(each.stack)), None), each.by_operator
 
 
 def _fixes_a_number(expression: str) -> bool:

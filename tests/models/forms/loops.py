@@ -182,5 +182,6 @@ class NormalisedInChunks(nn.Module):
         self.norm = nn.GroupNorm(2, 4)
 
     def forward(self, x):
-        rows = torch.cat([self.norm(chunk) for chunk in x.flatten(0, 1).split(8, dim=0)], dim=0)
+        chunks = x.flatten(0, 1).split(8, dim=0)
+        rows = torch.cat([self.norm(chunk) for chunk in chunks], dim=0)
         return rows.unflatten(0, (x.shape[0], -1))
