@@ -182,7 +182,7 @@ def test_a_small_sigmoid_that_is_amplified() -> None:
     with opbridge.override():
 
         @opbridge.translation("aten::sigmoid")
-        def twice(self):  # type: ignore[no-untyped-def]
+        def twice(self: Any) -> Any:
             return op.Mul(op.Sigmoid(self), op.Sigmoid(self))
 
         with pytest.raises(opbridge.VerificationError, match="aten::sigmoid"):

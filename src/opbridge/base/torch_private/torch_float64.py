@@ -1,4 +1,4 @@
-"""Running code of PyTorch's in float64 although its tensors, and the dtypes that it names, are narrower."""
+"""Running code of PyTorch's in float64 although its tensors are narrower, or with results that are rounded otherwise."""
 
 from __future__ import annotations
 
