@@ -1,4 +1,4 @@
-"""Running code of PyTorch's in float64 although its tensors are narrower, or with results that are rounded otherwise."""
+"""Running code of PyTorch's in float64 although its tensors are narrower, or with results rounded otherwise."""
 
 from __future__ import annotations
 
