@@ -1,14 +1,32 @@
-"""Settings for every test, and the choice of tests for `make quick`."""
+"""Settings for every test: what is drawn at random, what is skipped, and the choices of `make quick` and `make test-torch`."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import random
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 # pytest-xdist starts one process a core. More threads in each of them, or in a process that a test starts, only take
 # turns; a test that is about threads asks for them. OpenMP reads this when torch is imported, so it is set before.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+_TESTS = Path(__file__).parent
+_TOUCHING_TORCH = (
+    *("base", "capture", "graph", "nodes", "plan", "recording", "symbolics", "tasks", "trace", "translate"),
+    *("translations/lib", "verification", "test_pipeline.py", "test_stock_cases.py"),
+    *("kernels/test_aten_allowed.py", "kernels/test_aten_checks.py", "kernels/test_aten_evidence.py"),
+    *("kernels/test_aten_kernel.py", "kernels/test_kernel_load.py", "kernels/test_kernel_views.py"),
+)
+"""What may depend on the release of torch by more than an operator's results: run whole by `make test-torch`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,11 +35,89 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the first row of each parametrised test, no test marked slow, and what is marked quick",
     )
+    parser.addoption(
+        "--touching-torch",
+        action="store_true",
+        help="run the tests of what depends on the release of torch, and of all others what --quick runs",
+    )
+    parser.addoption(
+        "--seed",
+        default="0",
+        help="what tests draw at random is drawn from it and from the test's name: a number, or 'random' for any",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    chosen = config.getoption("seed")
+    if hasattr(config, "workerinput"):  # the processes of pytest-xdist draw from the same seed
+        chosen = config.workerinput["seed"]
+    elif chosen == "random":
+        chosen = str(random.SystemRandom().randrange(2**31))
+    if not chosen.isdecimal():
+        raise pytest.UsageError(f"--seed takes a number or 'random', not {chosen!r}.")
+    config.option.seed = chosen
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["seed"] = node.config.option.seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"random numbers: --seed {config.option.seed}"
+
+
+def _draw_from(config: pytest.Config, name: str) -> None:
+    """Makes what is drawn from here on depend on the seed and this name alone, and not on what ran before."""
+    seed = zlib.crc32(f"{config.option.seed} {name}".encode())
+    random.seed(seed)
+    np.random.seed(seed)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Before a file is imported, which may draw constants."""
+    if isinstance(collector, pytest.Module):
+        _draw_from(collector.config, collector.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: pytest.FixtureRequest) -> Iterator[object]:
+    if fixturedef.scope != "function":
+        _draw_from(request.config, f"{fixturedef.baseid}::{fixturedef.argname} {request.param_index}")
+    return (yield)
+
+
+@pytest.fixture(autouse=True)
+def _drawn_from_the_seed(request: pytest.FixtureRequest) -> None:
+    _draw_from(request.config, request.node.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    report = yield
+    if report.failed:
+        report.sections.append(("random numbers", f"drawn with --seed {item.config.option.seed}"))
+    return report
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("quick"):
+    if importlib.util.find_spec("torchvision") is None:
+        for item in items:
+            if item.get_closest_marker("torchvision"):
+                item.add_marker(pytest.mark.skip(reason="torchvision is not installed"))
+    if not (config.getoption("quick") or config.getoption("touching_torch")):
         return
+    kept = _quick(items)
+    if config.getoption("touching_torch"):
+        kept.update(item for item in items if _touches_torch(item.path))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def _quick(items: list[pytest.Item]) -> set[pytest.Item]:
+    """The first row of each test that is not slow, and what is marked quick."""
     chosen: dict[object, pytest.Item] = {}
     for item in items:
         if item.get_closest_marker("quick"):
@@ -29,9 +125,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elif not item.get_closest_marker("slow"):
             # The rows of a test are items of one function.
             chosen.setdefault((item.path, getattr(item, "originalname", item.name), item.parent), item)
-    kept = set(chosen.values())
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
+    return set(chosen.values())
+
+
+def _touches_torch(path: Path) -> bool:
+    within = path.relative_to(_TESTS)
+    return any(within.is_relative_to(each) for each in _TOUCHING_TORCH)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many tests are skipped for each reason: a reason with a file's name in it is one for all files."""
+    counts: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        _, _, reason = report.longrepr if isinstance(report.longrepr, tuple) else ("", 0, str(report.longrepr))
+        counts[reason.removeprefix("Skipped: ")] += 1
+    if not counts:
+        return
+    terminalreporter.section(f"skipped: {sum(counts.values())}")
+    for reason, count in counts.most_common():
+        terminalreporter.write_line(f"{count:5d}  {reason}")
 
 
 @pytest.fixture

@@ -1,0 +1,189 @@
+"""Where the time of the test suite goes: by folder, by file and by fixture, in seconds of wall and of processor time.
+
+    python bench/suite_time.py --print -- -n 2 --dist worksteal          # what follows -- is pytest's
+    python bench/suite_time.py --label after
+    python bench/suite_time.py --report build/suite-time/before --files 40
+
+Runs pytest with a plugin, which is this file, and notes of each phase of each test, and of each fixture's set-up, the
+wall time and the processor time of the test's process and of those children that it has waited for. Processor time is
+what to compare between two runs: two processes on two cores, or another program beside them, change it little. A
+fixture that lasts longer than its test is counted once, in the test that came first, and under the fixture's own name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_FOLDER = "OPBRIDGE_SUITE_TIME"
+
+
+def _now() -> tuple[float, float]:
+    """Wall time, and the processor time of this process and of the children that it has waited for, in seconds."""
+    spent = os.times()
+    return time.perf_counter(), spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def _write(**row: object) -> None:
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    with (Path(os.environ[_FOLDER]) / f"{worker}.jsonl").open("a") as file:
+        print(json.dumps(row), file=file)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Notes what a test takes, with the set-up of the fixtures that it is the first to ask for."""
+    wall, cpu = _now()
+    try:
+        return (yield)
+    finally:
+        wall_after, cpu_after = _now()
+        _write(test=item.nodeid, wall=wall_after - wall, cpu=cpu_after - cpu)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: pytest.FixtureRequest) -> Iterator[object]:
+    """Notes what the set-up of a fixture of a class, a file or a session takes, with the fixtures that it asks for."""
+    wall, cpu = _now()
+    try:
+        return (yield)
+    finally:
+        wall_after, cpu_after = _now()
+        if fixturedef.scope != "function":
+            name = f"{fixturedef.baseid}::{fixturedef.argname}"
+            _write(fixture=name, test=request.node.nodeid, wall=wall_after - wall, cpu=cpu_after - cpu)
+
+
+@dataclass
+class Spent:
+    """What some tests took together."""
+
+    tests: int = 0
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.tests += 1
+        self.wall += row["wall"]
+        self.cpu += row["cpu"]
+
+
+@dataclass
+class Suite:
+    """What a run noted.
+
+    Attributes:
+        folders: What the tests of each folder of `tests/` took, or of each file directly in it.
+        files: What those of each file took.
+        functions: What the rows of each test took.
+        fixtures: What the set-up of each fixture took that lasts longer than a test.
+    """
+
+    folders: dict[str, Spent] = field(default_factory=lambda: defaultdict(Spent))
+    files: dict[str, Spent] = field(default_factory=lambda: defaultdict(Spent))
+    functions: dict[str, Spent] = field(default_factory=lambda: defaultdict(Spent))
+    fixtures: dict[str, Spent] = field(default_factory=lambda: defaultdict(Spent))
+
+    def total(self) -> Spent:
+        whole = Spent()
+        for each in self.folders.values():
+            whole.tests, whole.wall, whole.cpu = whole.tests + each.tests, whole.wall + each.wall, whole.cpu + each.cpu
+        return whole
+
+
+def read(folder: Path) -> Suite:
+    """What the processes of a run wrote into a folder."""
+    suite = Suite()
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            row = json.loads(line)
+            if "fixture" in row:
+                suite.fixtures[row["fixture"]].add(row)
+                continue
+            name = row["test"]
+            file = name.partition("::")[0]
+            suite.functions[name.partition("[")[0]].add(row)
+            suite.files[file].add(row)
+            suite.folders["/".join(Path(file).parts[:2])].add(row)
+    return suite
+
+
+def largest(parts: dict[str, Spent], count: int) -> list[tuple[str, Spent]]:
+    """Those that took the most processor time."""
+    return sorted(parts.items(), key=lambda item: -item[1].cpu)[:count]
+
+
+def lines(parts: dict[str, Spent], count: int) -> str:
+    """A table of those that took the most, as text."""
+    return "\n".join(
+        f"{spent.cpu:9.1f} {spent.wall:9.1f} {spent.tests:6d}  {name}" for name, spent in largest(parts, count)
+    )
+
+
+def _run(folder: Path, arguments: list[str]) -> tuple[int, float]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, _FOLDER: str(folder.resolve()), "PYTHONPATH": paths}
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "suite_time", *arguments], cwd=ROOT, env=environment, check=False
+    )
+    return done.returncode, time.perf_counter() - start
+
+
+def _section(label: str, seconds: float, arguments: list[str], suite: Suite) -> None:
+    from results import table, write_section
+
+    whole = suite.total()
+    rows = [
+        [name, str(spent.tests), f"{spent.cpu / 60:.1f}", f"{100 * spent.cpu / whole.cpu:.0f} %"]
+        for name, spent in largest(suite.folders, 100)
+        if spent.cpu >= 0.5
+    ]
+    rows.append(["all", str(whole.tests), f"{whole.cpu / 60:.1f}", "100 %"])
+    fixtures = Counter({name: spent.cpu for name, spent in suite.fixtures.items()}).most_common(10)
+    listed = "\n".join(f"- {name}: {cpu:.0f} s, set up {suite.fixtures[name].tests} times" for name, cpu in fixtures)
+    body = (
+        f"`pytest {' '.join(arguments)}`: {whole.tests} tests in {seconds / 60:.1f} minutes.\n\n"
+        + table(["part", "tests", "processor minutes", "share"], rows)
+        + f"\n\nThe fixtures that took the most, with what they ask for:\n\n{listed}"
+    )
+    write_section(f"suite_time {label}", f"Time of the test suite: {label}", body)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--label", default="now", help="names the folder in build/suite-time and the section")
+    parser.add_argument("--print", action="store_true", help="print only: leave RESULTS.md as it is")
+    parser.add_argument("--report", type=Path, help="read the folder of an earlier run, and run nothing")
+    parser.add_argument("--files", type=int, default=25, help="how many files, tests and fixtures are printed")
+    parser.add_argument("arguments", nargs="*", help="pytest's arguments, after --")
+    chosen = parser.parse_args()
+    folder = chosen.report or ROOT / "build" / "suite-time" / chosen.label
+    arguments = chosen.arguments or ["-q", "-n", "logical", "--dist", "worksteal"]
+    status, seconds = (0, 0.0) if chosen.report else _run(folder, arguments)
+    suite = read(folder)
+    for heading, parts in (("folders", suite.folders), ("files", suite.files), ("tests", suite.functions)):
+        print(f"\n{heading}: processor seconds, wall seconds, how many\n{lines(parts, chosen.files)}")
+    print(f"\nfixtures: processor seconds, wall seconds, how many\n{lines(suite.fixtures, chosen.files)}")
+    if not chosen.report and not chosen.print:
+        _section(chosen.label, seconds, arguments, suite)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
