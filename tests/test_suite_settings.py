@@ -1,0 +1,86 @@
+"""conftest.py: what tests draw depends on the seed and their names alone, and what is skipped is counted by reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+FILE = """
+import json, os, random
+import numpy as np, pytest
+
+CONSTANT = random.random()
+
+@pytest.fixture(scope="module")
+def shared():
+    return random.random()
+
+def note(name, *values):
+    with open(os.environ["NOTES"], "a") as file:
+        print(json.dumps([name, CONSTANT, random.random(), np.random.rand(), *values]), file=file)
+
+@pytest.mark.parametrize("row", "ab")
+def test_rows(row):
+    note(row)
+
+def test_with_a_fixture(shared):
+    note("fixture", shared)
+
+@pytest.mark.parametrize("why", ["no moon", "no moon", "no sun"])
+def test_skipped(why):
+    pytest.skip(why)
+
+def test_fails():
+    assert not os.environ.get("FAIL")
+"""
+
+
+def run(folder: Path, *arguments: str, **variables: str) -> tuple[dict[str, list[float]], str]:
+    """What each test drew, by its name, and what pytest printed."""
+    folder.mkdir(exist_ok=True)
+    shutil.copy(HERE / "conftest.py", folder)
+    (folder / "test_drawing.py").write_text(FILE)
+    notes = folder / "notes"
+    notes.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rfEX", "-n", "0", *arguments]
+    environment = {**os.environ, "NOTES": str(notes), "PYTEST_ADDOPTS": "", **variables}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    rows = [json.loads(line) for line in notes.read_text().splitlines()]
+    return {name: drawn for name, *drawn in rows}, done.stdout
+
+
+def test_what_is_drawn_depends_on_the_seed_and_the_name_alone(tmp_path):
+    whole, printed = run(tmp_path / "one")
+    assert "random numbers: --seed 0" in printed
+    assert len({each for drawn in whole.values() for each in drawn[1:]}) == 7  # no two draws are alike
+    alone, _ = run(tmp_path / "one", "test_drawing.py::test_rows[b]", "test_drawing.py::test_with_a_fixture")
+    assert alone == {name: whole[name] for name in ("b", "fixture")}
+    other, _ = run(tmp_path / "one", "--seed", "1")
+    assert other.keys() == whole.keys() and not any(other[name][0] == whole[name][0] for name in whole)
+
+
+def test_processes_of_pytest_xdist_draw_from_the_seed_that_was_drawn(tmp_path):
+    many, printed = run(tmp_path / "one", "--seed", "random", "-n", "2")
+    (seed,) = re.findall(r"--seed (\d+)", printed)
+    assert run(tmp_path / "one", "--seed", seed)[0] == many
+
+
+def test_what_is_skipped_is_counted_by_reason_and_failures_say_the_seed(tmp_path):
+    _, printed = run(tmp_path / "one", "--seed", "7", FAIL="yes")
+    assert re.search(r"=+ skipped: 3 =+\n +2  no moon\n +1  no sun\n", printed)
+    assert "drawn with --seed 7" in printed
+
+
+@pytest.mark.parametrize("given", ["-1", "many"])
+def test_a_seed_that_is_no_number_is_refused(tmp_path, given):
+    with pytest.raises(FileNotFoundError):  # no test ran
+        run(tmp_path / "one", f"--seed={given}")
