@@ -8,7 +8,17 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 
-_PACKAGES = ("torch", "torchvision", "onnxruntime", "onnx", "onnxscript", "onnx_ir", "transformers", "openvino", "numpy")
+_PACKAGES = (
+    "torch",
+    "torchvision",
+    "onnxruntime",
+    "onnx",
+    "onnxscript",
+    "onnx_ir",
+    "transformers",
+    "openvino",
+    "numpy",
+)
 
 
 def main() -> None:

@@ -4,10 +4,10 @@
     python bench/suite_time.py --label after
     python bench/suite_time.py --report build/suite-time/before --files 40
 
-Runs pytest with a plugin, which is this file, and notes of each phase of each test, and of each fixture's set-up, the
-wall time and the processor time of the test's process and of those children that it has waited for. Processor time is
-what to compare between two runs: two processes on two cores, or another program beside them, change it little. A
-fixture that lasts longer than its test is counted once, in the test that came first, and under the fixture's own name.
+Runs pytest with a plugin that notes of each test, and of each longer-lived fixture's set-up, the wall time and the
+processor time of the test's process and of those children that it has waited for. Processor time is what to compare
+between two runs: two processes on two cores, or another program beside them, change it little. A fixture that lasts
+longer than its test is counted once, in the test that came first, and under the fixture's own name.
 """
 
 from __future__ import annotations
@@ -20,51 +20,15 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from helpers.time_spent import FOLDER
 
 ROOT = Path(__file__).parents[1]
-_FOLDER = "OPBRIDGE_SUITE_TIME"
-
-
-def _now() -> tuple[float, float]:
-    """Wall time, and the processor time of this process and of the children that it has waited for, in seconds."""
-    spent = os.times()
-    return time.perf_counter(), spent.user + spent.system + spent.children_user + spent.children_system
-
-
-def _write(**row: object) -> None:
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    with (Path(os.environ[_FOLDER]) / f"{worker}.jsonl").open("a") as file:
-        print(json.dumps(row), file=file)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Notes what a test takes, with the set-up of the fixtures that it is the first to ask for."""
-    wall, cpu = _now()
-    try:
-        return (yield)
-    finally:
-        wall_after, cpu_after = _now()
-        _write(test=item.nodeid, wall=wall_after - wall, cpu=cpu_after - cpu)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: Any, request: pytest.FixtureRequest) -> Iterator[object]:
-    """Notes what the set-up of a fixture of a class, a file or a session takes, with the fixtures that it asks for."""
-    wall, cpu = _now()
-    try:
-        return (yield)
-    finally:
-        wall_after, cpu_after = _now()
-        if fixturedef.scope != "function":
-            name = f"{fixturedef.baseid}::{fixturedef.argname}"
-            _write(fixture=name, test=request.node.nodeid, wall=wall_after - wall, cpu=cpu_after - cpu)
 
 
 @dataclass
@@ -136,11 +100,11 @@ def lines(parts: dict[str, Spent], count: int) -> str:
 def _run(folder: Path, arguments: list[str]) -> tuple[int, float]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, _FOLDER: str(folder.resolve()), "PYTHONPATH": paths}
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, FOLDER: str(folder.resolve()), "PYTHONPATH": paths}
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "suite_time", *arguments], cwd=ROOT, env=environment, check=False
+        [sys.executable, "-m", "pytest", "-p", "helpers.time_spent", *arguments], cwd=ROOT, env=environment, check=False
     )
     return done.returncode, time.perf_counter() - start
 

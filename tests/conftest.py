@@ -1,4 +1,4 @@
-"""Settings for every test: what is drawn at random, what is skipped, and the choices of `make quick` and `make test-torch`."""
+"""Settings for every test: what is drawn and skipped, and what `make quick` and `make test-torch` choose."""
 
 from __future__ import annotations
 
