@@ -112,7 +112,11 @@ def test_session_without_torch(tmp_path):
     assert "damaged.onnx" in run_python(BLOCK_TORCH + textwrap.dedent(damaged), tmp_path).stdout
 
 
-@pytest.mark.parametrize("command", [["check", "net.py:build"], ["ops"]])
+@pytest.mark.parametrize(
+    "command",
+    [["check", "net.py:build"], ["export", "net.py:build", "-o", "net.onnx"], ["ops"], ["coverage"], ["models"]],
+    ids=lambda command: command[0],
+)
 def test_the_command_line_without_torch_says_what_to_install(tmp_path, command):
     (tmp_path / "net.py").write_text("def build():\n    return abs, (1,)\n")
     code = f"import opbridge.cli\nassert opbridge.cli.main({command}) == 2"

@@ -15,11 +15,16 @@ ops = opbridge.load("my_add.cpp")                      # an operator of one's ow
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from opbridge.base.version import __version__ as __version__
 
+if sys.version_info < (3, 11):  # noqa: UP036 - where pip was not asked; this file is one that Python 3.7 can read
+    raise ImportError("opbridge needs Python 3.11 or newer, and this is Python " + sys.version.split()[0] + ".")
+
 if TYPE_CHECKING:
+    from opbridge.base.requirements import Use
     from opbridge.conversion import Conversion, convert
     from opbridge.errors import (
         BuildError,
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
         MissingOperators,
         ModelFileError,
         OpbridgeError,
+        RequirementError,
         RunError,
         SaveError,
         TargetError,
@@ -85,6 +91,7 @@ _HOMES = {
     "PlanRow": "plan.rows",
     "Program": "program",
     "Recording": "recording.recorder",
+    "RequirementError": "errors",
     "RunError": "errors",
     "SaveError": "errors",
     "TargetError": "errors",
@@ -112,6 +119,19 @@ _HOMES = {
     "verify": "verification",
 }
 
+# The packages that a name needs, by its home: none, those that run a model or work on ONNX files, and else all.
+_USES: dict[str, Use | None] = {
+    "conversion": "files",
+    "errors": None,
+    "fixing.fix": "files",
+    "kernels.build": None,
+    "program": "run",
+    "rules.findings": "files",
+    "rules.lint": "files",
+    "runtimes.limits": None,
+    "translations.registry": "files",
+}
+
 __all__ = [
     "BuildError",
     "CallGroup",
@@ -134,6 +154,7 @@ __all__ = [
     "PlanRow",
     "Program",
     "Recording",
+    "RequirementError",
     "RunError",
     "SaveError",
     "TargetError",
@@ -166,6 +187,11 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'opbridge' has no attribute '{name}'")
+    use = _USES.get(home, "export")
+    if use is not None:
+        from opbridge.base.requirements import require
+
+        require(use)
     value = getattr(importlib.import_module(f"opbridge.{home}"), name)
     globals()[name] = value
     return value

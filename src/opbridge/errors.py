@@ -20,6 +20,7 @@ __all__ = [
     "MissingOperators",
     "ModelFileError",
     "OpbridgeError",
+    "RequirementError",
     "RunError",
     "SaveError",
     "TargetError",
@@ -69,6 +70,16 @@ def _escaped(found: re.Match[str]) -> str:
 
 class UsageError(OpbridgeError):
     """An argument that cannot be used: a wrong kind of input, an opset out of range, an unknown route."""
+
+
+class RequirementError(OpbridgeError, ImportError):
+    """A package that is needed is not installed, or its release is too old or too new.
+
+    It is an ImportError too, for code that goes on without what it cannot import.
+
+    Attributes:
+        name: The first package of those that the message names.
+    """
 
 
 class CaptureError(OpbridgeError):

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from opbridge.base.requirements import require
 from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.operator_view import print_catalogue, print_missing, print_not_covered
@@ -29,6 +30,7 @@ def ops(
 
     With --missing, those that have none and that no decomposition carries, and how many there are of each kind.
     """
+    require("export")
     if missing:
         return _missing(pattern)
     from opbridge.translations import catalogue

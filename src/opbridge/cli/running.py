@@ -41,11 +41,6 @@ del (
 
 _INTERRUPTED = 130
 
-_NO_TORCH = (
-    "This command needs torch, which is not installed in this environment: pip install 'opbridge[torch]'. Only running "
-    "an exported model, with opbridge.session, does without."
-)
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line.
@@ -84,8 +79,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own last flush succeeds
         return 1
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            return _failed(error, _NO_TORCH, 2, as_json)
         if hasattr(error, "format_message"):  # typer's own: an unknown option, an argument left out
             message = f"{error.format_message().rstrip('.')}. See 'opbridge --help', or the --help of the command."
             return _failed(error, message, 2, as_json)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from opbridge.base.requirements import require
 from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.console import print_plain
@@ -91,6 +92,7 @@ def coverage(
     as_json: JsonOption = False,
 ) -> Answer:
     """Measure, over PyTorch's own test database, which operators cross, by which route, and whether they are right."""
+    require("export")
     from opbridge import coverage
     from opbridge.cli import coverage_report
     from opbridge.coverage.tasks import OUTCOMES
@@ -155,6 +157,7 @@ def models(
     as_json: JsonOption = False,
 ) -> Answer:
     """Measure which whole models of other packages cross, with dynamic sizes, and whether they are right."""
+    require("export")
     from opbridge.cli import models_report
     from opbridge.coverage import models
     from opbridge.coverage.models.tasks import OUTCOMES

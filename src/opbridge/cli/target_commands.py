@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from opbridge.base.requirements import require
 from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.console import print_plain
@@ -63,6 +64,7 @@ def targets(
     'opbridge targets measure NAME' runs ONNX's node tests, and forms of them in other types and of other opsets, on the
     runtime that is installed, and writes the facts that follow.
     """
+    require("files")
     from opbridge import targets as known
 
     if name == "measure":
@@ -154,6 +156,7 @@ def lint(
 
     Without --target, only what ONNX itself says. The exit status is 1 where there is an error among the findings.
     """
+    require("files")
     from opbridge import rules
 
     if explain is not None:
@@ -190,6 +193,7 @@ def fix(
     The model and the repaired one run on the same random inputs in ONNX Runtime before anything is written. The exit
     status is 1 where errors are left.
     """
+    require("files")
     from opbridge import fixing
 
     chosen = {"select": items(select or []), "ignore": items(ignore or [])}
