@@ -13,7 +13,7 @@ from helpers.captures import LAYER, X, assert_same, line_of, shapes
 from torch import nn
 from torch.export import AdditionalInputs, Dim, ShapesCollection
 
-from opbridge.base.torch_private import torch_dynamic_shapes
+from opbridge.base.torch_private import capabilities
 from opbridge.capture import capture
 from opbridge.errors import CaptureError, UsageError
 
@@ -87,7 +87,7 @@ def test_the_form_of_dynamic_shapes_that_came_later():
     from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec
 
     given = ParamsSpec({"x": TensorSpec([ShapeVar("n"), 4])})
-    if torch_dynamic_shapes.supports_shapes_specs():
+    if capabilities.exports_shapes_specs.present:
         assert shapes(capture(lambda x: x * 2, X, dynamic_shapes=given)) == [("x_dim_0", "4")]
     else:
         with pytest.raises(UsageError, match="takes no ParamsSpec"):

@@ -155,7 +155,7 @@ RULES = (
         r"Must provide a tree_name",
         _ANY,
         "this release of torch takes no dynamic shapes for inputs that arrive in **kwargs",
-        "Give forward a parameter of that name, or use a newer torch (2.15 takes them).",
+        "Give forward a parameter of that name, or use a newer torch (2.14 takes them).",
     ),
     Rule(
         r"^KeyError: [^'\"]",

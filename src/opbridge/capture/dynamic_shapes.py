@@ -18,7 +18,7 @@ import torch
 from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollection
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_dynamic_shapes
+from opbridge.base.torch_private import capabilities, torch_dynamic_shapes
 from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted
 from opbridge.capture import shape_forms
@@ -125,7 +125,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     if dynamic_shapes is None:
         return Shapes()
     if torch_dynamic_shapes.is_shapes_spec(dynamic_shapes):
-        if not torch_dynamic_shapes.supports_shapes_specs():
+        if not capabilities.exports_shapes_specs.present:
             raise UsageError(f"The torch.export of torch {torch.__version__} takes no {type(dynamic_shapes).__name__}.")
         return Shapes(dynamic_shapes, needs_torch_export=True)
     arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments

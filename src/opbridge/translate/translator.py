@@ -19,7 +19,7 @@ from onnx_ir.passes import common as passes
 from torch.fx import GraphModule, Node
 
 from opbridge.base.dtypes import onnx_dtype
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import capabilities, torch_sizes
 from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.graph.node_sources import has_module_path, module_path_of, sources_of
 from opbridge.graph.open_lists import METADATA, open_lists
@@ -102,8 +102,8 @@ def translate(
 
 
 def _conventions() -> Conventions:
-    counted = torch.arange(0.5, dtype=torch.int64, device="cpu").numel()
-    return Conventions(onnx_dtype(torch.get_default_dtype()), counts_fractions=counted == 1)
+    counts_fractions = capabilities.counts_fractions.present
+    return Conventions(onnx_dtype(torch.get_default_dtype()), counts_fractions=counts_fractions)
 
 
 class _Walk:

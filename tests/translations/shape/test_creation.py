@@ -173,7 +173,7 @@ _BOUNDS = [(8.5,), (1.5, 8.2), (1.7, 8.2, 1.5), (0.0, 8.0, 2.5), (8.5, 0.2, -2.5
 def test_arange_by_fractions_of_data(dtype: torch.dtype | None) -> None:
     def model(*bounds: torch.Tensor) -> list[torch.Tensor]:
         found = iter(bound.item() for bound in bounds)
-        # torch 2.13 takes no step of data beside a start and an end of data.
+        # torch 2.13 and 2.14 take no step of data beside a start and an end of data.
         return [torch.arange(*(next(found) for _ in given[:2]), *given[2:], dtype=dtype) for given in _BOUNDS]
 
     assert_matches(model, *(torch.tensor(bound, dtype=torch.float64) for given in _BOUNDS for bound in given[:2]))

@@ -6,6 +6,7 @@ May import: base.
 
 | module | |
 | --- | --- |
+| capabilities | what releases of torch do differently, asked of the one that is installed |
 | torch_operators | names, schemas, overloads and decompositions of operators |
 | torch_library | operators of third-party libraries and their fake implementations |
 | torch_overrides | behaviour of torch that is replaced for a time |

@@ -1,6 +1,6 @@
 """Private interfaces of torch about the forms in which torch.export takes dynamic shapes.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations
@@ -17,15 +17,8 @@ def hint_kind(value: object) -> str | None:
 
 
 def is_shapes_spec(value: object) -> bool:
-    """Whether this is a ShapesSpec or ParamsSpec, a form of dynamic shapes that torch 2.15 accepts."""
+    """Whether this is a ShapesSpec or ParamsSpec, a form of dynamic shapes of newer releases of torch."""
     return type(value).__module__ == "torch.fx.experimental.dynamic_spec"
-
-
-def supports_shapes_specs() -> bool:
-    """Whether torch.export accepts a ShapesSpec; torch 2.13 has the classes for torch.compile only."""
-    import torch.export._trace as trace
-
-    return hasattr(trace, "ShapesSpec")
 
 
 def map_shapes(

@@ -18,8 +18,8 @@ class Conventions:
 
     Attributes:
         default_float: The type of floating numbers where nothing asks for another one: torch.get_default_dtype().
-        counts_fractions: Whether an `arange` of int64 is counted by its bounds as they are, as in torch 2.15 and as for
-            all other integers; torch 2.13 cuts their fractions off first.
+        counts_fractions: Whether an `arange` of int64 is counted by its bounds as they are, as for all other integers;
+            older releases of torch cut their fractions off first.
     """
 
     default_float: ir.DataType = ir.DataType.FLOAT
