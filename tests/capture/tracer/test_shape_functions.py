@@ -7,7 +7,7 @@ import torch
 from helpers.captures import assert_same
 
 import opbridge
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import capabilities, torch_sizes
 from opbridge.capture import capture
 from opbridge.capture.tracer import shape_functions
 from opbridge.capture.tracer.shape_functions import shape_function
@@ -142,16 +142,33 @@ class OfKept(torch.nn.Module):
 
     def forward(self, x, keep):
         kept = x[:, :, keep.nonzero()[:, 0]].permute(self.order).contiguous().permute(self.order)
-        return torch.nn.functional.scaled_dot_product_attention(kept, kept * 2, kept + 1, **self.settings)
+        keys, settings = kept, dict(self.settings)
+        if settings.pop("flat", False):
+            kept = keys = kept[:, 0]
+        if settings.get("enable_gqa"):
+            kept = torch.cat([kept, kept + 1], 1)
+        mask = settings.pop("mask", None)
+        if mask is not None:
+            settings["attn_mask"] = mask(kept[..., 0])
+        return torch.nn.functional.scaled_dot_product_attention(kept, keys * 2, keys + 1, **settings)
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"scale": 0.3}, {"order": (0, 2, 1, 3)}, {"is_causal": True}, {"enable_gqa": True}]
-)
+ATTENTION = {
+    "plain": {},
+    "scaled": {"scale": 0.3},
+    "in another order": {"order": (0, 2, 1, 3)},
+    "causal": {"is_causal": True},
+    "grouped": {"enable_gqa": True},
+    "grouped and scaled": {"enable_gqa": True, "scale": 0.3, "is_causal": True},
+    "of three dimensions": {"flat": True},
+    "masked": {"mask": lambda x: (x[:, :1, :, None] + x[:, :1, None, :]) > -1},
+    "masked by numbers": {"mask": lambda x: x[0, 0, None, :] - x[0, 0, :, None]},
+    "of three dimensions, masked": {"flat": True, "mask": lambda x: x[:, :, None] * x[:, None, :]},
+}
+
+
+@pytest.mark.parametrize("settings", ATTENTION.values(), ids=ATTENTION)
 def test_attention_of_sizes_of_data(settings, monkeypatch):
-    if torch.__version__.startswith("2.13.") and settings.keys() & {"is_causal", "enable_gqa"}:
-        # Described by torch itself, whose function of 2.13 raises for a size that only data decide.
-        pytest.skip("torch 2.13 asks whether any token is kept")
     given = torch.randn(2, 3, 5, 4), torch.tensor([1, 0, 1, 1, 0])
     function = aten.scaled_dot_product_attention.default
 
@@ -162,13 +179,9 @@ def test_attention_of_sizes_of_data(settings, monkeypatch):
         return [str(each) for each in (*value.shape, *value.stride())], value.dtype
 
     mine = described()
-    monkeypatch.delitem(shape_functions._FUNCTIONS, function)
-    try:
-        torchs = described()
-    except opbridge.CaptureError as error:  # torch 2.13 asks whether any token is kept
-        assert torch.__version__.startswith("2.13."), error
-    else:
-        assert torchs == mine
+    if capabilities.attends_to_sizes_of_data.present:
+        monkeypatch.delitem(shape_functions._FUNCTIONS, function)
+        assert described() == mine
 
 
 def test_attention_of_sizes_of_data_that_do_not_fit_is_torchs():
@@ -178,10 +191,11 @@ def test_attention_of_sizes_of_data_that_do_not_fit_is_torchs():
     assert shape_function(aten.linear.default, (X, torch.randn(5, 4)), {"scale": 0.5}) is None
 
 
-def test_attention_of_sizes_of_data_is_the_models():
+@pytest.mark.parametrize("settings", ATTENTION.values(), ids=ATTENTION)
+def test_attention_of_sizes_of_data_is_the_models(settings):
     given = torch.randn(2, 3, 5, 4), torch.tensor([1, 0, 1, 1, 0])
     others = [(torch.randn(2, 3, 4, 4), torch.tensor([0, 1, 0, 0])), (torch.randn(2, 3, 1, 4), torch.tensor([1]))]
-    program = opbridge.export(OfKept(scale=0.3), given, dynamic_shapes=({2: "n"}, {0: "n"}), inputs=others)
+    program = opbridge.export(OfKept(**settings), given, dynamic_shapes=({2: "n"}, {0: "n"}), inputs=others)
     assert program.verification.ok
 
 

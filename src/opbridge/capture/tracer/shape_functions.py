@@ -30,11 +30,12 @@ def shape_function(function: Any, args: Any, settings: Mapping[str, Any] | None 
         args: Its positional arguments, without values.
         settings: Its keyword arguments.
     """
-    if settings and not settings.keys() <= _WITHOUT_SHAPE.get(function, frozenset()):
+    settings = settings or {}
+    if not settings.keys() <= _TAKING.get(function, frozenset()):
         is_copy = function is _aten.clone.default and settings == {"memory_format": torch.contiguous_format}
         return _clone if is_copy and _is_dynamic(args[0]) else None
     found = _FUNCTIONS.get(function)
-    return found[1] if found is not None and found[0](*args) else None
+    return found[1] if found is not None and found[0](*args, **settings) else None
 
 
 def _is_plain_linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> bool:
@@ -317,20 +318,46 @@ def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, st
 
 
 def _is_attention_of_data(
-    query: Any, key: Any, value: Any, mask: Any = None, dropout: Any = 0.0, is_causal: Any = False
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    dropout: Any = 0.0,
+    is_causal: Any = False,
+    *,
+    scale: Any = None,
+    enable_gqa: Any = False,
 ) -> bool:
-    """Of sizes that data decide, about which torch's own function asks. Without a mask, and with sizes seen to fit."""
+    """Of sizes that data decide, about which torch's own function asks. With sizes that are seen to fit."""
     given = (query, key, value)
     return (
-        mask is None
-        and dropout == 0.0
-        and is_causal is False
-        and all(each.dim() == 4 and _is_plain_unary(each) for each in given)
+        dropout == 0.0
+        and type(is_causal) is bool
+        and (mask is None or not is_causal)
+        and len({each.dim() for each in given}) == 1
+        and query.dim() in (3, 4)
+        and all(map(_is_plain_unary, given))
         and len({(each.dtype, each.device) for each in given}) == 1
-        and any(torch_sizes.is_of_data(each.shape[2]) for each in given)
-        and all(map(torch_sizes.is_equal, key.shape[:3], value.shape[:3]))
-        and all(torch_sizes.is_equal(query.shape[axis], key.shape[axis]) for axis in (0, 1, 3))
+        and any(torch_sizes.is_of_data(each.shape[-2]) for each in given)
+        and all(map(torch_sizes.is_equal, key.shape[:-1], value.shape[:-1]))
+        and torch_sizes.is_equal(query.shape[0], key.shape[0])
+        and torch_sizes.is_equal(query.shape[-1], key.shape[-1])
+        and (query.dim() == 3 or _are_heads(query.shape[1], key.shape[1], enable_gqa is True))
+        and (mask is None or _is_mask(mask, query, (*query.shape[:-1], key.shape[-2])))
     )
+
+
+def _are_heads(count: Any, of_keys: Any, grouped: bool) -> bool:
+    """Whether there are as many heads of queries as of keys, or, where they are grouped, a multiple of these."""
+    is_multiple = type(count) is int and type(of_keys) is int and of_keys > 0 and count % of_keys == 0
+    return torch_sizes.is_equal(count, of_keys) or (grouped and is_multiple)
+
+
+def _is_mask(mask: torch.Tensor, query: torch.Tensor, shape: Sequence[Any]) -> bool:
+    """Whether a mask is broadcast to a shape, and of a dtype that attention takes."""
+    found = _broadcast(mask.shape, shape)
+    is_of_shape = found is not None and len(found) == len(shape) and all(map(torch_sizes.is_equal, found, shape))
+    return is_of_shape and mask.dtype in (torch.bool, query.dtype)
 
 
 def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *settings: Any) -> torch.Tensor:
@@ -409,8 +436,8 @@ _UNARY = (
     _aten.sin.default,
 )
 
-_WITHOUT_SHAPE: dict[Any, frozenset[str]] = {_aten.scaled_dot_product_attention.default: frozenset({"scale"})}
-"""Keyword arguments that the shape of the result does not depend on."""
+_TAKING: dict[Any, frozenset[str]] = {_aten.scaled_dot_product_attention.default: frozenset({"scale", "enable_gqa"})}
+"""Keyword arguments that are looked at, and that the shape of the result does not depend on."""
 
 _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.linear.default: (_is_plain_linear, _linear),
