@@ -10,10 +10,6 @@ __all__: list[str] = []
 
 _X = floats("batch", 4)
 # Checks of values are operators of their own, which libtorch computes where there is no translation of them.
-# torch before 2.15 asks for their result by `if`.
-_ASKED = (
-    {} if hasattr(distributions.distribution, "_all_true_or_runtime_assert") else {"refused": "Python needs a number"}
-)
 _CHECKED = {"export": {"allow": ("standard", "function", "kernel", "aten")}}
 
 
@@ -24,7 +20,7 @@ def normal_distribution(mean, log_scale):
     return found.log_prob(mean * 2), found.entropy(), found.cdf(mean + 1), found.mean + found.variance
 
 
-@form(_X, _X, **_CHECKED, **_ASKED)
+@form(_X, _X, **_CHECKED)
 def independent_normal(mean, log_scale):
     found = distributions.Independent(distributions.Normal(mean, log_scale.exp(), validate_args=True), 1)
     return found.log_prob(mean + 0.5), found.entropy()

@@ -117,17 +117,6 @@ SAMPLED = {
 }
 
 
-@pytest.fixture
-def _as_validated():
-    """torch before 2.15 validates arguments in a way that no capture of it takes."""
-    validates = torch.__version__ >= "2.15"
-    kept = distributions.Distribution._validate_args
-    distributions.Distribution.set_default_validate_args(kept and validates)
-    yield
-    distributions.Distribution.set_default_validate_args(kept)
-
-
-@pytest.mark.usefixtures("_as_validated")
 @pytest.mark.parametrize("name", SAMPLED)
 def test_distributions_of_torch(name):
     """The validation of the arguments asks for truth values of tensors, which is no obstacle."""

@@ -1,12 +1,13 @@
 """Private interfaces of torch that replace its behaviour for a time: modes, fake implementations, functions.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,12 +16,14 @@ from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manag
 
 from opbridge.base.attributes import replacing
 from opbridge.base.locks import process_state
+from opbridge.base.torch_private import capabilities
 from opbridge.base.torch_private.torch_operators import operator_object
 from opbridge.base.torch_private.torch_sizes import is_equal_beside_zero, is_of_data
 
 __all__ = [
     "as_while_exporting",
     "as_while_not_exporting",
+    "asserting_valid_distributions",
     "making_nested_tensors",
     "new_fake",
     "new_view",
@@ -57,6 +60,25 @@ def as_while_not_exporting() -> Iterator[None]:
     """Within this context, `torch.compiler.is_exporting()` and `is_compiling()` are false."""
     compiler: Any = torch.compiler
     with replacing((compiler, "_is_compiling_flag", False), (compiler, "_is_exporting_flag", False)):
+        yield
+
+
+@contextlib.contextmanager
+def asserting_valid_distributions() -> Iterator[None]:
+    """Within this context, torch.distributions asserts that its arguments are valid, where it would ask by an `if`."""
+    if capabilities.asserts_valid_distributions.present:
+        yield
+        return
+    from torch.distributions import distribution
+
+    def all_true(valid: torch.Tensor) -> bool:
+        torch._assert_async(torch._is_all_true(valid).cpu(), "Expected an argument of a distribution to be valid.")
+        return True
+
+    seen: Any = types.ModuleType("torch")  # what the functions of that module find by the name `torch`
+    seen.__getattr__ = functools.partial(getattr, torch)
+    seen._is_all_true = all_true
+    with replacing((distribution, "torch", seen)):
         yield
 
 

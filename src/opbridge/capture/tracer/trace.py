@@ -473,6 +473,7 @@ class _Run:
             stack.enter_context(export_branches.as_outside_of_exports(self._module))
             stack.enter_context(triangular_loops.as_one_operator(self._module))
             stack.enter_context(torch_overrides.making_nested_tensors())
+            stack.enter_context(torch_overrides.asserting_valid_distributions())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
