@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.torch_private import torch_overrides, torch_sizes
+from opbridge.base.torch_private import capabilities, torch_overrides, torch_sizes
 from opbridge.capture import convolution_shapes, packed_sequences, strided_copies, vision_shapes
 
 __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
@@ -38,6 +38,7 @@ def replacing_fake_implementations(*, rewriting: bool = False) -> contextlib.Abs
             **packed_sequences.REPLACED,
             **strided_copies.REPLACED,
             **vision_shapes.REPLACED,
+            **_REPLACED,
             **(strided_copies.REPLACED_IN_REWRITING if rewriting else {}),
         },
     )
@@ -153,6 +154,28 @@ def _bilinear(x1: torch.Tensor, x2: torch.Tensor, weight: torch.Tensor, bias: An
     for size, features in zip(given, wanted, strict=True):
         torch._check(size == features, lambda: f"bilinear() takes inputs of {wanted} features, but got {given}")
     return x1.new_empty((*torch.broadcast_shapes(x1.shape[:-1], x2.shape[:-1]), weight.shape[0]))
+
+
+def _combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -> Any:
+    count = x.shape[0] if x.dim() == 1 else None
+    if type(count) is not int or r < 1 or _is_differentiated(x):
+        return NotImplemented
+    return x.new_empty((math.comb(count + r - 1 if with_replacement else count, r), r))
+
+
+def _grouped_mm(
+    x: torch.Tensor, weight: torch.Tensor, offs: Any = None, bias: Any = None, out_dtype: torch.dtype | None = None
+) -> Any:
+    if (
+        x.dtype not in _OF_GROUPED_PRODUCTS
+        or weight.dtype != x.dtype
+        or capabilities.describes_grouped_products.present
+    ):
+        return NotImplemented
+    torch._check(x.shape[-1] == weight.shape[-2], lambda: "contraction dimension of mat_a and mat_b must match")
+    by_group = x.dim() == weight.dim()
+    groups = (x.shape[0] if x.dim() == 3 else offs.shape[0],) if by_group else ()
+    return x.new_empty((*groups, x.shape[-2], weight.shape[-1]), dtype=out_dtype or x.dtype)
 
 
 def _narrow(x: torch.Tensor, dim: int, start: torch.Tensor, length: Any) -> torch.Tensor:
@@ -328,6 +351,7 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::linalg_cond.p_str": _cond,
     "aten::kron": _kron,
     "aten::take_along_dim": _take_along_dim,
+    "aten::combinations": _combinations,
     "aten::cross_entropy_loss": _cross_entropy_loss,
     "aten::bilinear": _bilinear,
     "aten::linalg_vander": _linalg_vander,
@@ -341,6 +365,10 @@ _WITH_KERNELS: dict[str, Callable[..., Any]] = {
     "aten::_jagged_to_padded_dense_forward": _jagged_to_padded,
     "aten::_padded_dense_to_jagged_forward": _padded_to_jagged,
 }
+
+# Where torch's own implementation refuses what the operator computes.
+_REPLACED: dict[str, Callable[..., Any]] = {"aten::_grouped_mm": _grouped_mm}
+_OF_GROUPED_PRODUCTS = frozenset({torch.float32, torch.float16})
 
 # Written in Python.
 _WITHOUT_CHECKS: dict[Any, Callable[..., Any]] = {torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss}

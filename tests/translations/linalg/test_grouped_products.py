@@ -13,7 +13,7 @@ import opbridge
 def grouped_mm(
     x: torch.Tensor, w: torch.Tensor, *offs: torch.Tensor, dtype: torch.dtype = torch.bfloat16
 ) -> torch.Tensor:
-    """The product in a dtype, of tensors of float32: torch before 2.15 has it in bfloat16 alone."""
+    """The product in a dtype, of tensors of float32."""
     return torch.ops.aten._grouped_mm(x.to(dtype), w.to(dtype), *offs).float()
 
 
@@ -26,8 +26,6 @@ def ends(*places: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_rows_by_group(dtype):
-    if dtype != torch.bfloat16 and torch.__version__ < "2.15":
-        pytest.skip("torch before 2.15 has it in bfloat16 alone.")
     rows, weights = torch.randn(16, 8), torch.randn(3, 8, 16)
     others = [(rows, weights, ends(0, 0, 16)), (rows, weights, ends(16, 16, 16)), (rows, weights, ends(1, 2, 16))]
 

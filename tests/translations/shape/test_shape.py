@@ -249,7 +249,6 @@ def test_images_in_a_dynamic_batch() -> None:
         )
 
 
-@pytest.mark.skipif(torch.__version__ < "2.15", reason="older torch captures combinations as a boolean mask")
 def test_combinations() -> None:
     table = {
         "pairs": lambda x: torch.combinations(x),
