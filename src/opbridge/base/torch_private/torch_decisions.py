@@ -1,13 +1,12 @@
 """Private interfaces of torch about truth values that only data decides.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -34,7 +33,6 @@ __all__ = [
     "differing",
     "element_of",
     "expression_of",
-    "forget_skipped_frames",
     "knowing_sizes",
     "known",
     "like",
@@ -280,7 +278,7 @@ def knowing_sizes(env: Any, value: Callable[[Any], Any]) -> Iterator[None]:
 
     replaced: list[tuple[Any, str, Any]] = [(env, "evaluate_expr", evaluated)]
     hint = getattr(symbolic_shapes, "optimization_hint", None)
-    if hint is not None:  # torch 2.15 asserts of a view what holds for the example
+    if hint is not None:  # torch asserts of a view what holds for the example
 
         def hinted(number: Any, fallback: int | None = None) -> Any:
             found = value_of(number, value)
@@ -485,16 +483,6 @@ def union(mode: Any, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         shape.append(new)
     with Disabled(), mode:
         return torch.empty(shape, dtype=one.dtype, device=one.device)
-
-
-def forget_skipped_frames() -> None:
-    """Has torch compile functions again that it met during a capture with decisions, and left uncompiled for good.
-
-    torch 2.13 compiles an eager `torch.cond`, and then refuses the function that it skipped while Python was traced.
-    Nothing is done on torch 2.15, where such calls work.
-    """
-    if torch.__version__ < "2.15" and "torch._dynamo" in sys.modules:
-        torch._dynamo.reset()
 
 
 def _expression(size: Any) -> Any:

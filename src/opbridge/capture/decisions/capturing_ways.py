@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from opbridge.base.torch_private import torch_decisions, torch_tracing
+from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.decisions.answers import Answers
 from opbridge.capture.decisions.exploring import explore
 from opbridge.capture.decisions.flow import Flow
@@ -48,7 +48,6 @@ def capture_decisions(attempt: Attempt) -> Captured:
         finally:
             answers.restore()
             attempt.answers, attempt.following = None, False
-            torch_decisions.forget_skipped_frames()
 
     attempt.limits.begin()
     ways = _no_ways(attempt)
