@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from helpers import stock_cases
 from helpers.matching import assert_same_results
 from helpers.running import run
 from helpers.scripts import run_script
 
 import opbridge
-
-WRONG_IN = ("2.13", "2.15")
-"""The releases that the stock exporter was seen to be wrong in; in others only opbridge's output is tested."""
 
 
 @pytest.fixture(scope="module")
@@ -37,5 +33,4 @@ def test_ours_is_right_where_the_stock_exporter_is_wrong(name, stock):
     function, args = stock_cases.CASES[name]
     program = opbridge.export(stock_cases.as_module(function), args, verify=False)
     assert _agree(run(program, args), function, args)
-    if torch.__version__.startswith(WRONG_IN):
-        assert not _agree(stock(name), function, args), "the stock exporter has become right: take it off the list"
+    assert not _agree(stock(name), function, args), "the stock exporter has become right: take it off the list"
