@@ -1,6 +1,6 @@
 """Private interfaces of torch's higher-order operators: how their functions call them, and where their operands stand.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 
 `torch.cond` and its like have TorchDynamo capture the functions that they are given, which takes long and refuses much.
 Within `called_directly`, they call their operators with the functions themselves.

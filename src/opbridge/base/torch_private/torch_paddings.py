@@ -1,6 +1,6 @@
 """Private interfaces of torch about amounts of padding that are computed from sizes, as expressions of sympy.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations

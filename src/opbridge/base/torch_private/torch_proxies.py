@@ -1,6 +1,6 @@
 """Private interfaces of torch.fx's proxy tensors: the modes that see every operator, and the tracer they belong to.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 
 torch's higher-order operators know one dispatch mode, ProxyTorchDispatchMode, and call methods of its tracer. The modes
 and the tracer here are of these classes, so that every higher-order operator can be captured, and replace what they do

@@ -1,6 +1,6 @@
 """Private interfaces of torch's eager-mode quantisation: packed weights, and the operators that PT2E writes.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations

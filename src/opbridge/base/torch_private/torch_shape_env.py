@@ -1,6 +1,6 @@
 """Private interfaces of torch about the environment of a capture: its symbols, their ranges and their guards.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Learned:
     def _count_versions(self) -> None:
         """Makes torch forget what it has found out so far, which no longer holds."""
         env = self._env
-        for counter in ("_version_counter", "_replacements_version_counter"):  # torch 2.13 has the first only
+        for counter in ("_version_counter", "_replacements_version_counter"):  # not every release has both
             if hasattr(env, counter):
                 setattr(env, counter, getattr(env, counter) + 1)
 

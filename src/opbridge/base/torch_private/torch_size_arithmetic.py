@@ -1,6 +1,6 @@
 """Private interfaces of torch that compute with expressions of sizes, where a faster way gives the same.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations

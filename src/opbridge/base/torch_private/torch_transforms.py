@@ -1,6 +1,6 @@
 """Private interfaces of torch.func and torch.autograd: when a transform or a backward pass begins and ends.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A whole export by torch.onnx's TorchScript exporter, with symbolic functions chosen by the caller.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The graphs of torch.onnx's TorchScript exporter: the `g` of symbolic functions, values, types, lists and blocks.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """torch.onnx's registry of symbolic functions: what is in it, and registering functions of opbridge's for a time.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations

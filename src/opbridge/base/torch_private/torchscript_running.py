@@ -1,6 +1,6 @@
 """Runs functions of TorchScript operator by operator in Python, so that modes see them and sizes may be symbolic.
 
-Checked on torch 2.13.0 and 2.15.0.
+Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 """
 
 from __future__ import annotations
