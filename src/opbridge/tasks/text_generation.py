@@ -94,6 +94,13 @@ class _Inputs:
         self._choice, self._generator = tokens.cpu(), torch.Generator().manual_seed(_SEED)
         self._further = {key: value for key, value in (kwargs or {}).items() if key != "input_ids"}
         self._parameters = causal_models.parameters(model)
+        own = causal_models.cache_of_its_own(model, self._random(1, 2))
+        if own:
+            raise UsageError(
+                f"{type(model).__name__} keeps what it has seen in a cache of its own, {own}, in the installed release "
+                "of transformers. task='text-generation' supports transformers' DynamicCache; newer releases have one "
+                "for models with recurrent states too."
+            )
         example = self._after(1, 2)
         if not caches.is_cache(example):
             raise UsageError(

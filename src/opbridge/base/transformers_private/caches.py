@@ -8,7 +8,7 @@
    are zeros, which the mask hides.
 3. A layer without tensors, which the first call fills, has no parts.
 
-Checked on transformers 5.23 and 5.24.
+Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.23 and 5.24.
 """
 
 from __future__ import annotations
@@ -26,10 +26,21 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private import torch_tracing
+from opbridge.base.transformers_private.cache_layers import (
+    MODULE,
+    copied_cache,
+    held_by,
+    is_filled,
+    is_static,
+    kinds_of_any_length,
+    layers_of,
+    others_of,
+)
 
 __all__ = [
     "Part",
     "hides_length",
+    "holds_others",
     "is_cache",
     "is_cache_class",
     "layers_without_tokens",
@@ -43,11 +54,12 @@ __all__ = [
     "taking_caches",
 ]
 
-_MODULE = "transformers.cache_utils"
 # Attributes of a layer that hold one tensor, their names in an ONNX model, and the dimension that grows by each token.
 _TENSORS = (
     ("keys", "key", 2),
     ("values", "value", 2),
+    ("key_cache", "key", 2),
+    ("value_cache", "value", 2),
     ("indexer_keys", "indexer_key", 1),
     ("indexer_position_ids", "indexer_position", 2),
     ("cumulative_length", "length", None),
@@ -80,8 +92,10 @@ class Part:
 
     @property
     def place(self) -> str:
-        """As the end of a Python expression: `.layers[0].keys`."""
+        """As the end of a Python expression: `.layers[0].keys`, or `.key_cache[0]` where a cache has no layers."""
         cache = next((f".{attribute}" for attribute, group in _GROUPS if group == self.group), "")
+        if self.attribute.endswith("_cache"):
+            return f"{cache}.{self.attribute}[{self.layer}]"
         number = "" if self.number is None else f"[{self.number}]"
         return f"{cache}.layers[{self.layer}].{self.attribute}{number}"
 
@@ -124,7 +138,7 @@ def _key(part: Part) -> _Key:
 def is_cache_class(kind: type) -> bool:
     """Whether a class is one of transformers' caches."""
     classes = getattr(kind, "__mro__", ())  # pytree has functions among its containers, for torch.return_types
-    return any(each.__name__ == "Cache" and each.__module__ == _MODULE for each in classes)
+    return any(each.__name__ == "Cache" and each.__module__ == MODULE for each in classes)
 
 
 def is_cache(value: Any) -> bool:
@@ -135,9 +149,9 @@ def is_cache(value: Any) -> bool:
 def parts(cache: Any) -> Iterator[tuple[Part, torch.Tensor]]:
     """The tensors of a cache, in order."""
     if hasattr(cache, "self_attention_cache"):
-        groups = [(group, getattr(cache, attribute).layers) for attribute, group in _GROUPS]
+        groups = [(group, layers_of(getattr(cache, attribute))) for attribute, group in _GROUPS]
     else:
-        groups = [("", cache.layers)]
+        groups = [("", layers_of(cache))]
     for number in range(max((len(layers) for _, layers in groups), default=0)):
         for group, layers in groups:
             if number < len(layers):
@@ -145,12 +159,11 @@ def parts(cache: Any) -> Iterator[tuple[Part, torch.Tensor]]:
 
 
 def _parts_of_layer(layer: Any, number: int, group: str) -> Iterator[tuple[Part, torch.Tensor]]:
-    held = vars(layer)
-    starts = not hasattr(layer, "max_cache_len") or getattr(layer, "is_initialized", True)
+    held, fixed = held_by(layer), is_static(layer)
+    starts = not fixed or is_filled(layer)
     for attribute, role, grows in _TENSORS:
         value = held.get(attribute)
         if isinstance(value, torch.Tensor) and starts:
-            fixed = hasattr(layer, "max_cache_len")
             yield Part(number, role, group, None, attribute, None if fixed else grows), value
     for attribute, role in _NUMBERED:
         for index, value in (held.get(attribute) or {}).items():
@@ -179,20 +192,25 @@ def output_names(structure: Any) -> dict[int, str]:
 
 
 def hides_length(cache: Any) -> str:
-    """Why a cache cannot be an input: a layer whose count of tokens is a Python number that its tensors do not tell."""
-    caches = [cache]
-    if hasattr(cache, "self_attention_cache"):
-        caches = [getattr(cache, attribute) for attribute, _ in _GROUPS]
-    for number, layer in enumerate(layer for each in caches for layer in each.layers):
+    """Why a cache cannot be an input: a layer whose count of tokens is a Python number that its tensors do not tell.
+
+    Or tensors of a cache of a model's own, which are in none of its layers.
+    """
+    if others := holds_others(cache):
+        return f"it holds tensors outside of its layers ({', '.join(others)}), which are not supported"
+    for each in _halves(cache):
+        if hasattr(getattr(each, "cache_processor", None), "_quantized_keys"):
+            return "it holds quantised keys and values. Give a DynamicCache"
+    for number, layer in enumerate(_layers(cache)):
         kind = type(layer).__name__
         if hasattr(layer, "_quantized_keys"):
             return f"layer {number} ({kind}) holds quantised keys and values. Give a DynamicCache"
-        if hasattr(layer, "cumulative_length_int"):
+        if hasattr(layer, "cumulative_length_int") or (is_static(layer) and _counts(layer)):
             return (
                 f"layer {number} ({kind}) counts its tokens in a Python number. Give a DynamicCache, which takes the "
                 "count from the size of its tensors"
             )
-        if _dropped(layer) and type(layer) not in _kinds_of_any_length():
+        if _dropped(layer) and type(layer) not in kinds_of_any_length():
             return (
                 f"layer {number} ({kind}) has seen {layer.cumulative_length} tokens and holds the last "
                 f"{layer.keys.shape[-2]}, and how "
@@ -202,12 +220,21 @@ def hides_length(cache: Any) -> str:
     return ""
 
 
+def holds_others(cache: Any) -> list[str]:
+    """The attributes of a cache with tensors that are in none of its layers, as caches of a model's own have them."""
+    return [name for each in _halves(cache) for name in others_of(each)]
+
+
+def _counts(layer: Any) -> bool:
+    """Whether a layer counts its tokens in a Python number."""
+    return isinstance(getattr(layer, "cumulative_length", None), int)
+
+
 def _dropped(layer: Any) -> int:
     """How many tokens a layer has seen and does not hold."""
-    seen = getattr(layer, "cumulative_length", None)
-    if not isinstance(seen, int) or not layer.is_initialized:
+    if not _counts(layer) or not is_filled(layer):
         return 0
-    return seen - cast(int, layer.keys.shape[-2])
+    return cast(int, layer.cumulative_length - layer.keys.shape[-2])
 
 
 def layers_without_tokens(cache: Any) -> int:
@@ -231,7 +258,7 @@ def _of_all_tokens(cache: Any) -> Any:
     made = _copied_cache(cache)
     for layer, changed in zip(_layers(cache), _layers(made), strict=True):
         dropped = _dropped(layer)
-        if dropped and type(layer) in _kinds_of_any_length():
+        if dropped and type(layer) in kinds_of_any_length():
             changed.keys = torch.nn.functional.pad(layer.keys, (0, 0, dropped, 0))
             changed.values = torch.nn.functional.pad(layer.values, (0, 0, dropped, 0))
     return made
@@ -239,7 +266,7 @@ def _of_all_tokens(cache: Any) -> Any:
 
 def sliding_layers(cache: Any) -> int:
     """How many layers of a cache have tensors of a sliding window."""
-    layers = [layer for layer in _layers(cache) if getattr(layer, "is_initialized", False)]
+    layers = [layer for layer in _layers(cache) if is_filled(layer)]
     return sum(getattr(layer, "sliding_window", None) is not None for layer in layers)
 
 
@@ -331,11 +358,11 @@ def taking_caches(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if _MODULE in sys.modules:
+        if MODULE in sys.modules:
             args, kwargs = _with_names_of_now(signature, args, kwargs)
         given = (*args, *kwargs.values())
         models = (*given, *(each.capture.model for each in given if hasattr(each, "capture")))
-        if _MODULE not in sys.modules or any(isinstance(each, torch.export.ExportedProgram) for each in models):
+        if MODULE not in sys.modules or any(isinstance(each, torch.export.ExportedProgram) for each in models):
             return function(*args, **kwargs)
         with _in_this_form():
             return function(*args, **kwargs)
@@ -373,12 +400,15 @@ def _flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, torch.Tensor]], _Lay
     return [(_key(part), tensor) for part, tensor in zip(layout.parts, tensors, strict=True)], layout
 
 
-def _layers(cache: Any) -> Iterator[Any]:
+def _halves(cache: Any) -> list[Any]:
+    """The caches of a decoder and an encoder in one cache; any other cache itself."""
     if hasattr(cache, "self_attention_cache"):
-        for attribute, _ in _GROUPS:
-            yield from getattr(cache, attribute).layers
-    else:
-        yield from cache.layers
+        return [getattr(cache, attribute) for attribute, _ in _GROUPS]
+    return [cache]
+
+
+def _layers(cache: Any) -> list[Any]:
+    return [layer for each in _halves(cache) for layer in layers_of(each)]
 
 
 def _unflatten(values: Any, layout: _Layout) -> Any:
@@ -388,7 +418,7 @@ def _unflatten(values: Any, layout: _Layout) -> Any:
         for attribute, group in _GROUPS:
             if part.group == group:
                 owner = getattr(made, attribute)
-        layer = owner.layers[part.layer]
+        layer = layers_of(owner)[part.layer]
         if part.number is None:
             setattr(layer, part.attribute, value)
         else:
@@ -398,54 +428,7 @@ def _unflatten(values: Any, layout: _Layout) -> Any:
 
 def _copied_cache(cache: Any) -> Any:
     """A cache like another one, whose layers can change without it; their tensors are to be set."""
-    made = _copied(cache)
-    if hasattr(cache, "self_attention_cache"):
-        for attribute, _ in _GROUPS:
-            setattr(made, attribute, _copied_cache(getattr(cache, attribute)))
-    else:
-        made.layers = [_copied_layer(layer) for layer in cache.layers]
+    made = copied_cache(cache)
+    for attribute, _ in _GROUPS if hasattr(cache, "self_attention_cache") else ():
+        setattr(made, attribute, _copied_cache(getattr(cache, attribute)))
     return made
-
-
-def _copied(value: Any) -> Any:
-    made = object.__new__(type(value))
-    vars(made).update({name: dict(each) if isinstance(each, dict) else each for name, each in vars(value).items()})
-    return made
-
-
-def _copied_layer(layer: Any) -> Any:
-    made = _copied(layer)
-    if not getattr(layer, "is_initialized", False):
-        return made
-    kind = _kinds_of_any_length().get(type(layer))
-    if kind is None:
-        return made
-    made.__class__ = _of_any_length(kind)
-    for attribute in ("sliding_window", "cumulative_length", "_sliding_window_tensor"):
-        vars(made).pop(attribute, None)
-    return made
-
-
-def _kinds_of_any_length() -> dict[type, type]:
-    """The classes of layers that can hold all tokens, with the class that does."""
-    module = sys.modules[_MODULE]
-    return {
-        module.DynamicLayer: module.DynamicLayer,
-        module.DynamicSlidingWindowLayer: module.DynamicLayer,
-        module.LinearAttentionAndFullAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
-        module.LinearAttentionAndSlidingWindowAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
-    }
-
-
-_made: dict[type, type] = {}
-
-
-def _of_any_length(kind: type) -> type:
-    """A class of layers that takes its length from its tensors, without asking whether they are empty."""
-    if kind not in _made:
-
-        def get_seq_length(self: Any) -> Any:
-            return self.keys.shape[-2] if self.is_initialized else 0
-
-        _made[kind] = type(kind.__name__, (kind,), {"get_seq_length": get_seq_length, "__module__": kind.__module__})
-    return _made[kind]

@@ -1,21 +1,22 @@
 """What a model for text generation takes: its parameters, its vocabulary, and the caches that it starts from.
 
-Checked on transformers 5.23 and 5.24.
+Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.23 and 5.24.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import Any
 
 import torch
 
 from opbridge.base.transformers_private import caches
+from opbridge.base.transformers_private.cache_layers import sliding_kinds
 from opbridge.errors import UsageError
 
 __all__ = [
     "cache_after",
+    "cache_of_its_own",
     "cache_parameter",
     "emptied",
     "is_model",
@@ -68,15 +69,12 @@ def new_cache(model: Any) -> Any:
     """An empty cache for a model, whose layers with a sliding window hold all tokens."""
     from transformers import DynamicCache
 
-    cache = DynamicCache(config=_config(model))
-    module = sys.modules["transformers.cache_utils"]
-    growing = {
-        module.DynamicSlidingWindowLayer: module.DynamicLayer,
-        module.LinearAttentionAndSlidingWindowAttentionLayer: module.LinearAttentionAndFullAttentionLayer,
-    }
-    cache.layers = [
-        growing[type(layer)](**_states(layer)) if type(layer) in growing else layer for layer in cache.layers
-    ]
+    takes_config = "config" in inspect.signature(DynamicCache).parameters
+    cache = DynamicCache(config=_config(model)) if takes_config else DynamicCache()
+    growing = sliding_kinds()
+    for number, layer in enumerate(getattr(cache, "layers", ())):
+        if type(layer) in growing:
+            cache.layers[number] = growing[type(layer)](**_states(layer))
     return cache
 
 
@@ -96,6 +94,18 @@ def cache_after(model: Any, tokens: torch.Tensor, mask: torch.Tensor | None = No
         given["attention_mask"] = mask
     with torch.no_grad():
         return getattr(model(tokens, **given), name, None)
+
+
+def cache_of_its_own(model: Any, tokens: torch.Tensor) -> str:
+    """The class of the cache that a model makes after tokens, where it is one of its own; else "".
+
+    So it is for models with recurrent states before transformers 5.3, which a DynamicCache does not fit.
+    """
+    with torch.no_grad():
+        made = getattr(model(tokens, use_cache=True), cache_parameter(model) or "", None)
+    if made is None or isinstance(made, tuple) or (caches.is_cache(made) and not caches.holds_others(made)):
+        return ""
+    return type(made).__name__
 
 
 def emptied(cache: Any) -> Any:
