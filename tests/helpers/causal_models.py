@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+from typing import Any
 
+import pytest
 import torch
-import transformers
 
-__all__ = ["MODELS", "equal_tokens", "make"]
+from helpers.transformers_classes import of_transformers
+from opbridge.base.transformers_private import causal_models
+
+__all__ = ["MODELS", "equal_tokens", "filled", "make", "make_with_layers"]
 
 _LLAMA = {
     "vocab_size": 99,
@@ -80,11 +84,28 @@ MODELS = {
 
 
 def make(name: str) -> torch.nn.Module:
-    """A model."""
+    """A model; a test is skipped where the installed release of transformers has none of that name."""
     named, settings = MODELS[name]
     model, config = (f"{named}ForCausalLM", f"{named}Config") if isinstance(named, str) else named
     torch.manual_seed(0)
-    return getattr(transformers, model)(getattr(transformers, config)(**settings)).eval()
+    made: torch.nn.Module = of_transformers(model)(of_transformers(config)(**settings)).eval()
+    return made
+
+
+def make_with_layers(name: str) -> torch.nn.Module:
+    """A model; a test is skipped where its cache is of a class of its own, and not of transformers' layers."""
+    model = make(name)
+    own = causal_models.cache_of_its_own(model, torch.ones(1, 2, dtype=torch.int64))
+    if own:
+        pytest.skip(f"{type(model).__name__} has a cache of its own in this transformers, {own}")
+    return model
+
+
+def filled(model: torch.nn.Module, tokens: torch.Tensor, cache: Any = None) -> Any:
+    """The cache of a model after tokens: one that is given, or one that the model makes."""
+    name = causal_models.cache_parameter(model)
+    with torch.no_grad():
+        return model(tokens, **{name: cache}, use_cache=True)[name]
 
 
 def equal_tokens(model: torch.nn.Module, session, count: int = 50) -> bool:

@@ -74,9 +74,28 @@ def test_a_prompt_single_tokens_and_empty_caches_are_tried():
 
 
 def test_a_model_with_recurrent_states_takes_one_token_at_a_time():
-    prepared = _prepared(causal_models.make("mamba"))
+    prepared = _prepared(causal_models.make_with_layers("mamba"))
     assert prepared.dynamic_shapes["input_ids"] == {0: "batch"} and "one token at a time" in prepared.notes[0]
     assert "attention_mask" not in prepared.kwargs
+
+
+class _Own:
+    """A cache of a class that transformers' caches have nothing in common with."""
+
+
+def test_a_model_with_a_cache_of_its_own_is_refused():
+    model = causal_models.make("llama")
+    forward = model.forward
+
+    def keeping(input_ids, past_key_values=None, use_cache=None):
+        assert past_key_values is None
+        result = forward(input_ids, use_cache=False)
+        result["past_key_values"] = _Own()
+        return result
+
+    model.forward = keeping
+    with pytest.raises(UsageError, match=r"a cache of its own, _Own, in the installed release of transformers"):
+        _prepared(model)
 
 
 def test_tokens_of_the_user():

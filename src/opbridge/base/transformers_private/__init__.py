@@ -4,13 +4,15 @@ In: caches, models and configurations of transformers.
 Out: their tensors and what each of them is; caches made of such tensors.
 May import: base.
 
-transformers is imported only where the user's own objects come from it. Checked on transformers 5.23 and 5.24.
+transformers is imported only where the user's own objects come from it. Each module names the releases that it was
+checked on.
 
 | module | |
 | --- | --- |
 | audio_padding | the padding of EnCodec's convolutions, from sizes in the place of tensors |
 | audio_windows | where windows of audio begin and end, for all recordings at once |
 | caches | caches as containers of tensors |
+| cache_layers | the layers of a cache, and the classes for them that a release has |
 | causal_models | the inputs that a model for text generation takes |
 | export_branches | what transformers does otherwise in an export, for want of an operator |
 | function_sources | what tells the sources of functions from others |

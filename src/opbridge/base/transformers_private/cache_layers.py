@@ -3,11 +3,11 @@
 1. Since 4.54 a cache has a list of layers. Before, it has a list of keys and one of values: what is at one place of
    both is a layer here, `ListedLayer`.
 2. Layers with a sliding window that grow came with 4.56, before which all hold all tokens. Layers with recurrent states
-   came with 5.3; before, models that have such states bring caches of their own.
+   came with 5.5; before, models that have such states bring caches of their own.
 
 What a release has is asked by name, so that a class that it lacks is none of the kinds.
 
-Checked on transformers 4.53 to 4.57, 5.0, 5.2 and 5.24.
+Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.5 and 5.24.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
    are zeros, which the mask hides.
 3. A layer without tensors, which the first call fills, has no parts.
 
-Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.23 and 5.24.
+Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.5, 5.23 and 5.24.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _TENSORS = (
     ("cumulative_length", "length", None),
     ("indexer_cumulative_length", "indexer_length", None),
 )
-# Attributes of a layer that hold tensors by number.
-_NUMBERED = (("conv_states", "conv"), ("recurrent_states", "recurrent"))
+# Attributes of a layer that hold states: tensors by number, or one tensor before transformers has several in a layer.
+_STATES = (("conv_states", "conv"), ("recurrent_states", "recurrent"))
 _GROUPS = (("self_attention_cache", "decoder"), ("cross_attention_cache", "encoder"))
 
 
@@ -78,7 +78,7 @@ class Part:
         layer: The number of its layer.
         role: What it is: "key", "value", "conv", "recurrent", "length", ...
         group: "decoder" or "encoder" in an encoder-decoder cache; else "".
-        number: The number of a state, of which a layer may have several.
+        number: The number of a state, where a layer may have several.
         attribute: Its attribute in the layer.
         grows: The dimension that is one longer for each token; None where there is none.
     """
@@ -113,7 +113,7 @@ class Part:
             prefix: "past_key_values" or "present": `past_key_values.0.key`, `present.0.decoder.key`.
             state_prefix: "past" or "present": `past_conv.0`.
         """
-        if self.number is not None:
+        if self.role in (role for _, role in _STATES):
             suffix = f".{self.number}" if self.number else ""
             return f"{state_prefix}_{self.role}.{self.layer}{suffix}"
         group = f".{self.group}" if self.group else ""
@@ -165,8 +165,9 @@ def _parts_of_layer(layer: Any, number: int, group: str) -> Iterator[tuple[Part,
         value = held.get(attribute)
         if isinstance(value, torch.Tensor) and starts:
             yield Part(number, role, group, None, attribute, None if fixed else grows), value
-    for attribute, role in _NUMBERED:
-        for index, value in (held.get(attribute) or {}).items():
+    for attribute, role in _STATES:
+        states = held.get(attribute)
+        for index, value in states.items() if isinstance(states, Mapping) else [(None, states)]:
             if isinstance(value, torch.Tensor):
                 yield Part(number, role, group, index, attribute, None), value
 

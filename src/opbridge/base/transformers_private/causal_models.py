@@ -1,6 +1,6 @@
 """What a model for text generation takes: its parameters, its vocabulary, and the caches that it starts from.
 
-Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.23 and 5.24.
+Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.5, 5.23 and 5.24.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def cache_after(model: Any, tokens: torch.Tensor, mask: torch.Tensor | None = No
 def cache_of_its_own(model: Any, tokens: torch.Tensor) -> str:
     """The class of the cache that a model makes after tokens, where it is one of its own; else "".
 
-    So it is for models with recurrent states before transformers 5.3, which a DynamicCache does not fit.
+    So it is for models with recurrent states before transformers 5.5, which a DynamicCache does not fit.
     """
     with torch.no_grad():
         made = getattr(model(tokens, use_cache=True), cache_parameter(model) or "", None)
