@@ -98,6 +98,37 @@ def test_a_model_with_a_cache_of_its_own_is_refused():
         _prepared(model)
 
 
+def test_a_model_that_takes_no_dynamic_cache_is_refused():
+    model = causal_models.make("llama")
+    forward = model.forward
+
+    def asking(input_ids, past_key_values=None, use_cache=None):
+        if past_key_values is not None:
+            raise AttributeError("no has_previous_state")
+        return forward(input_ids, use_cache=False)
+
+    model.forward = asking
+    with pytest.raises(UsageError, match=r"does not take a DynamicCache as past_key_values \(AttributeError: no has_"):
+        _prepared(model)
+
+
+class _OwnCache:
+    pass
+
+
+def test_a_cache_that_a_parameter_alone_names():
+    model = causal_models.make("llama")
+    forward = model.forward
+
+    def named(input_ids, past_key_values: _OwnCache | None = None, use_cache=None):
+        return forward(input_ids, use_cache=False)
+
+    named.__annotations__["past_key_values"] = _OwnCache | None
+    model.forward = named
+    with pytest.raises(UsageError, match=r"a cache of its own, _OwnCache, in the installed release"):
+        _prepared(model)
+
+
 def test_tokens_of_the_user():
     tokens = torch.tensor([[5, 6, 7]])
     for args, kwargs in (((tokens,), None), (tokens, None), ((), {"input_ids": tokens})):

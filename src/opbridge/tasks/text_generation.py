@@ -101,7 +101,13 @@ class _Inputs:
                 "of transformers. task='text-generation' supports transformers' DynamicCache; newer releases have one "
                 "for models with recurrent states too."
             )
-        example = self._after(1, 2)
+        try:
+            example = self._after(1, 2)
+        except Exception as error:  # what a model raises has no common class
+            raise UsageError(
+                f"forward() of {type(model).__name__} does not take a DynamicCache as {cache} "
+                f"({type(error).__name__}: {error}), so that task='text-generation' does not support it."
+            ) from error
         if not caches.is_cache(example):
             raise UsageError(
                 f"forward() of {type(model).__name__} returns no cache as {cache} ({type(example).__name__}), so that "

@@ -6,12 +6,13 @@ Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.5, 5.23 and 5.24.
 from __future__ import annotations
 
 import inspect
+import typing
 from typing import Any
 
 import torch
 
 from opbridge.base.transformers_private import caches
-from opbridge.base.transformers_private.cache_layers import sliding_kinds
+from opbridge.base.transformers_private.cache_layers import MODULE, sliding_kinds
 from opbridge.errors import UsageError
 
 __all__ = [
@@ -97,15 +98,27 @@ def cache_after(model: Any, tokens: torch.Tensor, mask: torch.Tensor | None = No
 
 
 def cache_of_its_own(model: Any, tokens: torch.Tensor) -> str:
-    """The class of the cache that a model makes after tokens, where it is one of its own; else "".
+    """The class of the cache that a model takes after tokens, where it is one of its own; else "".
 
-    So it is for models with recurrent states before transformers 5.5, which a DynamicCache does not fit.
+    So it is for models with recurrent states before transformers 5.5, which a DynamicCache does not fit. Some of them
+    make none by themselves; what they take is said by the parameter.
     """
+    name = cache_parameter(model) or ""
     with torch.no_grad():
-        made = getattr(model(tokens, use_cache=True), cache_parameter(model) or "", None)
-    if made is None or isinstance(made, tuple) or (caches.is_cache(made) and not caches.holds_others(made)):
+        made = getattr(model(tokens, use_cache=True), name, None)
+    if made is None:
+        annotation = inspect.signature(model.forward).parameters[name].annotation
+        kinds = [each for each in (annotation, *typing.get_args(annotation)) if isinstance(each, type)]
+        own = [each.__name__ for each in kinds if each.__name__.endswith("Cache") and not _is_shared(each)]
+        return own[0] if own else ""
+    if isinstance(made, tuple) or (caches.is_cache(made) and not caches.holds_others(made)):
         return ""
     return type(made).__name__
+
+
+def _is_shared(kind: type) -> bool:
+    """Whether a class is one of the caches that all models share."""
+    return caches.is_cache_class(kind) and kind.__module__ == MODULE
 
 
 def emptied(cache: Any) -> Any:
