@@ -52,6 +52,7 @@ __all__ = [
     "register",
     "sliding_layers",
     "taking_caches",
+    "with_tensors",
 ]
 
 # Attributes of a layer that hold one tensor, their names in an ONNX model, and the dimension that grows by each token.
@@ -425,6 +426,11 @@ def _unflatten(values: Any, layout: _Layout) -> Any:
         else:
             getattr(layer, part.attribute)[part.number] = value
     return made
+
+
+def with_tensors(cache: Any, values: Sequence[torch.Tensor]) -> Any:
+    """A cache like another one, with other tensors in the place of its own, in order."""
+    return _unflatten(values, _flatten(cache)[1])
 
 
 def _copied_cache(cache: Any) -> Any:

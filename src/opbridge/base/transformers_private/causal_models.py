@@ -123,13 +123,11 @@ def _is_shared(kind: type) -> bool:
 
 def emptied(cache: Any) -> Any:
     """A cache like another one before the first token: no keys and values, states of zero."""
-    from torch.utils import _pytree as pytree
-
     kept = [
         tensor.new_zeros(tensor.shape) if part.grows is None else tensor.narrow(part.grows, 0, 0).clone()
         for part, tensor in caches.parts(cache)
     ]
-    return pytree.tree_unflatten(kept, pytree.tree_structure(cache))
+    return caches.with_tensors(cache, kept)
 
 
 def _config(model: Any) -> Any:
