@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from opbridge.errors import TranslationError
@@ -20,6 +21,8 @@ from opbridge.onnx.tensor import FLOATS, Tensor
 from opbridge.onnx.versions import ir_version
 
 __all__ = ["Builder"]
+
+_PLAIN = (int, float, complex, str, list, tuple, np.ndarray, np.generic)
 
 
 class Builder:
@@ -231,7 +234,8 @@ class Builder:
     def _as_tensor(self, value: Any, dtype: ir.DataType | None = None) -> Tensor:
         if isinstance(value, ir.Value):
             return value  # type: ignore[return-value]
-        if isinstance(value, ir.TensorProtocol):
+        # What most values are comes first: the check of a protocol's members takes longer than building a node.
+        if not isinstance(value, _PLAIN) and isinstance(value, ir.TensorProtocol):
             return self.constant(value.numpy(), value.dtype)
         if isinstance(value, (list, tuple)) and any(isinstance(item, ir.Value) for item in value):
             if any(isinstance(item, ir.Value) and isinstance(item.type, ir.SequenceType) for item in value):

@@ -73,7 +73,12 @@ def lacks_kernel(op_type: str, opset: int, types: dict[str, str]) -> bool:
         opset: The model's opset.
         types: The types by type variable of the operator's schema, as in "tensor(float)".
     """
+    return _lacks_kernel(op_type, opset, tuple(types.items()))
+
+
+@functools.cache
+def _lacks_kernel(op_type: str, opset: int, types: tuple[tuple[str, str], ...]) -> bool:
     return not any(
-        all(type_ in kernel.types.get(variable, (type_,)) for variable, type_ in types.items())
+        all(type_ in kernel.types.get(variable, (type_,)) for variable, type_ in types)
         for kernel in _kernels(op_type, opset)
     )
