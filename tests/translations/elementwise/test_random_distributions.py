@@ -30,8 +30,12 @@ def assert_same_distribution(samples: np.ndarray, expected: np.ndarray) -> None:
     assert np.abs(shares[0] - shares[1]).max() < bound
 
 
-@pytest.mark.parametrize("opset", [18, 23])
-@pytest.mark.parametrize("shape", [0.05, 0.5, 1.0, 3.0, 200.0])
+# At opset 18, ONNX Runtime's random operators; at 23, the same formulas of numbers made of random bits.
+
+
+@pytest.mark.parametrize(
+    ("shape", "opset"), [(0.05, 18), (0.5, 18), (1.0, 18), (3.0, 18), (200.0, 18), (0.5, 23), (3.0, 23)]
+)
 def test_gamma(shape, opset):
     alpha = torch.full((N,), shape)
     assert_same_distribution(drawn(torch._standard_gamma, alpha, opset=opset), torch._standard_gamma(alpha).numpy())
@@ -53,8 +57,9 @@ def test_dirichlet():
         assert_same_distribution(result[:, place], expected[:, place])
 
 
-@pytest.mark.parametrize("opset", [18, 23])
-@pytest.mark.parametrize("rate", [0.0, 0.3, 9.9, 10.0, 35.0, 5000.0])
+@pytest.mark.parametrize(
+    ("rate", "opset"), [(0.0, 18), (0.3, 18), (9.9, 18), (10.0, 18), (35.0, 18), (5000.0, 18), (9.9, 23), (35.0, 23)]
+)
 def test_poisson(rate, opset):
     rates = torch.full((N,), rate)
     result = drawn(torch.poisson, rates, opset=opset)

@@ -36,13 +36,16 @@ def uniform_of(shape: Any, dtype: ir.DataType) -> Any:
     """Numbers from 0 on and below 1, of a shape that is a tensor; `dtype` is float or double."""
     if _has_random_kernels(shape):
         return op.RandomUniformLike(_blank(shape), dtype=dtype)
-    # As many random bits as the type has binary digits: exact in any order of summation.
-    bits = 24 if dtype == _FLOAT else 48
-    digits = const(0.5 ** np.arange(1, bits + 1).reshape(1, bits), dtype)
+    # As many random bits as the type has binary digits, 24 to a float32: exact in any order of summation.
+    parts = 1 if dtype == _FLOAT else 2
+    digits = const(np.kron(np.eye(parts), 0.5 ** np.arange(1, 25)), _FLOAT)
     count = op.ReduceProd(shape, keepdims=1)
-    zeros = op.ConstantOfShape(op.Concat([bits], count, axis=0), value=ir.tensor([0.0], dtype=_FLOAT))
+    zeros = op.ConstantOfShape(op.Concat([24 * parts], count, axis=0), value=ir.tensor([0.0], dtype=_FLOAT))
     _, mask = op22.Dropout(zeros, const(0.5, _FLOAT), const(True))
-    return op.Reshape(op.MatMul(digits, cast(mask, dtype)), shape, allowzero=1)
+    numbers = op.MatMul(digits, cast(mask, _FLOAT))
+    if dtype == _DOUBLE:
+        numbers = op.MatMul(const([[1.0, 0.5**24]], _DOUBLE), cast(numbers, _DOUBLE))
+    return op.Reshape(numbers, shape, allowzero=1)
 
 
 def normal_of(shape: Any, dtype: ir.DataType) -> Any:
