@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from helpers.matching import assert_matches
 from helpers.running import tensors
 from opbridge.nodes import aten_node
 
-__all__ = ["assert_matches_as_aten_nodes", "run"]
+__all__ = ["assert_matches_as_aten_nodes", "loaded"]
 
 
 class ATen(OpRun):
@@ -38,11 +38,16 @@ def _model_around(node: onnx.NodeProto) -> onnx.ModelProto:
     return onnx.helper.make_model(onnx.helper.make_graph([node], "g", inputs, outputs))
 
 
-def run(program: opbridge.Program, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[np.ndarray]:
-    """The outputs of a program in the reference evaluator."""
+def loaded(program: opbridge.Program) -> Callable[[Sequence[Any], Mapping[str, Any] | None], list[np.ndarray]]:
+    """What runs a program in the reference evaluator."""
     names = [str(value.name) for value in program.model.graph.inputs]
-    feeds = dict(zip(names, tensors(args, kwargs), strict=True))
-    return ReferenceEvaluator(ir.to_proto(program.model), new_ops=[ATen]).run(None, feeds)
+    evaluator = ReferenceEvaluator(ir.to_proto(program.model), new_ops=[ATen])
+
+    def run(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[np.ndarray]:
+        found: list[np.ndarray] = evaluator.run(None, dict(zip(names, tensors(args, kwargs), strict=True)))
+        return found
+
+    return run
 
 
 def assert_matches_as_aten_nodes(model: Any, *args: Any, **options: Any) -> opbridge.Program:
@@ -50,4 +55,4 @@ def assert_matches_as_aten_nodes(model: Any, *args: Any, **options: Any) -> opbr
 
     opbridge verifies the program too, unless `verify` says otherwise: its own way to take an aten node is another one.
     """
-    return assert_matches(model, *args, run=run, **{"operator_export_type": "ONNX_ATEN", "verify": True, **options})
+    return assert_matches(model, *args, load=loaded, **{"operator_export_type": "ONNX_ATEN", "verify": True, **options})

@@ -10,11 +10,11 @@ import torch
 from torch.utils import _pytree
 
 import opbridge
-from helpers.running import run as run_in_onnxruntime
+from helpers.running import opened
 
 __all__ = ["assert_matches", "assert_same_results", "eager_results"]
 
-Run = Callable[[opbridge.Program, Sequence[Any], Mapping[str, Any] | None], Sequence[np.ndarray]]
+Run = Callable[[Sequence[Any], Mapping[str, Any] | None], Sequence[np.ndarray]]
 
 
 def assert_matches(
@@ -24,7 +24,7 @@ def assert_matches(
     kwargs: dict[str, Any] | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-    run: Run = run_in_onnxruntime,
+    load: Callable[[opbridge.Program], Run] = opened,
     **export: Any,
 ) -> opbridge.Program:
     """Exports a module or function and compares it with eager PyTorch: dtype, shape and every element.
@@ -40,15 +40,16 @@ def assert_matches(
         kwargs: Keyword inputs, the same with all of these.
         rtol: Relative tolerance; torch.testing's for the dtype by default.
         atol: Absolute tolerance; given together with rtol.
-        run: What runs the program on inputs and keyword inputs; by default ONNX Runtime.
+        load: What loads the program, once, to run it on inputs and keyword inputs; by default ONNX Runtime.
         **export: Further arguments of `opbridge.export`.
 
     Returns:
         The program.
     """
     program = opbridge.export(model, args, kwargs=kwargs, **{"verify": False, **export})
+    run = load(program)
     for inputs in (args, *others):
-        assert_same_results(run(program, inputs, kwargs), model, inputs, kwargs, rtol=rtol, atol=atol)
+        assert_same_results(run(inputs, kwargs), model, inputs, kwargs, rtol=rtol, atol=atol)
     return program
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,12 @@ from torch.utils import _pytree
 
 import opbridge
 
-__all__ = ["run", "run_session", "tensors"]
+__all__ = ["opened", "run", "run_session", "tensors"]
+
+
+def opened(program: opbridge.Program) -> Callable[[Sequence[Any], Mapping[str, Any] | None], list[np.ndarray]]:
+    """What runs an exported program in ONNX Runtime, in one session for all its calls."""
+    return functools.partial(run_session, program.session())
 
 
 def run(program: opbridge.Program, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[np.ndarray]:
