@@ -14,25 +14,30 @@ from kernels_loaded import MY_ADD
 
 import opbridge
 from opbridge.cli import main
-from opbridge.kernels import library, scaffold, shipped
+from opbridge.kernels import cache, library, scaffold, shipped
 
 pytestmark = pytest.mark.slow
 
 CHILD = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+SANITIZED = {"sanitize": ["address", "undefined"], "flags": ["-O0"]}
 BUILD = "import sys, opbridge; print(opbridge.build(sys.argv[1]))"
 
 
 @pytest.fixture(scope="module")
 def host_parts(tmp_path_factory):
-    """A cache that has what every library holds, compiled, as it takes most of the time of a build."""
-    cache = tmp_path_factory.mktemp("host_parts")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("OPBRIDGE_CACHE", str(cache))
-        opbridge.build(MY_ADD)
-        opbridge.build(MY_ADD, flags=["-O0"])
-    for built in (cache / "kernels").glob("my_add-*"):
-        shutil.rmtree(built)
-    return cache
+    """A cache that has what every library holds, compiled, and the built-in kernels: most of the time of a build.
+
+    They are built in the usual cache, where other tests have them too, and copied.
+    """
+    opbridge.build(MY_ADD)
+    for settings in ({"flags": ["-O0"]}, {"debug": True}, SANITIZED):
+        opbridge.build(MY_ADD, **settings)
+    usual = cache.cache_folder() / "kernels"
+    copied = tmp_path_factory.mktemp("host_parts")
+    shutil.copytree(usual / "index", copied / "kernels" / "index", ignore=shutil.ignore_patterns("*.lock"))
+    for built in (*usual.glob("adapter*-*"), *usual.glob(shipped.shipped("_builtin").parent.name)):
+        shutil.copytree(built, copied / "kernels" / built.name)
+    return copied
 
 
 @pytest.fixture
@@ -209,7 +214,7 @@ def test_sanitizers(folder):
     """A kernel that writes beside its output is caught, in a process of its own."""
     source = folder / "my_add.cpp"
     source.write_text(source.read_text().replace("i < out.size()", "i <= out.size()"))
-    built = opbridge.build(source, sanitize=["address", "undefined"], flags=["-O0"], output="sanitized.so")
+    built = opbridge.build(source, **SANITIZED, output="sanitized.so")
     from opbridge.kernels.compiler import Settings, find_compiler
 
     preload = find_compiler().preload(Settings(sanitize=("address",)))
