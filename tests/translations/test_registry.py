@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import functools
 
 import pytest
 import torch
@@ -12,6 +11,8 @@ from onnxscript import opset18 as op
 import opbridge
 from opbridge.base.torch_private import torch_operators
 from opbridge.errors import UsageError
+from opbridge.translations import catalogue as catalogue_module
+from opbridge.translations import registry
 from opbridge.translations.catalogue import catalogue, default_registry
 from opbridge.translations.registry import Registry, Translation
 from opbridge.translations.signature import IGNORED_ARGUMENTS, mismatch
@@ -149,15 +150,16 @@ def test_the_decorator_wants_an_operators_name():
         opbridge.translation("foo")
 
 
-@pytest.mark.slow
-def test_what_is_loaded_in_a_scope_outlasts_it():
+def test_what_is_loaded_in_a_scope_outlasts_it(monkeypatch):
     """Our translations register when they are first needed, which may be in the scope."""
-    code = (
-        "import torch, opbridge\n"
-        "x = torch.randn(3)\n"
-        "with opbridge.override():\n"
-        "    opbridge.check(torch.relu, (x,))\n"
-        "print(opbridge.check(torch.relu, (x,)).rows[0].how)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.startswith("opbridge translation")
+    operator = "aten::not_yet_loaded"
+
+    @functools.cache
+    def load_families() -> None:
+        registry.builtin(operator)(lambda self: self)
+
+    monkeypatch.setattr(catalogue_module, "_load_families", load_families)
+    with registry.override():
+        with opbridge.override():
+            assert default_registry().entries[operator]
+        assert registry.registered()[0].entries[operator]

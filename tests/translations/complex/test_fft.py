@@ -19,7 +19,7 @@ def pairs(*shape: int) -> torch.Tensor:
     return torch.complex(torch.randn(*shape), torch.randn(*shape))
 
 
-@pytest.mark.parametrize("length", [1, 2, 7, 16, 100, 400, 512, 600, 1024, 1009, 2048, 3000])
+@pytest.mark.parametrize("length", [1, 2, 7, 16, 400, 512, 600, 1024, 1009, 2048, 3000])
 def test_lengths(length: int) -> None:
     table = {
         "fft": lambda x, z, h: fft.fft(z),
@@ -37,8 +37,8 @@ def test_lengths(length: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", [None, "ortho", "forward", "backward"])
-def test_several_dimensions(norm: str | None) -> None:
+@pytest.mark.parametrize("norm", ["ortho", "forward", "backward"])
+def test_several_dimensions(norm: str) -> None:
     table: dict[str, Any] = {}
     for name in ("fft2", "ifft2", "fftn", "ifftn", "irfft2", "irfftn", "hfft2", "hfftn"):
         table[name] = lambda x, z, name=name: getattr(fft, name)(z, norm=norm)

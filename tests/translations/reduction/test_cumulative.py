@@ -33,10 +33,16 @@ def draw(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     return (torch.randn(shape) + 0.5).to(dtype) if dtype.is_floating_point else torch.randint(0, 3, shape).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int8, torch.bool], ids=str)
-@pytest.mark.parametrize("shape", [(5, 3), (4, 3, 2), (40, 2), (2, 33)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        *((torch.float32, shape) for shape in ((5, 3), (4, 3, 2), (40, 2), (2, 33))),
+        *((dtype, (4, 33)) for dtype in (torch.float64, torch.int64, torch.int8, torch.bool)),
+    ],
+    ids=str,
+)
 def test_running(dtype, shape):
-    """Few elements, and many, which are combined in another way."""
+    """Few elements, and many, which are combined in another way: by the first dimension and by the last."""
     x = draw(dtype, *shape)
     table = accepted(TABLE, x)
     assert len(table) >= 5

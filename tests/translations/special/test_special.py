@@ -95,7 +95,7 @@ def test_other_types(dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
-def test_dynamic_and_empty_sizes(opset):
+def test_dynamic_sizes(opset):
     assert_all_match(
         SHORT,
         torch.rand(3, 2) + 0.5,
@@ -103,8 +103,12 @@ def test_dynamic_and_empty_sizes(opset):
         dynamic_shapes={"x": {0: Dim.AUTO}},
         opset_version=opset,
     )
-    assert_all_match(SHORT, torch.zeros(0, 3), others=[(torch.zeros(0, 3),)], opset_version=opset)
-    assert_all_match(SHORT, torch.tensor(0.3), others=[(torch.tensor(0.8),)], opset_version=opset)
+
+
+@pytest.mark.slow
+def test_nothing_and_a_number():
+    assert_all_match(SHORT, torch.zeros(0, 3), others=[(torch.zeros(0, 3),)])
+    assert_all_match(SHORT, torch.tensor(0.3), others=[(torch.tensor(0.8),)])
 
 
 @pytest.mark.parametrize(
