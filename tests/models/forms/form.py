@@ -55,6 +55,7 @@ class Form:
 
     Attributes:
         name: Its name in the tests.
+        family: The name of the file that it stands in.
         build: Gives the model, with weights drawn from torch's generator.
         args: The positional inputs: `Input` or a constant at each leaf.
         kwargs: The keyword inputs, likewise.
@@ -68,6 +69,7 @@ class Form:
     """
 
     name: str
+    family: str
     build: Callable[[], Callable[..., Any]]
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -95,10 +97,9 @@ class Form:
         sizes = self.example if sizes is None else sizes
         return _map(lambda leaf: leaf.draw(sizes), (self.args, self.kwargs))
 
-    def make(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], dict[str, Any] | None]:
-        """The model, its example inputs, and the dynamic shapes for an export with dynamic sizes."""
-        model = self.model()
-        return (model, *self.inputs(), self.dynamic_shapes(model) if self.is_dynamic else None)
+    def make(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """The model and its example inputs."""
+        return (self.model(), *self.inputs())
 
     def dynamic_shapes(self, model: Callable[..., Any]) -> dict[str, Any]:
         """The dimensions that may vary, by the names of the model's parameters and in the structure of the inputs."""
@@ -164,10 +165,11 @@ def form(*args: Any, kwargs: dict[str, Any] | None = None, builds: bool = False,
         name = subject.__name__
         if name in FORMS:
             raise ValueError(f"There are two forms with the name {name}.")
+        family = subject.__module__.rpartition(".")[2]
         if inspect.isclass(subject):
-            FORMS[name] = Form(name, lambda: subject().eval(), args, kwargs or {}, **settings)
+            FORMS[name] = Form(name, family, lambda: subject().eval(), args, kwargs or {}, **settings)
         else:
-            FORMS[name] = Form(name, subject if builds else lambda: subject, args, kwargs or {}, **settings)
+            FORMS[name] = Form(name, family, subject if builds else lambda: subject, args, kwargs or {}, **settings)
         return subject
 
     return add
