@@ -23,7 +23,7 @@ _OF_NUMBERS = {"lengths", "loops", "nested", "recurrences", "sizes"}
 
 _OF_ARITHMETIC = {
     *("attentions", "codebooks", "factorisations", "fourier", "gradients", "gradients_of_layers", "graphs"),
-    *("higher_order", "recurrences", "transforms", "written"),
+    *("higher_order", "loops", "recurrences", "transforms", "written"),
 }
 """Families of float32 tensors, of which export's own verification says nothing that the comparison here does not."""
 

@@ -43,6 +43,17 @@ def _raft() -> Any:
     return torchvision.models.optical_flow.raft_small().eval(), images, {"num_flow_updates": 3}, None
 
 
+# maxvit_t with smaller windows and fewer layers, as its own needs images of 224 by 224.
+_MAXVIT = {
+    "input_size": (64, 64),
+    "stem_channels": 32,
+    "partition_size": 2,
+    "block_channels": [32, 64, 128, 256],
+    "block_layers": [1, 1, 2, 1],
+    "head_dim": 32,
+    "stochastic_depth_prob": 0.2,
+}
+
 VISION: dict[str, Callable[[], Any]] = {
     "resnet50": _vision(lambda tv: tv.models.resnet50(), (2, 3, 64, 64)),
     "swin_t": _vision(lambda tv: tv.models.swin_t(), (2, 3, 64, 64)),
@@ -52,7 +63,7 @@ VISION: dict[str, Callable[[], Any]] = {
     "densenet121": _vision(lambda tv: tv.models.densenet121(), (2, 3, 64, 64)),
     "efficientnet_b0": _vision(lambda tv: tv.models.efficientnet_b0(), (2, 3, 64, 64)),
     "mobilenet_v3_small": _vision(lambda tv: tv.models.mobilenet_v3_small(), (2, 3, 64, 64)),
-    "maxvit_t": _vision(lambda tv: tv.models.maxvit_t(), (2, 3, 224, 224)),
+    "maxvit": _vision(lambda tv: tv.models.MaxVit(**_MAXVIT), (2, 3, 64, 64)),
     "deeplabv3_mobilenet_v3_large": _vision(
         lambda tv: tv.models.segmentation.deeplabv3_mobilenet_v3_large(weights=None, weights_backbone=None),
         (2, 3, 64, 64),
