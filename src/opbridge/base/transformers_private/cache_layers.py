@@ -73,7 +73,7 @@ class ListedLayer:
     @property
     def key_cache(self) -> torch.Tensor:
         """The keys."""
-        return self._cache.key_cache[self._number]  # type: ignore[no-any-return]
+        return self._cache.key_cache[self._number]
 
     @key_cache.setter
     def key_cache(self, value: torch.Tensor) -> None:
@@ -82,7 +82,7 @@ class ListedLayer:
     @property
     def value_cache(self) -> torch.Tensor:
         """The values."""
-        return self._cache.value_cache[self._number]  # type: ignore[no-any-return]
+        return self._cache.value_cache[self._number]
 
     @value_cache.setter
     def value_cache(self, value: torch.Tensor) -> None:
@@ -194,7 +194,7 @@ def update(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`DynamicCache.update` of a cache of lists, without asking whether the tensors of a layer are empty."""
     if layer_idx >= len(self.key_cache) or not ListedLayer(self, layer_idx).held():
-        return type(self).update(self, key_states, value_states, layer_idx, cache_kwargs)  # type: ignore[no-any-return]
+        return type(self).update(self, key_states, value_states, layer_idx, cache_kwargs)
     for held, new in ((self.key_cache, key_states), (self.value_cache, value_states)):
         held[layer_idx] = torch.cat([held[layer_idx], new], dim=-2)
     return self.key_cache[layer_idx], self.value_cache[layer_idx]
