@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import tomllib
 from pathlib import Path
@@ -42,6 +43,7 @@ def names(requirements: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(text).name) for text in requirements}
 
 
+@functools.cache
 def imported() -> dict[str, list[str]]:
     """The distributions that opbridge imports -> the files that do."""
     found: dict[str, list[str]] = {}
