@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ import opbridge
 from opbridge.capture import capture
 from opbridge.capture.exported_programs import from_exported_program, without_writes
 from opbridge.capture.functionalize import functionalize
+from opbridge.capture.tracer.rewriting import rewritten
 from opbridge.errors import CaptureError
 from opbridge.graph.operators import functional_name
 
@@ -243,6 +245,21 @@ def test_a_write_to_what_dropout_returns_in_evaluation():
         return z * 2, torch.dropout(x, 0.5, False)
 
     assert_matches(model, torch.randn(3, 4))
+
+
+def test_a_graph_that_runs_again_computes_the_same_sizes_in_the_same_way():
+    """The memory of a tensor is no size that the model computes, though it may be the same number."""
+
+    def model(boxes, scores):
+        found = torch.cat([boxes[scores > 0.5], boxes[scores > 0.7]])
+        return found * found.numel()
+
+    graph = capture(model, (torch.randn(4, 4), torch.rand(4))).graph
+    assert _arithmetic(graph) == [operator.mul] == _arithmetic(rewritten(graph, by_running=True))
+
+
+def _arithmetic(graph):
+    return [node.target for node in graph.graph.nodes if node.target in (operator.add, operator.sub, operator.mul)]
 
 
 def _narrowed(x, start):

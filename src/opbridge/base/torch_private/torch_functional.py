@@ -12,6 +12,9 @@ import torch
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.utils import _pytree as pytree
 
+from opbridge.base.attributes import replacing
+from opbridge.base.torch_private.torch_proxies import Disabled
+
 __all__ = ["functionalized"]
 
 
@@ -25,10 +28,19 @@ def functionalized(function: Callable[..., Any], values: Sequence[Any]) -> list[
     Returns:
         The leaves of what it returns.
     """
-    with FunctionalTensorMode(pre_dispatch=True, export=True):
+    with replacing((FunctionalTensor, "__new__", _wrapped)), FunctionalTensorMode(pre_dispatch=True, export=True):
         given = [FunctionalTensor.to_functional(each) if isinstance(each, torch.Tensor) else each for each in values]
         returned = pytree.tree_leaves(function(*given))
         return [_plain(each) if isinstance(each, FunctionalTensor) else each for each in returned]
+
+
+_NEW = FunctionalTensor.__new__
+
+
+def _wrapped(cls: Any, tensor: torch.Tensor, mode: Any) -> Any:
+    """What torch wraps a tensor in; the memory that it computes for that is no arithmetic of the model's sizes."""
+    with Disabled():
+        return _NEW(cls, tensor, mode)
 
 
 def _plain(tensor: FunctionalTensor) -> torch.Tensor:
