@@ -86,9 +86,7 @@ def exported(module: str) -> frozenset[str]:
     if module != "opbridge":
         return frozenset()
     return frozenset(
-        each.value
-        for each in nodes(MODULES[module])
-        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        each.value for each in nodes(MODULES[module]) if isinstance(each, ast.Constant) and isinstance(each.value, str)
     )
 
 

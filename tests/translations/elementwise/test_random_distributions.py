@@ -122,6 +122,16 @@ SAMPLED = {
 }
 
 
+@pytest.fixture
+def _validated():
+    """Arguments are validated, as they are in a process that has not compiled anything."""
+    kept = distributions.Distribution._validate_args
+    distributions.Distribution.set_default_validate_args(True)
+    yield
+    distributions.Distribution.set_default_validate_args(kept)
+
+
+@pytest.mark.usefixtures("_validated")
 @pytest.mark.parametrize("name", SAMPLED)
 def test_distributions_of_torch(name):
     """The validation of the arguments asks for truth values of tensors, which is no obstacle."""
