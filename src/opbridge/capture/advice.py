@@ -164,8 +164,9 @@ def _matched(error: BaseException, source: Source | None) -> tuple[str, str]:
             groups = {name: text or "class" for name, text in found.groupdict().items()}
             groups["short"] = str(groups.get("name")).rpartition(".")[2]
             return rule.what.format(**groups), rule.instead.format(**groups)
+    said = _first_line(error).rstrip(".") or f"{type(error).__name__}, without a message"
     return (
-        f"torch says: {_first_line(error).rstrip('.')}",
+        f"torch says: {said}",
         "Its whole error is the cause of this one, and torch.export.draft_export lists every obstacle at once.",
     )
 

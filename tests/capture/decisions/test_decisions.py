@@ -119,7 +119,8 @@ def test_ways_that_return_other_dtypes_are_refused():
     def model(x):
         return x if x.sum() > 0 else x.long()
 
-    with pytest.raises(CaptureError, match=r"do not end alike.*same dtypes and ranks.*test_decisions\.py:\d+"):
+    told = r"do not end alike.*same dtypes and ranks.*test_decisions\.py:\d+; one branch gives float32 of 1 dimension "
+    with pytest.raises(CaptureError, match=told):
         capture(model, torch.ones(2))
 
 
@@ -224,7 +225,7 @@ def test_what_depends_on_the_number_of_turns_of_the_capture_is_refused(use):
             found.append(x * i)
         return use(found, x)
 
-    with pytest.raises(CaptureError, match=r"depends on how many turns a loop has, at .*test_decisions\.py:\d+"):
+    with pytest.raises(CaptureError, match=r"depends on how many turns a loop has, at .*test_decisions\.py:\d+: \w"):
         capture(model, (torch.ones(2), torch.tensor(3)))
 
 

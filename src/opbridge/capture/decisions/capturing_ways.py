@@ -74,7 +74,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
             lists = advice_on_lists([*ways.learned.growth, *ways.learned.varying])
             raise WaysRefused(
                 f"The model cannot be captured: what it does depends on how many turns a loop has, at {lines}"
-                f"{f': {error}' if str(error) else ''}. Let each turn do the same, with nothing but tensors changing "
+                f": {error}. Let each turn do the same, with nothing but tensors changing "
                 "from turn to turn, and let what follows the loop use tensors, or a list by torch.stack or torch.cat."
                 f"{f' {lists}' if lists else ''}"
             ) from error
@@ -130,7 +130,7 @@ def _apart(attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]
         raise WaysRefused(
             "The model cannot be captured: the ways that it may take by its data do not end alike. Let each of "
             "them return the same containers, with tensors of the same dtypes and ranks. It decides at "
-            f"{ways.lines()}{f'; {error}' if str(error) else ''}."
+            f"{ways.lines()}; {error}."
         ) from error
 
 

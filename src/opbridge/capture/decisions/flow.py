@@ -11,8 +11,8 @@ import torch
 from torch.fx import Node
 
 from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
-from opbridge.base.wording import counted
 from opbridge.capture.decisions.changing_numbers import carried
+from opbridge.capture.decisions.differences import at, calls_unlike, given
 from opbridge.capture.decisions.forms import Computed, Given, Pass, form
 from opbridge.capture.decisions.gathering import (
     ENDS,
@@ -284,12 +284,12 @@ class Flow:
         passes = block.passes
         counts = {each: len(block.nodes(each)) for each in passes}
         if len(set(counts.values())) != 1:
-            raise Unjoined
+            raise Unjoined(calls_unlike(map(block.nodes, passes)))
         for index in range(next(iter(counts.values()))):
             nodes = {each: block.nodes(each)[index] for each in passes}
             some = next(iter(nodes.values()))
             if len({_operator(node, way) for (way, _), node in nodes.items()}) != 1:
-                raise Unjoined
+                raise Unjoined(calls_unlike([each] for each in nodes.values()))
             if some.target in GATHERING:
                 block.operators.append(self._gathered(block, nodes))
                 continue
@@ -316,7 +316,7 @@ class Flow:
         marks = [(way, mark) for mark in range(number) if way.marks[mark].loop == some.args[LOOP]]
         loop = next((each for each in self.loops if not each.passes.keys().isdisjoint(marks)), None)
         if loop is None or loop not in self._dominators[block]:
-            raise Unjoined
+            raise Unjoined(f"a list is used where the loop that fills it may not have run{at(sources_of(some))}")
         gathering = Gathering(dict(nodes), loop, Variable({}))
         loop.variables.append(gathering.rows)
         self._gatherings.append(gathering)
@@ -337,10 +337,11 @@ class Flow:
                     continue
                 new = rows_with, (rows, elements, dim), {}, gathering.some
             else:
-                given = {each: some for each in before.passes if (some := gathering.sizes(each)) is not None}
-                if not given:
-                    raise Unjoined
-                sizes = self._resolved(form(given), before)
+                known = {each: some for each in before.passes if (some := gathering.sizes(each)) is not None}
+                if not known:
+                    where = at(sources_of(gathering.some))
+                    raise Unjoined(f"the sizes of the elements of a list are not known before its loop{where}")
+                sizes = self._resolved(form(known), before)
                 new = no_rows, (sizes, dim, value.dtype, value.device), {}, gathering.some
                 if elements := self._elements(gathering, before):  # the first turn does something else
                     before.operators.append(new)
@@ -358,7 +359,8 @@ class Flow:
         known = {each: some for each in before.passes if (some := gathering.elements(each, is_turn)) is not None}
         counts = {len(some) for some in known.values()}
         if len(counts) > 1 or (is_turn and not counts):
-            raise Unjoined
+            where = at(sources_of(gathering.some))
+            raise Unjoined(f"branches append different numbers of elements to a list{where}")
         return [
             self._resolved(form({each: some[index] for each, some in known.items()}), before)
             for index in range(max(counts, default=0))
@@ -372,7 +374,8 @@ class Flow:
             found = Computed(value.target, self._resolved(value.args, block))
             for each, number in value.known.items():
                 if not is_known_as(found, number, functools.partial(self._node, block=block, each=each)):
-                    raise Unjoined  # it is that for another reason, such as what a decision before chose
+                    # it is that for another reason, such as what a decision before chose
+                    raise Unjoined(f"a number is {number} in one branch, and is computed in another{at(block.sources)}")
             return found
         if type(value) in (list, tuple):
             return type(value)(self._resolved(item, block) for item in value)
@@ -421,7 +424,7 @@ class Flow:
         place = self.blocks.index(block)
         found = [before for before in block.before if self.blocks.index(before) >= place]
         if any(block not in self._dominators[each] for each in found):
-            raise Unjoined
+            raise Unjoined(f"a loop is entered in several places{at(block.sources)}")
         return found
 
     def _is_of_last_pass(self, node: Node, each: Pass, block: Block) -> bool:
@@ -449,7 +452,7 @@ class Flow:
 
     def _variable(self, nodes: Mapping[Pass, Node], block: Block) -> Any:
         if not block.before:
-            raise Unjoined
+            raise Unjoined(f"the first operators take other values in another branch: {_given_by(nodes)}")
         for variable in block.variables:
             known = variable.nodes
             if known == nodes or (block in self.loops and all(known.get(each) is n for each, n in nodes.items())):
@@ -458,17 +461,17 @@ class Flow:
             (before,) = block.before
             return self._place(_passes_before(nodes, before), before)
         if not nodes.keys() >= block.passes.keys():
-            raise Unjoined  # what it is in the other ways is not known
+            raise Unjoined(f"one branch has no value in the place of {_given_by(nodes)}")
         by_kind = {_kind(node): node for node in nodes.values()}
         if len(by_kind) > 1:
-            one, other, *_ = map(_said, by_kind.values())
-            raise Unjoined(f"one way gives {one}, another {other}")
+            one, other, *_ = map(given, by_kind.values())
+            raise Unjoined(f"one branch gives {one}, another {other}")
         variable = Variable(dict(nodes))
         block.variables.append(variable)
         for before in block.before:
             seen = {each: node for each, node in nodes.items() if each in before.passes}
             if not seen:
-                raise Unjoined
+                raise Unjoined(f"one branch has no value in the place of {_given_by(nodes)}")
             variable.values[before] = self._place(seen, before)
         return variable
 
@@ -525,7 +528,7 @@ def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[
         if all(held[each][index] is node for each, node in nodes.items())
     ]
     if any(each != found[0] for each in found[1:]):
-        raise Unjoined
+        raise Unjoined(f"several variables hold {_given_by(nodes)}, and other values in another branch")
     return found[0] if found else None
 
 
@@ -574,13 +577,8 @@ def _kind(node: Node) -> Any:
     return (value.dtype, value.dim()) if isinstance(value, torch.Tensor) else type(value)
 
 
-def _said(node: Node) -> str:
-    """What a node gives, and where: "int64 of 2 dimensions at model.py:12"."""
-    value, sources = node.meta.get("val"), sources_of(node)
-    where = f" at {sources[0]}" if sources else f" ({node.name})"
-    if not isinstance(value, torch.Tensor):
-        return f"a number{where}"
-    return f"{str(value.dtype).removeprefix('torch.')} of {counted(value.dim(), 'dimension')}{where}"
+def _given_by(nodes: Mapping[Pass, Node]) -> str:
+    return given(next(iter(nodes.values())))
 
 
 def _operator(node: Node, way: Way) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.fx import Node
 
+from opbridge.capture.decisions.differences import known_unlike, targets_unlike
 from opbridge.capture.decisions.way import Way, is_number
 from opbridge.capture.decisions.ways import Unjoined
 
@@ -53,25 +54,27 @@ def form(values: Mapping[Pass, Any]) -> Any:
     computed = {way: value for way, value in values.items() if isinstance(value, Node)}
     if computed:
         if any(not is_number(value) for value in computed.values()):
-            raise Unjoined
+            raise Unjoined("an argument is a tensor in one branch, and none in another")
         if all(value.op == "placeholder" for value in computed.values()):
             return Given(computed)
         targets = {value.target for value in computed.values()}
         if len(targets) != 1 or any(value.op != "call_function" for value in computed.values()):
-            raise Unjoined
+            raise Unjoined(targets_unlike(computed.values()))
         known = {way: value for way, value in values.items() if way not in computed}
         return Computed(targets.pop(), form({way: value.args for way, value in computed.items()}), known)
     if isinstance(some, (list, tuple)):
-        if len({len(value) for value in values.values()}) != 1:
-            raise Unjoined
+        if len(lengths := {len(value) for value in values.values()}) != 1:
+            raise Unjoined(f"a list has {' or '.join(map(str, sorted(lengths)))} elements, depending on the branch")
         items = [form({way: value[i] for way, value in values.items()}) for i in range(len(some))]
         return type(some)(items) if type(some) in (list, tuple) else tuple(items)
     if isinstance(some, dict):
-        if len({tuple(value) for value in values.values()}) != 1:
-            raise Unjoined
+        if len(keys := {tuple(value): None for value in values.values()}) != 1:
+            raise Unjoined(
+                f"a dict has the keys {' or '.join(str(list(each)) for each in keys)}, depending on the branch"
+            )
         return {key: form({way: value[key] for way, value in values.items()}) for key in some}
     if isinstance(some, slice):
         return slice(*(form({w: getattr(v, part) for w, v in values.items()}) for part in ("start", "stop", "step")))
     if any(type(value) is not type(some) or repr(value) != repr(some) for value in values.values()):
-        raise Unjoined
+        raise Unjoined(known_unlike(values.values()))
     return some

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from opbridge.base.sources import Source
 from opbridge.capture.decisions.answers import Mark, WaysRefused
+from opbridge.capture.decisions.differences import at
 from opbridge.capture.decisions.telling_apart import differing_pass
 from opbridge.capture.decisions.way import Way
 from opbridge.capture.tracer.growing_lists import Learned
@@ -24,8 +25,12 @@ _FEW_CAPTURES = 16
 class Unjoined(Exception):
     """Two ways that seemed to have joined do not do the same.
 
-    The message, where there is one, says what differs.
+    Args:
+        what: What differs.
     """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
 
 
 @dataclass(eq=False, repr=False)
@@ -171,10 +176,15 @@ class Ways:
                 self._again.update((point, later) for later in path[number + 1 : count])
 
     def _follow(self, edge: Edge, point: Point, way: Way | None, number: int) -> None:
-        if self.next.setdefault(edge, point) is not point:
-            raise Unjoined
+        if (known := self.next.setdefault(edge, point)) is not point:
+            raise Unjoined(f"the same branch leads to {self._said(known)} or to {self._said(point)}")
         if way is not None:
             self.through.setdefault(edge, []).append((way, number))
+
+    def _said(self, point: Point | None) -> str:
+        if point is None:
+            return "an error"
+        return "the end" if point is self.end else f"a decision{at(point.sources)}"
 
     def untaken(self) -> tuple[bool, ...] | None:
         """The answers of a run that shows something new; None where there is none."""

@@ -184,7 +184,7 @@ class JoiningWays:
         finally:
             self._limits.count()
         if any(dict(made.graph.places) != dict(way.graph.places) for way in self._sizes):
-            raise Unjoined
+            raise Unjoined("the dimensions that sizes are named after are others in another branch")
         marks = tuple(answers.marks)
         way = Way.of(made.graph, marks, of_sizes=True)
         self._sizes[way], self._questions[way], self._further[way] = sizes, asked, made.further
