@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-__all__ = ["DETECTORS", "NOTHING", "detector", "image", "unmatched"]
+import opbridge
+
+__all__ = ["DETECTORS", "NOTHING", "assert_finds", "detector", "image"]
 
 _LEVELS = ["0", "1"]
 
@@ -86,10 +88,17 @@ def _model(name: str, threshold: float) -> torch.nn.Module:
     if name == "fcos":
         anchors = _anchors(ratios=(1.0,))
         return detection.FCOS(_Backbone(), 4, anchor_generator=anchors, topk_candidates=30, **found)
+    if name == "ssd":
+        from torchvision.models.detection import anchor_utils, ssd
+
+        boxes = anchor_utils.DefaultBoxGenerator([[2]] * 2)
+        head = ssd.SSDHead([_Backbone.out_channels] * 2, boxes.num_anchors_per_location(), 3)
+        found = {"score_thresh": threshold, "detections_per_img": 6}
+        return ssd.SSD(_Backbone(), boxes, (64, 64), 3, head=head, topk_candidates=30, **found)
     raise ValueError(name)
 
 
-DETECTORS = ("fasterrcnn", "maskrcnn", "keypointrcnn", "retinanet", "fcos")
+DETECTORS = ("fasterrcnn", "maskrcnn", "keypointrcnn", "retinanet", "fcos", "ssd")
 
 
 def detector(name: str, threshold: float) -> torch.nn.Module:
@@ -106,12 +115,17 @@ def detector(name: str, threshold: float) -> torch.nn.Module:
     for path, weight in model.named_parameters():
         if path.endswith("bias"):
             torch.nn.init.zeros_(weight)
-    heads = model.roi_heads.box_predictor.cls_score if hasattr(model, "roi_heads") else None
-    first = model.rpn.head.cls_logits if heads is not None else model.head.classification_head.cls_logits
-    for classifier in (first, heads):
-        if classifier is not None:
-            _spread(model, classifier)
+    for classifier in _classifiers(model):
+        _spread(model, classifier)
     return model
+
+
+def _classifiers(model: Any) -> list[torch.nn.Module]:
+    """The layers that give scores, each after those that it takes boxes from."""
+    if hasattr(model, "roi_heads"):
+        return [model.rpn.head.cls_logits, model.roi_heads.box_predictor.cls_score]
+    head = model.head.classification_head
+    return list(head.module_list) if hasattr(head, "module_list") else [head.cls_logits]
 
 
 def _spread(model: torch.nn.Module, classifier: torch.nn.Module) -> None:
@@ -133,7 +147,25 @@ NOTHING = torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1).repeat(1, 64, 80)
 """An image in which a model finds nothing whose threshold is above the score of chance."""
 
 
-def unmatched(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> int:
+def assert_finds(program: opbridge.Program, model: torch.nn.Module, images: list[torch.Tensor]) -> list[int]:
+    """Asserts that a file finds what a model finds, and gives how many boxes that are in each image."""
+    session = program.session()
+    names = [output.name.partition(".")[2] for output in session.get_outputs()]
+    counts = []
+    for each in images:
+        with torch.no_grad():
+            (expected,) = model([each])
+        values = session.run(None, {session.get_inputs()[0].name: each.numpy()})
+        found = dict(zip(names, map(torch.from_numpy, values), strict=True))
+        for name, value in expected.items():
+            assert (found[name].shape, found[name].dtype) == (value.shape, value.dtype)
+        assert _unmatched(found, expected) == 0
+        assert _unmatched(expected, found) == 0
+        counts.append(len(expected["boxes"]))
+    return counts
+
+
+def _unmatched(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> int:
     """How many boxes of the one have none of the other with the same label and about the same score and corners.
 
     Boxes of nearly the same score may be in another order.
