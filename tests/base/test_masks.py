@@ -7,6 +7,7 @@ import inspect
 import pytest
 import torch
 import transformers
+from helpers.transformers_classes import of_module
 from transformers import masking_utils, modeling_utils
 
 import opbridge
@@ -15,7 +16,9 @@ from opbridge.base.transformers_private import masks
 
 
 def test_a_mask_of_ones_is_not_made():
-    ignores = masking_utils._ignore_bidirectional_mask_sdpa
+    ignores = of_module("masking_utils", masks._NAME)
+    if "local_attention_size" not in inspect.signature(ignores).parameters:
+        pytest.skip(f"this transformers has another {masks._NAME}")
     with torch_overrides.as_while_exporting():
         assert not ignores(None, 4)
         with masks.without_masks_of_ones():
@@ -25,8 +28,18 @@ def test_a_mask_of_ones_is_not_made():
     assert masking_utils._ignore_bidirectional_mask_sdpa is ignores
 
 
+def test_a_function_that_takes_the_padding_alone(monkeypatch):
+    """As transformers 5.0 has it."""
+    monkeypatch.setattr(masking_utils, masks._NAME, lambda padding_mask: False, raising=False)
+    with masks.without_masks_of_ones():
+        inside = getattr(masking_utils, masks._NAME)
+        assert inside(None) and not inside(torch.ones(1, 4))
+
+
 @pytest.mark.slow
 def test_a_model_that_shortens_its_sequence():
+    create_mask = of_module("masking_utils", "create_bidirectional_mask")
+
     class Model(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -34,7 +47,7 @@ def test_a_model_that_shortens_its_sequence():
             self.config._attn_implementation = "sdpa"
 
         def forward(self, x):
-            mask = masking_utils.create_bidirectional_mask(self.config, x, None)
+            mask = create_mask(self.config, x, None)
             x = x[:, ::2]
             return torch.nn.functional.scaled_dot_product_attention(x, x, x, mask)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 import torch
 from helpers.known_functions import computed
+from helpers.transformers_classes import of_module
 
 import opbridge
 from opbridge.base.transformers_private import known_functions
@@ -53,7 +52,7 @@ def test_sizes_beyond_the_images_are_cut():
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("side", [1, 2, 3])
 def test_merged_patches_are_those_of_transformers(module, name, sizes, side):
-    kind = getattr(importlib.import_module(f"transformers.models.{module}.modeling_{module}"), name)
+    kind = of_module(f"models.{module}.modeling_{module}", name)
     merge = computed(kind.forward)
     merger = kind.__new__(kind)
     torch.nn.Module.__init__(merger)

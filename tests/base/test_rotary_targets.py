@@ -13,6 +13,7 @@ from helpers.rotary import Positions, assert_same_or_refused, known_class
 
 import opbridge
 from opbridge.base.transformers_private import rotary_functions
+from opbridge.errors import OpbridgeError
 
 _START, _END, _IMAGE = 20, 21, 11
 
@@ -140,5 +141,6 @@ class Decoding(Positions):
 
 
 def test_positions_for_later_calls_are_no_part_of_a_capture():
-    with pytest.raises(opbridge.errors.OpbridgeError, match="not captured"):
-        opbridge.export(Decoding(_model()).eval(), kwargs=_batch(random.Random(4), 2))
+    model = _model()
+    with pytest.raises(OpbridgeError, match="not captured"):
+        opbridge.export(Decoding(model).eval(), kwargs=_batch(random.Random(4), 2))

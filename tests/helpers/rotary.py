@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 import torch
 
+from helpers.transformers_classes import of_module
 from opbridge.base.transformers_private import rotary_functions
 
 __all__ = ["Positions", "assert_same_or_refused", "known_class"]
@@ -19,13 +19,7 @@ def known_class(module: str, name: str) -> Any:
 
     A test is skipped where the installed release has no such class, or has another function.
     """
-    try:
-        found = importlib.import_module(f"transformers.models.{module}.modeling_{module}")
-    except ImportError:
-        pytest.skip(f"transformers has no {name}")
-    kind = getattr(found, name, None)
-    if kind is None:
-        pytest.skip(f"transformers has no {name}")
+    kind = of_module(f"models.{module}.modeling_{module}", name)
     if rotary_functions.known(kind) is None:
         pytest.skip(f"this transformers has another {name}.get_rope_index")
     return kind

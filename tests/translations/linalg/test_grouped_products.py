@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from helpers.matching import assert_matches
+from helpers.transformers_classes import grouped_product
 from torch.export import Dim
 
 import opbridge
@@ -85,15 +86,14 @@ def test_many_groups_are_few_nodes():
 
 
 def test_a_matrix_without_rows_is_not_read():
-    fallback = pytest.importorskip("transformers.integrations.moe") and torch.ops.transformers.grouped_mm_fallback
+    fallback = grouped_product()
     rows, weights = torch.randn(4, 8), torch.randn(3, 8, 5)
     weights[1] = torch.inf
     assert_matches(lambda x, w, o: fallback(x, w, o), rows, weights, ends(2, 2, 4))
 
 
 def test_fallback_of_transformers():
-    pytest.importorskip("transformers.integrations.moe")
-    fallback = torch.ops.transformers.grouped_mm_fallback
+    fallback = grouped_product()
     rows, weights = torch.randn(16, 8), torch.randn(3, 8, 5)
     others = [(rows, weights, ends(0, 7, 7)), (rows, weights, ends(0, 0, 0))]
     assert_matches(lambda x, w, o: fallback(x, w, o), rows, weights, ends(4, 9, 16), others=others)

@@ -8,7 +8,7 @@ Of a causal mask it makes none either, where nothing is padded, and leaves the o
 that it is not causal, as those of AIMv2's text model, then attends to all tokens, and to those before each where
 something is padded. In an export the mask is always made; for such a layer it is of ones where nothing is padded.
 
-Checked on transformers 5.24, masks of ones on 5.23 too.
+Checked on transformers 5.24, masks of ones on 5.0 and 5.23 too.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def without_masks_of_ones() -> Iterator[None]:
         yield
         return
 
-    def ignores_mask(
-        padding_mask: Any, kv_length: Any, local_attention_size: Any = None, *args: Any, **settings: Any
-    ) -> Any:
-        if padding_mask is None and local_attention_size is None:
+    signature = inspect.signature(ignores)  # of one parameter at first, and of more since
+
+    def ignores_mask(*args: Any, **settings: Any) -> Any:
+        given = signature.bind(*args, **settings).arguments
+        if given.get("padding_mask") is None and given.get("local_attention_size") is None:
             return True
-        return ignores(padding_mask, kv_length, local_attention_size, *args, **settings)
+        return ignores(*args, **settings)
 
     with replacing((module, _NAME, ignores_mask)):
         yield
