@@ -68,7 +68,7 @@ def test_an_encoder_is_exported_for_images_of_any_number_and_size(tmp_path):
     model = _encoder()
     shapes = {"pixel_values": {0: "batch", 2: "height", 3: "width"}, "image_sizes": {0: "batch"}}
     example = (torch.randn(2, 3, 48, 64), torch.tensor([[48, 64], [32, 24]]))
-    program = opbridge.export(model, example, f=tmp_path / "model.onnx", dynamic_shapes=shapes)
+    program = opbridge.export(model, example, f=tmp_path / "model.onnx", dynamic_shapes=shapes, verify=False)
     assert not program.capture.decisions  # attention asks nothing about the number of patches
     others = [
         (torch.randn(1, 3, 16, 16), torch.tensor([[8, 16]])),

@@ -41,7 +41,7 @@ def test_a_model_with_this_padding_is_one_graph_for_all_sizes(name, tmp_path):
     model = getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**small)).eval()
     shapes = {"pixel_values": {0: "batch", 2: "height", 3: "width"}}
     example = (torch.randn(2, 3, 64, 96),)
-    program = opbridge.export(model, example, f=tmp_path / "model.onnx", dynamic_shapes=shapes)
+    program = opbridge.export(model, example, f=tmp_path / "model.onnx", dynamic_shapes=shapes, verify=False)
     others = [(torch.randn(1, 3, *size),) for size in [(1, 1), (16, 33), (31, 64), (97, 98)]]
     assert not program.capture.demands
     assert opbridge.verify(tmp_path / "model.onnx", model, example, inputs=others).ok

@@ -151,9 +151,10 @@ def _tiled(kind, settings):
             self.config = _model("", 7, _FEW).config
             self.linear, self.newline = torch.nn.Linear(3, 5), torch.nn.Parameter(torch.randn(5))
 
-        def forward(self, tiles, sizes):
-            count = sys.modules[kind.__module__].image_size_to_num_patches
-            counts = [count(image_size=each, grid_pinpoints=_FEW, patch_size=14) for each in sizes]
+        def forward(self, tiles, sizes, counts=None):
+            if counts is None:
+                count = sys.modules[kind.__module__].image_size_to_num_patches
+                counts = [count(image_size=each, grid_pinpoints=_FEW, patch_size=14) for each in sizes]
             parts = torch.split(self.linear(tiles), counts)
             features, lengths = self.pack_image_features(parts, sizes, image_newline=self.newline, **settings)
             return torch.cat(features), lengths
@@ -171,7 +172,7 @@ class _Stacked(torch.nn.Module):
     def forward(self, tiles, sizes):
         counts = [image_size_to_num_patches(image_size=each, grid_pinpoints=_FEW, patch_size=14) for each in sizes]
         joined = torch.cat([each[:count] for each, count in zip(tiles, counts)])  # noqa: B905  # as models write it
-        return *self.tiled(joined, sizes), len(sizes) + int(sizes[0, 0])
+        return *self.tiled(joined, sizes, counts), len(sizes) + int(sizes[0, 0])
 
 
 image_size_to_num_patches = llava_next.image_size_to_num_patches
@@ -217,9 +218,8 @@ class _Chosen(torch.nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _PACKING)
-def test_they_are_exported_for_any_number_of_images(name, tmp_path):
-    kind, settings = _PACKING[name]
+def test_they_are_exported_for_any_number_of_images(tmp_path):
+    kind, settings = _PACKING["LLaVA-OneVision"]  # LLaVA-NeXT takes lists of features so too, and scales nothing
     known_functions.computed(kind.pack_image_features)
     known_functions.computed(llava_next.image_size_to_num_patches)
     model, path = _Stacked(_tiled(kind, settings(0))).eval(), tmp_path / "model.onnx"
@@ -244,9 +244,10 @@ def test_they_are_exported_for_any_number_of_images(name, tmp_path):
 def test_a_resolution_is_exported_for_any_size():
     known_functions.computed(processing.select_best_resolution)
     model = _Chosen()
-    program = opbridge.export(model, (torch.randn(3, 3), torch.tensor([28, 14])))
+    program = opbridge.export(model, (torch.randn(3, 3), torch.tensor([28, 14])), verify=False)
+    session = program.session()
     for size in ([14, 28], [13, 60], [3, 500], [1, 1], [29, 29]):
         x = torch.randn(3, 3)
-        found = program.session().run(None, {"x": x.numpy(), "sizes": torch.tensor(size).numpy()})
+        found = session.run(None, {"x": x.numpy(), "sizes": torch.tensor(size).numpy()})
         for each, expected in zip(found, model(x, torch.tensor(size)), strict=True):
             torch.testing.assert_close(torch.from_numpy(each), expected)
