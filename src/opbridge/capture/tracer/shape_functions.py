@@ -130,11 +130,11 @@ def _is_plain_unary(x: torch.Tensor) -> bool:
     return x.dtype.is_floating_point and x.layout == torch.strided
 
 
-def _is_plain_power(x: torch.Tensor, exponent: Any) -> bool:
-    return _is_plain_unary(x) and type(exponent) in (int, float)
+def _is_plain_with_numbers(x: torch.Tensor, *numbers: Any) -> bool:
+    return _is_plain_unary(x) and all(type(each) in (int, float) for each in numbers)
 
 
-def _power(x: torch.Tensor, exponent: Any) -> torch.Tensor:
+def _with_numbers(x: torch.Tensor, *numbers: Any) -> torch.Tensor:
     return _like(x)
 
 
@@ -436,6 +436,13 @@ _UNARY = (
     _aten.sin.default,
 )
 
+_WITH_NUMBERS = (
+    _aten.pow.Tensor_Scalar,
+    _aten.elu.default,
+    _aten.hardtanh.default,
+    _aten.leaky_relu.default,
+)
+
 _TAKING: dict[Any, frozenset[str]] = {_aten.scaled_dot_product_attention.default: frozenset({"scale", "enable_gqa"})}
 """Keyword arguments that are looked at, and that the shape of the result does not depend on."""
 
@@ -452,7 +459,6 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.select_scatter.default: (_is_plain_scatter, _scatter),
     _aten.slice_scatter.default: (_is_plain_scatter, _scatter),
     _aten.unsqueeze.default: (_is_plain_unsqueeze, _unsqueeze),
-    _aten.pow.Tensor_Scalar: (_is_plain_power, _power),
     _aten.cross.default: (_is_plain_cross, _cross),
     _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
     _aten.slice.Tensor: (_is_plain_slice, _slice),
@@ -462,4 +468,5 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_RESIZING, (_is_resizing_of_data, _resizing)),
     **dict.fromkeys(_UNARY, (_is_plain_unary, _like)),
+    **dict.fromkeys(_WITH_NUMBERS, (_is_plain_with_numbers, _with_numbers)),
 }
