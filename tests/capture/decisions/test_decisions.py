@@ -28,27 +28,39 @@ def _assert_decides(path, deciding: Deciding, inputs) -> None:
             torch.testing.assert_close(torch.from_numpy(one), other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("deciding", DECIDING, ids=lambda each: each.name)
-def test_the_file_takes_the_way_that_the_model_takes(deciding, tmp_path):
-    path = tmp_path / "model.onnx"
-    opbridge.export(deciding.model, (deciding.inputs[0],), path, verify=False)
-    _assert_decides(path, deciding, deciding.inputs)
+def _assert_has(path, deciding: Deciding, decisions: int, loops: int) -> None:
+    """There are as many decisions and loops in a file as the model has."""
     given = 1 if deciding.name == "around_a_cond" else 0
     graph = onnx.load(path).graph
-    assert _nodes(graph, "If") >= deciding.decisions + given
-    assert (deciding.decisions == 0) == (_nodes(graph, "If") == 0)
-    loops = 0 if deciding.rows else deciding.loops
+    assert _nodes(graph, "If") >= decisions + given
+    assert (decisions == 0) == (_nodes(graph, "If") == 0)
     # What is run of a turn that leaves two loops may have the inner one in several places.
-    assert _nodes(graph, "Loop") == loops or (deciding.decisions and _nodes(graph, "Loop") > loops > 1)
+    assert _nodes(graph, "Loop") == loops or (decisions and _nodes(graph, "Loop") > loops > 1)
+
+
+@pytest.mark.parametrize("deciding", DECIDING, ids=lambda each: each.name)
+def test_the_file_takes_the_way_that_the_model_takes(deciding, tmp_path):
+    """For any number of rows, where that may vary."""
+    path = tmp_path / "model.onnx"
+    shapes = ({0: "rows"},) if deciding.dynamic else None
+    opbridge.export(deciding.model, (deciding.inputs[0],), path, dynamic_shapes=shapes, verify=False)
+    inputs = [*deciding.inputs]
+    if deciding.dynamic:
+        inputs += [torch.cat([each, each[:2] * 0.5]) for each in deciding.inputs[::4]]
+        inputs += [each[:1] for each in deciding.inputs[::4]]
+    _assert_decides(path, deciding, inputs)
+    _assert_has(path, deciding, deciding.decisions + deciding.no_rows, deciding.loops)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("deciding", [each for each in DECIDING if each.dynamic], ids=lambda each: each.name)
-def test_the_number_of_rows_may_vary(deciding, tmp_path):
+@pytest.mark.parametrize(
+    "deciding", [each for each in DECIDING if each.rows or each.no_rows], ids=lambda each: each.name
+)
+def test_rows_whose_number_may_not_vary_are_no_loop_and_no_decision(deciding, tmp_path):
     path = tmp_path / "model.onnx"
-    opbridge.export(deciding.model, (deciding.inputs[0],), path, dynamic_shapes=({0: "rows"},), verify=False)
-    rows = [torch.cat([each, each[:2] * 0.5]) for each in deciding.inputs[::4]]
-    _assert_decides(path, deciding, [*deciding.inputs[::4], *rows, *(each[:1] for each in deciding.inputs[::4])])
+    opbridge.export(deciding.model, (deciding.inputs[0],), path, verify=False)
+    _assert_decides(path, deciding, deciding.inputs)
+    _assert_has(path, deciding, deciding.decisions, 0)
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ class Deciding:
         dynamic: Whether the number of rows may vary.
         loops: How many loops the file has.
         rows: Whether a loop over the rows is unrolled where their number may not vary.
+        no_rows: Whether it decides, beside these, whether there are rows, where their number may vary.
     """
 
     model: Any
@@ -45,6 +46,7 @@ class Deciding:
     dynamic: bool = True
     loops: int = 0
     rows: bool = False
+    no_rows: bool = False
 
     @property
     def name(self) -> str:
@@ -75,11 +77,12 @@ def deciding(
     dynamic: bool = True,
     loops: int = 0,
     rows: bool = False,
+    no_rows: bool = False,
 ) -> Callable[[Any], Any]:
     def add(model: Any) -> Any:
         torch.manual_seed(0)
         made = model().eval() if isinstance(model, type) else model
-        DECIDING.append(Deciding(made, inputs, decisions, dynamic, loops, rows))
+        DECIDING.append(Deciding(made, inputs, decisions, dynamic, loops, rows, no_rows))
         return model
 
     return add

@@ -122,7 +122,7 @@ def sizes_that_data_decides(x):
     return y / max(len(y), 1), (x > 0).nonzero() * y.numel(), found * len(found) + counts.max().item()
 
 
-@deciding(0)
+@deciding(0, no_rows=True)
 def rows_beside_as_many_as_data_say(x):
     """torch_geometric's GATConv: there is nothing where there are neither nodes nor edges."""
     both = torch.cat([x, x[x[:, 0] > 0]])
