@@ -115,6 +115,26 @@ def test_a_loop_behind_a_decision_takes_as_many_captures_as_any(monkeypatch):
     assert sum("while_loop" in str(node.target) for node in taken.graph.graph.nodes) <= 1
 
 
+def test_loops_in_loops_do_not_multiply_the_turns_of_a_capture(monkeypatch):
+    from opbridge.capture.decisions import exploring
+
+    runs = []
+    original = exploring.Answers
+    monkeypatch.setattr(exploring, "Answers", lambda *args, **named: runs.append(original(*args, **named)) or runs[-1])
+
+    def model(x, n):
+        first, second, third = x, x + 1, x + 2
+        for i in range(n.item()):
+            for _ in range(n.item()):
+                first, second, third = second, third, first * 0.9 + i
+        return first
+
+    taken = capture(model, (torch.randn(2), torch.tensor(3)))
+    assert sum("while_loop" in str(node.target) for node in taken.graph.graph.nodes) == 1
+    asked = max(sum(mark.asks for mark in run.marks) for run in runs)
+    assert asked <= 60, asked
+
+
 def test_a_way_that_raises_is_none(tmp_path):
     def model(x):
         if x.isnan().any():

@@ -131,6 +131,26 @@ def a_count_that_the_outer_loop_decides(x):
     return y
 
 
+@deciding(0, COUNTS, loops=2)
+def handed_on_in_loops_in_loops(x):
+    first, second, third, fourth = x, x + 1, x + 2, x + 3
+    for i in range(count(x)):
+        for _ in range(count(x)):
+            first, second, third = second, third, first * 0.5 + fourth
+        fourth = first * 0.5 + i
+    return first, second, third, fourth
+
+
+@deciding(0, COUNTS, loops=2)
+def handed_on_from_the_begin_of_each_outer_turn(x):
+    for i in range(count(x)):
+        first, second, third, fourth = x, x + 1, x * 2, x - i
+        for _ in range(count(x)):
+            first, second, third, fourth = second, third, fourth, first * 0.5
+        x = x * 0.9 + first
+    return x
+
+
 @deciding(0, (torch.ones(ROWS, 4) * 0.5, -torch.ones(ROWS, 4), torch.eye(ROWS, 4)), loops=1)
 def rows_that_data_choose(x):
     h = x.new_zeros(4)

@@ -73,7 +73,7 @@ class Answers:
     Args:
         module: The model.
         choose: Gives an answer, for the decisions so far, the place of the next one, and, where a loop asks by it
-            whether there is a further turn, how many it has had.
+            whether there is a further turn, how many it has had, and whether it is a loop of a later turn of another.
         of_sizes: Whether loops over sizes ask so, and not only those whose number of turns data decide.
         learned: What earlier runs have shown of the loops; this one adds to it.
         sizes: Where questions about sizes are decisions: which of them; see `size_decisions.questions`.
@@ -91,7 +91,7 @@ class Answers:
     def __init__(
         self,
         module: torch.nn.Module,
-        choose: Callable[[Sequence[Mark], Hashable, int | None], bool],
+        choose: Callable[[Sequence[Mark], Hashable, int | None, bool], bool],
         *,
         of_sizes: bool = False,
         learned: Learned | None = None,
@@ -201,7 +201,9 @@ class Answers:
             raise LoopsLearned
         is_last = element is not None and element[0] == element[1] - 1 and not handles_errors(frames)
         if given is None:
-            chosen = is_last or self._choose(self.marks, here, None if asking is None else asking.turn)
+            chosen = is_last or self._choose(
+                self.marks, here, None if asking is None else asking.turn, self.loops.is_in_later_turn(asking)
+            )
         else:
             chosen = given
         self._decided += asking is None

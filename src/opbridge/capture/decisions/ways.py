@@ -272,19 +272,30 @@ class Ways:
             edge = (point, answer)
         return found
 
-    def chosen(self, given: Sequence[bool], marks: Sequence[Mark], place: Hashable, turn: int | None = None) -> bool:
+    def chosen(
+        self,
+        given: Sequence[bool],
+        marks: Sequence[Mark],
+        place: Hashable,
+        turn: int | None = None,
+        in_later_turn: bool = False,
+    ) -> bool:
         """The next answer of a run: as given, and then one that no run has got yet, if there is one.
+
+        Loops in loops have all their turns in the first turn of the loops around them, and few in later ones: turns
+        enough for each are then as many as there are loops, and not all of their products.
 
         Args:
             given: The first answers.
             marks: The decisions that the run has come to so far.
             place: The place of the decision.
             turn: How many turns a loop has had that asks by it whether there is a further one.
+            in_later_turn: Whether that loop runs in another turn than the first one of a loop around it.
         """
         if len(marks) < len(given):
             return given[len(marks)]
         if turn is not None:
-            return turn < self.turns
+            return turn < (min(self.turns, _FIRST_TURNS) if in_later_turn else self.turns)
         again = [mark.answer for mark in marks if mark.place == place]
         if again and self.joined:
             return not again[-1]  # which leaves a loop

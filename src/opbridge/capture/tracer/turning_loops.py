@@ -147,6 +147,10 @@ class Loops:
         """Forgets the loops that a `break`, a `return` or an error has left."""
         self.running = [each for each in self.running if each.runs()]
 
+    def is_in_later_turn(self, asking: Turning | None) -> bool:
+        """Whether a loop that asks runs in another turn than the first one of a loop around it."""
+        return asking is not None and any(each.turn for each in self.running if each is not asking)
+
     def growing(self, held: Any) -> Growing | None:
         """What is known of a list or tuple that may grow; None for any other."""
         found = self.lists.get(id(held))
