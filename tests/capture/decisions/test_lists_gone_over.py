@@ -29,8 +29,12 @@ def chunks_of(length: Any, begin: int = 0) -> list[tuple[Any, Any]]:
     return found
 
 
-def pairs(x: torch.Tensor) -> torch.Tensor:
-    return attended(x, zip(chunks_of(x.shape[1]), chunks_of(x.shape[1])))  # noqa: B905  # as models write it
+def compared(x: torch.Tensor, chunks: Any) -> torch.Tensor:
+    """Parts of several lengths, of which each is compared with another."""
+    found = []
+    for (begin, end), (first, last) in chunks:
+        found.append(x[:, begin:end] - x[:, first:last].amax(1, keepdim=True))
+    return torch.cat(found, 1)
 
 
 def first_alone(x: torch.Tensor) -> torch.Tensor:
@@ -41,18 +45,18 @@ def first_alone(x: torch.Tensor) -> torch.Tensor:
         begins.append((start, min(length, start + 3)))
     for start in range(0, length, 3):
         ends.append((start, min(length, start + 3)))
-    return attended(x, zip(begins, ends))  # noqa: B905
+    return attended(x, zip(begins, ends))  # noqa: B905  # as models write it
 
 
 def last_alone(x: torch.Tensor) -> torch.Tensor:
     chunks = chunks_of(x.shape[1])
     chunks.append((0, x.shape[1]))
-    return attended(x, zip(chunks, tuple(chunks)))  # noqa: B905
+    return compared(x, zip(chunks, tuple(chunks)))  # noqa: B905
 
 
 def comprehended(x: torch.Tensor) -> torch.Tensor:
     length = x.shape[1]
-    return attended(x, zip(chunks_of(length), [(start, start + 1) for start in range(0, length, 3)]))  # noqa: B905
+    return compared(x, zip(chunks_of(length), [(start, start + 1) for start in range(0, length, 3)]))  # noqa: B905
 
 
 def numbered(x: torch.Tensor) -> torch.Tensor:
@@ -97,7 +101,7 @@ def copied_before(x: torch.Tensor) -> torch.Tensor:
 
 
 MODELS = (
-    pairs,
+    copied_before,
     first_alone,
     last_alone,
     comprehended,
@@ -105,18 +109,18 @@ MODELS = (
     of_numbers,
     of_some_turns,
     gone_over_twice,
-    copied_before,
 )
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_a_loop_over_what_a_loop_has_filled(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    program = opbridge.export(model, (torch.rand(2, 7, 4),), dynamic_shapes=SHAPES)
+    program = opbridge.export(model, (torch.rand(2, 7, 4),), dynamic_shapes=SHAPES, verify=False)
     assert not program.plan.notes
+    session = program.session()
     for length in (1, 2, 3, 4, 6, 7, 9, 20):
         for batch in (1, 3):
             x = torch.rand(batch, length, 4)
-            (found,) = program.session().run(None, {"x": x.numpy()})
+            (found,) = session.run(None, {"x": x.numpy()})
             torch.testing.assert_close(torch.from_numpy(found), model(x))
 
 
@@ -145,10 +149,11 @@ def of_data(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("model", [of_ends, of_data], ids=lambda model: model.__name__)
 def test_a_loop_over_bounds_that_data_decide(model: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
     given = torch.rand(7, 4), torch.tensor([2, 4, 1])
-    program = opbridge.export(model, given, dynamic_shapes={"x": {0: "rows"}, "lengths": {0: "parts"}})
+    shapes = {"x": {0: "rows"}, "lengths": {0: "parts"}}
+    session = opbridge.export(model, given, dynamic_shapes=shapes, verify=False).session()
     for lengths in ([1], [3, 1], [2, 2, 2, 3], [1, 1, 5, 1, 1]):
         x, parts = torch.rand(sum(lengths), 4), torch.tensor(lengths)
-        (found,) = program.session().run(None, {"x": x.numpy(), "lengths": parts.numpy()})
+        (found,) = session.run(None, {"x": x.numpy(), "lengths": parts.numpy()})
         torch.testing.assert_close(torch.from_numpy(found), model(x, parts))
 
 

@@ -106,10 +106,10 @@ def _numbers_of_loops_in_loops(x, ends):
 
 
 def _two_extensions_in_a_turn(x, ends):
-    found = [0]
+    found = []
     for end in ends.tolist():
         found += [2] * (end // 3)
-        found.append(found[-1] + 1)
+        found.append(end)
         found.extend(torch.arange(end // 2).tolist())
     return torch.tensor(found) + x.sum()
 

@@ -45,14 +45,16 @@ def captures(monkeypatch):
 
 def test_the_number_of_chunks_is_all_that_is_decided(captures):
     model = Chunks().eval()
-    program = opbridge.export(model, (torch.randn(2, 6, 3),), dynamic_shapes={"x": {0: "batch", 1: "length"}})
+    shapes = {"x": {0: "batch", 1: "length"}}
+    program = opbridge.export(model, (torch.randn(2, 6, 3),), dynamic_shapes=shapes, verify=False)
     assert not [note for note in program.plan.notes if "only where" in note]
     (decision,) = program.plan.decisions
     assert not decision.on_sizes
     assert len(captures) <= 8
+    session = program.session()
     for sizes in ((1, 1, 3), (1, 9, 3), (2, 4, 3), (3, 17, 3)):
         x = torch.randn(*sizes)
-        (got,) = program.session().run(None, {"x": x.numpy()})
+        (got,) = session.run(None, {"x": x.numpy()})
         torch.testing.assert_close(torch.from_numpy(got), model(x))
 
 
@@ -69,7 +71,7 @@ class ShorterThanTheKernel(Chunks):
 def test_a_part_that_is_counted_from_the_end_asks_nothing_of_the_batch(captures):
     model = ShorterThanTheKernel().eval()
     example = torch.rand(2, 6, 3)
-    program = opbridge.export(model, (example,), dynamic_shapes={"x": {0: "batch", 1: "length"}})
+    program = opbridge.export(model, (example,), dynamic_shapes={"x": {0: "batch", 1: "length"}}, verify=False)
     assert not [note for note in program.plan.notes if "only where" in note]
     (decision,) = [each for each in program.plan.decisions if each.on_sizes]
     assert decision.condition == "x.shape[1] >= 4"
