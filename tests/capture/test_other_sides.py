@@ -159,10 +159,11 @@ def test_a_side_that_does_something_else_is_not_taken():
 
 @pytest.mark.parametrize("length", [7, 8])
 def test_padding_to_a_multiple(length):
-    program = opbridge.export(InFours(), (torch.randn(2, 3, length),), dynamic_shapes=({2: "length"},))
+    given = (torch.randn(2, 3, length),)
+    session = opbridge.export(InFours(), given, dynamic_shapes=({2: "length"},), verify=False).session()
     for other in (1, 3, 4, 5, 7, 8, 16, 18, 30):
         x = torch.randn(2, 3, other)
-        (got,) = program.session().run(None, {"x": x.numpy()})
+        (got,) = session.run(None, {"x": x.numpy()})
         torch.testing.assert_close(torch.from_numpy(got), InFours()(x))
 
 

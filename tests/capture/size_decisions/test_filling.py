@@ -92,12 +92,13 @@ class Halves(nn.Module):
 def test_both_sides_are_one_graph(model, example):
     torch.manual_seed(0)
     module = model().eval()
-    program = opbridge.export(module, (torch.randn(example),), dynamic_shapes=(NAMED,))
+    program = opbridge.export(module, (torch.randn(example),), dynamic_shapes=(NAMED,), verify=False)
     assert not [note for note in program.plan.notes if "only where" in note and "%" in note]
     assert len(program.plan.decisions) == (model is Halves)
     session = program.session()
-    for batch, height, width in itertools.product((1, 3), (1, 2, 3, 4, 5, 8, 9, 17, 30, 32), (1, 2, 4, 7, 8, 11, 24)):
-        x = torch.randn(batch, 3, height, width)
+    batches = itertools.cycle((1, 3))  # with each height, and with each width
+    for height, width in itertools.product((1, 2, 3, 4, 5, 8, 9, 17, 30, 32), (1, 2, 4, 7, 8, 11, 24)):
+        x = torch.randn(next(batches), 3, height, width)
         got = session.run(None, {session.get_inputs()[0].name: x.numpy()})
         for one, other in zip(got, pytree.tree_leaves(module(x)), strict=True):
             torch.testing.assert_close(torch.as_tensor(one), torch.as_tensor(other), atol=1e-5, rtol=1e-4)
@@ -151,7 +152,7 @@ class BothAtOnce(nn.Module):
 )
 def test_sides_that_differ_in_more_stay_two(model):
     try:
-        program = opbridge.export(model, (torch.randn(2, 3, 8, 8),), dynamic_shapes=(NAMED,))
+        program = opbridge.export(model, (torch.randn(2, 3, 8, 8),), dynamic_shapes=(NAMED,), verify=False)
     except OpbridgeError:
         return  # it says for which sizes the capture is the model
     notes = " ".join(program.plan.notes)

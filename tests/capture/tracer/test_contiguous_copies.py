@@ -38,7 +38,7 @@ def halves(x):
 @pytest.mark.parametrize("model", [windows, halves])
 @pytest.mark.parametrize("batch", [1, 2])
 def test_sizes_of_every_kind(model, batch):
-    program = opbridge.export(model, (torch.rand(batch, 8, 12, 4),), dynamic_shapes=SHAPES)
+    program = opbridge.export(model, (torch.rand(batch, 8, 12, 4),), dynamic_shapes=SHAPES, verify=False)
     assert not program.plan.notes
     session = program.session()
     for sizes in ((1, 1, 1), (1, 3, 3), (2, 3, 4), (1, 4, 3), (2, 5, 7), (3, 6, 9), (2, 1, 6)):

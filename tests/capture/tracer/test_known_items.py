@@ -29,10 +29,11 @@ def by_sums(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("model", [by_division, by_tensor, by_sums])
 def test_they_are_known(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    program = opbridge.export(model, (torch.randn(3, 8, 5),), dynamic_shapes={"x": {1: 2 * torch.export.Dim("half")}})
+    shapes = {"x": {1: 2 * torch.export.Dim("half")}}
+    session = opbridge.export(model, (torch.randn(3, 8, 5),), dynamic_shapes=shapes, verify=False).session()
     for length in (2, 6, 12):
         x = torch.randn(3, length, 5)
-        (found,) = program.session().run(None, {"x": x.numpy()})
+        (found,) = session.run(None, {"x": x.numpy()})
         np.testing.assert_array_equal(found, model(x).numpy())
 
 
@@ -50,10 +51,11 @@ def written_by_a_view(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("model", [written, written_by_a_view])
 def test_what_is_written_to_is_read(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    program = opbridge.export(model, (torch.randn(6, 2),), dynamic_shapes={"x": {0: "rows"}})
+    shapes = {"x": {0: "rows"}}
+    session = opbridge.export(model, (torch.randn(6, 2),), dynamic_shapes=shapes, verify=False).session()
     for length in (3, 6, 9):
         x = torch.randn(length, 2)
-        (found,) = program.session().run(None, {"x": x.numpy()})
+        (found,) = session.run(None, {"x": x.numpy()})
         np.testing.assert_array_equal(found, model(x).numpy())
 
 
@@ -83,8 +85,9 @@ def counter_of_rows(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [counter_of_turns, counter_beside_a_size, counter_of_rows])
 def test_counters_of_loops_change(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    program = opbridge.export(model, (torch.rand(4, 3),), dynamic_shapes={"x": {0: "rows"}})
+    shapes = {"x": {0: "rows"}}
+    session = opbridge.export(model, (torch.rand(4, 3),), dynamic_shapes=shapes, verify=False).session()
     for count in (1, 2, 3, 6):
         x = torch.rand(count, 3)
-        (found,) = program.session().run(None, {"x": x.numpy()})
+        (found,) = session.run(None, {"x": x.numpy()})
         np.testing.assert_allclose(found, model(x).numpy(), rtol=1e-5, atol=1e-5)

@@ -105,10 +105,9 @@ class Merged(torch.nn.Module):
         found = []
         table = x.new_ones(1, x.shape[-1], 4, 4).cumsum(-1)
         for part, (rows, columns) in zip(x.split(grid.prod(1).tolist()), grid):  # noqa: B905  # as models write it
-            part = torch.relu(part).reshape(rows, columns, part.shape[-1]).transpose(0, 1)
-            resized = torch.nn.functional.interpolate(table, size=(columns, rows), mode="bilinear")
-            part = part + resized[0].permute(1, 2, 0)
-            found.append(part.reshape(rows * columns, part.shape[-1]))
+            resized = torch.nn.functional.interpolate(table, size=(columns, rows), mode="bilinear")[0].movedim(0, -1)
+            image = part.reshape(rows, columns, part.shape[-1]).transpose(0, 1) + resized
+            found.append(image.reshape(rows * columns, part.shape[-1]))
         return torch.cat(found)
 
 
