@@ -28,7 +28,7 @@ def test_parts_of_lengths_that_data_decide(tmp_path: Path) -> None:
     def split(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         return {"sum": x.sum(), "parts": list(x.split(lengths.tolist())), "twice": x * 2}
 
-    program = exported(split, tmp_path)
+    program = exported(split, tmp_path, verify=True)
     assert [each.name for each in program.session().get_outputs()] == ["sum", "parts", "parts.sizes", "twice"]
     assert any("'parts'" in note and "'parts.sizes'" in note for note in program.plan.notes)
     for lengths in ([4, 0, 3, 2], [5]):
@@ -140,10 +140,10 @@ def test_a_list_without_such_a_form(values: list[torch.Tensor]) -> None:
         with_open_lists([values], {"output_0": 0})
 
 
-def exported(function: Callable[..., Any], folder: Path) -> opbridge.Program:
+def exported(function: Callable[..., Any], folder: Path, *, verify: bool = False) -> opbridge.Program:
     x = torch.randn(6, 4), torch.tensor([1, 2, 3])
     shapes = {"x": {0: "rows"}, "lengths": {0: "count"}}
-    return opbridge.export(Module(function), x, folder / "model.onnx", dynamic_shapes=shapes)
+    return opbridge.export(Module(function), x, folder / "model.onnx", dynamic_shapes=shapes, verify=verify)
 
 
 def run(program: opbridge.Program, x: torch.Tensor, lengths: Sequence[int]) -> list[torch.Tensor]:
