@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import random
@@ -74,6 +75,17 @@ def _draw_from(config: pytest.Config, name: str) -> None:
     np.random.seed(seed)
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(seed)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Modules and tests last as long as the process: to look for garbage among them takes a second each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
@@ -152,3 +164,15 @@ def one_side(monkeypatch):
     from opbridge.capture import all_sizes
 
     monkeypatch.setattr(all_sizes, "capture_sides", lambda *args: None)
+
+
+@pytest.fixture
+def one_process(monkeypatch):
+    """A repaired or converted model and the original are compared in this process, and not in processes of their own.
+
+    `tests/fixing/test_fix.py`, `tests/conversion/` and the tests of commands leave them there.
+    """
+    from opbridge.side_by_side import running
+
+    apart = running.open_session
+    monkeypatch.setattr(running, "open_session", lambda model, _, **options: apart(model, False, **options))
