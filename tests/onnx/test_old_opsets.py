@@ -200,20 +200,31 @@ case("index_put", lambda x, i, y: x.index_put((i,), y), X, torch.tensor([1]), to
 case("written to", _write, X)
 
 
-@pytest.mark.parametrize("opset", OPSETS)
+def told_apart(program: opbridge.Program, older: int, newer: int) -> bool:
+    """Whether ONNX changed an operator of a program of the newer opset since the older one."""
+    kinds = {node.op_type for node in program.model.graph.all_nodes() if node.domain == ""}
+    return any(onnx.defs.get_schema(kind, newer).since_version > older for kind in kinds)
+
+
 @pytest.mark.parametrize("name", TABLE)
-def test_matches_or_names_the_opset(name, opset):
+def test_matches_or_names_the_opset(name):
+    """At the newest of the older opsets, and at each below at which an operator of the graph is another one."""
     row = TABLE[name]
-    if opset < row.since:
+    refused = [opset for opset in OPSETS if opset < row.since]
+    for opset in {*refused[:1], *refused[-1:]}:
         with pytest.raises(opbridge.MissingOperators, match=rf"opset_version={row.since} or newer"):
             opbridge.export(row.function, row.inputs, opset_version=opset, verify=False, **row.keywords)
-        return
-    program = assert_matches(row.function, *row.inputs, opset_version=opset, **row.keywords)
-    assert program.model.opset_imports[""] == opset
-    # By ONNX's own rules too, which know the form of every operator at every opset.
-    proto = ir.to_proto(program.model)
-    onnx.checker.check_model(proto, full_check=True)
-    assert_shapes_agree(proto)
+    program, newer = None, 0
+    for opset in reversed(OPSETS[len(refused) :]):
+        if program is not None and not told_apart(program, opset, newer):
+            continue
+        program = assert_matches(row.function, *row.inputs, opset_version=opset, **row.keywords)
+        newer = opset
+        assert program.model.opset_imports[""] == opset
+        # By ONNX's own rules too, which know the form of every operator at every opset.
+        proto = ir.to_proto(program.model)
+        onnx.checker.check_model(proto, full_check=True)
+        assert_shapes_agree(proto)
 
 
 @pytest.mark.slow
@@ -244,8 +255,8 @@ def test_the_file_format_is_that_of_the_opset(opset, ir_version):
 
 @pytest.mark.slow
 @pytest.mark.torchvision
-@pytest.mark.parametrize("opset", [9, 11, 13, 17])
-def test_resnet18(opset, tmp_path):
+@pytest.mark.parametrize("opset", [9, 17])
+def test_resnet18(opset):
     import torchvision
 
     torch.manual_seed(0)
@@ -253,11 +264,10 @@ def test_resnet18(opset, tmp_path):
     program = opbridge.export(
         model,
         (torch.randn(2, 3, 64, 64),),
-        tmp_path / "resnet18.onnx",
         opset_version=opset,
         dynamic_shapes=({0: "batch"},),
+        verify=False,
     )
-    assert program.verification.ok
     kinds = {node.op_type for node in program.model.graph}
     assert kinds <= {"Conv", "BatchNormalization", "Relu", "MaxPool", "Add", "GlobalAveragePool", "ReduceMean"} | {
         "Flatten",
