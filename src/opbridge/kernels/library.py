@@ -16,7 +16,10 @@ from pathlib import Path
 from opbridge.errors import KernelError, UsageError
 from opbridge.kernels.shipped import at_hand, shipped
 
-__all__ = ["Declared", "Library", "builtin", "find", "loaded", "needed", "open_library", "remember"]
+__all__ = ["Declared", "Library", "builtin", "builtin_for", "find", "loaded", "needed", "open_library", "remember"]
+
+_BUILTIN_DOMAIN = "opbridge_ops"
+"""The domain of all built-in kernels."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +146,15 @@ def builtin() -> list[Library]:
     return [open_library(shipped("_builtin"))] if at_hand("_builtin") else []
 
 
+def builtin_for(name: str) -> list[Library]:
+    """The libraries that come with opbridge and may have an operator: none are compiled for one of another domain."""
+    return builtin() if name.startswith(f"{_BUILTIN_DOMAIN}::") else []
+
+
 def find(name: str) -> Library | None:
     """The library at hand, loaded or built in, that has an operator."""
-    having = (library for libraries in (loaded, builtin) for library in libraries() if name in library.names)
-    return next(having, None)
+    having = (library for library in loaded() if name in library.names)
+    return next(having, None) or next((library for library in builtin_for(name) if name in library.names), None)
 
 
 def needed(names: Iterable[str]) -> list[Library]:

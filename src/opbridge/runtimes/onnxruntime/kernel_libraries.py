@@ -56,13 +56,11 @@ def select(kernels: Any, required: Sequence[str], *, loaded: bool) -> list[Libra
         kernels = [kernels]
     found = {each.path: each for each in map(library.open_library, kernels)}
     available = {name for each in found.values() for name in each.names}
-    others: list[Library] | None = None
+    others = library.loaded() if loaded else []
     for name in required:
         if name in available or name == aten_kernel.NAME or has_schema(*name.split("::", 1)):
             continue
-        if others is None:
-            others = [*(library.loaded() if loaded else ()), *library.builtin()]
-        other = next((each for each in others if name in each.names), None)
+        other = next((each for each in (*others, *library.builtin_for(name)) if name in each.names), None)
         if other is not None:
             found[other.path] = other
             available |= other.names
