@@ -51,6 +51,7 @@ IN_BRANCH = model(
     ],
     ids=["scatter", "pow", "unused", "names", "decided"],
 )
+@pytest.mark.usefixtures("one_process")
 def test_a_repair_leaves_nothing_and_gives_the_same(data, target, rule, operators):
     fixed = opbridge.fix(data, target)
     assert {each.finding.rule for each in fixed.changes} == {rule}

@@ -94,6 +94,7 @@ def test_a_weight_beside_the_model_is_read(tmp_path, monkeypatch):
                constants={"none": np.int64(0)}), "scalar-axes"),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("one_process")
 def test_it_is_repaired(made, rule):
     fixed = opbridge.fix(made.SerializeToString())
     assert {each.finding.rule for each in fixed.changes} - {"unused-initializer"} == {rule} and not fixed.left
@@ -115,6 +116,7 @@ def test_a_model_that_has_no_order_is_left(made):
         " w, b) }",
     ],
 )
+@pytest.mark.usefixtures("one_process")
 def test_padding_after_a_convolution_is_a_slice(text):
     fixed = opbridge.fix(model(text).SerializeToString(), "tensorrt:8.5")
     assert [each.op_type for each in fixed.model.graph] == ["ConvTranspose", "Slice"]
@@ -129,6 +131,7 @@ def test_padding_beyond_what_there_is_is_left():
     assert not opbridge.fix(model(text).SerializeToString(), "tensorrt:8.5").changes
 
 
+@pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("kind", ["array", "name", "file"])
 def test_activations_that_float16_does_not_hold(tmp_path, kind):
     made = model(SCALED, constants={"many": np.float32(1e4)})

@@ -29,6 +29,7 @@ def test_a_model_beside_it_has_no_error(problem):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", REPAIRABLE)
+@pytest.mark.usefixtures("one_process")
 def test_a_repairable_problem_is_repaired_and_gives_the_same(problem, tmp_path):
     fixed = opbridge.fix(problem.model.SerializeToString(), problem.target, tmp_path / "fixed.onnx")
     assert fixed.changes and fixed.comparison.runs and fixed.comparison.ok
