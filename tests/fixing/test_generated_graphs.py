@@ -148,7 +148,11 @@ class Graph:
         return onnx.helper.make_model(graph, opset_imports=imports, ir_version=9)
 
 
-@pytest.mark.parametrize("seed", range(40))
+_SEEDS = (0, 2, 3, 4, 5, 6, 7, 8, 9, 12, 14, 22, 23, 37)
+"""With all operators, and all choices of each, that the graphs of the first 40 numbers have."""
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
 def test_what_a_target_lacks_in_a_generated_graph(tmp_path, seed):
     generated = Graph(seed)
     for _ in range(5):
