@@ -112,6 +112,8 @@ MANY = [
     for number in range(20)
 ]
 
+BREAKING_AND_MANY = [*BREAKING, *MANY]
+
 ALL = [*GOOD, *BAD, *LEFT_OUT]
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from helpers.scripts import run_script
 
 from opbridge import UsageError
 from opbridge.coverage.databases import ORDER, database, pick, samples_of
@@ -38,22 +36,17 @@ def test_patterns():
 
 
 @pytest.mark.slow
-def test_samples_are_the_same_in_every_process():
-    code = (
-        "import hashlib, io, sys, torch\n"
+def test_samples_are_the_same_in_every_process(tmp_path):
+    script = tmp_path / "samples.py"
+    script.write_text(
+        "import torch\n"
         "from opbridge.coverage.databases import samples_of\n"
         "for key in ('add', 'nn.functional.conv2d', 'multinomial'):\n"
         "    for sample in samples_of('torch', key, torch.float32, 3):\n"
         "        print([x.double().sum().item() for x in sample.args if isinstance(x, torch.Tensor)])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run_script(script)
+    assert done.returncode == 0, done.stderr
     torch.manual_seed(77)
     torch.rand(5)
     state = torch.get_rng_state()

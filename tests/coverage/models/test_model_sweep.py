@@ -6,13 +6,13 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from helpers.scripts import run_script
 from helpers.sweeps import Interrupted
 
 from opbridge import UsageError
@@ -148,16 +148,25 @@ def test_a_sweep_of_a_shard():
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_a_sweep_that_is_killed(tmp_path, number):
-    told = tmp_path / "pid"
-    command = [sys.executable, "-m", "opbridge", "models", "--family", f"{FILE}:LONG", "--jobs", "1"]
-    environment = {**os.environ, "SWEEP_PID": str(told), "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as sweep:
-        worker = int(_awaited(lambda: told.exists() and told.read_text()))
-        sweep.send_signal(number)
-    _awaited(lambda: not own_memory(worker))
+    script, sweep, worker = (tmp_path / name for name in ("sweep.py", "sweep", "worker"))
+    script.write_text(
+        "import os, sys, tempfile\n"
+        "from pathlib import Path\n"
+        "from opbridge.cli import main\n"
+        "if __name__ == '__main__':\n"
+        f"    tempfile.tempdir = {str(tmp_path)!r}\n"
+        f"    Path({str(sweep)!r}).write_text(str(os.getpid()))\n"
+        f"    sys.exit(main(['models', '--family', '{FILE}:LONG', '--jobs', '1']))\n"
+    )
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_script, script, SWEEP_PID=str(worker))
+        number_of_worker = int(_awaited(lambda: worker.exists() and worker.read_text()))
+        os.kill(int(sweep.read_text()), number)
+        assert running.result().returncode == -number
+    _awaited(lambda: not own_memory(number_of_worker))
 
 
-def _awaited(look, seconds=60):
+def _awaited(look, seconds=120):
     """What `look` gives as soon as it is true."""
     end = time.monotonic() + seconds
     while not (found := look()):
