@@ -24,6 +24,9 @@ constexpr int ran_needed = 50;
 constexpr Operator torch_2_13[] = {
 #include "evidence/torch_2_13.def"
 };
+constexpr Operator torch_2_14[] = {
+#include "evidence/torch_2_14.def"
+};
 constexpr Operator torch_2_15[] = {
 #include "evidence/torch_2_15.def"
 };
@@ -40,6 +43,7 @@ struct Release {
 // From the oldest to the newest.
 constexpr Release releases[] = {
     {2, 13, std::begin(torch_2_13), std::end(torch_2_13)},
+    {2, 14, std::begin(torch_2_14), std::end(torch_2_14)},
     {2, 15, std::begin(torch_2_15), std::end(torch_2_15)},
 };
 
