@@ -69,4 +69,4 @@ def _cut(text: str) -> str:
 
 
 def _name(target: Any) -> str:
-    return operator_name(target) or getattr(target, "__name__", str(target))
+    return str(operator_name(target) or getattr(target, "__name__", target))
