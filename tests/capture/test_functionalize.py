@@ -71,6 +71,13 @@ def _swap(x):
     return a, b
 
 
+def _write_to_one_of_two_parts(x):
+    y = x.clone()
+    a, b = y[0], y[1]
+    a.add_(1)
+    return b + 0, a * 2
+
+
 def _write_under_no_grad(x):
     y = x * 1
     with torch.no_grad():
@@ -93,6 +100,7 @@ def _index_put(x):
         _chain_in_place,
         _write_between_two_reads,
         _swap,
+        _write_to_one_of_two_parts,
         _write_under_no_grad,
         _index_put,
     ],
