@@ -1,8 +1,8 @@
 """Where the time of the test suite goes: by folder, by file and by fixture, in seconds of wall and of processor time.
 
     python bench/suite_time.py --print -- -n 2 --dist worksteal          # what follows -- is pytest's
-    python bench/suite_time.py --label after
-    python bench/suite_time.py --report build/suite-time/before --files 40
+    python bench/suite_time.py --label after --before build/suite-time/before
+    python bench/suite_time.py --print --report build/suite-time/before --files 40
 
 Runs pytest with a plugin that notes of each test, and of each longer-lived fixture's set-up, the wall time and the
 processor time of the test's process and of those children that it has waited for. Processor time is what to compare
@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from helpers.time_spent import FOLDER
 
 ROOT = Path(__file__).parents[1]
+_RUN = "run.json"
 
 
 @dataclass
@@ -97,7 +98,7 @@ def lines(parts: dict[str, Spent], count: int) -> str:
     )
 
 
-def _run(folder: Path, arguments: list[str]) -> tuple[int, float]:
+def _run(folder: Path, arguments: list[str]) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
@@ -106,32 +107,45 @@ def _run(folder: Path, arguments: list[str]) -> tuple[int, float]:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "helpers.time_spent", *arguments], cwd=ROOT, env=environment, check=False
     )
-    return done.returncode, time.perf_counter() - start
+    minutes = (time.perf_counter() - start) / 60
+    (folder / _RUN).write_text(json.dumps({"minutes": minutes, "arguments": arguments}))
+    return done.returncode
 
 
-def _section(label: str, seconds: float, arguments: list[str], suite: Suite) -> None:
+def _described(folder: Path) -> str:
+    """What was run, and how long it took, as far as the folder says so."""
+    if not (folder / _RUN).exists():
+        return "several runs"
+    run = json.loads((folder / _RUN).read_text())
+    return f"`pytest {' '.join(run['arguments'])}`, {run['minutes']:.1f} minutes"
+
+
+def _section(folder: Path, before: Path | None) -> None:
     from results import table, write_section
 
-    whole = suite.total()
+    suite, earlier = read(folder), read(before) if before else Suite()
+    header = ["part", "tests", "processor minutes"]
+    columns = [suite.folders]
+    if before:
+        header[1:1] = ["tests before", "processor minutes before"]
+        columns.insert(0, earlier.folders)
+    names = sorted({*suite.folders, *earlier.folders}, key=lambda name: -max(each[name].cpu for each in columns))
     rows = [
-        [name, str(spent.tests), f"{spent.cpu / 60:.1f}", f"{100 * spent.cpu / whole.cpu:.0f} %"]
-        for name, spent in largest(suite.folders, 100)
-        if spent.cpu >= 0.5
+        [name, *(cell for each in columns for cell in (str(each[name].tests), f"{each[name].cpu / 60:.1f}"))]
+        for name in names
+        if max(each[name].cpu for each in columns) >= 3
     ]
-    rows.append(["all", str(whole.tests), f"{whole.cpu / 60:.1f}", "100 %"])
-    fixtures = Counter({name: spent.cpu for name, spent in suite.fixtures.items()}).most_common(10)
-    listed = "\n".join(f"- {name}: {cpu:.0f} s, set up {suite.fixtures[name].tests} times" for name, cpu in fixtures)
-    body = (
-        f"`pytest {' '.join(arguments)}`: {whole.tests} tests in {seconds / 60:.1f} minutes.\n\n"
-        + table(["part", "tests", "processor minutes", "share"], rows)
-        + f"\n\nThe fixtures that took the most, with what they ask for:\n\n{listed}"
-    )
-    write_section(f"suite_time {label}", f"Time of the test suite: {label}", body)
+    totals = [each.total() for each in ([earlier, suite] if before else [suite])]
+    rows.append(["all", *(cell for each in totals for cell in (str(each.tests), f"{each.cpu / 60:.1f}"))])
+    runs = f"Now: {_described(folder)}." + (f" Before: {_described(before)}." if before else "")
+    body = f"{runs} Parts below 3 seconds are in the last line alone.\n\n{table(header, rows)}"
+    write_section("suite_time", "Where the time of the tests goes", body)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--label", default="now", help="names the folder in build/suite-time and the section")
+    parser.add_argument("--label", default="now", help="names the folder in build/suite-time")
+    parser.add_argument("--before", type=Path, help="the folder of an earlier run, which the section sets beside")
     parser.add_argument("--print", action="store_true", help="print only: leave RESULTS.md as it is")
     parser.add_argument("--report", type=Path, help="read the folder of an earlier run, and run nothing")
     parser.add_argument("--files", type=int, default=25, help="how many files, tests and fixtures are printed")
@@ -139,13 +153,13 @@ def main() -> int:
     chosen = parser.parse_args()
     folder = chosen.report or ROOT / "build" / "suite-time" / chosen.label
     arguments = chosen.arguments or ["-q", "-n", "logical", "--dist", "worksteal"]
-    status, seconds = (0, 0.0) if chosen.report else _run(folder, arguments)
+    status = 0 if chosen.report else _run(folder, arguments)
     suite = read(folder)
     for heading, parts in (("folders", suite.folders), ("files", suite.files), ("tests", suite.functions)):
         print(f"\n{heading}: processor seconds, wall seconds, how many\n{lines(parts, chosen.files)}")
     print(f"\nfixtures: processor seconds, wall seconds, how many\n{lines(suite.fixtures, chosen.files)}")
-    if not chosen.report and not chosen.print:
-        _section(chosen.label, seconds, arguments, suite)
+    if not chosen.print:
+        _section(folder, chosen.before)
     return status
 
 
