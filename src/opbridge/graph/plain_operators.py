@@ -32,7 +32,7 @@ def _aminmax_of_dim(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[t
 def _masked_softmax(
     x: torch.Tensor, mask: torch.Tensor, dim: int | None = None, mask_type: int | None = None
 ) -> torch.Tensor:
-    """The softmax of what a mask leaves; 0 where it leaves nothing.
+    """The softmax of what a mask leaves; nan where it leaves nothing, as in torch 2.13 to 2.15.
 
     Args:
         x: Of shape (batch, heads, length, length) where the mask has fewer dimensions.
@@ -48,8 +48,7 @@ def _masked_softmax(
     elif mask_type == 1 or (mask_type == 2 and mask.dim() != x.dim()):
         raise NotImplementedError("The mask has another shape than its type says.")
     dim = x.dim() - 1 if dim is None else dim
-    shares = torch.softmax(x.masked_fill(mask, float("-inf")), dim)
-    return shares.masked_fill(mask.expand(x.shape).all(dim, keepdim=True), 0)
+    return torch.softmax(x.masked_fill(mask, float("-inf")), dim)
 
 
 def _transform_bias_rescale_qkv(
