@@ -52,12 +52,13 @@ quick: $(READY)
 	$(BIN)/python -m pytest --quick -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 # The campaigns of tests/attack: an hour in all, written to bench/RESULTS.md. SECONDS=60 is for a look, EACH=60 gives each
-# campaign as much, and RESULTS= writes nothing.
+# campaign as much, CAMPAIGNS="crowds damaged_files" runs only these, and RESULTS= writes nothing.
+CAMPAIGNS ?=
 SECONDS ?= 3600
 EACH ?=
 RESULTS ?= bench/RESULTS.md
 attack: $(READY)
-	PYTHONPATH=src:tests $(BIN)/python -m attack --seconds $(SECONDS) $(if $(EACH),--each $(EACH)) $(if $(RESULTS),--results $(RESULTS))
+	PYTHONPATH=src:tests $(BIN)/python -m attack --seconds $(SECONDS) $(if $(EACH),--each $(EACH)) $(CAMPAIGNS:%=--only %) $(if $(RESULTS),--results $(RESULTS))
 
 # The tests of kernels with every library built with sanitizers: address,undefined, or thread. SANITIZE_ARGS="FILE -k NAME" chooses some.
 SANITIZERS ?= address,undefined

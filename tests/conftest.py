@@ -21,7 +21,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _TESTS = Path(__file__).parent
-_TOUCHING_TORCH = (
+TOUCHING_TORCH = (
     *("base", "capture", "graph", "nodes", "plan", "recording", "symbolics", "tasks", "trace", "translate"),
     *("translations/lib", "verification", "test_pipeline.py", "test_stock_cases.py"),
     *("kernels/test_aten_allowed.py", "kernels/test_aten_checks.py", "kernels/test_aten_evidence.py"),
@@ -142,7 +142,7 @@ def _quick(items: list[pytest.Item]) -> set[pytest.Item]:
 
 def _touches_torch(path: Path) -> bool:
     within = path.relative_to(_TESTS)
-    return any(within.is_relative_to(each) for each in _TOUCHING_TORCH)
+    return any(within.is_relative_to(each) for each in TOUCHING_TORCH)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
