@@ -22,7 +22,10 @@ _TEMPORARY = re.compile(r"/tmp/[\w./-]*/")
 
 def tidied(printed: str) -> str:
     """What was printed, without the folders of the machine that it was printed on."""
-    text = printed.replace(f"{ROOT}{os.sep}", "").replace(str(Path.home()), "~")
+    text = printed.replace(f"{ROOT}{os.sep}", "")
+    if cache := os.environ.get("OPBRIDGE_CACHE"):  # what is built there is built in the user's cache elsewhere
+        text = text.replace(cache, "~/.cache/opbridge")
+    text = text.replace(str(Path.home()), "~")
     text = _TEMPORARY.sub("", text)
     return "".join(f"{line.rstrip()}\n" for line in text.strip().splitlines())
 
