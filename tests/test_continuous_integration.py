@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 from pathlib import Path
 
-import conftest
 from attack.__main__ import names
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +19,9 @@ def test_every_campaign_runs_once():
 
 
 def test_what_depends_on_the_release_of_torch_exists():
-    assert all((ROOT / "tests" / each).exists() for each in conftest.TOUCHING_TORCH)
+    tests = ROOT / "tests"
+    chosen = runpy.run_path(str(tests / "conftest.py"))["TOUCHING_TORCH"]
+    assert chosen and all((tests / each).exists() for each in chosen)
 
 
 def test_the_scripts_are_scripts():
