@@ -17,6 +17,8 @@ _PACKAGES = (
     "onnx_ir",
     "transformers",
     "openvino",
+    "MNN",
+    "ncnn",
     "numpy",
 )
 

@@ -180,7 +180,7 @@ class Copy:
             os.killpg(process.pid, signal.SIGKILL)
             output, _ = process.communicate()
             found = f"{finder}: no end within {limit:.0f} s"
-        except BaseException:
+        except BaseException:  # a key that interrupts this process does not reach a session of its own
             os.killpg(process.pid, signal.SIGKILL)
             raise
         return Ran(found, time.monotonic() - start, output[-4000:])

@@ -51,12 +51,12 @@ def first_alone(x: torch.Tensor) -> torch.Tensor:
 def last_alone(x: torch.Tensor) -> torch.Tensor:
     chunks = chunks_of(x.shape[1])
     chunks.append((0, x.shape[1]))
-    return compared(x, zip(chunks, tuple(chunks)))  # noqa: B905
+    return compared(x, zip(chunks, tuple(chunks)))  # noqa: B905  # as models write it
 
 
 def comprehended(x: torch.Tensor) -> torch.Tensor:
     length = x.shape[1]
-    return compared(x, zip(chunks_of(length), [(start, start + 1) for start in range(0, length, 3)]))  # noqa: B905
+    return compared(x, zip(chunks_of(length), [(start, start + 1) for start in range(0, length, 3)]))  # noqa: B905  # as models write it
 
 
 def numbered(x: torch.Tensor) -> torch.Tensor:
@@ -89,7 +89,7 @@ def of_some_turns(x: torch.Tensor) -> torch.Tensor:
 def gone_over_twice(x: torch.Tensor) -> torch.Tensor:
     chunks = chunks_of(x.shape[1])
     once = [x[:, begin:end].amax(1) for _, (begin, end) in enumerate(chunks)]
-    again = [x[:, begin:end].mean(1) for (begin, end), _ in zip(chunks, chunks)]  # noqa: B905
+    again = [x[:, begin:end].mean(1) for (begin, end), _ in zip(chunks, chunks)]  # noqa: B905  # as models write it
     return torch.stack(once) - torch.stack(again)
 
 

@@ -7,7 +7,7 @@
 
 What a release has is asked by name, so that a class that it lacks is none of the kinds.
 
-Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.5 and 5.24.
+Checked on transformers 4.53, 4.54, 4.55, 4.57, 5.0, 5.2, 5.5 and 5.24.
 """
 
 from __future__ import annotations
