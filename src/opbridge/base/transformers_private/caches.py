@@ -8,7 +8,7 @@
    are zeros, which the mask hides.
 3. A layer without tensors, which the first call fills, has no parts.
 
-Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.5, 5.23 and 5.24.
+Checked on transformers 4.53, 4.54, 4.55, 4.57, 5.0, 5.2, 5.5, 5.23 and 5.24.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a model for text generation takes: its parameters, its vocabulary, and the caches that it starts from.
 
-Checked on transformers 4.53 to 4.57, 5.0, 5.2, 5.5, 5.23 and 5.24.
+Checked on transformers 4.53, 4.54, 4.55, 4.57, 5.0, 5.2, 5.5, 5.23 and 5.24.
 """
 
 from __future__ import annotations
