@@ -8,7 +8,8 @@ Of a causal mask it makes none either, where nothing is padded, and leaves the o
 that it is not causal, as those of AIMv2's text model, then attends to all tokens, and to those before each where
 something is padded. In an export the mask is always made; for such a layer it is of ones where nothing is padded.
 
-Checked on transformers 5.24, masks of ones on 5.23 too. The function of 5.0 was only read, and a stand-in for it is tested.
+Checked on transformers 5.24, masks of ones on 5.23 too. The function of 5.0 was only read, and a stand-in for it is
+tested.
 """
 
 from __future__ import annotations
