@@ -47,6 +47,7 @@ source = "published: the manual"
 """
 
 
+@pytest.mark.slow
 def test_the_newest_opset_that_both_take_is_chosen(tmp_path):
     path = tmp_path / "m.onnx"
     for target, opset in (("tensorrt:8.6", 17), ("tensorrt:10.1", 20), ("openvino", 21), ("onnx:15", 15)):

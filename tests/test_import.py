@@ -99,6 +99,7 @@ def test_every_public_name_is_there():
         _ = opbridge.exprot
 
 
+@pytest.mark.slow
 def test_session_without_torch(tmp_path):
     run_python(BLOCK_TORCH + MAKE_AND_RUN, tmp_path)
     damaged = """
@@ -112,6 +113,7 @@ def test_session_without_torch(tmp_path):
     assert "damaged.onnx" in run_python(BLOCK_TORCH + textwrap.dedent(damaged), tmp_path).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [["check", "net.py:build"], ["export", "net.py:build", "-o", "net.onnx"], ["ops"], ["coverage"], ["models"]],

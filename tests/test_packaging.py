@@ -60,6 +60,7 @@ def declared() -> set[str]:
     return names(PROJECT["dependencies"]).union(*(names(extras[name]) for name in USERS_EXTRAS))
 
 
+@pytest.mark.slow
 def test_every_imported_package_is_declared():
     undeclared = {name: files for name, files in imported().items() if name not in declared() | THE_MODELS_OWN}
     assert not undeclared

@@ -63,6 +63,7 @@ def test_a_wrong_translation_is_found_and_named(tmp_path):
     assert caught.value.exit_status == 1
 
 
+@pytest.mark.slow
 def test_a_file_that_failed_is_kept_under_another_name_and_what_stood_there_stays(tmp_path):
     path, failed = tmp_path / "model.onnx", tmp_path / "model.failed.onnx"
     table = {"aten::relu": lambda x: op.LeakyRelu(x, alpha=0.1)}
@@ -97,6 +98,7 @@ def test_a_stream_gets_nothing_that_failed():
     assert stream.getvalue() == b""
 
 
+@pytest.mark.slow
 def test_tolerances_are_given_at_export_too(tmp_path):
     table = {"aten::relu": lambda x: op.LeakyRelu(x, alpha=0.001)}
     with pytest.raises(opbridge.VerificationError, match="pass rtol= and atol="):

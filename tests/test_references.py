@@ -255,6 +255,7 @@ def test_what_python_files_refer_to_exists(folder):
     assert problems_by_file(python_problems, (path for path in FILES if path.parent == folder)) == {}
 
 
+@pytest.mark.slow
 def test_what_documents_refer_to_exists():
     assert problems_by_file(document_problems, DOCUMENTS) == {}
 

@@ -58,6 +58,7 @@ def run(folder: Path, *arguments: str, **variables: str) -> tuple[dict[str, list
     return {name: drawn for name, *drawn in rows}, done.stdout
 
 
+@pytest.mark.slow
 def test_what_is_drawn_depends_on_the_seed_and_the_name_alone(tmp_path):
     whole, printed = run(tmp_path / "one")
     assert "random numbers: --seed 0" in printed
@@ -68,18 +69,21 @@ def test_what_is_drawn_depends_on_the_seed_and_the_name_alone(tmp_path):
     assert other.keys() == whole.keys() and not any(other[name][0] == whole[name][0] for name in whole)
 
 
+@pytest.mark.slow
 def test_processes_of_pytest_xdist_draw_from_the_seed_that_was_drawn(tmp_path):
     many, printed = run(tmp_path / "one", "--seed", "random", "-n", "2")
     (seed,) = re.findall(r"--seed (\d+)", printed)
     assert run(tmp_path / "one", "--seed", seed)[0] == many
 
 
+@pytest.mark.slow
 def test_what_is_skipped_is_counted_by_reason_and_failures_say_the_seed(tmp_path):
     _, printed = run(tmp_path / "one", "--seed", "7", FAIL="yes")
     assert re.search(r"=+ skipped: 3 =+\n +2  no moon\n +1  no sun\n", printed)
     assert "drawn with --seed 7" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["-1", "many"])
 def test_a_seed_that_is_no_number_is_refused(tmp_path, given):
     with pytest.raises(FileNotFoundError):  # no test ran

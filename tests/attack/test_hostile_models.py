@@ -10,6 +10,7 @@ from attack.campaigns import hostile_models
 from attack.hostile_models import hostile
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_file_and_another_one_another():
     made = [hostile(random.Random(seed)) for seed in range(100)]
     assert made == [hostile(random.Random(seed)) for seed in range(100)]

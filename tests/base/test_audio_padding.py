@@ -33,6 +33,7 @@ def test_convolutions_are_those_of_transformers(causal, mode, norm):
                 torch.testing.assert_close(computed(layer, x), layer(x), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stride", [1, 3, 5, 8])
 def test_amounts_are_those_of_transformers_for_long_inputs(stride):
     kind, computed = _computed()

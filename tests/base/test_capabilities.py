@@ -52,6 +52,7 @@ def test_a_probe_runs_when_it_is_first_asked_for_and_once():
     assert calls == [1]
 
 
+@pytest.mark.slow
 def test_nothing_compares_the_text_of_a_release_of_torch():
     files = [file for folder in ("src", "tests") for file in sorted((ROOT / folder).rglob("*.py"))]
     found = [

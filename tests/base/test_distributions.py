@@ -31,6 +31,7 @@ def test_a_checked_distribution_needs_no_permission():
     assert program.verification is not None and program.verification.ok
 
 
+@pytest.mark.slow
 def test_other_questions_of_the_same_function_are_decisions():
     def asking(x):
         return x + 1 if torch._is_all_true(x > 0) else x - 1

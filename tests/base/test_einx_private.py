@@ -80,6 +80,7 @@ def test_products_of_sizes(api):
     assert einx_private._sizes._by_prime == {}
 
 
+@pytest.mark.slow
 def test_a_sum_is_refused(api):
     class Model(torch.nn.Module):
         def forward(self, x):

@@ -74,6 +74,7 @@ class _Layer(torch.nn.Module):
         return attend(self, x[:, None], x[:, None], x[:, None], mask)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize("shapes", [None, {"x": {0: "batch", 1: "n"}, "attention_mask": {0: "batch", 1: "n"}}])
 def test_a_layer_attends_to_all_tokens_where_nothing_is_padded(is_causal, shapes):

@@ -230,6 +230,7 @@ def test_no_name_fails_otherwise_without_a_package(package, some, others):
     assert not others & refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -254,6 +255,7 @@ def test_the_command_line_with_an_old_torch(tmp_path, command):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_line_with_a_new_onnx_ir(tmp_path):
     put(tmp_path, "onnx_ir", "2.0.1", "raise AssertionError('imported')\n")
     for command in (["lint", "model.onnx"], ["fix", "model.onnx"], ["convert", "model.onnx", "--opset", "18"]):

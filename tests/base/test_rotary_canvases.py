@@ -113,6 +113,7 @@ def _check(model, given):
         torch.testing.assert_close(other, one, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pad", ["", "left", "right", "between"])
 def test_positions_are_those_of_the_original(pad):
     model, rng = _model(), random.Random(f"canvases {pad}")
@@ -154,11 +155,13 @@ def _spoilt_batches(rng):
         yield given
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_an_error_or_gives_what_the_original_gives():
     model, rng = _model(), random.Random(3)
     assert_same_or_refused(_spoilt_batches(rng), functools.partial(_expected, model), functools.partial(_found, model))
 
 
+@pytest.mark.slow
 def test_the_file_takes_batches_of_any_size():
     model, rng = Positions(_model()).eval(), random.Random(3)
 

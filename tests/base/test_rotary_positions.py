@@ -219,6 +219,7 @@ class Positions(torch.nn.Module):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Qwen3VLModel", "HYV4VLModel", "HunYuanVLModel"])
 def test_the_file_takes_batches_of_any_size(name):
     model, rng = Positions(name).eval(), random.Random(3)

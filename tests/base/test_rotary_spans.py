@@ -150,6 +150,7 @@ def _spoilt_batches(name, rng):
         yield given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _MODELS)
 def test_what_does_not_fit_is_an_error_or_gives_what_the_original_gives(name):
     model, rng = _model(name), random.Random(name)
@@ -213,6 +214,7 @@ def test_other_arguments_go_to_the_original(name):
     _check(model, given | {"use_audio_in_video": True})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _MODELS)
 def test_the_file_takes_batches_of_any_size(name):
     model, rng = Positions(_model(name)).eval(), random.Random(3)

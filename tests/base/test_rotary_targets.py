@@ -119,11 +119,13 @@ def _spoilt_batches(rng):
         yield given
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_an_error_or_gives_what_the_original_gives():
     model, rng = _model(), random.Random(3)
     assert_same_or_refused(_spoilt_batches(rng), functools.partial(_expected, model), functools.partial(_found, model))
 
 
+@pytest.mark.slow
 def test_the_file_takes_batches_of_any_size():
     model, rng = Positions(_model()).eval(), random.Random(3)
     names = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "sequence"}}
@@ -140,6 +142,7 @@ class Decoding(Positions):
         return super().forward(**given)[0] + self.of._cached_decode_position_ids[0, 0, 0]
 
 
+@pytest.mark.slow
 def test_positions_for_later_calls_are_no_part_of_a_capture():
     model = _model()
     with pytest.raises(OpbridgeError, match="not captured"):

@@ -184,6 +184,7 @@ def _inputs(*sizes):
     return torch.randn(count, 4, 3), sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _PACKING)
 def test_they_are_exported_for_any_sizes(name):
     kind, settings = _PACKING[name]

@@ -105,6 +105,7 @@ get_vision_position_ids = getattr(vision_utils, "get_vision_position_ids", None)
 get_vision_nearest_position_ids = getattr(vision_utils, "get_vision_nearest_position_ids", None)
 
 
+@pytest.mark.slow
 def test_they_are_exported_for_any_grids():
     for name in ("get_vision_window_index", "get_vision_position_ids", "get_vision_nearest_position_ids"):
         _known(name)

@@ -74,6 +74,7 @@ class WithGradient(Cached):
         return torch.autograd.grad(super().forward(x).sum(), x)[0]
 
 
+@pytest.mark.slow
 def test_a_failed_capture_leaves_nothing_in_containers():
     model = RefusedByData()
     with pytest.raises(CaptureError, match="do not end alike"):

@@ -136,6 +136,7 @@ REMEDY = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_class_that_nothing_is_known_of(nested):
     given = {"x": [Own(X, X)]} if nested else Own(X, X)

@@ -141,6 +141,7 @@ def test_a_size_that_torch_sets_apart_is_told():
     assert [low for low, _ in taken.graph.ranges.values()] == [2]
 
 
+@pytest.mark.slow
 def test_a_broadcast_dimension_of_one():
     taken = capture(lambda x, y: x + y, (X, X[:1]), dynamic_shapes="auto")
     assert shapes(taken)[1][0] == "1" and "y.shape[0] == 1" in taken.notes[0]
@@ -177,6 +178,7 @@ def test_dynamic_shapes_that_the_model_does_not_allow(model, given, needs, remed
     assert caught.value.__cause__ is not None
 
 
+@pytest.mark.slow
 def test_two_dimensions_that_have_to_be_equal():
     with pytest.raises(CaptureError, match=r"it needs a == b \(.*\(b = a\)"):
         capture(lambda x, y: x + y, (X, X + 1), dynamic_shapes=({0: Dim("a")}, {0: Dim("b")}))

@@ -73,6 +73,7 @@ def test_weights_have_the_names_and_the_memory_of_the_model() -> None:
     assert found["input"].tensor is program.state_dict["input"]
 
 
+@pytest.mark.slow
 def test_updates_of_buffers_are_told_and_not_returned() -> None:
     assert from_exported_program(exported()).updated == ()  # they are in-place operators
     assert without_writes(exported()).updated == ("count",)

@@ -56,6 +56,7 @@ def test_tensor_split_where_a_tensor_says() -> None:
     assert_matches(lambda x, places: torch.tensor_split(x, places, 1), x, torch.tensor([1, 3]), others=others)
 
 
+@pytest.mark.slow
 def test_tensor_split_into_as_many_parts_as_a_tensor_says() -> None:
     with pytest.raises(opbridge.CaptureError, match="Python needs a number here"):
         opbridge.export(lambda x, count: torch.tensor_split(x, count), (torch.randn(6), torch.tensor(2)))
@@ -226,6 +227,7 @@ def test_take_along_dim_broadcasts() -> None:
     assert_matches(lambda x, places: x.take_along_dim(places[None], 2), x, places, others=others, dynamic_shapes=shapes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_cross_entropy_of_dynamic_sizes(reduction: str) -> None:
     def loss(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -250,6 +252,7 @@ def test_bilinear_of_dynamic_sizes() -> None:
     assert_matches(layer, *given, others=others, dynamic_shapes=shapes, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_fold_to_a_dynamic_size() -> None:
     def windows(x: torch.Tensor) -> torch.Tensor:
         return F.fold(F.unfold(x, 2, stride=2), (x.shape[-2], x.shape[-1]), 2, stride=2)

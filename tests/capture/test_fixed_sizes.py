@@ -80,6 +80,7 @@ def test_caches_of_the_python_module_keep_nothing_of_a_capture(shapes):
     assert type(OfModule()(X)) is torch.Tensor
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_side")
 def test_a_size_that_is_special_to_the_model_is_refused():
     def model(x):
@@ -105,6 +106,7 @@ class Interpolated(nn.Module):
         return x + nn.functional.interpolate(self.table, (height, width), mode="bilinear", align_corners=False)
 
 
+@pytest.mark.slow
 def test_a_branch_for_the_sizes_of_the_example_does_not_fix_them():
     x = torch.randn(2, 3, 8, 8)
     model = Interpolated().eval()
@@ -126,6 +128,7 @@ def test_a_branch_that_leaves_the_example_out_is_not_taken():
     assert_same(taken, torch.randn(2, 4))
 
 
+@pytest.mark.slow
 def test_the_line_is_that_of_the_question_that_fixes_a_size():
     def model(x):
         if x.shape[0] < 2:
@@ -182,6 +185,7 @@ def test_a_loop_over_chunks_of_a_size_that_is_filled_up():
     assert_matches(Chunks(), torch.randn(7, 3), others=others, dynamic_shapes={"x": {0: "n"}})
 
 
+@pytest.mark.slow
 def test_a_comprehension_of_several_lines():
     def model(x, places):
         return torch.cat(

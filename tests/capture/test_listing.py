@@ -54,6 +54,7 @@ def test_the_graphs_of_control_flow_are_indented():
     assert sum(line.kind == "graph" for line in raw.lines) == 2
 
 
+@pytest.mark.slow
 def test_as_text_and_as_data():
     raw = listed()
     text = str(raw).splitlines()

@@ -297,6 +297,7 @@ def test_sizes_that_depend_on_values_are_unknown_where_sizes_vary():
     assert any("opaquetest::chosen" in note and "known only at run time" in note for note in taken.notes)
 
 
+@pytest.mark.slow
 def test_a_size_that_is_none_of_the_arguments_is_not_taken_from_the_example():
     def model(x):
         return ops.upward(x).reshape(2, -1, 8) + x[:1, :1]

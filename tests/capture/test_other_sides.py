@@ -144,6 +144,7 @@ def test_a_capture_of_the_other_side_covers_both(model, axis, sizes):
             torch.testing.assert_close(torch.from_numpy(one), other, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_side")
 def test_a_side_that_does_something_else_is_not_taken():
     def model(x):
@@ -157,6 +158,7 @@ def test_a_side_that_does_something_else_is_not_taken():
     assert_same(capture(model, given, dynamic_shapes=({2: "length"},)), torch.randn(2, 3, 12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [7, 8])
 def test_padding_to_a_multiple(length):
     given = (torch.randn(2, 3, length),)

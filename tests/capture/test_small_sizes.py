@@ -35,6 +35,7 @@ class Harmless(nn.Module):
         return self.layer(x)
 
 
+@pytest.mark.slow
 def test_a_question_that_does_not_matter_is_dropped():
     taken = capture(lambda x: x * 2 if x.shape[0] > 1 else x * 2, X, dynamic_shapes=BATCH)  # noqa: RUF034
     assert taken.notes == () and taken.graph.conditions == ()
@@ -145,6 +146,7 @@ def test_an_example_of_any_size_gives_the_same_graph(rows):
     assert_same(taken, torch.randn(5, 3, 8, 8))
 
 
+@pytest.mark.slow
 def test_an_empty_example_of_a_model_that_asks_for_it():
     def model(x, p):
         return x * 3 if p.size(0) == 0 else x * 4  # fails: empty
@@ -166,6 +168,7 @@ def test_an_example_of_one_row_of_a_model_that_asks_for_it(model):
     assert "x.shape[0] == 1" in capture(model, X[:1], dynamic_shapes="auto").notes[0]
 
 
+@pytest.mark.slow
 def test_broadcasting_against_a_dimension_of_one():
     with pytest.raises(CaptureError, match="size 1 in the example is dynamic, and is broadcast"):
         capture(lambda x, y: x + y, (X[:1], torch.ones(3, 4)), dynamic_shapes=({0: "a"}, None))

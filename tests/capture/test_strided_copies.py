@@ -76,6 +76,7 @@ class Overlapping(torch.nn.Module):
         return y
 
 
+@pytest.mark.slow
 def test_writes_of_rows_ask_nothing_about_sizes() -> None:
     x = torch.randn(2, 3, 4, 4)
     program = opbridge.export(Rows(), (x,), dynamic_shapes={"x": {0: "batch", 1: "heads"}})

@@ -141,6 +141,7 @@ def test_what_stops_torch_export_and_not_the_direct_capture(model, inputs):
         torch.testing.assert_close(torch.from_numpy(found), model(x))
 
 
+@pytest.mark.slow
 def test_sides_of_different_dtypes_are_refused_with_the_line():
     with pytest.raises(CaptureError, match=rf"test_what_stops_a_capture\.py:{line_of(__file__, 'size')}") as caught:
         capture(size, X)
@@ -212,6 +213,7 @@ def test_a_model_that_fails_by_itself(model, said):
     assert f"test_what_stops_a_capture.py:{model.__code__.co_firstlineno}, in <lambda>" in paragraph
 
 
+@pytest.mark.slow
 def test_a_failed_capture_leaves_the_model_as_it_was():
     class Model(nn.Module):
         def __init__(self) -> None:

@@ -257,6 +257,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_raw_prints_the_capture_and_writes_no_file(calls, capsys):
     Path("linear.py").write_text(LINEAR)
     before = set(Path().iterdir())

@@ -244,6 +244,7 @@ def test_stages_and_summary_fit_on_one_screen(program):
     assert "7 more; 'opbridge check net.py:build' lists them" in text_of(target)
 
 
+@pytest.mark.slow
 def test_stages_are_drawn_while_they_run_and_stay():
     target = screen(terminal=True)
     with Stages(target) as stages:

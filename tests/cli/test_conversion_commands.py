@@ -39,6 +39,7 @@ def test_convert(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert onnx.load(output).opset_import[0].version == 11
 
 
+@pytest.mark.slow
 def test_refusal(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = model.with_name("older.onnx")
     assert main(["convert", str(model), "--opset", "8", "-o", str(output), "--json"]) == 1

@@ -58,6 +58,7 @@ def test_forms(factory, options, shapes):
     assert _exported("net.py:build", *(part for each in options for part in ("--dynamic", each))) == shapes
 
 
+@pytest.mark.slow
 def test_it_takes_the_place_of_the_factorys(factory):
     assert _exported("net.py:named") == [[2, "a", 4], [2, 5, 4]]
     assert _exported("net.py:named", "--dynamic", "batch") == [["batch", 3, 4], ["batch", 5, 4]]
@@ -67,6 +68,7 @@ def test_inputs_that_are_gathered_and_one_without_dimensions(factory):
     assert _exported("net.py:gathered", "--dynamic", "batch") == [["batch", 4], ["batch", 4], []]
 
 
+@pytest.mark.slow
 def test_a_file_is_verified_at_these_sizes(factory, capsys):
     _exported("net.py:build", "--dynamic", "batch")
     assert main(["check", "net.py:build", "--dynamic", "batch"]) == 0

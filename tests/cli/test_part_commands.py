@@ -66,6 +66,7 @@ def test_check(capsys):
     assert shown.startswith("part 'double'\n") and "\npart 'add'\n" in shown and "aten::tanh" in shown
 
 
+@pytest.mark.slow
 def test_export_and_verify(tmp_path, capsys):
     assert main(["export", "net.py:build", "-o", "set", "--dynamic", "batch", "--json"]) == 0
     found = document(capsys)
@@ -83,6 +84,7 @@ def test_export_and_verify(tmp_path, capsys):
     assert "set/double.onnx" in shown and "opbridge verify set net.py:build" in shown
 
 
+@pytest.mark.slow
 def test_a_file_that_differs(tmp_path, capsys):
     assert main(["export", "net.py:build", "-o", "set", "--no-verify"]) == 0
     (tmp_path / "net.py").write_text(FACTORIES.replace("y.tanh()", "y.sin()"))
@@ -108,6 +110,7 @@ def test_wrong_use(arguments, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_recording(capsys):
     assert main(["export", "net.py:recorded", "-o", "net.onnx", "--json"]) == 0
     labels = [run["label"] for run in document(capsys)["verification"]["runs"]]

@@ -129,11 +129,13 @@ def test_other_releases_of_onnxruntime_and_what_it_is_asked_are_said_in_words(pa
     assert "form (warning)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_without_a_file_to_write_a_repair_says_so(path, capsys):
     assert main(["fix", path, "--target", "tensorrt:10.1"]) == 0
     assert capsys.readouterr().out.endswith("Nothing is written: name a file with -o.\n")
 
 
+@pytest.mark.slow
 def test_a_model_is_repaired(path, tmp_path, capsys):
     onnx.save(NORM, "norm.onnx")
     assert main(["fix", "norm.onnx", "-t", "tensorrt:8.5", "-o", "fixed.onnx", "--diff"]) == 0

@@ -59,6 +59,7 @@ def test_samples_are_the_same_in_every_process(tmp_path):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.slow
 def test_more_samples_begin_with_the_same():
     few, many = (samples_of("torch", "add", torch.float32, count) for count in (2, 6))
     assert len(many) == 6

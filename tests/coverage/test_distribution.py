@@ -78,6 +78,7 @@ def test_rounding_does_not_tell_apart():
     assert told_apart(mask(0.3), mask(0.3, 1 + 1e-7)) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_rounding_of_narrow_types(dtype):
     def narrow(draw, scale=1.0):

@@ -83,6 +83,7 @@ def test_samples_that_are_not_there():
     assert tried("relu", 3, samples=5) is None
 
 
+@pytest.mark.slow
 def test_other_dtypes():
     assert tried("relu", dtype="int64").outcome == "pass"
     assert tried("add", dtype="bfloat16", db="torch").outcome == "pass"

@@ -137,6 +137,7 @@ def test_what_differs_by_little_is_a_warning():
     assert all(each["severity"] == "warning" for each in tomllib.loads(text)["fact"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("want", "have", "outcome"),
     [

@@ -78,6 +78,7 @@ def test_the_file(tmp_path):
     assert sum(content["summary"]["samples"].values()) == len(content["samples"])
 
 
+@pytest.mark.slow
 def test_dtypes():
     found = swept("GOOD", ops="relu", dtypes="all", samples=1)
     assert [(each["variant"], each["dtype"]) for each in found.samples] == [
@@ -148,6 +149,7 @@ def test_ctrl_c_on_the_command_line(tmp_path, capsys):
     assert 4 <= content["run"]["resumed_samples"] < 60 and len(content["samples"]) == 60
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     path = tmp_path / "results.json"
     options = ["--db", f"{FILE}:ALL", "--samples", "1", "--jobs", "2", "--allow", "standard", "-o", str(path)]

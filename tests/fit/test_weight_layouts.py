@@ -111,6 +111,7 @@ def test_several_layouts_of_a_weight(size: int, is_read: bool) -> None:
     assert sum(tensor.nbytes for tensor in stored if tensor is not None) <= size * size * 4 + (1 << 16)
 
 
+@pytest.mark.slow
 def test_what_a_branch_and_a_loop_read() -> None:
     class Branches(torch.nn.Module):
         def __init__(self) -> None:
@@ -170,6 +171,7 @@ def test_a_single_number() -> None:
     assert_matches(lambda x: torch.nn.functional.prelu(x[0, 0], torch.tensor([0.3])), x)
 
 
+@pytest.mark.slow
 def test_a_trace() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
     program = assert_matches(model, rows(2, 4, 5), capture="trace")

@@ -245,6 +245,7 @@ def test_stft_with_a_window_that_the_model_computes():
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", _COORDINATES)
 @pytest.mark.parametrize(
     "setting", ['mode = "linear"', 'mode = "cubic"', 'mode = "cubic", exclude_outside = 1, cubic_coeff_a = -0.5']

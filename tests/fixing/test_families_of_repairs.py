@@ -315,6 +315,7 @@ def test_unsigned_numbers_with_their_middle_as_zero_are_signed_ones():
     assert "DequantizeLinear" in operators(fixed)
 
 
+@pytest.mark.slow
 def test_attributes_and_outputs_of_newer_forms(lacking):
     made = model(
         "(float[2, n, 3] x, float[1, 8, 3] w, float[1, 8, 2] r) => (float[2, n, 1, 2] y)"
@@ -402,6 +403,7 @@ def test_an_input_of_a_type_that_the_target_does_not_have_is_left(lacking):
     assert not fixed.changes and {each.rule for each in fixed.left} == {"value-type"}
 
 
+@pytest.mark.slow
 def test_bfloat16_without_a_kernel(lacking):
     made = model("(bfloat16[n, 3] x, bfloat16[3] z) => (bfloat16[n, 3] y) { y = Add (x, z) }")
     changed = ir.from_proto(made)
@@ -411,6 +413,7 @@ def test_bfloat16_without_a_kernel(lacking):
     assert found.runs and found.ok
 
 
+@pytest.mark.slow
 def test_models_of_bfloat16_are_compared_at_its_rounding():
     text = "(bfloat16[n, 3] x) => (bfloat16[n, 3] y) { f = Cast <to = 1> (x) c = Mul (f, k) y = Cast <to = 16> (c) }"
     one, other = (model(text, k=np.float32(factor)) for factor in (1, 1.001))

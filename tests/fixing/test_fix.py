@@ -40,6 +40,7 @@ IN_BRANCH = model(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "target", "rule", "operators"),
     [
@@ -60,11 +61,13 @@ def test_a_repair_leaves_nothing_and_gives_the_same(data, target, rule, operator
     assert [each.op_type for each in fixed.model.graph] == operators
 
 
+@pytest.mark.slow
 def test_folded_constants_are_initializers():
     fixed = opbridge.fix(FOLDED, "tensorrt:10.1")
     assert not fixed.left and [each.finding.rule for each in fixed.changes] == ["constant-input"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "feeds"), [(NORM, ("x", "s", "b")), (IN_BRANCH, ("c", "x", "s"))], ids=["norm", "if"])
 def test_an_operator_in_other_operators(tmp_path, data, feeds):
     fixed = opbridge.fix(data, "tensorrt:8.5", tmp_path / "fixed.onnx", ignore=["branch-names"])
@@ -83,12 +86,14 @@ def test_an_operator_in_other_operators(tmp_path, data, feeds):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_comes_of_a_repair_is_repaired_too():
     fixed = opbridge.fix(GELU, "tensorrt:8.6", ignore=["opset-range"])
     assert not {"Gelu", "CastLike"} & {each.op_type for each in fixed.model.graph}
     assert [each.rule for each in fixed.left] == ["opset-range"]
 
 
+@pytest.mark.slow
 def test_source_lines_stay_with_the_nodes_in_its_place():
     data = onnx.ModelProto.FromString(NORM)
     data.graph.node[0].metadata_props.add(key="opbridge.source", value="net.py:7")
@@ -109,6 +114,7 @@ def test_a_repair_that_could_change_results_is_none(text):
     assert fixed.summary() == "Nothing to repair."
 
 
+@pytest.mark.slow
 def test_a_repair_that_changes_results_is_not_written(tmp_path, monkeypatch):
     def wrong(found):
         found.node.replace_input_with(1, found.node.inputs[0])
@@ -120,6 +126,7 @@ def test_a_repair_that_changes_results_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_elements_that_may_come_in_any_order_are_sorted(tmp_path):
     data = model(
         "g (float[n, 9] x) => (float[n, 5] y, int64[n, 5] i) { k = Constant <value_ints = [5]> () y, i = TopK <sorted ="
@@ -151,6 +158,7 @@ def _failing(found):
     raise KeyError("exponent")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("repair", "why"), [(_wrong, "The results differ in ONNX Runtime by"), (_failing, "KeyError")])
 def test_a_repair_that_fails_is_undone_and_the_others_are_kept(tmp_path, monkeypatch, repair, why):
     monkeypatch.setitem(site._REPAIRS, "mixed-pow", [(frozenset(), repair)])

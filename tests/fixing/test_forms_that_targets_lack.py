@@ -28,6 +28,7 @@ def test_transforms_that_openvino_takes_otherwise(shape, settings):
     assert transform.attributes["axis"].value == 1 and "onesided" not in transform.attributes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [None, 0, 2, -2])
 def test_transforms_of_opset_20(axis):
     made = _transform("2, 6, 5, 2", "", 20, axis)

@@ -152,6 +152,7 @@ _SEEDS = (0, 2, 3, 4, 5, 6, 7, 8, 9, 12, 14, 22, 23, 37)
 """With all operators, and all choices of each, that the graphs of the first 40 numbers have."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_what_a_target_lacks_in_a_generated_graph(tmp_path, seed):
     generated = Graph(seed)

@@ -42,6 +42,7 @@ def test_reductions(lacking, operator, settings, axes, opset):
     assert operator not in operators(fixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", REDUCTIONS)
 def test_reductions_over_no_axes(lacking, operator):
     fixed = repaired(_reduction(operator, "", "[]", "float", 18), lacking(operator))

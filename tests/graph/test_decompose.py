@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import opbridge
@@ -57,6 +58,7 @@ def test_sizes_stay_symbolic():
     assert any(run.kind == "sizes" for run in program.verification.runs)
 
 
+@pytest.mark.slow
 def test_what_is_registered_later_is_used_too():
     torch_operators.decomposition_table()
     with torch.library._scoped_library("decomposetest", "FRAGMENT") as library:
@@ -72,6 +74,7 @@ def test_what_is_registered_later_is_used_too():
     assert plan.rows[0].how == "decomposed into aten::add.Tensor"
 
 
+@pytest.mark.slow
 def test_a_composite_implementation_is_traced():
     """CompositeImplicitAutograd: torch.export sees through such an operator."""
     with torch.library._scoped_library("decomposetest", "FRAGMENT") as library:

@@ -24,6 +24,7 @@ class Module(torch.nn.Module):
         return self.function(x, lengths)
 
 
+@pytest.mark.slow
 def test_parts_of_lengths_that_data_decide(tmp_path: Path) -> None:
     def split(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         return {"sum": x.sum(), "parts": list(x.split(lengths.tolist())), "twice": x * 2}
@@ -38,6 +39,7 @@ def test_parts_of_lengths_that_data_decide(tmp_path: Path) -> None:
         torch.testing.assert_close(total, x.sum())
 
 
+@pytest.mark.slow
 def test_parts_along_another_dimension(tmp_path: Path) -> None:
     def split(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         return [each.split(lengths.tolist(), 1) for each in (x.T, 2 * x.T)]
@@ -52,6 +54,7 @@ def test_parts_along_another_dimension(tmp_path: Path) -> None:
     assert_parts(wanted[1], second, sizes, 1)
 
 
+@pytest.mark.slow
 def test_a_list_that_a_comprehension_makes(tmp_path: Path) -> None:
     def parts_of(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         parts = [part.reshape(-1, 2).tanh() for part in x.split(lengths.tolist())]
@@ -66,6 +69,7 @@ def test_a_list_that_a_comprehension_makes(tmp_path: Path) -> None:
         torch.testing.assert_close(total, wanted_total)
 
 
+@pytest.mark.slow
 def test_a_list_with_elements_before_and_after_a_loop(tmp_path: Path) -> None:
     def parts_of(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         parts = [x[:1]]
@@ -81,6 +85,7 @@ def test_a_list_with_elements_before_and_after_a_loop(tmp_path: Path) -> None:
         assert_parts(parts_of(x, torch.tensor(lengths)), parts, sizes, 0)
 
 
+@pytest.mark.slow
 def test_a_list_of_rows_is_one_output(tmp_path: Path) -> None:
     def rows_of(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         return [row.cumsum(0) for row in x], lengths + 1
@@ -93,6 +98,7 @@ def test_a_list_of_rows_is_one_output(tmp_path: Path) -> None:
         torch.testing.assert_close(rows, torch.stack(rows_of(x, torch.tensor([1]))[0]))
 
 
+@pytest.mark.slow
 def test_a_list_of_numbers_is_one_output(tmp_path: Path) -> None:
     program = exported(lambda x, lengths: (x * 2, lengths.tolist()), tmp_path)
     _, numbers = run(program, torch.randn(2, 4), [3, 1, 4, 1])
@@ -100,6 +106,7 @@ def test_a_list_of_numbers_is_one_output(tmp_path: Path) -> None:
     assert numbers.tolist() == [3, 1, 4, 1]
 
 
+@pytest.mark.slow
 def test_the_file_alone_is_verified_with_other_lists(tmp_path: Path) -> None:
     def parts_of(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         return list((x * 2).split(lengths.tolist()))
@@ -112,6 +119,7 @@ def test_the_file_alone_is_verified_with_other_lists(tmp_path: Path) -> None:
     assert not opbridge.verify(tmp_path / "model.onnx", Module(lambda x, lengths: list(x.split(2))), x).ok
 
 
+@pytest.mark.slow
 def test_tensors_that_differ_in_two_dimensions_are_refused(tmp_path: Path) -> None:
     def outer(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         return [part @ part.T for part in x.split(lengths.tolist())]
@@ -157,6 +165,7 @@ def assert_parts(wanted: Sequence[torch.Tensor], joined: torch.Tensor, sizes: to
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.slow
 def test_an_output_of_transformers_keeps_the_order_in_which_it_was_filled(tmp_path: Path) -> None:
     from dataclasses import dataclass
 
@@ -190,6 +199,7 @@ class Scores(torch.nn.Module):
         return self.linear(x)
 
 
+@pytest.mark.slow
 def test_a_part_gives_its_list_to_the_next_one(tmp_path: Path) -> None:
     def run(parts: Any, x: torch.Tensor, lengths: torch.Tensor) -> Any:
         return {"scores": [parts.scores(part) for part in parts.split(x, lengths)["parts"]]}

@@ -20,6 +20,7 @@ class Doubling(torch.nn.Module):
         return x, turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [1.0, 40.0, 200.0])
 def test_loops_and_decisions_run(value):
     graph = capture(Doubling(), (torch.ones(3),)).graph
@@ -28,6 +29,7 @@ def test_loops_and_decisions_run(value):
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow
 def test_what_a_run_decides_is_told_and_its_turns_are_limited():
     graph = capture(Doubling(), (torch.ones(3),)).graph
     told = []

@@ -84,6 +84,7 @@ def test_what_a_node_says_of_itself_allows_nothing():
         session_of(model)
 
 
+@pytest.mark.slow
 def test_a_programs_own_operators_need_not_be_named(tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):
@@ -118,6 +119,7 @@ SPEC = """
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_names_them_too(tmp_path, capsys):
     spec = tmp_path / "atenspec_model.py"
     spec.write_text(textwrap.dedent(SPEC))
@@ -210,6 +212,7 @@ def test_a_session_of_ones_own(tmp_path):
     assert torch.equal(run(session, fed)[0], X * 2)
 
 
+@pytest.mark.slow
 def test_a_machine_without_torch_is_told_what_to_install(tmp_path):
     model, _ = node_model(A.neg.default, [X], {}, X)
     path = tmp_path / "model.onnx"

@@ -271,6 +271,7 @@ def test_the_files_of_the_export_modes_run(tmp_path, mode):
     np.testing.assert_allclose(result[0], Heavy()(X)[0].numpy(), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_first_difference_is_found_among_aten_nodes(tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):

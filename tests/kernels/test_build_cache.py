@@ -149,6 +149,7 @@ def test_a_cache_of_another_user_is_refused(folder):
         build_parts(["small.cpp"])
 
 
+@pytest.mark.slow
 def test_the_cache_is_the_users_alone(folder):
     os.umask(before := os.umask(0))
     os.umask(0o002)

@@ -70,6 +70,7 @@ def random_cases(family: str, seed: int) -> Sequence[Case]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_the_reference_in_onnxruntime(kernels: Kernels, family: str, dtype: str) -> None:
@@ -196,6 +197,7 @@ def test_deformable_convolution_equals_torchvision_on_large_sizes(size: tuple[in
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OVER_TIME)
 def test_gradients_of_convolutions_over_time(name: str) -> None:
     operator = getattr(OPS, name)
@@ -214,6 +216,7 @@ def test_pytorch_agrees_with_convolutions_over_time(name: str) -> None:
     opcheck(getattr(OPS, f"{name}_backward").default, (*torch.randn(2, 2, 6, 9), weight.detach(), 2))
 
 
+@pytest.mark.slow
 def test_the_gradient_of_weights_does_not_depend_on_threads() -> None:
     threads = torch.get_num_threads()
     x, weight = torch.randn(4, 16, 300), torch.randn(2, 9)

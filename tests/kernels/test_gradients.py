@@ -92,6 +92,7 @@ def test_deformable_convolution_has_the_gradients_of_torchvision() -> None:
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_attention() -> None:
     shapes, starts = torch.tensor([[4, 3], [2, 5]]), torch.tensor([0, 12])
     value, weights = double(2, 22, 2, 3), double(2, 5, 2, 2, 2)
@@ -124,6 +125,7 @@ def test_interpolation(scales: list[float], align: bool) -> None:
     assert gradcheck(lambda x: OPS.upsample_bicubic(x, factors, align), (double(1, 2, 5, 4),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("ratio", [0, 2])
 def test_regions(ratio: int, aligned: bool) -> None:

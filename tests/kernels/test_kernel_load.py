@@ -175,6 +175,7 @@ def test_an_overload(ops):
     assert ops.shifted_number(x, 1.5).equal(x + 1.5)
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_a_kernel(ops):
     def backward(ctx, gradient):
         (x,) = ctx.saved_tensors
@@ -248,6 +249,7 @@ def test_a_file_that_changes_replaces_its_operators(tmp_path):
     torch.library.opcheck(second.my_add.op, (one, one))
 
 
+@pytest.mark.slow
 def test_a_name_that_torch_has_already(tmp_path):
     source = tmp_path / "taken.cpp"
     source.write_text(MY_ADD.read_text().replace("mylib::my_add", "aten::relu"))

@@ -241,6 +241,7 @@ def test_several_libraries_of_one_domain_and_options_used_twice(tmp_path):
         opbridge.session(program.path, kernels=[*libraries, copy])
 
 
+@pytest.mark.slow
 def test_a_machine_without_torch(ops, tmp_path):
     path = tmp_path / "model.onnx"
     opbridge.export(Model(ops.twice), (X,), path)
@@ -256,6 +257,7 @@ def test_a_machine_without_torch(ops, tmp_path):
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, env=environment)
 
 
+@pytest.mark.slow
 def test_a_server_without_python(tmp_path):
     server = tmp_path / "server"
     source = Path(__file__).with_name("server.cpp")

@@ -26,6 +26,7 @@ def kernel(folder: Path, parameters: str, body: str, name: str = "viewtest") -> 
     return source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["y() = x(1, 2);", "y() = x(0, 1, 2, 3);", "y() = x();", "y(0) = x(0, 0, 0);"])
 def test_a_declared_rank_is_checked_when_a_kernel_is_compiled(tmp_path: Path, statement: str) -> None:
     source = kernel(tmp_path, "Input<float, 3> x, Output<float, 0> y", statement)
@@ -33,6 +34,7 @@ def test_a_declared_rank_is_checked_when_a_kernel_is_compiled(tmp_path: Path, st
         opbridge.build(source, flags=["-O0"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize(
     ("index", "said"),

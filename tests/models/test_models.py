@@ -45,12 +45,14 @@ def _export(make, tmp_path, dynamic):
     assert assert_shapes_agree(onnx.load(tmp_path / "model.onnx", load_external_data=False)) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.torchvision
 @pytest.mark.parametrize(("name", "dynamic"), _rows(VISION))
 def test_torchvision(name, dynamic, tmp_path):
     _export(VISION[name], tmp_path, dynamic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dynamic"), _rows(TRANSFORMERS))
 def test_transformers(name, dynamic, tmp_path):
     pytest.importorskip("transformers", reason="transformers is not installed")

@@ -149,6 +149,7 @@ def test_forms_of_older_opsets(opset):
     assert [shapes.sizes(value) for value in made] == expected
 
 
+@pytest.mark.slow
 def test_long_chains_have_shapes():
     builder = Builder(18)
     value = builder.value("x", F, ["n", 3])

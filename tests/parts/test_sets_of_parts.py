@@ -95,6 +95,7 @@ def weights_of(folder):
     return path
 
 
+@pytest.mark.slow
 def test_a_set_is_written_and_verified(tmp_path):
     folder = tmp_path / "set"
     done = parts_of(inputs=[(torch.randint(64, (3, 9)),)]).export(folder)
@@ -142,6 +143,7 @@ def test_a_weight_that_one_part_reads_as_it_is_and_another_transposed_is_stored_
     assert external(tmp_path / "set" / "head.onnx") == {"weight": (weights_of(tmp_path / "set").name, 0)}
 
 
+@pytest.mark.slow
 def test_weights_in_each_file(tmp_path):
     folder = tmp_path / "set"
     parts_of().export(folder, verify=False)
@@ -150,6 +152,7 @@ def test_weights_in_each_file(tmp_path):
     assert not external(folder / "encoder.onnx")
 
 
+@pytest.mark.slow
 def test_in_memory():
     done = parts_of().export()
     assert done.path is None and done.files == [] and done.verification.ok
@@ -175,6 +178,7 @@ class WrongDecoder(Decoder):
         return super().forward(ids, states).tanh()
 
 
+@pytest.mark.slow
 def test_a_part_that_differs_is_named_and_kept(tmp_path):
     folder = tmp_path / "set"
     parts_of().export(folder, verify=False)
@@ -207,6 +211,7 @@ def test_a_folder_is_not_left_where_nothing_is_kept(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_differs(tmp_path):
     def differing(parts, ids):
         return parts.encoder(ids)["states"] + (type(parts.encoder) is part_calls.PartCall)
@@ -228,6 +233,7 @@ def test_a_run_of_another_structure():
         parts_of(differing).export()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "said"),
     [
@@ -252,6 +258,7 @@ def test_a_run_that_calls_a_part_otherwise(run, said):
     assert said in str(error.value)
 
 
+@pytest.mark.slow
 def test_sizes_that_vary_in_run_have_to_be_dynamic():
     static = {**DYNAMIC, "decoder": {}}
     with pytest.raises(opbridge.UsageError, match=r"part 'decoder'.*Sizes that vary in run have to be dynamic"):
@@ -267,6 +274,7 @@ def test_defaults_may_be_said_in_run():
     assert [each.name for each in done.verification.outputs] == ["result[0]", "result[1]"]
 
 
+@pytest.mark.slow
 def test_random_results_of_run_are_not_compared():
     done = parts_of(lambda parts, ids: parts.encoder(ids)["states"] * torch.rand(())).export()
     assert done.verification.ok
@@ -281,6 +289,7 @@ def test_what_a_part_draws_may_be_certain_on_the_example_alone():
     assert [each.comparisons[0].random for each in done.verification.runs] == [False, True]
 
 
+@pytest.mark.slow
 def test_a_part_that_lacks_an_operator_is_named():
     with torch.library._scoped_library("parts", "DEF") as library:
         library.define("missing(Tensor x) -> Tensor")
@@ -303,6 +312,7 @@ def test_errors_of_the_folder(tmp_path):
         parts_of().verify(tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_another_model_that_uses_the_weights_keeps_them(tmp_path):
     folder = tmp_path / "set"
     parts_of().export(folder, verify=False)
@@ -337,6 +347,7 @@ def test_a_set_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch, failing):
     assert content(folder) == before
 
 
+@pytest.mark.slow
 def test_a_set_whose_export_was_killed_while_it_renamed_the_files_is_finished(tmp_path, monkeypatch):
     folder = tmp_path / "set"
     parts_of().export(folder, verify=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import opbridge
 from opbridge.cli import main
 from opbridge.plan import inventory as rules
@@ -16,6 +18,7 @@ def test_routes():
     assert routes["aten::linalg_eig"] == "aten"
 
 
+@pytest.mark.slow
 def test_what_does_not_count():
     found = opbridge.inventory()
     listed = {row.operator for row in found.rows}

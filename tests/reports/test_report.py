@@ -140,6 +140,7 @@ def test_wrong_use_writes_no_report(folder):
     assert not (folder / "net.html").exists()
 
 
+@pytest.mark.slow
 def test_reports_of_files_say_what_was_found_and_done(folder):
     assert main(["export", "net.py:build", "-o", "net.onnx"]) == 0
     assert main(["verify", "net.onnx", "net.py:build", "--report", "verify.html"]) == 0

@@ -93,6 +93,7 @@ def test_a_pipeline_that_differs_is_shown(folder):
     assert [row["state"] for row in whole["parts"]] == ["good", "good"]
 
 
+@pytest.mark.slow
 def test_a_set_is_checked_and_verified_with_a_report(folder):
     assert main(["check", "net.py:build", "--report", "check.html"]) == 0
     assert documents(folder / "check.html")[0]["verdict"]["headline"] == "Every operator has a route to ONNX"

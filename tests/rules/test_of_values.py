@@ -131,6 +131,7 @@ def test_padding_beyond_what_there_is_is_left():
     assert not opbridge.fix(model(text).SerializeToString(), "tensorrt:8.5").changes
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("kind", ["array", "name", "file"])
 def test_activations_that_float16_does_not_hold(tmp_path, kind):
@@ -172,6 +173,7 @@ def clashing(outputs):
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["y", "a", "x"])
 def test_the_later_of_two_values_of_a_name_is_renamed(output):
     made = clashing(output)

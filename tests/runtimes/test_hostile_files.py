@@ -142,6 +142,7 @@ def test_text_that_controls_a_terminal_is_escaped():
     assert str(OpbridgeError(f"one {HOSTILE}")) == f"one {printable(HOSTILE)}"
 
 
+@pytest.mark.slow
 def test_names_in_a_file_control_no_terminal(tmp_path, capsys):
     model = onnx.ModelProto.FromString(MODEL)
     model.graph.node[0].op_type = HOSTILE

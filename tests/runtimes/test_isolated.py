@@ -44,6 +44,7 @@ def feeds(session):
     return {session.get_inputs()[0].name: X.numpy()}
 
 
+@pytest.mark.slow
 def test_it_gives_what_a_session_of_this_process_gives(exported, plain):
     for model in (exported, plain.read_bytes()):
         inside = opbridge.session(model)
@@ -63,6 +64,7 @@ def test_it_gives_what_a_session_of_this_process_gives(exported, plain):
                 session.run(["not_there"], feeds(session))
 
 
+@pytest.mark.slow
 def test_the_end_of_its_process_costs_one_call(plain):
     with opbridge.session(plain, isolated=True, threads=1) as session:
         first = session.run(None, feeds(session))
@@ -72,6 +74,7 @@ def test_the_end_of_its_process_costs_one_call(plain):
         np.testing.assert_array_equal(session.run(None, feeds(session))[0], first[0])
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_is_ended(plain):
     with opbridge.session(plain, isolated=opbridge.Limits(seconds=0.5), threads=1) as session:
         session.run(None, feeds(session))
@@ -83,6 +86,7 @@ def test_a_call_that_takes_too_long_is_ended(plain):
         session.run(None, feeds(session))
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_much_memory_is_an_error(tmp_path):
     class Large(torch.nn.Module):
         def forward(self, x):
@@ -108,6 +112,7 @@ def test_what_cannot_go_to_another_process_is_refused(plain, tmp_path):
         opbridge.session(tmp_path / "missing.onnx", isolated=True)
 
 
+@pytest.mark.slow
 def test_it_says_what_the_file_says_of_itself(plain):
     inside = opbridge.session(plain).get_modelmeta()
     with opbridge.session(plain, isolated=True, threads=1) as session:
@@ -116,12 +121,14 @@ def test_it_says_what_the_file_says_of_itself(plain):
             assert getattr(own, name) == getattr(inside, name)
 
 
+@pytest.mark.slow
 def test_a_program_is_taken_to_another_process_too():
     program = opbridge.export(Plain(), (X,), verify=False)
     with program.session(isolated=True, threads=1) as session:
         np.testing.assert_array_equal(session.run(None, feeds(session))[0], (X.relu() * 2).numpy())
 
 
+@pytest.mark.slow
 def test_loading_has_the_limits_too(tmp_path):
     """ONNX Runtime computes constants when it loads a file: here 20 GB of them."""
     import onnx_ir as ir
@@ -169,6 +176,7 @@ def hostile(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_verification_runs_the_file_in_a_process_of_its_own(exported, hostile):
     assert opbridge.verify(exported, Model(), (X,), isolated=True).ok
     found = opbridge.verify(hostile, Twice(), (torch.zeros(1),), isolated=opbridge.Limits(seconds=60), aten=HOSTILE)
@@ -211,6 +219,7 @@ def test_the_operator_that_differs_is_looked_for_among_those_that_bear_any_value
         assert found.difference is None and "in this process on values of the file" in " ".join(found.notes)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_it_too(exported, hostile, tmp_path, capsys):
     from opbridge.cli import main
 

@@ -187,6 +187,7 @@ def test_a_model_that_onnxruntime_refuses(model, words, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_the_node_without_a_kernel_is_named():
     proto = onnx.ModelProto.FromString(content("y = Erf(x)", x="bfloat16[2]", y="bfloat16[2]"))
     proto.graph.node[0].name = "encoder/erf"
@@ -216,6 +217,7 @@ def test_weights_that_were_left_behind(tmp_path):
     assert f"{weights.name}, which is not in the working directory" in refusal(path.read_bytes())
 
 
+@pytest.mark.slow
 def test_it_needs_neither_torch_nor_onnx(tmp_path):
     path = with_weights_beside(tmp_path)
     code = """

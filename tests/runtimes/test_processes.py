@@ -25,6 +25,7 @@ def total(session) -> float:
     return float(session.run(None, FEED)[0].sum())
 
 
+@pytest.mark.slow
 def test_a_session_of_several_threads_says_what_to_do_after_a_fork():
     session = runtime.session(MODEL, threads=2)
     here = total(session)
@@ -35,6 +36,7 @@ def test_a_session_of_several_threads_says_what_to_do_after_a_fork():
     assert total(session) == here
 
 
+@pytest.mark.slow
 def test_all_ways_to_run_say_it():
     session = runtime.session(MODEL, threads=2)
 
@@ -49,12 +51,14 @@ def test_all_ways_to_run_say_it():
     assert said_in_fork(said).count("made before the process was forked") == 4
 
 
+@pytest.mark.slow
 def test_a_session_of_one_thread_runs_after_a_fork():
     session = runtime.session(MODEL, threads=1)
     assert said_in_fork(lambda: total(session)) == str(total(session))
     assert said_in_fork(lambda: said_in_fork(lambda: total(session))) == str(total(session))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_session_may_be_collected_after_a_fork(threads):
     sessions = [runtime.session(MODEL, threads=threads)]
@@ -76,6 +80,7 @@ def test_a_session_with_nodes_that_torch_runs_does_not():
         session.run(None, FEED)
 
 
+@pytest.mark.slow
 def test_an_isolated_session_runs_after_a_fork_and_in_many_threads():
     session = isolated_session(MODEL, True, threads=1)
     here = total(session)

@@ -38,6 +38,7 @@ def killed_save(path: Path, value: float, syscall: int) -> bool:
     return code != 0
 
 
+@pytest.mark.slow
 def test_a_killed_save_leaves_a_model_that_loads_and_the_next_one_removes_the_rest(tmp_path):
     path = tmp_path / "m.onnx"
     save(torch_model(w=torch.full((1000,), -1.0)), path, external_data=True)

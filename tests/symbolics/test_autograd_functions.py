@@ -316,6 +316,7 @@ def test_forward_is_as_before_and_other_threads_run_it():
     assert vars(Twice)["forward"] is before
 
 
+@pytest.mark.slow
 def test_several_threads_export_at_once():
     def export():
         program = opbridge.export(lambda x, y: twice(x, y), (torch.randn(2, 3), torch.randn(2, 3)))

@@ -489,6 +489,7 @@ def test_threads_that_export_at_once_leave_the_registries_as_they_were(often_swi
     assert all("opset_version=20" in said[index] for index in refused)
 
 
+@pytest.mark.slow
 def test_two_exports_at_once_do_not_build_into_each_others_model():
     in_first, in_second, first_done = (threading.Event() for _ in range(3))
     made: dict[str, list[str]] = {}

@@ -263,6 +263,7 @@ def test_a_users_registration_wins():
     assert [node.op_type for node in exported.graph.node] == ["Softsign"]
 
 
+@pytest.mark.slow
 def test_a_registration_of_the_meantime_stays():
     def theirs(g, x):
         return g.op("theirs::Softsign", x)

@@ -65,6 +65,7 @@ def test_check(spec, capsys):
     )
 
 
+@pytest.mark.slow
 def test_export_and_verify(spec, capsys):
     status, found = answer(capsys, "export", spec, "-o", "gate.onnx", "--capture", "auto")
     assert status == 0 and found["verification"]["ok"]
@@ -83,18 +84,21 @@ def test_a_factory_can_ask_for_it(spec, capsys):
     assert "sizes" in {run["kind"] for run in found["runs"]}
 
 
+@pytest.mark.slow
 def test_what_a_person_sees(spec, capsys):
     assert main(["export", spec, "-o", "gate.onnx", "--capture", "trace"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "frozen by the trace at gate.py:7" in printed
 
 
+@pytest.mark.slow
 def test_without_it_the_model_is_refused(spec, capsys):
     status, found = answer(capsys, "export", spec, "-o", "gate.onnx")
     assert status == 1 and found["error"]["kind"] == "CaptureError"
     assert "gate.py:7" in found["error"]["message"]
 
 
+@pytest.mark.slow
 def test_without_it_both_sides_of_a_branch_are_carried(spec, capsys):
     status, found = answer(capsys, "export", "gate.py:deciding", "-o", "gate.onnx")
     assert status == 0 and found["verification"]["ok"]

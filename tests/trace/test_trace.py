@@ -222,6 +222,7 @@ def test_names_are_those_of_the_export_route(names):
     )
 
 
+@pytest.mark.slow
 def test_nested_inputs_and_outputs_are_verified():
     # torch 2.13 takes no dynamic shapes for what arrives in **more.
     keywords = {"mask": NESTED_KEYWORDS["mask"]}
@@ -411,6 +412,7 @@ def test_auto_traces_where_it_cannot_and_says_why():
     assert "Python needs a number here" in program.plan.notes[0]
 
 
+@pytest.mark.slow
 def test_auto_does_not_trace_what_decides_by_data():
     program = opbridge.export(Deciding(), (X,), capture="auto")
     assert program.capture.strategy == "direct"
@@ -436,6 +438,7 @@ def test_auto_that_fails_both_ways_says_both():
 # Nothing is left behind
 
 
+@pytest.mark.slow
 def test_two_threads():
     def work():
         program = opbridge.export(Deciding().eval(), (X,), capture="trace", verify=False)

@@ -39,11 +39,13 @@ def test_a_dimension_that_is_fixed_in_the_file():
     )
 
 
+@pytest.mark.slow
 def test_a_fourier_operator_has_the_dimensions_that_were_asked_for():
     program = opbridge.export(Spectrum(), (X,), dynamic_shapes={"x": {0: "batch", 2: "n"}})
     assert str(program.model.graph.inputs[0].shape) == "[batch,4,n]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [opbridge.check, opbridge.export])
 def test_a_later_stage_that_fixes_a_dimension(function):
     taken = {"capture": "torch.export"}
@@ -56,6 +58,7 @@ def test_a_later_stage_that_fixes_a_dimension(function):
         assert function is opbridge.check or str(found.model.graph.inputs[0].shape) == "[batch,4,n]"
 
 
+@pytest.mark.slow
 def test_a_later_stage_that_fixes_a_dimension_that_may_be_fixed():
     shapes = {"x": {0: "batch", 2: Dim.AUTO}}
     program = opbridge.export(Spectrum(), (X,), dynamic_shapes=shapes, capture="torch.export")
@@ -71,6 +74,7 @@ def test_an_exported_program_keeps_its_dimensions():
     assert not isinstance(opbridge.export(exported).model.graph.inputs[0].shape[0], int)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_side")
 def test_torch_export_fixes_a_named_dimension():
     def model(x):
@@ -81,6 +85,7 @@ def test_torch_export_fixes_a_named_dimension():
             opbridge.export(model, (X[:1],), dynamic_shapes={"x": {0: "batch"}}, capture=way)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["export", "torch.export"])
 @pytest.mark.parametrize(
     "model, needs",

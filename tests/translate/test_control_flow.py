@@ -21,6 +21,7 @@ def test_cond_takes_both_branches():
     assert [node.op_type for node in program.model.graph][-1] == "If"
 
 
+@pytest.mark.slow
 def test_cond_with_a_dynamic_dimension():
     class Model(torch.nn.Module):
         def forward(self, x):
@@ -30,6 +31,7 @@ def test_cond_with_a_dynamic_dimension():
     assert_matches(Model(), torch.ones(3, 4), others=inputs, dynamic_shapes={"x": {0: Dim("batch")}})
 
 
+@pytest.mark.slow
 def test_cond_inside_cond_with_weights():
     class Model(torch.nn.Module):
         def __init__(self):
@@ -47,6 +49,7 @@ def test_cond_inside_cond_with_weights():
     )
 
 
+@pytest.mark.slow
 def test_while_loop_counts_as_often_as_its_input_says():
     class Model(torch.nn.Module):
         def forward(self, count, x):
@@ -56,6 +59,7 @@ def test_while_loop_counts_as_often_as_its_input_says():
     assert_matches(Model(), torch.tensor(0), torch.randn(2), others=others)
 
 
+@pytest.mark.slow
 def test_scan_carries_and_collects():
     class Model(torch.nn.Module):
         def forward(self, x):

@@ -118,6 +118,7 @@ def test_names_in_a_string(keyword):
         opbridge.export(Net(), (X, X), **{keyword: "x"})
 
 
+@pytest.mark.slow
 def test_two_names_for_dimensions_that_have_to_be_equal():
     shapes = {"x": {0: "rows"}, "y": {0: "lines"}}
     program = opbridge.export(lambda x, y: x + y, (X, X.clone()), dynamic_shapes=shapes)

@@ -133,6 +133,7 @@ def test_bfloat16_comes_as_float32() -> None:
     assert opbridge.verify(program, inputs=[X.numpy()]).ok
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = tmp_path / "given_net.py"
     spec.write_text(

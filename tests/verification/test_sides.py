@@ -63,6 +63,7 @@ def test_check_lists_the_decisions_with_what_each_side_does():
     }
 
 
+@pytest.mark.slow
 def test_check_lists_a_side_that_raises():
     plan = opbridge.check(raising, (X,))
     in_file, other = plan.decisions
@@ -88,6 +89,7 @@ def test_inputs_are_found_for_the_other_side():
     assert [side["runs"] for side in found.to_json()["sides"]] == [["example", "fresh 1", "fresh 2"], ["negated"]]
 
 
+@pytest.mark.slow
 def test_a_side_that_no_run_takes_is_said():
     def model(x):
         return x + 1 if x.sum() == 12345.25 else x
@@ -100,6 +102,7 @@ def test_a_side_that_no_run_takes_is_said():
     assert "x.sum() == 12345.25` is True: no run" in str(found)
 
 
+@pytest.mark.slow
 def test_masks_all_true_and_all_false_are_tried():
     def model(x, mask):
         if mask.all():

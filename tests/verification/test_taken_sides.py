@@ -23,6 +23,7 @@ def _half_up(self: Any, **_: Any) -> Any:
     return op.Floor(op.Add(self, op.CastLike(op.Constant(value_float=0.5), self)))
 
 
+@pytest.mark.slow
 def test_a_tie_on_a_side_is_forgiven() -> None:
     ties = (torch.arange(64).reshape(8, 8) * 37 % 64 - 32) / 8  # every second one times 4 is a half
     table = {"aten::round": _half_up}
@@ -41,6 +42,7 @@ class Deciding(torch.nn.Module):
         return y - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_operator_on_a_side_is_named(sign: int) -> None:
     with opbridge.override():
@@ -64,6 +66,7 @@ class Repeating(torch.nn.Module):
         return x * 2
 
 
+@pytest.mark.slow
 def test_the_loop_is_named_in_which_an_operator_differs() -> None:
     with opbridge.override():
 

@@ -55,6 +55,7 @@ def test_a_branch_that_the_example_decided_is_refused(model, condition, size):
     assert "Say so in dynamic_shapes" in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_side")
 def test_the_error_names_the_dim_that_would_do():
     def model(x):
@@ -65,6 +66,7 @@ def test_the_error_names_the_dim_that_would_do():
     opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: 2 * Dim("n")}})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_side")
 def test_the_error_names_the_dims_of_one_line_together():
     def model(x):

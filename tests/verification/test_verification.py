@@ -188,6 +188,7 @@ NOISY = """(float[n] x) => (float[n] y)
     scaled = Mul(x, factor) y = Sin(scaled) }"""
 
 
+@pytest.mark.slow
 def test_sizes_for_which_pytorch_has_no_digits_are_left_out_and_others_tried(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return torch.sin(x * (1e9 if x.shape[0] < 2 else 3.0))
@@ -200,6 +201,7 @@ def test_sizes_for_which_pytorch_has_no_digits_are_left_out_and_others_tried(tmp
     assert not opbridge.verify(right, model, (rows(1),)).ok  # the example is asked for
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_side")
 def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
@@ -210,6 +212,7 @@ def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
     assert found.ok and labels(found)[3:] == ["n=2", "n=6"] and not found.left_out
 
 
+@pytest.mark.slow
 def test_a_file_that_is_the_model_for_sizes_of_one_side_alone_is_wrong(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] % 2 == 0 else x
@@ -220,6 +223,7 @@ def test_a_file_that_is_the_model_for_sizes_of_one_side_alone_is_wrong(tmp_path:
     assert not found.ok and {"n=1", "n=5"} <= {*wrong} and not {"example", "fresh 1", "fresh 2"} & {*wrong}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_side")
 def test_sizes_that_the_capture_excludes_are_left_out_unless_they_agree(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
@@ -243,6 +247,7 @@ def test_sizes_that_the_capture_excludes_are_left_out_unless_they_agree(tmp_path
     assert [run.label for run in found.left_out] == ["n=8, m=6"]
 
 
+@pytest.mark.slow
 def test_both_sides_of_a_question_about_sizes_are_covered_where_they_give_the_same(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] * x.shape[1] == 12 else x.add(1)
@@ -252,6 +257,7 @@ def test_both_sides_of_a_question_about_sizes_are_covered_where_they_give_the_sa
     assert found.ok and labels(found)[3:] == ["n=1, m=1", "n=5, m=5"] and not found.left_out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_side")
 def test_a_size_that_the_capture_excludes_does_not_hide_a_mismatch_at_another(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
@@ -282,6 +288,7 @@ def test_fresh_inputs_that_the_model_refuses_are_left_out_but_the_example_is_not
         opbridge.verify(path, model, (example + 1,))
 
 
+@pytest.mark.slow
 def test_random_outputs_are_compared_in_shape_and_dtype(tmp_path: Path) -> None:
     class Noisy(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -325,6 +332,7 @@ def test_what_is_drawn_may_be_certain_on_the_example_alone() -> None:
     assert [run.comparisons[0].random for run in verification.runs] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_another_number_of_outputs_at_another_size() -> None:
     example = torch.randn(3, 6)
     program = opbridge.export(lambda x: x.chunk(3, 1), (example,), dynamic_shapes=({1: "width"},), verify=False)
@@ -545,6 +553,7 @@ def program_of(graph: str, model: Any, example: tuple[Any, ...], nodes: dict[str
     return Program(onnx_model(graph, taken, nodes), Plan([], 20), taken)
 
 
+@pytest.mark.slow
 def test_a_program_knows_its_model_and_its_inputs(tmp_path: Path) -> None:
     graph = SCALED.format("batch", 3)
     program = program_of(graph, Scaled(), (rows(4, 3),), SCALED_NODES, dynamic_shapes={"x": {0: "batch"}})

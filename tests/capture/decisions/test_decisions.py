@@ -38,6 +38,7 @@ def _assert_has(path, deciding: Deciding, decisions: int, loops: int) -> None:
     assert _nodes(graph, "Loop") == loops or (decisions and _nodes(graph, "Loop") > loops > 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deciding", DECIDING, ids=lambda each: each.name)
 def test_the_file_takes_the_way_that_the_model_takes(deciding, tmp_path):
     """For any number of rows, where that may vary."""
@@ -70,6 +71,7 @@ def test_export_verifies_a_model_that_decides(tmp_path):
     assert "1 decision that depends on data, all sides in the file" in str(result.plan)
 
 
+@pytest.mark.slow
 def test_ten_decisions_in_a_row_take_twelve_captures(monkeypatch):
     from opbridge.capture.decisions import capturing_ways
 
@@ -92,6 +94,7 @@ def test_ten_decisions_in_a_row_take_twelve_captures(monkeypatch):
     assert sum("cond" in str(node.target) for node in taken.graph.graph.nodes) == 10
 
 
+@pytest.mark.slow
 def test_a_loop_behind_a_decision_takes_as_many_captures_as_any(monkeypatch):
     from opbridge.capture.decisions import capturing_ways
 
@@ -115,6 +118,7 @@ def test_a_loop_behind_a_decision_takes_as_many_captures_as_any(monkeypatch):
     assert sum("while_loop" in str(node.target) for node in taken.graph.graph.nodes) <= 1
 
 
+@pytest.mark.slow
 def test_loops_in_loops_do_not_multiply_the_turns_of_a_capture(monkeypatch):
     from opbridge.capture.decisions import exploring
 
@@ -135,6 +139,7 @@ def test_loops_in_loops_do_not_multiply_the_turns_of_a_capture(monkeypatch):
     assert asked <= 60, asked
 
 
+@pytest.mark.slow
 def test_a_way_that_raises_is_none(tmp_path):
     def model(x):
         if x.isnan().any():
@@ -147,6 +152,7 @@ def test_a_way_that_raises_is_none(tmp_path):
     assert not any("cond" in str(node.target) for node in taken.graph.graph.nodes)
 
 
+@pytest.mark.slow
 def test_ways_that_return_other_dtypes_are_refused():
     def model(x):
         return x if x.sum() > 0 else x.long()
@@ -157,6 +163,7 @@ def test_ways_that_return_other_dtypes_are_refused():
         capture(model, torch.ones(2))
 
 
+@pytest.mark.slow
 def test_too_many_ways_are_refused_with_the_lines():
     def model(x):
         count = 0
@@ -176,6 +183,7 @@ def test_the_model_is_left_as_it_was():
     assert vars(deciding.model) == before
 
 
+@pytest.mark.slow
 def test_random_numbers_before_a_decision_that_ends_the_turns_are_refused():
     def model(x):
         while True:
@@ -199,6 +207,7 @@ def test_a_variable_that_is_another_in_each_turn_is_named():
         capture(model, (torch.ones(2), torch.tensor(3)))
 
 
+@pytest.mark.slow
 def test_what_turns_append_is_a_scan_output(tmp_path):
     def model(x):
         return torch.stack([row.cos() for row in x]), torch.cat([(row * 2)[None] for row in x])
@@ -242,6 +251,7 @@ def test_parts_of_a_sequence_in_turns(model, tmp_path):
         torch.testing.assert_close(torch.from_numpy(found), model(*given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "use",
     [
@@ -262,6 +272,7 @@ def test_what_depends_on_the_number_of_turns_of_the_capture_is_refused(use):
         capture(model, (torch.ones(2), torch.tensor(3)))
 
 
+@pytest.mark.slow
 def test_a_loop_that_counts_in_an_attribute_is_refused():
     class Model(torch.nn.Module):
         def forward(self, x):

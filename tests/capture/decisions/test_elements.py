@@ -66,6 +66,7 @@ def test_steps_within_a_call(captures):
         _assert_same(session, model, x, places, factors.unsqueeze(1))
 
 
+@pytest.mark.slow
 def test_an_index_that_the_model_does_without():
     x = torch.rand(2, 3)
     session = opbridge.export(models.a_default_for_no_element, (x, models.ORDERS[0]), verify=False).session()
@@ -79,6 +80,7 @@ def test_an_answer_after_which_the_first_run_raises_an_error():
         _assert_same(session, models.a_sum_that_raises, x)
 
 
+@pytest.mark.slow
 def test_an_element_of_a_module_that_has_run_often():
     """Python runs an instruction otherwise after it has run often, and is said to be behind it then."""
     torch.manual_seed(0)

@@ -20,6 +20,7 @@ def three(x):
     return x
 
 
+@pytest.mark.slow
 def test_a_limit_of_captures():
     assert opbridge.check(three, (X,), max_captures=8).decisions
     with pytest.raises(CaptureError, match=r"in more than 2 ways, at .*test_limits\.py:\d+.*--max-captures"):
@@ -37,6 +38,7 @@ def test_limits_that_are_none(given):
         opbridge.check(three, (X,), **given)
 
 
+@pytest.mark.slow
 def test_the_captured_ways_are_shown():
     said = []
 

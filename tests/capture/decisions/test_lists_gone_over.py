@@ -112,6 +112,7 @@ MODELS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_a_loop_over_what_a_loop_has_filled(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     program = opbridge.export(model, (torch.rand(2, 7, 4),), dynamic_shapes=SHAPES, verify=False)
@@ -146,6 +147,7 @@ def of_data(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     return torch.stack(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [of_ends, of_data], ids=lambda model: model.__name__)
 def test_a_loop_over_bounds_that_data_decide(model: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
     given = torch.rand(7, 4), torch.tensor([2, 4, 1])
@@ -177,6 +179,7 @@ def changed_afterwards(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([x[:, begin:end].sum(1) for _, (begin, end) in enumerate(chunks)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [of_other_widths, of_tensors_beside_numbers, changed_afterwards], ids=lambda model: model.__name__
 )
@@ -201,6 +204,7 @@ def appended_to_meanwhile(x: torch.Tensor) -> torch.Tensor:
     return torch.stack(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [appended_to_before, appended_to_meanwhile], ids=lambda model: model.__name__)
 def test_a_list_that_changes_while_it_is_gone_over_is_refused(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with pytest.raises(opbridge.CaptureError, match="is changed while another loop goes over it"):

@@ -43,6 +43,7 @@ def captures(monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_the_number_of_chunks_is_all_that_is_decided(captures):
     model = Chunks().eval()
     shapes = {"x": {0: "batch", 1: "length"}}
@@ -68,6 +69,7 @@ class ShorterThanTheKernel(Chunks):
         return super().forward(z.cumsum(1)[:, -length:].view(batch, length, features) / 4 + x), last
 
 
+@pytest.mark.slow
 def test_a_part_that_is_counted_from_the_end_asks_nothing_of_the_batch(captures):
     model = ShorterThanTheKernel().eval()
     example = torch.rand(2, 6, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -21,6 +22,7 @@ class _Deciding(torch.nn.Module):
         return found * int(lengths[0])
 
 
+@pytest.mark.slow
 def test_names_of_the_models_python_module_stand_for_what_they_did():
     before = dict(globals())
     captured = capture(_Deciding().eval(), (torch.randn(3, 5, 4), torch.tensor([5, 2, 4])))

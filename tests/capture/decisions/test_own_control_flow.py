@@ -73,6 +73,7 @@ def test_operators_of_control_flow_beside_decisions(model):
         torch.testing.assert_close(torch.from_numpy(found), model(x.clone()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [while_loop_inside, scan_inside], ids=lambda each: each.__name__)
 def test_loops_and_scans_on_one_side_are_refused(model):
     with pytest.raises(CaptureError, match=rf"in {model.__name__}, a Python `if` depends on the values"):

@@ -63,6 +63,7 @@ def sizes_that_fit_one_way(x: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
     return first.sum(0) + second.amax(0)
 
 
+@pytest.mark.slow
 def test_a_way_whose_sizes_an_operator_refuses() -> None:
     program = opbridge.export(sizes_that_fit_one_way, (torch.randn(5, 3), torch.tensor([5, 6])))
     x = torch.randn(5, 3)

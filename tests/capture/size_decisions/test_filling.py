@@ -87,6 +87,7 @@ class Halves(nn.Module):
         return padded(x, 4) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", [(2, 3, 16, 16), (2, 3, 13, 24)], ids=str)
 @pytest.mark.parametrize("model", [Patches, Windows, Same, Halves])
 def test_both_sides_are_one_graph(model, example):
@@ -145,6 +146,7 @@ class BothAtOnce(nn.Module):
         return x * 2 if whole else x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [Marked(), WrongWay(), OtherwiseForLarge(40), OtherwiseForLarge(9000), BothAtOnce()],

@@ -247,6 +247,7 @@ def last_four_steps(x):
     return x[:, -4:] * 2 if n > 6 else x[:, :4] + 1
 
 
+@pytest.mark.slow
 def test_an_operator_asks_again_what_was_answered():
     program = opbridge.export(
         last_four_steps, (torch.rand(2, 10, 3),), dynamic_shapes={"x": {0: "batch", 1: "n"}}, verify=False

@@ -45,6 +45,7 @@ def test_a_decision_is_told_in_sizes_of_the_inputs():
     assert str(plan).count("1 decision that depends on sizes, all sides in the file") == 1
 
 
+@pytest.mark.slow
 def test_weights_are_stored_once():
     class Model(nn.Module):
         def __init__(self):

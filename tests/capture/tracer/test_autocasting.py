@@ -36,6 +36,7 @@ def _dtypes(taken, name):
     return [node.meta["val"].dtype for node in nodes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_the_casts_are_operators(dtype):
     taken = _captured(nn.Linear(4, 3), dtype=dtype)

@@ -66,6 +66,7 @@ def writes_before(x):
     return x[:, : x.shape[1] // 2 * 2].contiguous() * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [writes_to_what_it_gives, writes_to_what_it_was_given, writes_before])
 @pytest.mark.parametrize("size", [4, 5])
 def test_writes(model, size):

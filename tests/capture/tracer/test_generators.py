@@ -36,6 +36,7 @@ def test_a_generator_that_is_given_by_name(draw, generator):
     assert not np.array_equal(first, second)
 
 
+@pytest.mark.slow
 def test_a_permutation():
     program = opbridge.export(lambda x: x[torch.randperm(x.shape[0], generator=None)], (X,), dynamic_shapes=({0: "n"},))
     session = program.session()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import opbridge
 
 
+@pytest.mark.slow
 def test_what_is_asked_of_data_for_nothing_is_no_decision():
     class Attending(torch.nn.Module):
         is_causal = False
@@ -29,6 +31,7 @@ def test_what_is_asked_of_data_for_nothing_is_no_decision():
     assert not [each for each in program.model.graph.all_nodes() if each.op_type == "If"]
 
 
+@pytest.mark.slow
 def test_what_is_asked_of_a_size_for_nothing_is_no_condition():
     class Attending(torch.nn.Module):
         def forward(self, x, mask=None, is_causal=False):

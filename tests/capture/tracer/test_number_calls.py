@@ -108,6 +108,7 @@ class OfLists(nn.Module):
         return x.new_zeros(list(map(int, tuple(x.shape))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [OfInt(), OfLists(), OfRange(), Calling()], ids=lambda model: type(model).__name__)
 def test_a_python_that_was_not_checked_fixes_the_size(monkeypatch, model):
     monkeypatch.setattr(number_calls, "_CHECKED", frozenset())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from helpers.matching import assert_matches
 
@@ -19,6 +20,7 @@ def test_the_overload_without_out():
     assert functional_form(aten.add_.Tensor) is None
 
 
+@pytest.mark.slow
 def test_a_tensor_of_the_same_shape_is_written_to():
     def model(x, y):
         z = torch.zeros(x.shape[0], 8)

@@ -31,6 +31,7 @@ class Padding(torch.nn.Module):
         return found * found.shape[0] + found.shape[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", _SETTINGS, ids=str)
 def test_parts_of_any_lengths(settings):
     others = [_given(*lengths) for lengths in ((4,), (0, 3), (1, 1, 1, 1, 9), (0, 0))]
@@ -43,6 +44,7 @@ def test_parts_of_any_lengths(settings):
         program.session().run(None, {"x": torch.rand(5, 3).numpy(), "lengths": torch.tensor([1, 2]).numpy()})
 
 
+@pytest.mark.slow
 def test_integers_keep_their_dtype():
     class Counting(torch.nn.Module):
         def forward(self, lengths):

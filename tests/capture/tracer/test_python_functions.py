@@ -111,6 +111,7 @@ class Merged(torch.nn.Module):
         return torch.cat(found)
 
 
+@pytest.mark.slow
 def test_parts_are_reshaped_by_elements_of_a_tensor() -> None:
     def given(*grid: list[int]) -> list[torch.Tensor]:
         return [torch.randn(sum(rows * columns for rows, columns in grid), 3), torch.tensor(grid)]
@@ -137,6 +138,7 @@ def test_counts_of_a_dynamic_number() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_range_of_a_dynamic_size() -> None:
     assert_matches(
         lambda x: torch._dim_arange(x, 1), torch.ones(5, 6), others=[[torch.ones(3, 2)]], dynamic_shapes="auto"
@@ -191,6 +193,7 @@ def test_writes_to_places_that_dynamic_sizes_give(index, value):
         assert_same(taken, torch.randn(shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 def test_differences_along_a_size_that_data_decide(count):
     class Model(torch.nn.Module):

@@ -49,6 +49,7 @@ def test_attention_has_derivatives_without_a_fused_operator():
     assert_same(taken)
 
 
+@pytest.mark.slow
 def test_tangents_of_constants_are_zeros():
     taken = capture(lambda x: torch.func.jvp(lambda given: given * torch.ones(4) + LAYER(given).sum(), (x,), (x,)), X)
     assert not any("zerotensor" in each or "feature_meta" in each for each in operators(taken))

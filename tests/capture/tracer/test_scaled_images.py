@@ -45,6 +45,7 @@ class ByGrid(torch.nn.Module):
         return F.interpolate(x, scale_factor=tuple(factors), **self.settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rank", "settings"), MODES, ids=IDS)
 def test_by_data(rank: int, settings: dict[str, Any]) -> None:
     def image() -> torch.Tensor:
@@ -80,6 +81,7 @@ def test_by_a_size(rank: int, settings: dict[str, Any]) -> None:
     assert_matches(model, *example, others=others, dynamic_shapes=shapes, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.uint8])
 def test_other_dtypes(dtype: torch.dtype) -> None:
     def image(*sizes: int) -> torch.Tensor:
@@ -91,6 +93,7 @@ def test_other_dtypes(dtype: torch.dtype) -> None:
     assert_matches(ByGrid(mode=mode), image(1, 2, 7, 5), torch.tensor([10, 4]), others=others, **tolerance)
 
 
+@pytest.mark.slow
 def test_one_factor_for_all() -> None:
     def model(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
         return torch.nn.Upsample(scale_factor=factor.item(), mode="bilinear")(x)

@@ -230,6 +230,7 @@ def test_a_write_into_a_tensor_that_repeats_its_elements_is_left_to_torch():
     assert int(torch_sizes.example_with(leaf.node.meta["val"].stride()[0], {})) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [3, 2])
 def test_a_part_counted_from_the_end_is_as_long_as_was_asked_for(least):
     def model(x):

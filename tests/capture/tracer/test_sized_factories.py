@@ -59,6 +59,7 @@ def test_indices_of_a_triangle(function: Callable[..., torch.Tensor], offset: in
     )
 
 
+@pytest.mark.slow
 def test_other_settings_are_left_to_torch() -> None:
     def window(x: torch.Tensor) -> Any:
         return torch.hann_window(x.shape[0], layout=torch.strided), torch.hann_window(4)

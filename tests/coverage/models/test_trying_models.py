@@ -19,6 +19,7 @@ def outcome(name, family="BAD", **settings):
     return tried(ModelTask(spec, name), ModelSettings((spec,), **settings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["relu", "keyword", "no_others"])
 def test_what_passes(name):
     verdict = outcome(name, "GOOD")
@@ -32,12 +33,14 @@ def test_what_passes(name):
     )
 
 
+@pytest.mark.slow
 def test_a_file_that_is_wrong_on_inputs_that_the_export_did_not_see():
     verdict = outcome("large")
     assert verdict.outcome == "wrong" and verdict.cause
     assert "inputs 1" in verdict.message
 
 
+@pytest.mark.slow
 def test_operators_without_a_route():
     verdict = outcome("unknown")
     assert (verdict.outcome, verdict.cause) == ("refused", "MissingOperators")
@@ -45,6 +48,7 @@ def test_operators_without_a_route():
     assert verdict.missing == ["modelstest::unknown"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -58,11 +62,13 @@ def test_what_is_left_out(name, said):
     assert verdict.outcome == "left out" and said in verdict.message
 
 
+@pytest.mark.slow
 def test_all_dimensions_of_a_model_that_has_a_batch_only():
     verdict = outcome("relu", "GOOD", dynamic="all")
     assert verdict.outcome == "pass", verdict.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", ["all", "batch"])
 def test_dimensions_that_a_model_does_not_have(dynamic):
     verdict = outcome("fixed", "FIXED", dynamic=dynamic)
@@ -70,6 +76,7 @@ def test_dimensions_that_a_model_does_not_have(dynamic):
     assert outcome("fixed", "FIXED", dynamic="none").outcome == "pass"
 
 
+@pytest.mark.slow
 def test_a_file_with_fixed_dimensions_is_wrong(monkeypatch):
     export = exporting.EXPORTERS["opbridge"]
     stubborn = {"opbridge": lambda model, example, shapes, *rest: export(model, example, None, *rest)}
@@ -79,6 +86,7 @@ def test_a_file_with_fixed_dimensions_is_wrong(monkeypatch):
     assert "x.shape[0] == 2" in verdict.message
 
 
+@pytest.mark.slow
 def test_an_error_that_is_none_of_opbridges(monkeypatch):
     def broken(*args):
         raise ZeroDivisionError("by zero") from KeyError("first")

@@ -94,6 +94,7 @@ def test_caches_have_the_sizes_that_an_exported_model_takes(kind):
     assert case.dynamic_shapes["all"] == {"cache": {0: "batch", 2: "past"}}
 
 
+@pytest.mark.slow
 def test_a_cache_without_keys_has_the_batch_of_its_states():
     model = causal_models.make_with_layers("mamba2")
 

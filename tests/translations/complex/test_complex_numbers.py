@@ -169,16 +169,19 @@ def inputs(dtype: torch.dtype = torch.complex64) -> list[torch.Tensor]:
     return [pairs(3, 4, dtype=dtype), pairs(3, 4, dtype=dtype), torch.randn(3, 4, dtype=dtype.to_real())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 def test_complex(table: str) -> None:
     assert_all_match(TABLES[table], *inputs(), others=[inputs()], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["arithmetic", "functions", "products"])
 def test_double_precision(table: str) -> None:
     assert_all_match(TABLES[table], *inputs(torch.complex128), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 def test_complex_opset_18(table: str) -> None:
     assert_all_match(TABLES[table], *inputs(), rtol=1e-4, atol=1e-5, opset_version=18)
@@ -221,6 +224,7 @@ def test_powers_out_of_range_on_the_way() -> None:
     assert_matches(torch.exp, z, rtol=1e-4, atol=1e-40)
 
 
+@pytest.mark.slow
 def test_no_elements() -> None:
     """ONNX Runtime reduces nothing where it is told of a dimension counted from the end."""
     x, y = pairs(0, 3), pairs(0, 3)

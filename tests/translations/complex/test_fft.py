@@ -52,6 +52,7 @@ def test_several_dimensions(norm: str) -> None:
     assert_all_match(table, torch.randn(3, 6, 8), pairs(3, 6, 8), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_doubles_and_opset_18() -> None:
     table = {
         "fft": lambda x: fft.fft(x),
@@ -72,6 +73,7 @@ def test_shifts() -> None:
     assert_all_match(table, pairs(3, 7), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_any_batch_and_length() -> None:
     batch, length = Dim("batch"), Dim("length", min=2, max=4000)
     assert_matches(
@@ -139,6 +141,7 @@ def test_istft(batch: tuple[int, ...]) -> None:
     assert_matches(complex_result, pairs(*batch, 16, 20), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_windows_in_double() -> None:
     window = torch.hann_window(16, dtype=torch.float64)
     spectrum = lambda x: torch.stft(x, 16, window=window, return_complex=True)  # noqa: E731
@@ -148,6 +151,7 @@ def test_windows_in_double() -> None:
     assert_matches(complex_result, pairs(2, 16, 20).to(torch.complex128))
 
 
+@pytest.mark.slow
 def test_windows_of_any_signal() -> None:
     window = torch.hann_window(16)
     assert_matches(

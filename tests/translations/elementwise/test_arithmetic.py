@@ -155,6 +155,7 @@ def names(dtypes: tuple[torch.dtype, torch.dtype]) -> str:
     return "-".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtypes", [*((dtype, dtype) for dtype in DTYPES), *MIXED], ids=names)
 def test_pairs(dtypes: tuple[torch.dtype, torch.dtype]) -> None:
     x, y = values(dtypes[0])[:, None], nonzero(dtypes[1])[None, :]
@@ -235,6 +236,7 @@ def test_masked_fill_by_a_tensor() -> None:
         )
 
 
+@pytest.mark.slow
 def test_in_place_arithmetic() -> None:
     def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x = x.clone()
@@ -251,6 +253,7 @@ def test_in_place_arithmetic() -> None:
         assert_matches(model, x, y, others=[(y, x)])
 
 
+@pytest.mark.slow
 def test_dynamic_sizes_and_opset_18() -> None:
     def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return (

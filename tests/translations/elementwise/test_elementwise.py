@@ -184,6 +184,7 @@ def pairs(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tenso
     return special(dtype)[:, None], special(dtype)[None, :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_floating(dtype: torch.dtype) -> None:
     assert_all_match(FLOATING, special(dtype), others=[(torch.randn(20, dtype=dtype) * 3,)])

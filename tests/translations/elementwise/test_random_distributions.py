@@ -57,6 +57,7 @@ def test_dirichlet():
         assert_same_distribution(result[:, place], expected[:, place])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "opset"), [(0.0, 18), (0.3, 18), (9.9, 18), (10.0, 18), (35.0, 18), (5000.0, 18), (9.9, 23), (35.0, 23)]
 )
@@ -67,6 +68,7 @@ def test_poisson(rate, opset):
     assert_same_distribution(result, torch.poisson(rates).numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "chance"), [(0, 0.5), (10, 0.0), (10, 1.0), (10, 0.3), (40, 0.9), (100, 0.5), (1000, 0.02), (100000, 0.3)]
 )

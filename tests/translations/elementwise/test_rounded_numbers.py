@@ -53,6 +53,7 @@ def test_decimals():
         np.testing.assert_array_equal(_found(session, value), _decimals(value).numpy(), str(number))
 
 
+@pytest.mark.slow
 def test_integers():
     session = opbridge.export(_integers, (torch.tensor([3]),), verify=False).session()
     for number in range(-300, 300, 5):

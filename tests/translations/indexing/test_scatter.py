@@ -77,6 +77,7 @@ def positions() -> torch.Tensor:
     return torch.randint(0, 3, (3, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_positions(dtype):
     inputs = draw(dtype, 3, 4), positions(), draw(dtype, 3, 4)

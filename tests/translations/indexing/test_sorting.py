@@ -75,6 +75,7 @@ def test_unique(dtype):
     assert_all_match(UNIQUES, x, others=[(draw(dtype, 4, 6),), (torch.ones_like(x),)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_quantiles(dtype):
     x = torch.randn(5, 4, dtype=dtype)
@@ -118,6 +119,7 @@ def test_special_values(dtype):
     assert_all_match(uniques, x, others=[(numbers,), (torch.full_like(x, NAN),)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (1,), (0,)], ids=str)
 def test_few_elements(shape):
     table = {**SORTS, **UNIQUES, **QUANTILES, "topk one": lambda x: torch.topk(x, 1)}

@@ -47,12 +47,14 @@ MATRICES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
 def test_products(dtype: torch.dtype) -> None:
     inputs = [numbers(3, 5, dtype=dtype), numbers(3, 4, dtype=dtype), numbers(4, 5, dtype=dtype)]
     assert_all_match(MATRICES, *inputs, others=[[numbers(*x.shape, dtype=dtype) for x in inputs]])
 
 
+@pytest.mark.slow
 def test_products_opset_18() -> None:
     assert_all_match(MATRICES, numbers(3, 5), numbers(3, 4), numbers(4, 5), opset_version=18)
 
@@ -136,6 +138,7 @@ def test_einsum(dtype: torch.dtype) -> None:
         assert_matches(lambda *args, equation=equation: torch.einsum(equation, *args), *tensors)
 
 
+@pytest.mark.slow
 def test_einsum_of_dynamic_sizes() -> None:
     batch, length = Dim("batch"), Dim("length")
     assert_matches(
@@ -212,6 +215,7 @@ def test_distances_to_prototypes_are_one_product() -> None:
     assert [node.op_type for node in program.model.graph].count("MatMul") == 1
 
 
+@pytest.mark.slow
 def test_distances_between_any_number_of_vectors() -> None:
     few, many = Dim("few", min=2, max=25), Dim("many", min=26, max=500)
     for sizes, others in [((few, 7), (3,)), ((many, 33), (26, 100))]:

@@ -97,6 +97,7 @@ def test_batches_that_are_repeated() -> None:
     assert_all_match(table, matrices(3, 4, 4), matrices(4, 2), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_any_batch_and_size() -> None:
     batch, size = Dim("batch"), Dim("size", min=2, max=64)
 

@@ -103,6 +103,7 @@ def test_matrix_exponential(shape, dtype):
     assert_matches(torch.linalg.matrix_exp, matrix, others=others, rtol=digits, atol=10 * digits)
 
 
+@pytest.mark.slow
 def test_vectors_of_libtorch_come_first():
     """Where aten is allowed, it gives the vectors that PyTorch gives, signs included."""
     for function in (torch.linalg.eigh, torch.linalg.svd):

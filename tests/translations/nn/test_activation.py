@@ -72,6 +72,7 @@ SOFTMAX = {
 SPECIAL = [NAN, INF, -INF, 0.0, -0.0, 1e-3, -1e-3, 1e-8, -1e-8, 0.5, -0.5, 2.9, -3.0, 6.0, 19.9, 25.0, -25.0, 1e4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_random_numbers(dtype, opset):
@@ -83,12 +84,14 @@ def test_forms_inside_others():
     assert_all_match(FORMS, torch.randn(4, 6) * 3, others=[(torch.randn(4, 6) * 9,)])
 
 
+@pytest.mark.slow
 def test_half_precision():
     x = torch.randn(4, 6).half() * 3
     table = {name: TABLE[name] for name in TABLE if name != "prelu of a number"}
     assert_all_match(table | SOFTMAX, x, others=[(x * 2,)], rtol=3e-3, atol=3e-3)
 
 
+@pytest.mark.slow
 def test_bfloat16():
     table = {name: (lambda x, f=f: f(x.bfloat16()).float()) for name, f in TABLE.items()}
     assert_all_match(table, torch.randn(4, 6), others=[(torch.randn(4, 6) * 5,)], rtol=2e-2, atol=2e-2)

@@ -109,6 +109,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow
 def test_losses_of_numbers() -> None:
     assert_all_match(LOSSES, torch.randn(4, 5), torch.randn(4, 5), others=[(torch.randn(4, 5), torch.randn(4, 5))])
 

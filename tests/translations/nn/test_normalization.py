@@ -78,11 +78,13 @@ def test_layer(dtype):
     assert_all_match(LAYER, x, others=[(y,)])
 
 
+@pytest.mark.slow
 def test_half_precision():
     x, y = torch.randn(3, 6, 5).half(), torch.randn(3, 6, 5).half()
     assert_all_match(BATCH | INSTANCE | LAYER, x, others=[(y,)], rtol=4e-3, atol=4e-3)
 
 
+@pytest.mark.slow
 def test_bfloat16():
     table = {name: (lambda x, f=f: f(x.bfloat16()).float()) for name, f in (BATCH | INSTANCE | LAYER).items()}
     assert_all_match(table, torch.randn(3, 6, 5), others=[(torch.randn(3, 6, 5),)], rtol=3e-2, atol=3e-2)

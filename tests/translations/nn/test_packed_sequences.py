@@ -158,6 +158,7 @@ def test_lengths_in_a_list_of_values() -> None:
     assert_matches(Listed(), *sequences(4, 6, 2), others=[sequences(3, 1, 5, steps=6)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "padding", [{"total_length": 9}, {"padding_value": -2.0}, {"total_length": 9, "padding_value": 3}]
 )
@@ -200,6 +201,7 @@ def test_layers_of_the_packed_form() -> None:
     assert_matches(Layers(), *sequences(4, 6, 2), others=OTHERS, dynamic_shapes=DYNAMIC)
 
 
+@pytest.mark.slow
 def test_packed_again() -> None:
     class Twice(Packed):
         def __init__(self) -> None:
@@ -226,6 +228,7 @@ def test_packed_sequences_as_inputs(kind: str) -> None:
     assert_matches(Given(kind), torch.randn(9, 5), torch.tensor([3, 3, 2, 1]), others=others, dynamic_shapes=shapes)
 
 
+@pytest.mark.slow
 def test_a_list_of_sequences() -> None:
     class Listed(Packed):
         def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:  # type: ignore[override]
@@ -255,6 +258,7 @@ def test_pad_sequence(dtype: torch.dtype) -> None:
     assert_matches(padded, *made(3, 5), others=[made(4, 2)], dynamic_shapes={"given": ({0: "a"}, {0: "b"})})
 
 
+@pytest.mark.slow
 def test_sequences_unpacked() -> None:
     class Unpacked(Packed):
         def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> Any:  # type: ignore[override]

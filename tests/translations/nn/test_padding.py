@@ -63,6 +63,7 @@ def test_direct_forms():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 def test_dynamic_sizes(opset):
     assert_all_match(

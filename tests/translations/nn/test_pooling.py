@@ -58,6 +58,7 @@ def test_of_images(table, dtype):
     assert_all_match(table, _random(2, 3, 6, 8, dtype=dtype), others=[(_random(2, 3, 6, 8, dtype=dtype),)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("table", [AVERAGE, MAXIMUM], ids=["average", "maximum"])
 def test_of_dynamic_sizes(table, dtype):
@@ -118,6 +119,7 @@ def test_of_lines_and_volumes(dtype):
     assert_all_match(VOLUME, _random(2, 2, 4, 5, 6, dtype=dtype), others=[(_random(2, 2, 4, 5, 6, dtype=dtype),)])
 
 
+@pytest.mark.slow
 def test_without_a_batch():
     assert_all_match(LINE, _random(3, 11), others=[(_random(3, 11),)])
     assert_all_match(AVERAGE | MAXIMUM | ADAPTIVE, _random(3, 6, 8), others=[(_random(3, 6, 8),)])

@@ -25,6 +25,7 @@ def test_layers(layers, bidirectional, batch_first, bias):
     assert_matches(module, torch.randn(4, 3, 6), others=[(torch.randn(4, 3, 6),)])
 
 
+@pytest.mark.slow
 def test_first_states():
     states = torch.randn(4, 3, 3), torch.randn(4, 3, 5)
     for opset in (18, 21, 23):

@@ -35,6 +35,7 @@ def test_layers(kind: str) -> None:
         assert_matches(module, torch.randn(4, 3, 6), others=[(torch.randn(4, 3, 6),)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LAYERS)
 def test_first_states(kind: str) -> None:
     def states() -> Any:

@@ -33,6 +33,7 @@ def draw(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     return (torch.randn(shape) + 0.5).to(dtype) if dtype.is_floating_point else torch.randint(0, 3, shape).to(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "shape"),
     [

@@ -171,6 +171,7 @@ def test_variances(dtype):
     assert_all_match(table, draw(dtype, 2, 3, 4), others=[(draw(dtype, 2, 3, 4) * 3 + 50,)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", FLOATS[:2], ids=str)
 @pytest.mark.parametrize("table", [NORMS, MATRIX_NORMS], ids=["vector", "matrix"])
 def test_norms(dtype, table):

@@ -14,6 +14,7 @@ def some(count: int) -> torch.Tensor:
     return torch.randn(count, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function", [torch.split, torch.ops.aten.unsafe_split.Tensor, torch.ops.aten.split_copy.Tensor]
 )
@@ -22,10 +23,12 @@ def test_split_by_a_size(function):
     assert_matches(lambda x: function(x, 4), some(10), dynamic_shapes=ROWS, others=[(some(9),), (some(12),)])
 
 
+@pytest.mark.slow
 def test_split_of_one_part():
     assert_matches(lambda x: torch.split(x, 4), some(3), dynamic_shapes=ROWS, others=[(some(4),), (some(2),)])
 
 
+@pytest.mark.slow
 def test_split_by_a_size_of_an_input():
     def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.split(x, x.shape[0] // 2)

@@ -237,6 +237,7 @@ def test_images(dtype: torch.dtype) -> None:
     assert_all_match(table, x, others=[(numbers(dtype, 2, 8, 4, 6),)])
 
 
+@pytest.mark.slow
 def test_images_in_a_dynamic_batch() -> None:
     table = {name: IMAGES[name] for name in ("unfold", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle")}
     for opset in (18, 21):
@@ -259,6 +260,7 @@ def test_combinations() -> None:
     assert_all_match(table, torch.randn(4), others=[(torch.randn(4),)])
 
 
+@pytest.mark.slow
 def test_split_by_a_constant_tensor() -> None:
     edges = torch.tensor([1, 3])
     assert_matches(lambda x: x.tensor_split(edges, 1), torch.randn(2, 5), others=[(torch.randn(2, 5),)])

@@ -24,6 +24,7 @@ def image(*shape: int) -> torch.Tensor:
     return torch.randint(0, 256, shape, dtype=torch.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_sizes(mode, antialias):
@@ -37,6 +38,7 @@ def test_sizes(mode, antialias):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_factors_and_corners(mode, antialias):

@@ -77,6 +77,7 @@ def test_volumes(reach: float) -> None:
     assert_all_match(table(("bilinear", "nearest")), torch.randn(2, 3, 7, 4, 5), grid, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [16, 18])
 def test_volumes_before_opset_20_are_for_a_kernel(opset: int) -> None:
     load_builtin()
@@ -144,6 +145,7 @@ def test_images_in_narrow_types(dtype: torch.dtype, opset: int) -> None:
     assert not torch.equal(wide.to(dtype), sample(image.to(dtype), many.to(dtype), "nearest", align_corners=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", NARROW)
 def test_volumes_in_narrow_types(dtype: torch.dtype) -> None:
     volume, grid = torch.randn(2, 3, 5, 4, 70), points(2, 3, 4, 5, 3)
@@ -172,6 +174,7 @@ def test_far_points_and_single_pixels_in_narrow_types(dtype: torch.dtype) -> Non
     assert_all_match(some, torch.randn(2, 3, 7, 40), grid, rtol=0.0, atol=0.0)
 
 
+@pytest.mark.slow
 def test_narrow_images_of_any_size() -> None:
     def model(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
         return sample(x.half(), g.half(), "nearest", "reflection", True).float()
@@ -187,6 +190,7 @@ def test_narrow_images_of_any_size() -> None:
     )
 
 
+@pytest.mark.slow
 def test_any_batch() -> None:
     batch = Dim("batch")
     for mode, padding in (("bilinear", "zeros"), ("nearest", "reflection")):

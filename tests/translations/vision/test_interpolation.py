@@ -62,6 +62,7 @@ def test_dynamic_sizes(rank, mode, antialias):
     )
 
 
+@pytest.mark.slow
 def test_to_the_size_of_another_tensor():
     assert_matches(
         lambda x, like: [F.interpolate(x, size=like.shape[2:], mode=mode) for mode in MODES[2]],
@@ -77,6 +78,7 @@ def test_to_the_size_of_another_tensor():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", ["nearest", "nearest-exact"])
 def test_every_pair_of_sizes_picks_torchs_neighbour(exact):
     """ONNX's Resize divides where torch multiplies, and rounding puts some neighbours one off."""
@@ -91,6 +93,7 @@ def test_every_pair_of_sizes_picks_torchs_neighbour(exact):
     )
 
 
+@pytest.mark.slow
 def test_sizes_round_as_in_torch():
     """0.29 * 100 is 28.999... in double, and 29 in float."""
     table = {mode: lambda x, mode=mode: F.interpolate(x, scale_factor=0.29, mode=mode) for mode in MODES[1]}
@@ -141,6 +144,7 @@ def test_opset_18(mode):
     assert_all_match(_table(2, mode), torch.randn(1, 2, 9, 7), opset_version=18, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_forms_with_sizes_and_factors():
     aten = torch.ops.aten
     assert_all_match(

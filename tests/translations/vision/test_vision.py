@@ -53,6 +53,7 @@ def test_deform_conv2d_is_one_node() -> None:
     assert [node.op_type for node in program.model.graph] == ["DeformConv"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [13, 21])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_deform_conv2d_with_weights_as_inputs_of_any_size(opset: int, groups: int) -> None:
@@ -81,6 +82,7 @@ def test_deform_conv2d_with_weights_as_inputs_of_any_size(opset: int, groups: in
     assert weight[2:] == ["3", "3"] and x[1] == (weight[1] if groups == 1 else f"2*{weight[1]}")
 
 
+@pytest.mark.slow
 def test_deform_conv2d_names_the_size_that_has_to_be_a_number() -> None:
     def deform_plain(x, offset, weight):
         return ops.deform_conv2d(x, offset, weight)
@@ -166,6 +168,7 @@ POOLED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 21, 23])
 def test_regions(opset: int) -> None:
     others = [(torch.randn(2, 24, 12, 15), regions(20))]
@@ -173,6 +176,7 @@ def test_regions(opset: int) -> None:
     assert_all_match(POOLED, images, regions(20), others=others, opset_version=opset, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [21, 23])
 def test_any_number_of_regions(opset: int) -> None:
     for function in (POOLED["align 2 False"], POOLED["align -1 True"], POOLED["pool"], POOLED["pool by position"]):
