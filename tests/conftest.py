@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import logging
 import os
 import random
 import sys
@@ -99,6 +100,12 @@ def pytest_fixture_setup(fixturedef: Any, request: pytest.FixtureRequest) -> Ite
     if fixturedef.scope != "function":
         _draw_from(request.config, f"{fixturedef.baseid}::{fixturedef.argname} {request.param_index}")
     return (yield)
+
+
+def pytest_collection_finish() -> None:
+    """pytest 9.1 and later listen to every logger that does not propagate, and torch writes a stack for each guard that
+    it sets to this one while anybody listens: a fifth of the time of a capture."""
+    logging.getLogger("torch.__trace").propagate = True
 
 
 @pytest.fixture(autouse=True)
