@@ -75,7 +75,7 @@ def _draw_from(config: pytest.Config, name: str) -> None:
     random.seed(seed)
     np.random.seed(seed)
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed keeps the stack each time, for CUDA
 
 
 @pytest.hookimpl(wrapper=True)

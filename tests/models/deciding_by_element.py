@@ -55,9 +55,8 @@ class StepsThatAreLeftOut(nn.Module):
 
     def forward(self, x, order, factors):
         factors = factors.unbind(0)
-        places = order.tolist()
         y = x
-        for index in places:
+        for index in order[:3].tolist():
             if (factors[index] != 0).any():
                 y = _STEPS[index](y, factors[index])
         return y.clone() if y is x else y
