@@ -87,6 +87,7 @@ def pytest_collection() -> Iterator[object]:
     finally:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(20_000, 10, 10)  # most of what tests make is freed without it, and torch makes much
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
