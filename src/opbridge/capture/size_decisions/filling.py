@@ -149,9 +149,8 @@ class _Filling:
         example = other_sides.sizes_of_symbols(found, shapes)
         self._example = example
         self._continued = found if is_continued else None
-        self._asked = self._nothing_asked()
+        self._found = found
         self.remainders = remainders(self._own(found))
-        self._asked.keep(self._kept(found))
         self._runs: dict[tuple[int, ...], bool] = {}
 
     def _nothing_asked(self) -> AskedQuestions:
@@ -171,6 +170,8 @@ class _Filling:
 
     def graph(self) -> CapturedGraph | None:
         """The graph; None where the sides differ in more."""
+        self._asked = self._nothing_asked()
+        self._asked.keep(self._kept(self._found))
         made = self._of_no_multiples()
         if made is None:
             return None
