@@ -66,6 +66,7 @@ def test_every_imported_package_is_declared():
     assert not undeclared
 
 
+@pytest.mark.slow
 def test_every_declared_package_is_imported():
     assert declared() - INDIRECT - THE_MODELS_OWN == imported().keys() - THE_MODELS_OWN
 

@@ -164,6 +164,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_export_for_a_target_says_what_was_repaired_and_what_stays(path, tmp_path, capsys):
     (tmp_path / "net.py").write_text(NET.format("torch.nn.functional.layer_norm(x, (20,)), x.nonzero()"))
     assert main(["export", "net.py:build", "-o", "net.onnx", "--target", "tensorrt:8.5"]) == 0

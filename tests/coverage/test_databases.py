@@ -67,6 +67,7 @@ def test_more_samples_begin_with_the_same():
         assert torch.equal(left.args[0], right.args[0])
 
 
+@pytest.mark.slow
 def test_random_operators_of_op_db_draw_anew():
     entry = database("torch")["nn.functional.dropout"]
     x = torch.ones(1000)

@@ -156,6 +156,7 @@ def test_small_differences_and_those_of_infinities_are_told_from_others(want, ha
     assert work._compared(case, [np.float32(want)], [np.float32(have)])[0] == outcome
 
 
+@pytest.mark.slow
 def test_a_node_of_a_test_is_a_case_alone_with_what_it_reads_there():
     case = cases.case("test_reduce_log_sum_asc_axes_expanded", "node 0")
     (alone,) = case.model.graph.node

@@ -190,6 +190,7 @@ def test_a_gradient_that_is_a_kernel(ops):
     torch.testing.assert_close(gradient, 3 * x * x)
 
 
+@pytest.mark.slow
 def test_compiled_with_sizes_that_vary(ops):
     torch._dynamo.reset()
     seen = []

@@ -129,6 +129,7 @@ def test_a_copy_of_a_weight_in_another_part_is_stored_once(tmp_path):
     assert weights_of(tmp_path / "set").stat().st_size == weight.nbytes
 
 
+@pytest.mark.slow
 def test_a_weight_that_one_part_reads_as_it_is_and_another_transposed_is_stored_once(tmp_path):
     embedding, head = torch.nn.Embedding(WORDS, 16), torch.nn.Linear(16, WORDS, bias=False)
     head.weight = embedding.weight

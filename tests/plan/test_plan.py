@@ -97,6 +97,7 @@ def test_a_later_opset_is_a_near_miss():
         assert "translated from opset 22" in row.reason
 
 
+@pytest.mark.slow
 def test_what_has_no_translation_is_decomposed():
     """A decomposition stands in the plan with the operators that it is made of."""
 

@@ -52,6 +52,7 @@ def test_the_nodes_are_those_that_symbolic_builds():
     assert "test_autograd_functions.py" in metadata["opbridge.source"]
 
 
+@pytest.mark.slow
 def test_dynamic_sizes_by_what_onnx_infers():
     example = torch.randn(2, 3), torch.randn(2, 3)
     program = opbridge.export(

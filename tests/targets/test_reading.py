@@ -277,6 +277,7 @@ def test_each_kind_of_fact_says_what_it_needs():
         assert set(kind.needs) <= set(inspect.signature(kind).parameters)
 
 
+@pytest.mark.slow
 def test_every_operator_stands_against_every_target():
     from opbridge.targets import table
 

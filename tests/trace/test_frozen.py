@@ -81,6 +81,7 @@ FROZEN = {
 REFUSED = (entry,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", REFUSED, ids=lambda each: each.__name__)
 def test_refused_by_default_with_the_line(function):
     with pytest.raises(opbridge.CaptureError) as caught:

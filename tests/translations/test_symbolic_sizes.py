@@ -61,6 +61,7 @@ REFUSED: dict[str, tuple[Model, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_are_those_of_the_run(name: str) -> None:
     def model(x: torch.Tensor, y: torch.Tensor) -> Any:

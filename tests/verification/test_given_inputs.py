@@ -51,6 +51,7 @@ def test_lists_and_functions_take_the_place_of_fresh_values_and_sizes(program: P
     assert found.ok and asked == [1, 2, 3] and "no other sizes" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_positional_and_keyword_inputs_together() -> None:
     program = opbridge.export(model, (X,), kwargs={"k": K}, dynamic_shapes={"x": {0: "n"}, "k": None}, verify=False)
     found = opbridge.verify(program, inputs=[((X[:2],), {"k": K + 1}), (X + 1, K)])

@@ -49,6 +49,7 @@ def test_the_graph_that_is_written_to() -> None:
     assert_matches(written, torch.randn(2, 1, 4), others=SIZES[:-1], **AXES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "used",
     [

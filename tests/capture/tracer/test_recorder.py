@@ -68,6 +68,7 @@ def test_a_batch_of_gradients_has_symbolic_sizes():
     assert_same(taken, torch.randn(1, 4))
 
 
+@pytest.mark.slow
 def test_linearize_has_symbolic_sizes():
     taken = capture(lambda x: torch.func.linearize(LAYER, x)[1](x + 1), X, dynamic_shapes={"x": {0: "batch"}})
     assert_same(taken, torch.randn(5, 4))

@@ -244,6 +244,7 @@ def test_no_elements() -> None:
     assert_all_match(table, x, y)
 
 
+@pytest.mark.slow
 def test_branches() -> None:
     table = {name: FUNCTIONS[name] for name in ("sqrt", "log", "asin", "acos", "atan", "asinh", "acosh", "atanh")}
     values = [complex(x, y) for x in (-2.0, -0.5, 0.5, 2.0) for y in (-1.0, -0.1, 0.1, 1.0)]

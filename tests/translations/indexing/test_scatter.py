@@ -122,6 +122,7 @@ def test_nan_among_what_is_scattered():
     assert_all_match(table, x, index, y, others=[(x, index, y.flip(0)), (x.flip(0), index, y.nan_to_num(1.0))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23])
 def test_dynamic_sizes(opset):
     size = {0: Dim.AUTO}

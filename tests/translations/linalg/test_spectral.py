@@ -46,6 +46,7 @@ def test_singular_values_of_any_size(dtype):
     assert_matches(torch.linalg.svdvals, torch.randn(3, 6, 4, dtype=dtype), dynamic_shapes=shapes, others=others)
 
 
+@pytest.mark.slow
 def test_singular_vectors_need_to_know_the_longer_side():
     shapes = ({0: Dim("rows"), 1: Dim("columns")},)
     with pytest.raises(opbridge.MissingOperators, match="more rows or more columns"):

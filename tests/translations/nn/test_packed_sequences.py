@@ -177,6 +177,7 @@ def test_padding_to_the_length_of_the_input() -> None:
     assert_matches(padded, *sequences(4, 6, 2), others=[sequences(1, 5, 2, steps=6)])
 
 
+@pytest.mark.slow
 def test_the_packed_form_itself() -> None:
     def packed(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         found = pack_padded_sequence(x, lengths, True)

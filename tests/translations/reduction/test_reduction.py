@@ -288,6 +288,7 @@ def test_mean_of_rows_that_none_is_of():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [0.7, 1.3, 3.0, -1.9])
 def test_norms_of_doubles_are_exact(order: float) -> None:
     x = torch.rand(3, 5, dtype=torch.float64) + 0.1
