@@ -3,7 +3,7 @@
     python bench/mutations.py                              # on the tests that each fault names
     python bench/mutations.py --whole                      # and on all tests, where those do not find it
     python bench/mutations.py --only size-of-one,last-pixel --print
-    python bench/mutations.py --tests-of v0.2.0 --print    # with the tests of another revision
+    python bench/mutations.py --tests-of v0.2.0            # with the tests of another revision, in a table of its own
 
 The faults are in planted_faults.py. A copy of the working tree is what they are planted in, and kernels are compiled
 into a cache beside it. What has found a fault runs once without it: where that does not pass, nothing is said of the
@@ -250,7 +250,10 @@ def main() -> int:
     if given.print:
         print(f"\n{body}")
     else:
-        write_section("mutations", "Faults planted in the code, and the tests that find them", body)
+        name, title = "mutations", "Faults planted in the code, and the tests that find them"
+        if given.tests_of:
+            name, title = "mutations_of_other_tests", f"The same faults, and the tests of {given.tests_of}"
+        write_section(name, title, body)
     return 0 if all(each.by for each in answers) else 1
 
 
