@@ -19,7 +19,7 @@ from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.onnx.torch_tensor import TorchTensor
 
-__all__ = ["emit"]
+__all__ = ["as_torch", "emit"]
 
 _SUFFIXES = {
     ir.AttributeType.INT: "i",
@@ -125,7 +125,7 @@ class _Emitter:
         if found is None:
             if value.const_value is None:
                 raise TranslationError(f"'{value.name}' is made by no node.")
-            found = g.op("Constant", value_t=_as_torch(value.const_value))
+            found = g.op("Constant", value_t=as_torch(value.const_value))
             if g is self._g:  # values of a block are not visible outside of it
                 self._values[id(value)] = found
         return found
@@ -156,7 +156,7 @@ def _read(node: ir.Node) -> list[ir.Value]:
 
 def _attribute(name: str, attribute: ir.Attr) -> tuple[str, Any]:
     if attribute.type == ir.AttributeType.TENSOR:
-        return f"{name}_t", _as_torch(attribute.as_tensor())
+        return f"{name}_t", as_torch(attribute.as_tensor())
     suffix = _SUFFIXES.get(attribute.type)
     if suffix is None:
         raise TranslationError(
@@ -166,7 +166,8 @@ def _attribute(name: str, attribute: ir.Attr) -> tuple[str, Any]:
     return f"{name}_{suffix}", list(value) if isinstance(value, (list, tuple)) else value
 
 
-def _as_torch(tensor: ir.TensorProtocol) -> torch.Tensor:
+def as_torch(tensor: ir.TensorProtocol) -> torch.Tensor:
+    """A tensor of ONNX as a tensor of torch; a weight of the model is not copied."""
     if isinstance(tensor, TorchTensor):
         return tensor.tensor.detach()
     if tensor.dtype == ir.DataType.BFLOAT16:

@@ -36,10 +36,14 @@ from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.symbolics.copying import Copy
+from opbridge.symbolics.emitting import as_torch
 from opbridge.symbolics.schemas import check_call
 
 __all__ = ["Call", "failing"]
 
+
+_NOT_PARSED = ("v", "none")
+"""The kinds of `@parse_args` that leave a value as it is."""
 
 _graphs: weakref.WeakKeyDictionary[Builder, list[Any]] = weakref.WeakKeyDictionary()
 
@@ -94,7 +98,7 @@ class Call:
             TranslationError: It raised, or what it returned or built cannot be used. The message has its file and line.
         """
         with failing(self.function), torch.no_grad():
-            returned = self.function(self.context, *arguments, **(keywords or {}))
+            returned = self.function(self.context, *self._parsed(arguments), **(keywords or {}))
             results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
             for result in results:
                 self._check(result)
@@ -104,6 +108,24 @@ class Call:
                 self.context.functions,
             )
             return copy.run(self.context.graph, results)
+
+    def _parsed(self, arguments: Sequence[Any]) -> list[Any]:
+        """The arguments, with constants where `@parse_args` asks for one and the model's weight or buffer is given."""
+        given = list(arguments)
+        tensors = {value: tensor for tensor, value in self._inputs.values()}
+        names = list(inspect.signature(self.function).parameters)[1:]
+        for place, kind in enumerate(torchscript_graph.parsed_kinds(self.function)[: len(given)]):
+            if kind in _NOT_PARSED or not torchscript_graph.is_value(given[place]) or given[place] not in tensors:
+                continue
+            known = tensors[given[place]].const_value
+            if known is None:
+                name = names[place] if place < len(names) else str(place)
+                raise TranslationError(
+                    f"Its argument '{name}' is declared as a constant, '{kind}' in @parse_args, and the model computes "
+                    "it from its inputs. Declare it as a value, 'v', and use it as an input of nodes."
+                )
+            given[place] = self.value(as_torch(known))
+        return given
 
     def _check(self, result: Any) -> None:
         if result is None:

@@ -22,6 +22,7 @@ __all__ = [
     "new_context",
     "none_value",
     "op_with_blocks",
+    "parsed_kinds",
     "reset_shape_inference",
     "set_dtype",
     "set_tensor_type",
@@ -116,6 +117,11 @@ def set_tensor_type(value: Any, dtype: torch.dtype, sizes: Sequence[int | None])
     value.inferTypeFrom(torch.empty([1 if size is None else size for size in sizes], dtype=dtype))
     if None in sizes:
         value.setType(value.type().with_sizes(list(sizes)))
+
+
+def parsed_kinds(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The kinds of the arguments after `g` in `@parse_args`, such as ("v", "i"); () without that decorator."""
+    return tuple(getattr(function, "_arg_descriptors", None) or ())
 
 
 def is_value(candidate: object) -> bool:
