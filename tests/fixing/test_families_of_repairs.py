@@ -303,6 +303,15 @@ def test_zero_points():
     assert "Round" in operators(repaired(made, "tensorrt:8.6", "nonzero-input"))
 
 
+@pytest.mark.parametrize("zero", [np.uint8(3), np.int8(-4)])
+def test_zero_points_of_a_value_that_the_model_gives(zero):
+    text = "(float[n, 3] x) => (float[n, 3] y) { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }"
+    assert "Round" in operators(repaired(model(text, s=np.float32(0.05), z=zero), "tensorrt:8.6", "nonzero-input"))
+    text = """(float[n, 3] x) => (float[n, 3] y, float[n, 3] v, float[n, 3] w) { q = QuantizeLinear (x, s, z)
+ y = DequantizeLinear (q, s, z) w = Relu (y) v = DequantizeLinear (q, s, z) }"""
+    assert "Round" in operators(repaired(model(text, s=np.float32(0.05), z=zero), "tensorrt:8.6", "nonzero-input"))
+
+
 def test_unsigned_numbers_with_their_middle_as_zero_are_signed_ones():
     fixed = repaired(model(_QUANTIZED, s=np.float32(0.05), z=np.uint8(128)), "tensorrt:8.6", "nonzero-input")
     assert [each.op_type for each in fixed.model.graph if each.op_type != "Constant"][:2] == [

@@ -128,7 +128,8 @@ def rounded_in_floats(site: Site) -> str:
         kept = step.emit("Sub", kept, shift)
     value = step.emit("Mul", kept, wide)
     for reader in readers:
-        ir.convenience.replace_all_uses_with(reader.outputs[0], value, replace_graph_outputs=False)
+        for user, index in list(reader.outputs[0].uses()):
+            user.replace_input_with(index, value)
     site.put_before(step)
     for reader in readers:
         _finish(site, reader, value)
