@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -418,6 +419,29 @@ def test_bfloat16_without_a_kernel(lacking):
     changed = ir.from_proto(made)
     changes, left = fixing.repaired(changed, [find_target("onnxruntime")])
     assert [each.done for each in changes] == ["computed Add in float32"] and not left
+    found = compare_with_evaluator(made.SerializeToString(), serialize.to_bytes(changed))
+    assert found.runs and found.ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("operator", "text", "weight"),
+    [
+        ("MatMul", "y = MatMul (x, w)", (3, 3)),
+        ("Gemm", "y = Gemm (x, w)", (3, 3)),
+        ("Sigmoid", "y = Sigmoid (x)", ()),
+        ("Softmax", "y = Softmax (x)", ()),
+        ("Tanh", "y = Tanh (x)", ()),
+    ],
+)
+def test_bfloat16_is_computed_in_float32_where_there_is_no_kernel(operator, text, weight):
+    made = model(f"(bfloat16[n, 3] x) => (bfloat16[n, 3] y) {{ {text} }}")
+    if weight:
+        numbers = np.random.default_rng(0).standard_normal(weight).astype(ml_dtypes.bfloat16)
+        made.graph.initializer.append(ir.to_proto(ir.tensor(numbers, name="w")))
+    changed = ir.from_proto(made)
+    changes, left = fixing.repaired(changed, [find_target("onnxruntime")])
+    assert [each.done for each in changes] == [f"computed {operator} in float32"] and not left
     found = compare_with_evaluator(made.SerializeToString(), serialize.to_bytes(changed))
     assert found.runs and found.ok
 

@@ -15,8 +15,8 @@ from opbridge import rules
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.example" : 1]>'
 
 
-def model(text: str) -> bytes:
-    return onnx.parser.parse_model(HEAD + text).SerializeToString()
+def model(text: str, opset: int = 17) -> bytes:
+    return onnx.parser.parse_model(HEAD.replace("17", str(opset)) + text).SerializeToString()
 
 
 CLEAN = model("g (float[n, 4] x) => (float[n, 4] y) { y = Relu (x) }")
@@ -92,6 +92,29 @@ def test_kernels_are_asked_of_the_installed_onnxruntime():
     ]
     # It casts float16 where it has no kernel.
     assert found(model("g (float16[4] x) => (float16[4] y) { y = Mul (x, x) }"), "onnxruntime") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "opset", "newer"),
+    [
+        ("g (float[4] x) => (float[4] y) { y = Add (x, x) }", 3, 7),
+        ("g (float[4] x) => (float[4] y) { y = Dropout (x) }", 3, 7),
+        ("g (bfloat16[4] x) => (bfloat16[4] y) { y = Mod <fmod = 1> (x, x) }", 18, None),
+    ],
+)
+def test_the_opset_at_which_the_runtime_has_a_kernel_is_named(text, opset, newer):
+    found = [each for each in opbridge.lint(model(text, opset), "onnxruntime").found if each.rule == "no-kernel"]
+    wanted = f"Convert the file: opbridge convert MODEL.onnx --opset {newer}." if newer else "Cast to a type"
+    assert [each.remedy.startswith(wanted) for each in found] == [True]
+
+
+@pytest.mark.parametrize("opset", [18, 20, 21])
+def test_a_deprecated_form_is_no_operator_that_onnx_lacks(opset):
+    text = "g (float[2,4,5] x, float[n] s) => (float[2,4,5] y) { y = GroupNormalization <num_groups = 2> (x, s, s) }"
+    found = [each for each in opbridge.lint(model(text, opset)).found if each.operator == "GroupNormalization"]
+    assert [(each.rule, each.severity) for each in found] == [("not-in-onnx", "warning")] * (opset < 21)
+    assert all(f"GroupNormalization is deprecated at opset {opset}" in each.message for each in found)
+    assert all("convert MODEL.onnx --opset 21" in each.remedy for each in found)
 
 
 def test_types_and_shapes_that_the_file_does_not_have_are_inferred():

@@ -9,7 +9,7 @@ from opbridge.conversion import schemas
 from opbridge.conversion.step import Step
 from opbridge.conversion.types import type_text
 
-__all__ = ["holding", "is_exact", "widened"]
+__all__ = ["HALVES", "holding", "is_exact", "widened"]
 
 _D = ir.DataType
 
@@ -40,7 +40,28 @@ _CHOOSING = frozenset(
 _ROUNDED = frozenset({"Add", "Sub", "Mul", "Div", "Sqrt"})
 _WRAPPED = frozenset({"Add", "Sub", "Mul", "Div", "Mod"})
 _INTEGERS = frozenset({_D.INT8, _D.UINT8, _D.INT16, _D.UINT16, _D.INT32, _D.UINT32})
-_HALVES = frozenset({_D.FLOAT16, _D.BFLOAT16})
+HALVES = frozenset({_D.FLOAT16, _D.BFLOAT16})
+
+# Of float16 and bfloat16, PyTorch and runtimes compute them in float32 and round the result once.
+_IN_FLOAT32 = frozenset(
+    {"Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "BatchNormalization", "Celu", "Conv", "Cos"}
+    | {
+        "ConvTranspose",
+        "Cosh",
+        "CumSum",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Gelu",
+        "Gemm",
+        "GlobalAveragePool",
+        "GroupNormalization",
+    }
+    | {"HardSigmoid", "HardSwish", "InstanceNormalization", "LayerNormalization", "Log", "LogSoftmax", "LRN", "MatMul"}
+    | {"Mish", "Pow", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMean", "ReduceSum", "Selu"}
+    | {"ReduceSumSquare", "Resize", "RMSNormalization", "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Softsign"}
+    | {"Sum", "Tan", "Tanh", "ThresholdedRelu"}
+)
 
 
 def widened(step: Step, target: onnx.defs.OpSchema) -> tuple[list[ir.Value], str] | None:
@@ -82,12 +103,12 @@ def widened(step: Step, target: onnx.defs.OpSchema) -> tuple[list[ir.Value], str
 
 
 def is_exact(operator: str, dtype: _D) -> bool:
-    """Whether an operator that computes in a wider type gives the same results, once they are cast back."""
+    """Whether an operator that computes in a wider type gives its own results, once they are cast back."""
     if operator in _CHOOSING:
         return True
     if operator in _WRAPPED and dtype in _INTEGERS:
         return True
-    return operator in _ROUNDED and dtype in _HALVES
+    return operator in _ROUNDED | _IN_FLOAT32 and dtype in HALVES
 
 
 def holding(dtype: _D) -> tuple[_D, ...]:

@@ -22,7 +22,17 @@ from opbridge.errors import TranslationError
 if TYPE_CHECKING:
     from opbridge.onnx.tensor import NodeBuilder
 
-__all__ = ["OLDEST", "WRITTEN_FOR", "Schema", "allows", "first_opset", "is_function", "native_schema", "schema_for"]
+__all__ = [
+    "OLDEST",
+    "WRITTEN_FOR",
+    "Schema",
+    "allows",
+    "first_opset",
+    "is_function",
+    "native_schema",
+    "opset_after_deprecation",
+    "schema_for",
+]
 
 OLDEST = 9
 """The oldest opset that models are built for."""
@@ -252,6 +262,20 @@ def native_schema(op_type: str, opset: int) -> Schema | None:
         return None
     except (TypeError, ValueError):  # no number of an opset; a form of opset 1 that onnx_ir does not take
         return None
+
+
+@functools.cache
+def opset_after_deprecation(op_type: str, opset: int) -> int | None:
+    """The opset at which a standard operator that is deprecated at an opset has a form again; None: it is not, or none.
+
+    GroupNormalization of opsets 18 to 20 is deprecated, and has another form since opset 21.
+    """
+    try:
+        deprecated = onnx.defs.get_schema(op_type, opset, "").deprecated
+    except (onnx.defs.SchemaError, TypeError, ValueError):  # no such operator, or no number of an opset
+        return None
+    later = onnx.defs.get_schema(op_type, "")
+    return later.since_version if deprecated and not later.deprecated else None
 
 
 @functools.cache

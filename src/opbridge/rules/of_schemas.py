@@ -6,6 +6,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Iterator
 
+import onnx
 import onnx_ir as ir
 
 from opbridge.onnx import opsets
@@ -32,8 +33,18 @@ class NotInOnnx(ModelRule):
         for node in looked.malformed:
             opset = looked.opset_of(node)
             if opsets.native_schema(node.op_type, opset) is None:
-                if node.op_identifier() not in looked.model.functions:
+                if node.op_identifier() in looked.model.functions:
+                    continue
+                later = opsets.opset_after_deprecation(node.op_type, opset)
+                if later is None:
                     yield Hit(f"ONNX has no operator {node.op_type} at opset {opset}.", node)
+                    continue
+                yield Hit(
+                    f"{node.op_type} is deprecated at opset {opset}: onnx.checker refuses it, some runtimes load it.",
+                    node,
+                    remedy=f"Convert the file: opbridge convert MODEL.onnx --opset {later}.",
+                    severity="warning",
+                )
 
 
 class InvalidNode(ModelRule):
@@ -154,7 +165,19 @@ class NoKernel(FactRule):
             return
         lacking = _lacking(node, looked.opset_of(node), fact)
         if lacking:
-            yield Hit(f"The runtime has no kernel for {lacking}.", node)
+            newer = _newer_opset_with_kernel(node, looked.opset_of(node), fact)
+            remedy = "" if newer is None else f"Convert the file: opbridge convert MODEL.onnx --opset {newer}."
+            yield Hit(f"The runtime has no kernel for {lacking}.", node, remedy=remedy)
+
+
+def _newer_opset_with_kernel(node: ir.Node, opset: int, fact: facts.Kernels) -> int | None:
+    """The first newer opset at which a runtime has a kernel for a node of these types; None: there is none."""
+    if node.domain not in _ONNX:
+        return None
+    for newer in range(opset + 1, onnx.defs.onnx_opset_version() + 1):
+        if opsets.native_schema(node.op_type, newer) is not None and not _lacking(node, newer, fact):
+            return newer
+    return None
 
 
 def _lacking(node: ir.Node, opset: int, fact: facts.Kernels) -> str:

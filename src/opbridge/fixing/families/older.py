@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from opbridge.conversion.older import in_older_operators
+from opbridge.conversion.widening import HALVES, is_exact
 from opbridge.fixing.site import Site, repair
 from opbridge.targets.facts import Attribute
 
@@ -18,6 +19,9 @@ _WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 def in_other_operators(site: Site) -> str:
     """Others are put in its place, in the forms of the model's opset."""
     operator = site.node.op_type
+    dtype = next((each.dtype for each in site.node.inputs if each is not None), None)
+    if site.finding.rule == "no-kernel" and dtype in HALVES and is_exact(operator, dtype):
+        return ""  # `widths` computes it in float32, and rounds once
     lacked = frozenset(each for each in _WITH_BODIES if site.is_lacked(each))
     made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, unwanted=lacked)
     return f"wrote {operator} with {', '.join(made)}"
