@@ -325,6 +325,14 @@ def test_unsigned_numbers_with_their_middle_as_zero_are_signed_ones():
     assert "DequantizeLinear" in operators(fixed)
 
 
+@pytest.mark.parametrize("unread", ["m, d", "m", ", d"])
+def test_outputs_that_nothing_reads_are_left_out(unread):
+    text = f"(float[n, 3] x, float[3] s) => (float[n, 3] y) {{ y, {unread} = LayerNormalization (x, s) }}"
+    fixed = repaired(model(text), "tensorrt:10.1", "unsupported-argument")
+    [node] = fixed.model.graph
+    assert node.op_type == "LayerNormalization" and [each.name for each in node.outputs] == ["y"]
+
+
 @pytest.mark.slow
 def test_attributes_and_outputs_of_newer_forms(lacking):
     made = model(

@@ -173,6 +173,12 @@ CASES = {
         _model("y, i = MaxPool<kernel_shape = [2, 2]> (x)", inputs=IMAGE, outputs="y i"),
         _model("y, i = MaxPool<kernel_shape = [2, 2]> (x)", inputs=IMAGE),
     ),
+    "absent output that nothing reads": (
+        {"kind": "absent", "operators": ["MaxPool"], "outputs": ["Indices"], "unread": True},
+        "unsupported-argument",
+        _model("y, i = MaxPool<kernel_shape = [2, 2]> (x)", inputs=IMAGE),
+        _model("y = MaxPool<kernel_shape = [2, 2]> (x)", inputs=IMAGE),
+    ),
     "attribute": (
         {"kind": "attribute", "operators": ["Elu"], "attribute": "alpha", "allowed": [1.0]},
         "unsupported-attribute",

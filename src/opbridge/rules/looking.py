@@ -166,11 +166,13 @@ class Looked:
 
     def output(self, node: ir.Node, name: str) -> ir.Value | None:
         """An output of a node by its name in the schema, where it is used or given a name."""
+        value = self.named_output(node, name)
+        return value if value is not None and (value.uses() or value.is_graph_output()) else None
+
+    def named_output(self, node: ir.Node, name: str) -> ir.Value | None:
+        """An output of a node by its name in the schema, where the node gives it a name, read or not."""
         at = _places(name_of(node), self.opset_of(node), False).get(name)
-        if at is None or at >= len(node.outputs):
-            return None
-        value = node.outputs[at]
-        return value if value.name and (value.uses() or value.is_graph_output()) else None
+        return node.outputs[at] if at is not None and at < len(node.outputs) and node.outputs[at].name else None
 
     def attribute(self, node: ir.Node, name: str) -> Any:
         """An attribute's value, or its default in the schema where the node does not have it; None: neither."""

@@ -161,7 +161,7 @@ class UnsupportedArgument(FactRule):
             if looked.input(node, name) is not None:
                 yield Hit(f"The target has no input '{name}' of {node.op_type}.", node)
         for name in fact.outputs:
-            if looked.output(node, name) is not None:
+            if (looked.named_output if fact.unread else looked.output)(node, name) is not None:
                 yield Hit(f"The target has no output '{name}' of {node.op_type}.", node)
 
 

@@ -197,10 +197,12 @@ class Absent(Fact):
     Attributes:
         inputs: The inputs.
         outputs: The outputs.
+        unread: Whether the target refuses an output too that has a name and that nothing reads.
     """
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    unread: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from opbridge.conversion import schemas
 from opbridge.conversion.older import in_older_operators
 from opbridge.conversion.widening import HALVES, is_exact
 from opbridge.fixing.site import Site, repair
@@ -50,8 +51,16 @@ def _is_refused(node: ir.Node, fact: Attribute) -> bool:
 
 @repair("unsupported-argument")
 def without_the_argument(site: Site) -> str:
-    """Others are put in its place, or the operator with fewer inputs or outputs."""
+    """Outputs that nothing reads are left out; else others are put in its place, or it with fewer inputs or outputs."""
     node = site.node
+    unread = [each for each in node.outputs[1:] if each.name and not (each.uses() or each.is_graph_output())]
+    if unread and any(f"output '{name}'" in site.finding.message for name in _names_of(site, unread)):
+        names = ", ".join(str(each.name) for each in unread)
+        for value in unread:
+            value.name = ""
+        while not node.outputs[-1].name:
+            node.resize_outputs(len(node.outputs) - 1)
+        return f"left out {names}, which nothing reads"
     operator, before = node.op_type, (_count(node.inputs), _count(node.outputs))
 
     def refused(other: ir.Node) -> bool:
@@ -59,6 +68,15 @@ def without_the_argument(site: Site) -> str:
 
     made = in_older_operators(node, site.opset, site.around.types, site.around.name, refused)
     return f"wrote {operator} with {', '.join(made)}"
+
+
+def _names_of(site: Site, values: Sequence[ir.Value]) -> list[str]:
+    """The names of some outputs in the schema of their operator."""
+    schema = schemas.form(site.node.op_type, site.opset)
+    declared = [] if schema is None else [each.name for each in schema.outputs]
+    return [
+        name for name, value in zip(declared, site.node.outputs, strict=False) if any(value is one for one in values)
+    ]
 
 
 def _count(values: Sequence[ir.Value | None]) -> int:
