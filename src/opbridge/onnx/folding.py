@@ -152,7 +152,10 @@ _RULES: dict[str, _Rule] = {
 
 
 def _do_cast(arrays: list[Any], attributes: Mapping[str, Any]) -> np.ndarray | None:
-    """Only casts that no runtime rounds or wraps differently, and no weight of integers as floating numbers."""
+    """Only casts that no runtime rounds or wraps differently, and no weight of integers as floating numbers.
+
+    To a float8 type only exact ones: what becomes of a number beyond the range is an attribute of the node.
+    """
     (array,) = arrays
     target = ir.DataType(int(attributes["to"]))
     if target == ir.DataType.BFLOAT16 or target.bitwidth < 8:
@@ -162,7 +165,7 @@ def _do_cast(arrays: list[Any], attributes: Mapping[str, Any]) -> np.ndarray | N
     with np.errstate(all="ignore"):
         result = array.astype(target.numpy())
         exact = np.array_equal(result.astype(array.dtype), array, equal_nan=array.dtype.kind == "f")
-    return result if exact or target.is_floating_point() else None
+    return result if exact or (target.is_floating_point() and target.bitwidth > 8) else None
 
 
 def _do_slice(arrays: list[Any], attributes: Mapping[str, Any]) -> np.ndarray:

@@ -12,6 +12,8 @@ from opbridge.errors import TranslationError
 
 __all__ = ["as_array", "as_attribute"]
 
+_LARGEST_E4M3FN = 448
+
 
 def as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:
     """A Python number, a (nested) list of numbers or a numpy array as an array.
@@ -41,6 +43,8 @@ def as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:
                 f"The constant {value} has no exact {dtype.name} form. Cast the tensor that it is combined with to a "
                 "floating type in the translation."
             )
+    if dtype == ir.DataType.FLOAT8E4M3FN:  # of the float8 types, the one in which numbers beyond the range saturate
+        array = np.clip(array, -_LARGEST_E4M3FN, _LARGEST_E4M3FN)
     return array.astype(target)
 
 

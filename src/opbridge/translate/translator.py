@@ -102,8 +102,11 @@ def translate(
 
 
 def _conventions() -> Conventions:
-    counts_fractions = capabilities.counts_fractions.present
-    return Conventions(onnx_dtype(torch.get_default_dtype()), counts_fractions=counts_fractions)
+    return Conventions(
+        onnx_dtype(torch.get_default_dtype()),
+        counts_fractions=capabilities.counts_fractions.present,
+        saturates_float8_e4m3fn=capabilities.saturates_float8_e4m3fn.present,
+    )
 
 
 class _Walk:

@@ -26,6 +26,7 @@ __all__ = [
     "describes_grouped_products",
     "describes_mkldnn_tensors",
     "exports_shapes_specs",
+    "saturates_float8_e4m3fn",
 ]
 
 
@@ -157,3 +158,12 @@ def exports_shapes_specs() -> bool:
     import torch.export._trace as trace
 
     return hasattr(trace, "ShapesSpec")
+
+
+@_capability(
+    differs="A number beyond float8_e4m3fn becomes the largest number of the type; without it, NaN.",
+    since="2.14",
+    seen="1000, converted to float8_e4m3fn, is 448.",
+)
+def saturates_float8_e4m3fn() -> bool:
+    return torch.tensor([1000.0], device="cpu").to(torch.float8_e4m3fn).float().item() == 448.0

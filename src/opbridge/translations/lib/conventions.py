@@ -20,10 +20,13 @@ class Conventions:
         default_float: The type of floating numbers where nothing asks for another one: torch.get_default_dtype().
         counts_fractions: Whether an `arange` of int64 is counted by its bounds as they are, as for all other integers;
             older releases of torch cut their fractions off first.
+        saturates_float8_e4m3fn: Whether a number beyond the range of FLOAT8E4M3FN becomes its largest number; in older
+            releases of torch, and in the other float8 types, it becomes an infinity or NaN.
     """
 
     default_float: ir.DataType = ir.DataType.FLOAT
     counts_fractions: bool = True
+    saturates_float8_e4m3fn: bool = True
 
 
 _CURRENT: ContextVar[Conventions] = ContextVar("conventions")

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.lib.conventions import conventions
+from opbridge.translations.lib.float8 import FLOAT8, to_float8
 
 __all__ = [
     "FLOATS",
@@ -105,6 +106,8 @@ def convert(value: Any, dtype: int | None) -> Any:
     if dtype in _NARROW_INTEGERS and is_float(value):
         # Numbers beyond the range keep their low bits.
         value = cast(value, ir.DataType.INT32)
+    if dtype in FLOAT8:
+        return described(to_float8(value, ir.DataType(dtype)), value.shape, ir.DataType(dtype))
     return cast(value, dtype)
 
 
