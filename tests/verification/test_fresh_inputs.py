@@ -123,6 +123,9 @@ def test_a_padding_mask_is_of_ones_for_every_second_seed() -> None:
     assert kind_of(padding) is Kind.PADDING and not Kind.PADDING.is_kept
     assert torch.equal(fresh(padding, seed=1), padding)
     assert torch.equal(fresh(padding, (3, 5), seed=2), torch.ones(3, 5, dtype=torch.int64))
+    assert torch.equal(fresh(padding[:1], (3, 5), seed=2), torch.ones(3, 5, dtype=torch.int64))
+    ignored = torch.tensor([[False, False, True, True], [False, False, False, False]])
+    assert torch.equal(fresh(ignored, (3, 5), seed=2), torch.zeros(3, 5, dtype=torch.bool))
 
 
 def test_truth_values_keep_their_share_in_every_row() -> None:

@@ -5,8 +5,9 @@ of the vocabulary, probabilities are in [0, 1], a mask is all ones. So the value
 to the example's tensor, by the first of these rules that applies:
 
 1. *constant*: all elements are equal, or there are none. The tensor is not changed.
-2. *padding masks*: rows of ones and then zeros, or zeros and then ones, two-dimensional integers or bools. All are
-   ones for every second seed, as for sequences of one length, which models treat apart; else the tensor is not changed.
+2. *padding masks*: rows of ones and then zeros, or zeros and then ones, two-dimensional integers or bools. For every
+   second seed all elements are as in a row of the example that is alike throughout, as nothing is padded there, or else
+   ones: sequences of one length, which models treat apart. Else the tensor is not changed.
    Other *ordered* integers or bools (position ids, arange, causal masks) are not changed. Ordered offsets and lengths
    are domains, the next rule.
 3. A *domain* of `opbridge.verification.domains`: invertible matrices, probabilities, one-hot, unit vectors, offsets,
@@ -179,7 +180,7 @@ def _draw(example: torch.Tensor, generator: torch.Generator, shape: tuple[int, .
     if isinstance(kind, Domain) and 0 not in shape and not (kind.is_matrix and shape[-1] != shape[-2]):
         return kind.draw(_computable(example), generator, shape, _like_distribution).to(example.dtype)
     if kind is Kind.PADDING and generator.initial_seed() % 2 == 0:
-        return torch.ones(shape, dtype=example.dtype)
+        return torch.full(shape, _unpadded(example), dtype=example.dtype)
     if kind in (Kind.ORDERED, Kind.PADDING):
         return _resized_sequence(example, shape)
     values = resized(_computable(example), shape)
@@ -253,6 +254,13 @@ def _is_padding(values: torch.Tensor) -> bool:
         return False
     is_square = values.shape[0] == values.shape[1]
     return not (is_square and (torch.equal(values, values.tril()) or torch.equal(values, values.triu())))
+
+
+def _unpadded(example: torch.Tensor) -> int:
+    """What a padding mask has where nothing is padded: what a row of the example has throughout, or else 1."""
+    rows = _computable(example)
+    alike = rows[(rows == rows[:, :1]).all(-1), 0].unique().tolist()
+    return int(alike[0]) if len(alike) == 1 else 1
 
 
 def _is_boxes(values: torch.Tensor) -> bool:

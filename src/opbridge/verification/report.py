@@ -35,11 +35,13 @@ class Run:
             of a decision) or "given" (the user's own inputs).
         label: "example", "fresh 1" or "batch=1".
         comparisons: One for each output of the graph; empty if the run was left out or failed.
-        left_out: Why the run was left out: the error of the model itself on these inputs, or a condition of the capture
-            on their sizes.
+        left_out: Why the run was left out: the error of the model itself on these inputs, a condition of the capture
+            on their sizes, or a difference by what no caller gave.
         failure: The error of the runtime.
         condition: Where the capture leaves these sizes out, the condition that does.
         place: The line that causes it.
+        invented: Where the run differs by a value that no caller gave and the example does not suggest, that value: a
+            NaN, a size of 0, a mask of everything. The notes say more; the file is not refused for it.
     """
 
     kind: str
@@ -49,6 +51,7 @@ class Run:
     failure: RuntimeFailure | None = None
     condition: str = ""
     place: str = ""
+    invented: str = ""
 
     @property
     def ok(self) -> bool:
@@ -254,6 +257,7 @@ class Verification:
                     "label": run.label,
                     "ok": run.ok,
                     "left_out": run.left_out,
+                    "invented": run.invented,
                     "failure": dataclasses.asdict(run.failure) if run.failure else None,
                     "errors": [_error_json(comparison) for comparison in run.comparisons],
                 }

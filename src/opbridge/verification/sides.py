@@ -10,6 +10,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from opbridge.graph.decisions import decision_of
+from opbridge.graph.node_sources import sources_of
 from opbridge.graph.operators import operator_of
 from opbridge.graph.running import Running
 from opbridge.verification.report import SideReport
@@ -53,6 +54,28 @@ class Sides:
     def forget(self, label: str) -> None:
         """Forgets a run that does not count."""
         self._runs.pop(label, None)
+
+    def line_of_input(self, position: int) -> str:
+        """The first line of the model's own that computes with an input; "" where none is known.
+
+        Args:
+            position: Which of the leaves of `(args, kwargs)` it is.
+        """
+        node = self._capture.graph.inputs[position].node if self._capture is not None else None
+        lines = [source for user in (node.users if node is not None else ()) for source in sources_of(user)]
+        own = [each for each in lines if not each.file.startswith("torch/")]
+        return str((own or lines)[0]) if lines else ""
+
+    def taken_only_by(self, label: str) -> list[str]:
+        """The sides that one run takes and no other, in words."""
+        others = frozenset[Side]().union(*(taken for name, taken in self._runs.items() if name != label))
+        found = self._runs.get(label, frozenset()) - others
+        return [
+            f"{each.place} `{each.condition}` is {answer}"
+            for each in self._decisions
+            for answer in (True, False)
+            if (each.number, answer) in found
+        ]
 
     def found_by(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Whether inputs take a side that no run has taken, and the model gives finite numbers for them."""

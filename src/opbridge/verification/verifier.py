@@ -26,6 +26,8 @@ from opbridge.verification.eager import Eager, explain
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
 from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
+from opbridge.verification.invented import Example, Results
+from opbridge.verification.inventions import Inventions
 from opbridge.verification.judge import Judge, is_suspicious
 from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.options import Options
@@ -49,6 +51,9 @@ _SIZES_SEED = 1000
 
 _MOST_UNCOVERED = 6
 """At how many sizes that the capture leaves out a file is compared, without those that the model refuses."""
+
+_OWN = ("fresh", "sizes", "sides")
+"""The kinds of runs whose inputs opbridge makes up."""
 
 _MOST_SECONDS = 20.0
 """How long, in processor time, inputs are searched for that take the sides of decisions which no run has taken."""
@@ -101,6 +106,7 @@ class Verifier:
         self._judge = Judge(outputs, self._replay, options.seed)
         self._random = RandomOutputs(outputs, args, kwargs, options.seed)
         self._sides = Sides(capture or deciding, options.seed)
+        self._inventions = Inventions(self._example(outputs), self._sides)
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
 
@@ -127,6 +133,8 @@ class Verifier:
         self._runs = self._random.left_out_of_all(self._runs)
         self._notes.extend(self._judge.notes)
         difference = self._look_closer() or self._find_difference()
+        if self._mismatch is None:
+            self._notes.extend(self._inventions.notes(self._place))
         self._note_constants()
         seconds = time.perf_counter() - start
         return Verification(
@@ -140,6 +148,16 @@ class Verifier:
             self._domains() if self._mismatch is not None else (),
             self._sides.reports({run.label for run in self._runs if run.left_out is None}),
         )
+
+    def _example(self, outputs: ModelOutputs) -> Example:
+        matching = self._matching
+        structure = pytree.tree_structure((self._args, self._kwargs))
+
+        def run(leaves: Sequence[Any]) -> list[torch.Tensor]:
+            return outputs(*pytree.tree_unflatten(leaves, structure))
+
+        names = dict(zip(matching.positions, matching.names, strict=True))
+        return Example(matching.leaves, names, matching.dynamic_sizes(), run)
 
     def _domains(self) -> tuple[tuple[str, str], ...]:
         """The inputs whose fresh values were drawn from a domain, and which."""
@@ -183,7 +201,7 @@ class Verifier:
                 seed = self._options.seed + sample
                 args, kwargs = self._like_recorded(recorded, sample) or (self._args, self._kwargs)
                 args, kwargs = fresh_inputs(args, kwargs, seed, kept=matching.fixed)
-                self._try("fresh", f"fresh {sample}", args, kwargs)
+                self._try_fresh("fresh", f"fresh {sample}", args, kwargs)
         elif tensors and self._options.samples:
             self._notes.append(
                 "no fresh values were tried, as every input is constant or in order in the example; give one with "
@@ -240,7 +258,7 @@ class Verifier:
                     continue
                 if number == 2 and not is_small(chosen, sizes):
                     continue
-                is_accepted = self._try("sizes", sizes.label(chosen), *self._inputs_of(sizes, chosen, seed))
+                is_accepted = self._try_fresh("sizes", sizes.label(chosen), *self._inputs_of(sizes, chosen, seed))
                 if condition is not None:
                     is_accepted = self._keep_if_ok(condition)
                 elif is_accepted:
@@ -269,8 +287,9 @@ class Verifier:
                 return
             if self._sides.found_by(args, kwargs):
                 self._try("sides", label, args, kwargs)
-                if self._runs[-1].left_out is not None:  # the model takes no such inputs, which nobody asked for
-                    self._runs.pop()
+                run = self._runs[-1]
+                if run.left_out is not None and (not run.invented or self._inventions.has_several(run.invented)):
+                    self._runs.pop()  # the model takes no such inputs, which nobody asked for, or they tell nothing new
 
     def _run_uncovered_sizes(self) -> None:
         """Runs at sizes that the capture leaves out although the user did not; see `uncovered_sizes`."""
@@ -333,6 +352,7 @@ class Verifier:
             reason = f"PyTorch gives {counted(error.given, 'output')} here, and the file has {len(self._constants)}"
             names = self._matching.output_names
             self._runs.append(Run(kind, label, tuple(incomparable(name, reason) for name in names)))
+            self._set_aside(args, kwargs, None)
             return True
         self._compare(kind, label, args, kwargs, expected)
         return True
@@ -350,6 +370,7 @@ class Verifier:
             actual = exchange.run(self._session, matching.feeds(pytree.tree_leaves((args, kwargs))))
         except Exception as error:  # the runtime's errors have no other common base class
             self._runs.append(Run(kind, label, failure=locate_failure(str(error), self._readable_model())))
+            self._set_aside(args, kwargs, None)
             return
         comparisons = tuple(
             compare(name, left, right, precision=precision, rtol=self._options.rtol, atol=self._options.atol)
@@ -362,8 +383,34 @@ class Verifier:
         if not run.ok:
             run = self._judged(run, args, kwargs, expected, actual)
         self._runs.append(run)
-        if self._mismatch is None and not self._runs[-1].ok:
+        if run.ok or self._set_aside(args, kwargs, Results(run.comparisons, expected, actual)):
+            return
+        if self._mismatch is None:
             self._mismatch = Mismatch(len(self._runs) - 1, args, kwargs, expected)
+
+    def _try_fresh(self, kind: str, label: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """`_try`, and with other masks where the masks that were drawn leave nothing to attend to."""
+        is_accepted = self._try(kind, label, args, kwargs)
+        if is_accepted and self._inventions.is_mask(self._runs[-1].invented):
+            leaves, structure = pytree.tree_flatten((args, kwargs))
+            for others in self._inventions.example.with_other_masks(leaves):
+                args, kwargs = pytree.tree_unflatten(others, structure)
+                if self._try(kind, f"{label} with other masks", args, kwargs) and self._runs[-1].left_out is None:
+                    break
+                self._runs.pop()
+        return is_accepted
+
+    def _set_aside(self, args: tuple[Any, ...], kwargs: dict[str, Any], results: Results | None) -> bool:
+        """Leaves the last run, which differs, out where it does so by what no caller gave. Returns whether it does."""
+        run = self._runs[-1]
+        if run.kind not in _OWN:
+            return False
+        invention = self._inventions.explain(run, args, kwargs, results)
+        if invention is None:
+            return False
+        self._leave_out(f"{invention.what}, which the example does not have, and the two differ there")
+        self._runs[-1] = dataclasses.replace(self._runs[-1], invented=invention.what)
+        return True
 
     def _readable_model(self) -> ir.Model | None:
         try:
@@ -462,6 +509,16 @@ class Verifier:
         if search.difference is None:
             self._notes.append(f"the operator that differs could not be found: {search.reason}")
         return search.difference
+
+    def _place(self, mismatch: Mismatch, wrong: Mapping[int, torch.Tensor]) -> str:
+        """The first operator that differs on inputs, with its line; "" where it is not found."""
+        if not self._options.in_onnxruntime:
+            return ""
+        search = search_difference(
+            self._load, self._model, self._capture, mismatch, wrong, self._options, check_weights=False
+        )
+        found = search.difference
+        return found.place if found is not None and found.is_beyond else ""
 
     def _otherwise(self, wrong: Mapping[int, torch.Tensor]) -> str:
         """How the capture itself differs from the model; "" where it does not, or there is no graph of it."""
