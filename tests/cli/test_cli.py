@@ -54,6 +54,7 @@ class FakeVerification:
     outputs: tuple[Any, ...] = ()
     notes: tuple[str, ...] = ()
     untaken: tuple[Any, ...] = ()
+    verdict: str = "verified"
 
     def to_json(self) -> dict[str, Any]:
         return {"ok": self.ok, "worst": self.worst}

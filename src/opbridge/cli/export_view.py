@@ -37,12 +37,15 @@ _MOST_OUTPUTS = 12
 _MOST_KERNELS = 3
 
 
+_COLOURS = {"verified": "green", "mismatch": "red", "nothing compared": "yellow"}
+
+
 def print_verification(console: Console, verification: Verification) -> None:
     """Each output at its worst, with what was allowed; on a mismatch the first operator that differs."""
     if not console.is_terminal:
         print_plain(console, str(verification))
         return
-    verdict = ("verified", "bold green") if verification.ok else ("mismatch", "bold red")
+    verdict = (verification.verdict, f"bold {_COLOURS[verification.verdict]}")
     console.print(Text.assemble(verdict, f"  {verification.subject}, {verification.runtime}: {verification.summary()}"))
     outputs = sorted(verification.outputs, key=lambda output: output.ok)  # those that differ first
     if outputs:
@@ -119,7 +122,7 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
         yield "verified", "no, as asked", "yellow"
     else:
         said = _shortened(program.verification.summary(), _LONGEST_NOTE)
-        yield "verified", said, "green" if program.verification.ok else "red"
+        yield "verified", said, _COLOURS[program.verification.verdict]
         yield from _worst_rows(program.verification)
         if program.verification.untaken:  # which the line above may be too short for
             yield "", program.verification.describe_sides(), "yellow"

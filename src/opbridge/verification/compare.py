@@ -8,7 +8,18 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["SPREAD", "Comparison", "Tolerance", "compare", "dtype_name", "exact", "incomparable", "rms", "tolerance"]
+__all__ = [
+    "SPREAD",
+    "Comparison",
+    "Tolerance",
+    "compare",
+    "dtype_name",
+    "exact",
+    "has_finite_numbers",
+    "incomparable",
+    "rms",
+    "tolerance",
+]
 
 _CHUNK = 1 << 22
 """How many elements are compared at a time. They are converted to float64, which needs too much memory for all."""
@@ -75,6 +86,7 @@ class Comparison:
         remark: Why they are, or what else is known of the difference.
         noisy: Whether PyTorch's own values have no digits: inputs that differ by one rounding give others.
         spread: How many elements differ by how much of what is allowed: those that are equal, and then by `SPREAD`.
+        nans: The number of elements that are NaN in PyTorch, of which only the place is compared.
     """
 
     name: str
@@ -97,6 +109,12 @@ class Comparison:
     remark: str = ""
     noisy: bool = False
     spread: tuple[int, ...] = ()
+    nans: int = 0
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there is anything to compare: PyTorch's tensor is neither empty nor NaN throughout."""
+        return self.elements > self.nans
 
     @property
     def ok(self) -> bool:
@@ -254,6 +272,7 @@ def compare(
         elements=expected.numel(),
         outside=worst.outside,
         spread=worst.spread(expected.numel()),
+        nans=worst.nans,
     )
 
 
@@ -262,7 +281,7 @@ class _Worst:
 
     def __init__(self) -> None:
         self.absolute = self.relative = self.excess = 0.0
-        self.outside = 0
+        self.outside = self.nans = 0
         self.place: int | None = None
         self._counts = torch.zeros(len(SPREAD) + 1, dtype=torch.int64)
 
@@ -274,7 +293,9 @@ class _Worst:
         """Adds a chunk of the flattened tensors, which begins at element `start`."""
         same = expected == actual
         if expected.is_floating_point():
-            same |= expected.isnan() & actual.isnan()
+            is_nan = expected.isnan()
+            self.nans += int(is_nan.sum())
+            same |= is_nan & actual.isnan()
         if bool(same.all()):
             return
         left, right = expected.double(), actual.double()
@@ -356,6 +377,11 @@ def rms(tensor: torch.Tensor) -> float:
         total += float((finite * finite).sum())
         count += finite.numel()
     return math.sqrt(total / count) if count else 0.0
+
+
+def has_finite_numbers(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has elements, and all of them are finite."""
+    return tensor.numel() > 0 and all(bool(part.isfinite().all()) for _, part in _chunks(_real(tensor)))
 
 
 def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

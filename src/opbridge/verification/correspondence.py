@@ -70,6 +70,7 @@ class Correspondence:
         fixed: The positions of leaves whose values the model turns into Python numbers: all runs have the example's.
         output_names: The names of the file's outputs.
         lists: The lists in the model's result that the file has joined; see `opbridge.graph.open_lists`.
+        always_empty: The positions of outputs that have no element on any inputs.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Correspondence:
         self.lists = _open_lists(metadata)
         self.fixed = {position for name, position in zip(self.names, self.positions, strict=True) if name in fixed}
         self._check_outputs(session)
+        self.always_empty = {at for at, each in enumerate(session.get_outputs()) if 0 in (each.shape or ())}
         self._output_dtypes = [exchange.dtype_of(output.type) for output in session.get_outputs()]
         self._outputs: Sequence[Leaf] | None = None
 

@@ -32,7 +32,8 @@ class Run:
 
     Attributes:
         kind: "example", "fresh" (new values), "sizes" (other sizes, new values), "sides" (values that take another side
-            of a decision) or "given" (the user's own inputs).
+            of a decision), "values" (values for which an output has numbers that had none) or "given" (the user's own
+            inputs).
         label: "example", "fresh 1" or "batch=1".
         comparisons: One for each output of the graph; empty if the run was left out or failed.
         left_out: Why the run was left out: the error of the model itself on these inputs, a condition of the capture
@@ -141,7 +142,10 @@ class Verification:
         reports = []
         for position in range(len(compared[0].comparisons) if compared else 0):
             found = [(run.comparisons[position], run.label) for run in compared]
-            worst, label = max(found, key=lambda each: (not each[0].ok, each[0].reason is not None, each[0].excess))
+            worst, label = max(
+                found,
+                key=lambda each: (not each[0].ok, each[0].reason is not None, each[0].excess, each[0].has_numbers),
+            )
             wrong = tuple(label for comparison, label in found if not comparison.ok)
             reports.append(OutputReport(worst.name, worst, label, wrong))
         return tuple(reports)
@@ -150,6 +154,24 @@ class Verification:
     def random(self) -> tuple[str, ...]:
         """The outputs with random values, of which only shape and dtype were compared."""
         return tuple(report.name for report in self.outputs if report.worst.random)
+
+    @property
+    def uncompared(self) -> dict[str, str]:
+        """The outputs of which no run compared a number, each with what it is in all runs: "empty", "NaN", or both."""
+        found = {}
+        for position, report in enumerate(self.outputs):
+            each = [run.comparisons[position] for run in self.runs if run.comparisons]
+            if not any(one.has_numbers or one.random or one.reason is not None for one in each):
+                kinds = {"NaN" if one.elements else "empty" for one in each}
+                found[report.name] = "empty or NaN" if len(kinds) == 2 else kinds.pop()
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """ "verified", "mismatch", or "nothing compared" where the two agree and no output has a number in any run."""
+        if not self.ok:
+            return "mismatch"
+        return "nothing compared" if self.uncompared and len(self.uncompared) == len(self.outputs) else "verified"
 
     @property
     def left_out(self) -> tuple[Run, ...]:
@@ -184,10 +206,15 @@ class Verification:
             verb = "differs" if len(wrong) == 1 else "differ"
             return f"{len(wrong)} of {counted(len(outputs), 'output')} {verb} {on}: {listed(wrong, 3)}{where}"
         random = f", {len(self.random)} random in shape and dtype only" if self.random else ""
-        verb = "agrees" if len(outputs) == 1 else "agree"
         forgiven = "".join(f", '{name}' {remark}" for name, remark in self._forgiven())
         sides = f", {said}" if (said := self.describe_sides()) else ""
-        return f"{counted(len(outputs), 'output')} {verb} with PyTorch{random} {on}{forgiven}{sides}"
+        nothing = listed([f"'{name}' is {what}" for name, what in self.uncompared.items()], 3)
+        if self.verdict == "nothing compared":
+            return f"nothing was compared with PyTorch, as {nothing} {on}{sides}"
+        count = len(outputs) - len(self.uncompared)
+        verb = "agrees" if count == 1 else "agree"
+        nothing = f", nothing else was compared, as {nothing} throughout" if nothing else ""
+        return f"{counted(count, 'output')} {verb} with PyTorch{random} {on}{nothing}{forgiven}{sides}"
 
     def _forgiven(self) -> list[tuple[str, str]]:
         """The outputs with differences beyond the tolerance that are right nevertheless, and why."""
@@ -196,6 +223,8 @@ class Verification:
     def describe_mismatch(self) -> str:
         """One paragraph: what differs and by how much, the first operator that differs, and what to do."""
         run = next((run for run in self.runs if not run.ok), None)
+        if run is None and self.verdict == "nothing compared":
+            return f"{sentence(self.subject)}: {self.summary()}."
         if run is None:
             return f"{sentence(self.subject)} gives what PyTorch gives: {self.summary()}."
         if run.condition:
@@ -244,6 +273,7 @@ class Verification:
         """As data for JSON; infinities and NaNs are strings."""
         data = {
             "ok": self.ok,
+            "verdict": self.verdict,
             "subject": self.subject,
             "runtime": self.runtime,
             "summary": self.summary(),
@@ -264,6 +294,7 @@ class Verification:
                 for run in self.runs
             ],
             "random": list(self.random),
+            "uncompared": self.uncompared,
             "kept": list(self.kept),
             "notes": list(self.notes),
             "sides": [
@@ -290,7 +321,8 @@ class Verification:
         return of_verification(self.to_json())
 
     def __str__(self) -> str:
-        lines = [f"{'verified' if self.ok else 'MISMATCH'}: {self.subject}, {self.runtime}: {self.summary()}"]
+        verdict = self.verdict if self.verdict == "verified" else self.verdict.upper()
+        lines = [f"{verdict}: {self.subject}, {self.runtime}: {self.summary()}"]
         lines.extend(self._table())
         if not self.ok:
             lines.append(self.describe_mismatch())
@@ -393,6 +425,8 @@ def _inputs_of(run: Run) -> str:
         return "the example inputs"
     if run.kind == "given":
         return f"the inputs given ({run.label})"
+    if run.kind == "values":
+        return f"inputs for which an output has numbers ({run.label})"
     if run.kind == "sides":
         return f"inputs that take another side of a decision ({run.label})"
     return f"fresh inputs ({run.label})"

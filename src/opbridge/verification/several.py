@@ -76,7 +76,8 @@ def _row(found: Verification) -> tuple[str, ...]:
     worst = [each.worst for each in found.outputs if not each.worst.random and each.worst.reason is None]
     absolute = f"{max(each.absolute for each in worst):.1e}" if worst else "-"
     relative = f"{max(each.relative for each in worst):.1e}" if worst else "-"
-    verdict = "matches" if found.ok else "refused" if refused else "differs"
+    agreed = "matches" if found.verdict == "verified" else found.verdict
+    verdict = agreed if found.ok else "refused" if refused else "differs"
     if not found.ok and not refused and any(run.failure is not None for run in found.runs):
         verdict = "raises"
     return found.runtime, "no" if refused else "yes", str(len(compared)), absolute, relative, verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -12,13 +12,13 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.transformers_private import caches
-from opbridge.base.wording import counted
+from opbridge.base.wording import counted, listed
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
 from opbridge.runtimes import known
 from opbridge.verification import exchange, small_differences
 from opbridge.verification.causes import Mismatch, search_difference
-from opbridge.verification.compare import compare, incomparable
+from opbridge.verification.compare import compare, has_finite_numbers, incomparable
 from opbridge.verification.correspondence import Correspondence, OtherOutputs
 from opbridge.verification.difference import FirstDifference
 from opbridge.verification.domains import Domain
@@ -36,7 +36,7 @@ from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
-from opbridge.verification.side_inputs import side_inputs
+from opbridge.verification.side_inputs import Inputs, side_inputs
 from opbridge.verification.sides import Sides
 from opbridge.verification.uncovered_sizes import is_small, uncovered_sizes
 
@@ -52,7 +52,7 @@ _SIZES_SEED = 1000
 _MOST_UNCOVERED = 6
 """At how many sizes that the capture leaves out a file is compared, without those that the model refuses."""
 
-_OWN = ("fresh", "sizes", "sides")
+_OWN = ("fresh", "sizes", "sides", "values")
 """The kinds of runs whose inputs opbridge makes up."""
 
 _MOST_SECONDS = 20.0
@@ -128,6 +128,7 @@ class Verifier:
             kept = self._run_fresh(recorded.calls if recorded is not None else ())
             self._run_other_sizes()
             self._run_sides()
+            self._run_values()
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
             self._run_uncovered_sizes()
         self._runs = self._random.left_out_of_all(self._runs)
@@ -136,6 +137,7 @@ class Verifier:
         if self._mismatch is None:
             self._notes.extend(self._inventions.notes(self._place))
         self._note_constants()
+        self._note_uncompared()
         seconds = time.perf_counter() - start
         return Verification(
             self._name,
@@ -278,11 +280,8 @@ class Verifier:
         """Runs on inputs that take sides of decisions which no run before has taken."""
         if not self._options.samples or not self._sides.untaken:
             return
-        matching, start = self._matching, time.process_time()
-        names = dict(zip(matching.positions, matching.names, strict=True))
-        given = (self._args, self._kwargs, self._options.seed)
-        found = side_inputs(*given, kept=matching.fixed, sizes=matching.dynamic_sizes(), names=names)
-        for label, args, kwargs in found:
+        start = time.process_time()
+        for label, args, kwargs in self._unlike_example():
             if not self._sides.untaken or time.process_time() - start > _MOST_SECONDS:
                 return
             if self._sides.found_by(args, kwargs):
@@ -290,6 +289,57 @@ class Verifier:
                 run = self._runs[-1]
                 if run.left_out is not None and (not run.invented or self._inventions.has_several(run.invented)):
                     self._runs.pop()  # the model takes no such inputs, which nobody asked for, or they tell nothing new
+
+    def _unlike_example(self) -> Iterator[Inputs]:
+        """Inputs that may take another branch than the example does, or give outputs other sizes."""
+        matching = self._matching
+        names = dict(zip(matching.positions, matching.names, strict=True))
+        given = (self._args, self._kwargs, self._options.seed)
+        return side_inputs(*given, kept=matching.fixed, sizes=matching.dynamic_sizes(), names=names)
+
+    def _run_values(self) -> None:
+        """Runs on inputs for which outputs have numbers that had none in any run before: were empty, or NaN."""
+        wanted, start = self._without_numbers() - self._matching.always_empty, time.process_time()
+        if not self._options.samples or not wanted or not all(run.ok for run in self._runs):
+            return
+        doubtful: Run | None = None
+        for label, args, kwargs in self._unlike_example():
+            if not wanted or time.process_time() - start > _MOST_SECONDS:
+                break
+            if not self._has_numbers(wanted, args, kwargs):
+                continue
+            self._try("values", label, args, kwargs)
+            self._keep_if_decided()
+            run = self._runs[-1]
+            if not run.ok:
+                return
+            if run.left_out is not None or any(each.forgiven for each in run.comparisons):
+                # The model takes no such inputs, or few of PyTorch's digits are right there: others may prove more.
+                doubtful = doubtful or (run if run.left_out is None else None)
+                self._runs.pop()
+                self._sides.forget(label)
+            wanted &= self._without_numbers()
+        if wanted and doubtful is not None:
+            self._runs.append(doubtful)
+
+    def _without_numbers(self) -> set[int]:
+        """The positions of the outputs of which no run so far compared a number."""
+        runs = [run.comparisons for run in self._runs if run.comparisons]
+        return {
+            position
+            for position in range(len(self._constants))
+            if not any(each[position].has_numbers or each[position].reason is not None for each in runs)
+        }
+
+    def _has_numbers(self, wanted: set[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether PyTorch gives numbers, finite throughout, in one of some outputs, on inputs like the example's."""
+        if self._inventions.example.invented(pytree.tree_leaves((args, kwargs)), None) is not None:
+            return False
+        try:
+            expected = self._matching.expected(self._eager.run(args, kwargs, self._options.seed))
+        except Exception:  # the model raises anything, or gives another number of outputs
+            return False
+        return any(has_finite_numbers(expected[at]) for at in wanted)
 
     def _run_uncovered_sizes(self) -> None:
         """Runs at sizes that the capture leaves out although the user did not; see `uncovered_sizes`."""
@@ -427,6 +477,18 @@ class Verifier:
                 self._notes.append(
                     f"output '{name}' is {value:g} throughout, on all inputs, so little is proved of what it comes from"
                 )
+
+    def _note_uncompared(self) -> None:
+        """Notes outputs of which nothing was compared although they may have numbers."""
+        if self._mismatch is not None:
+            return
+        names = [
+            self._matching.output_names[at] for at in sorted(self._without_numbers() - self._matching.always_empty)
+        ]
+        if names:
+            said = listed([f"'{name}'" for name in names], 3)
+            looked = "" if self._options.inputs is not None else ", and no inputs were found for which it has numbers"
+            self._notes.append(f"nothing of {said} was compared{looked}; give such inputs in inputs=")
 
     def _judged(
         self,
