@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from opbridge.base.wording import listed
 from opbridge.verification.causes import Mismatch
-from opbridge.verification.invented import Example, Invention, Results
+from opbridge.verification.invented import Example, Invention
 from opbridge.verification.report import Run
 from opbridge.verification.sides import Sides
 
@@ -31,7 +29,12 @@ class _Found:
     run: Run
     branches: list[str]
     mismatch: Mismatch
-    wrong: dict[int, torch.Tensor]
+
+    @property
+    def wrong(self) -> dict[int, torch.Tensor]:
+        """PyTorch's values of the outputs that differ, by position."""
+        expected = enumerate(self.mismatch.expected)
+        return {at: value for at, value in expected if not self.run.comparisons[at].ok}
 
 
 class Inventions:
@@ -50,29 +53,20 @@ class Inventions:
         self._found: dict[str, _Found] = {}
         self._counts: dict[str, int] = {}
 
-    def explain(
-        self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any], results: Results | None
-    ) -> Invention | None:
-        """What no caller gave and makes a run differ; None where it differs on ordinary inputs.
+    def add(self, invention: Invention, run: Run, mismatch: Mismatch) -> None:
+        """Adds an invention.
 
         Args:
-            run: The run.
-            args: Its positional inputs.
-            kwargs: Its keyword inputs.
-            results: What differs; None where the runtime raises, or PyTorch gives another number of outputs.
+            invention: What no caller gave.
+            run: The run that differs by it.
+            mismatch: Its inputs, and PyTorch's outputs; none where the runtime raises, or their number differs.
         """
-        invention = self.example.invented(pytree.tree_leaves((args, kwargs)), results)
-        if invention is None:
-            return None
         what = invention.what
         self._counts[what] = self._counts.get(what, 0) + 1
         if what not in self._found:
-            self._sides.note(run.label, args, kwargs)
-            expected = list(results.expected) if results is not None else []
-            wrong = {at: value for at, value in enumerate(expected) if not run.comparisons[at].ok}
+            self._sides.note(run.label, mismatch.args, mismatch.kwargs)
             branches = self._sides.taken_only_by(run.label)
-            self._found[what] = _Found(invention, run, branches, Mismatch(-1, args, kwargs, expected), wrong)
-        return invention
+            self._found[what] = _Found(invention, run, branches, mismatch)
 
     def is_mask(self, what: str) -> bool:
         """Whether an invention is a mask."""

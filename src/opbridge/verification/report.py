@@ -32,8 +32,8 @@ class Run:
 
     Attributes:
         kind: "example", "fresh" (new values), "sizes" (other sizes, new values), "sides" (values that take another side
-            of a decision), "values" (values for which an output has numbers that had none) or "given" (the user's own
-            inputs).
+            of a decision), "values" (values for which an output has numbers that had none), "ends" (the ends of dtypes)
+            or "given" (the user's own inputs).
         label: "example", "fresh 1" or "batch=1".
         comparisons: One for each output of the graph; empty if the run was left out or failed.
         left_out: Why the run was left out: the error of the model itself on these inputs, a condition of the capture
@@ -425,6 +425,8 @@ def _inputs_of(run: Run) -> str:
         return "the example inputs"
     if run.kind == "given":
         return f"the inputs given ({run.label})"
+    if run.kind == "ends":
+        return f"inputs at the {run.label}"
     if run.kind == "values":
         return f"inputs for which an output has numbers ({run.label})"
     if run.kind == "sides":

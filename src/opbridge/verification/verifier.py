@@ -23,10 +23,11 @@ from opbridge.verification.correspondence import Correspondence, OtherOutputs
 from opbridge.verification.difference import FirstDifference
 from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
+from opbridge.verification.extremes import inputs_at_ends
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
 from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
 from opbridge.verification.intermediate import Unusable
-from opbridge.verification.invented import Example, Results
+from opbridge.verification.invented import Example, Invention, Results
 from opbridge.verification.inventions import Inventions
 from opbridge.verification.judge import Judge, is_suspicious
 from opbridge.verification.model_outputs import ModelOutputs
@@ -94,6 +95,8 @@ class Verifier:
         """
         self._name, self._session, self._load = name, loaded, load
         self._capture, self._own_weights, self._options = capture, own_weights, options
+        self._deciding = deciding
+        self._is_exact = False  # whether no difference is allowed in the run that is made
         if capture is not None and set(capture.kwargs) == set(kwargs):
             kwargs = {key: kwargs[key] for key in capture.kwargs}  # the order of the file's inputs
         self._args, self._kwargs = args, kwargs = caches.of_all_tokens((args, kwargs))
@@ -127,6 +130,7 @@ class Verifier:
         if self._options.inputs is None or recorded is not None:
             kept = self._run_fresh(recorded.calls if recorded is not None else ())
             self._run_other_sizes()
+            self._run_ends()
             self._run_sides()
             self._run_values()
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
@@ -276,6 +280,27 @@ class Verifier:
         kept = self._matching.fixed - shapes.keys()
         return fresh_inputs(self._args, self._kwargs, seed, shapes=shapes, numbers=numbers, kept=kept)
 
+    def _run_ends(self) -> None:
+        """Runs on the ends of dtypes, which no fresh values have; see `extremes`."""
+        if not self._options.samples or not all(run.ok for run in self._runs):
+            return
+        matching, given = self._matching, (self._args, self._kwargs)
+        names = dict(zip(matching.positions, matching.names, strict=True))
+        for ends in inputs_at_ends(self._capture or self._deciding, *given, names=names, kept=matching.fixed):
+            self._is_exact = ends.is_exact and self._options.in_onnxruntime
+            is_accepted = self._try("ends", ends.label, ends.args, ends.kwargs)
+            counts, self._is_exact = self._is_exact, False
+            if is_accepted and not counts and self._keep_if_decided() and not self._runs[-1].ok:
+                at = " and ".join(f"'{names[position]}'" for position in ends.positions)
+                remedy = "If the model is to see such values, give them in inputs=: the difference is then an error."
+                invention = Invention(f"{at} is at the {ends.label}", remedy, ends.positions[0])
+                expected = [] if self._mismatch is None else self._mismatch.expected
+                self._leave_out_by(invention, ends.args, ends.kwargs, expected)
+            if self._runs[-1].left_out is not None and not self._runs[-1].invented:
+                self._runs.pop()  # the model takes no such inputs, which nobody asked for
+            if not self._runs[-1].ok:
+                return
+
     def _run_sides(self) -> None:
         """Runs on inputs that take sides of decisions which no run before has taken."""
         if not self._options.samples or not self._sides.untaken:
@@ -422,15 +447,18 @@ class Verifier:
             self._runs.append(Run(kind, label, failure=locate_failure(str(error), self._readable_model())))
             self._set_aside(args, kwargs, None)
             return
+        rtol, atol = self._options.rtol, self._options.atol
+        if self._is_exact and rtol is None and atol is None:
+            rtol = atol = 0.0
         comparisons = tuple(
-            compare(name, left, right, precision=precision, rtol=self._options.rtol, atol=self._options.atol)
+            compare(name, left, right, precision=precision, rtol=rtol, atol=atol)
             for name, left, right, precision in zip(
                 matching.output_names, expected, actual, self._precisions, strict=True
             )
         )
         self._sides.note(label, args, kwargs)
         run = Run(kind, label, comparisons)
-        if not run.ok:
+        if not run.ok and not self._is_exact:
             run = self._judged(run, args, kwargs, expected, actual)
         self._runs.append(run)
         if run.ok or self._set_aside(args, kwargs, Results(run.comparisons, expected, actual)):
@@ -455,12 +483,18 @@ class Verifier:
         run = self._runs[-1]
         if run.kind not in _OWN:
             return False
-        invention = self._inventions.explain(run, args, kwargs, results)
-        if invention is None:
-            return False
+        invention = self._inventions.example.invented(pytree.tree_leaves((args, kwargs)), results)
+        if invention is not None:
+            self._leave_out_by(invention, args, kwargs, [] if results is None else results.expected)
+        return invention is not None
+
+    def _leave_out_by(
+        self, invention: Invention, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Sequence[torch.Tensor]
+    ) -> None:
+        """Leaves the last run, which differs by what no caller gave, out."""
+        self._inventions.add(invention, self._runs[-1], Mismatch(len(self._runs) - 1, args, kwargs, list(expected)))
         self._leave_out(f"{invention.what}, which the example does not have, and the two differ there")
         self._runs[-1] = dataclasses.replace(self._runs[-1], invented=invention.what)
-        return True
 
     def _readable_model(self) -> ir.Model | None:
         try:
