@@ -12,13 +12,13 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.transformers_private import caches
-from opbridge.base.wording import counted, listed
+from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
 from opbridge.runtimes import known
 from opbridge.verification import exchange, small_differences
 from opbridge.verification.causes import Mismatch, search_difference
-from opbridge.verification.compare import compare, has_finite_numbers, incomparable
+from opbridge.verification.compare import compare, incomparable
 from opbridge.verification.correspondence import Correspondence, OtherOutputs
 from opbridge.verification.difference import FirstDifference
 from opbridge.verification.domains import Domain
@@ -40,6 +40,7 @@ from opbridge.verification.runtime_failure import locate_failure
 from opbridge.verification.side_inputs import Inputs, side_inputs
 from opbridge.verification.sides import Sides
 from opbridge.verification.uncovered_sizes import is_small, uncovered_sizes
+from opbridge.verification.unproven import constants, gives_numbers, uncompared, without_numbers
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -140,8 +141,7 @@ class Verifier:
         difference = self._look_closer() or self._find_difference()
         if self._mismatch is None:
             self._notes.extend(self._inventions.notes(self._place))
-        self._note_constants()
-        self._note_uncompared()
+        self._note_unproven()
         seconds = time.perf_counter() - start
         return Verification(
             self._name,
@@ -324,7 +324,7 @@ class Verifier:
 
     def _run_values(self) -> None:
         """Runs on inputs for which outputs have numbers that had none in any run before: were empty, or NaN."""
-        wanted, start = self._without_numbers() - self._matching.always_empty, time.process_time()
+        wanted, start = self._without_numbers(), time.process_time()
         if not self._options.samples or not wanted or not all(run.ok for run in self._runs):
             return
         doubtful: Run | None = None
@@ -348,23 +348,18 @@ class Verifier:
             self._runs.append(doubtful)
 
     def _without_numbers(self) -> set[int]:
-        """The positions of the outputs of which no run so far compared a number."""
-        runs = [run.comparisons for run in self._runs if run.comparisons]
-        return {
-            position
-            for position in range(len(self._constants))
-            if not any(each[position].has_numbers or each[position].reason is not None for each in runs)
-        }
+        """The positions of the outputs that may have numbers, and of which no run so far compared one."""
+        return without_numbers(self._runs, len(self._constants)) - self._matching.always_empty
 
     def _has_numbers(self, wanted: set[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether PyTorch gives numbers, finite throughout, in one of some outputs, on inputs like the example's."""
+        """Whether PyTorch gives numbers in one of some outputs, on inputs like the example's."""
         if self._inventions.example.invented(pytree.tree_leaves((args, kwargs)), None) is not None:
             return False
         try:
             expected = self._matching.expected(self._eager.run(args, kwargs, self._options.seed))
         except Exception:  # the model raises anything, or gives another number of outputs
             return False
-        return any(has_finite_numbers(expected[at]) for at in wanted)
+        return gives_numbers(expected, wanted)
 
     def _run_uncovered_sizes(self) -> None:
         """Runs at sizes that the capture leaves out although the user did not; see `uncovered_sizes`."""
@@ -502,27 +497,20 @@ class Verifier:
         except Exception:  # the message then lacks the name of the operator
             return None
 
-    def _note_constants(self) -> None:
-        """Notes outputs that were constant: a last layer with zero weights hides every difference before it."""
-        if sum(run.left_out is None for run in self._runs) < 2 or self._mismatch is not None:
-            return
-        for position, (name, value) in enumerate(zip(self._matching.output_names, self._constants, strict=True)):
-            if value is not None and not self._matching.is_constant_number(position):
-                self._notes.append(
-                    f"output '{name}' is {value:g} throughout, on all inputs, so little is proved of what it comes from"
-                )
-
-    def _note_uncompared(self) -> None:
-        """Notes outputs of which nothing was compared although they may have numbers."""
+    def _note_unproven(self) -> None:
+        """Notes outputs of which the runs show little or nothing."""
         if self._mismatch is not None:
             return
-        names = [
-            self._matching.output_names[at] for at in sorted(self._without_numbers() - self._matching.always_empty)
-        ]
-        if names:
-            said = listed([f"'{name}'" for name in names], 3)
-            looked = "" if self._options.inputs is not None else ", and no inputs were found for which it has numbers"
-            self._notes.append(f"nothing of {said} was compared{looked}; give such inputs in inputs=")
+        names, matching = self._matching.output_names, self._matching
+        if sum(run.left_out is None for run in self._runs) > 1:
+            asked = [
+                (name, value)
+                for at, (name, value) in enumerate(zip(names, self._constants, strict=True))
+                if not matching.is_constant_number(at)
+            ]
+            self._notes.extend(constants(asked))
+        found = [names[at] for at in sorted(self._without_numbers())]
+        self._notes.extend(uncompared(found, is_searched=self._options.inputs is None))
 
     def _judged(
         self,
