@@ -111,10 +111,20 @@ def floor_divide(self, other):
         return _as_promoted(_floor_divide_floats(x, y), self, other)
     if x.dtype in UNSIGNED:
         return op.Div(x, y)
+    if x.dtype == _INT64:
+        return _floor_divide_widest(x, y)
     # What is subtracted may leave the range of a narrow type.
     wide = {ir.DataType.INT8: ir.DataType.INT32, ir.DataType.INT16: ir.DataType.INT32}.get(x.dtype, _INT64)
     left, right = cast(x, wide), cast(y, wide)
     return cast(op.Div(op.Sub(left, op.Mod(left, right)), right), x.dtype)
+
+
+def _floor_divide_widest(x: Any, y: Any) -> Any:
+    """Floor division of integers without numbers beyond their range, for the type that has no wider one."""
+    quotient = op.Div(x, y)  # rounded towards zero
+    is_rounded = op.Not(op.Equal(op.Mul(quotient, y), x))
+    is_below_zero = op.Xor(op.Less(x, 0), op.Less(y, 0))
+    return op.Sub(quotient, op.Cast(op.And(is_rounded, is_below_zero), to=_INT64))
 
 
 def _floor_divide_floats(x: Any, y: Any) -> Any:
