@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from helpers.tiny_models import model_of
 
 import opbridge
 
@@ -149,6 +151,36 @@ def test_loading_has_the_limits_too(tmp_path):
         opbridge.session(content, isolated=limits, threads=1) as session,
     ):
         session.run(None, {"x": np.zeros(1, np.float32)})
+
+
+# Bodies of models whose outputs are the memory of others.
+SHARING = {
+    "an input": ("r = Relu(x)", "x r"),
+    "an input twice, by Identity": ("y = Identity(x)\nz = Identity(x)", "x y z"),
+    "a view of an input": ("y = Flatten<axis=0>(x)\nz = Unsqueeze(x, zero)", "y z x"),
+    "one value": ("r = Relu(x)\ny = Identity(r)\nz = Flatten<axis=0>(r)", "r y z"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SHARING)
+def test_outputs_that_share_their_memory_are_right_then_and_later(case):
+    """Of sizes that malloc has in lists, at the top of its heap, and in mappings of their own, which it gives back."""
+    body, outputs = SHARING[case]
+    constants = {"zero": [0]} if "zero" in body else {}
+    content = model_of(body, inputs="float[N] x", outputs=outputs, constants=constants).SerializeToString()
+    kept = []
+    with opbridge.session(content, isolated=True, threads=1) as session:
+        for size in (3, 1000, 100_000, 1_000_000) * 2:
+            x = np.random.default_rng(len(kept)).standard_normal(size, np.float32)
+            expected = opbridge.session(content, threads=1).run(None, {"x": x.copy()})
+            kept.append((expected, session.run(None, {"x": x})))
+            x[:] = np.nan
+    del session, x
+    gc.collect()
+    for expected, actual in kept:
+        for one, other in zip(expected, actual, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 # -- opbridge.verify --------------------------------------------------------------------------------------------------

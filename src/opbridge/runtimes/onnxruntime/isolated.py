@@ -190,13 +190,15 @@ def _torch_libraries() -> list[str]:
 
 
 def tensor_to(value: Any) -> tuple[dict[str, Any], memoryview]:
-    """An OrtValue as what a header says of it, and its bytes, which are valid as long as it is."""
+    """An OrtValue as what a header says of it, and its bytes, which keep it."""
     if not value.is_tensor() or value.data_type() == "tensor(string)":
         raise UsageError("A session with isolated= takes and returns tensors of numbers only.")
     size = value.tensor_size_in_bytes()
     described = {"type": value.element_type(), "shape": list(value.shape()), "size": size}
-    address = value.data_ptr()
-    block = (ctypes.c_char * size).from_address(address) if size else b""
+    if not size:
+        return described, memoryview(b"")
+    block = (ctypes.c_char * size).from_address(value.data_ptr())
+    block.of = value  # the memory is its, or that of an input which it is
     return described, memoryview(block).cast("B")
 
 
