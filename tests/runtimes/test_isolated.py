@@ -13,6 +13,7 @@ import torch
 from helpers.tiny_models import model_of
 
 import opbridge
+from opbridge.runtimes.child import Child
 
 X = torch.randn(3, 4)
 
@@ -181,6 +182,28 @@ def test_outputs_that_share_their_memory_are_right_then_and_later(case):
     for expected, actual in kept:
         for one, other in zip(expected, actual, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_a_process_that_ends_amid_an_answer_costs_that_answer(tmp_path, monkeypatch):
+    (tmp_path / "half_an_answer.py").write_text(
+        "import sys, socket, time\n"
+        "from opbridge.runtimes.messages import receive, send, until_closed\n"
+        "def main():\n"
+        "    connection = socket.socket(fileno=int(sys.argv[1]))\n"
+        "    receive(until_closed(connection))\n"
+        "    send(connection, {})\n"
+        "    asked = receive(until_closed(connection))\n"
+        "    send(connection, {'size': 100}, [b'half'])\n"
+        "    time.sleep(asked['seconds'])\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for seconds, said in ((0, "The run ended the process of the model"), (60, "took longer than the 0.5 s")):
+        child = Child("half_an_answer", opbridge.Limits(seconds=0.5))
+        child.start({}, [])
+        _, read = child.ask({"seconds": seconds}, [])
+        with pytest.raises(opbridge.RunError, match=said):
+            read(100)
+        assert not child.runs and child.process is None
 
 
 # -- opbridge.verify --------------------------------------------------------------------------------------------------

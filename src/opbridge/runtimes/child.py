@@ -95,20 +95,27 @@ class Child:
         connection.settimeout(start + seconds)
         deadline = time.monotonic() + start + seconds
 
-        def read(size: int) -> bytearray:
-            return received(connection, size, deadline)
+        @contextmanager
+        def told() -> Iterator[None]:
+            """Ends the process where it does not answer, and says why."""
+            try:
+                yield
+            except TimeoutError:
+                self.close()
+                raise RunError(
+                    f"The model took longer than the {seconds:g} s that it may take; the process that ran it was "
+                    "ended. Give it more (isolated=opbridge.Limits(seconds=...)), or other inputs."
+                ) from None
+            except (OSError, ValueError):
+                raise RunError(self._end("Loading the model" if start else "The run")) from None
 
-        try:
+        def read(size: int) -> bytearray:
+            with told():
+                return received(connection, size, deadline)
+
+        with told():
             send(connection, header, blocks)
             answer = receive(read)
-        except TimeoutError:
-            self.close()
-            raise RunError(
-                f"The model took longer than the {seconds:g} s that it may take; the process that ran it was ended. "
-                "Give it more (isolated=opbridge.Limits(seconds=...)), or other inputs."
-            ) from None
-        except (OSError, ValueError):
-            raise RunError(self._end("Loading the model" if start else "The run")) from None
         if "error" in answer:
             raise _error_of(answer)
         return answer, read
