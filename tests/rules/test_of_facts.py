@@ -9,7 +9,7 @@ from helpers.problems import PROBLEMS
 from helpers.tiny_models import IMAGE
 from helpers.tiny_models import model_of as _model
 
-from opbridge.rules import catalogue, of_facts, of_patterns, of_reports
+from opbridge.rules import catalogue, of_empty, of_facts, of_patterns, of_reports
 from opbridge.targets.facts import KINDS
 
 I64 = np.int64
@@ -27,6 +27,8 @@ def _with_function(calls: str) -> onnx.ModelProto:
         f' (float[4] y) {{ {calls} }} <domain: "mine", opset_import: ["" : 18]> F (a) => (b) {{ b = Relu (a) }}'
     )
 
+
+LSTM = {"w": np.ones((1, 4, 2), np.float32), "r": np.ones((1, 4, 1), np.float32)}
 
 GROWING = "body = b (int64 i, bool c, float[4] s) => (bool d, float[{size}] t) {{ d = Identity (c)  t = Neg (s) }}"
 
@@ -142,6 +144,48 @@ CASES = {
         "too-large",
         _model("y, i = TopK (x, k)", constants={"k": I64([4])}),
         _model("y, i = TopK (x, k)", constants={"k": I64([3])}),
+    ),
+    "filled, one dimension of an input": (
+        {"kind": "filled", "operators": ["LSTM"], "input": "X", "axes": [1]},
+        "empty-dimension",
+        _model("y = LSTM<hidden_size = 1> (x, w, r)", inputs="float[N, M, 2] x", constants=LSTM),
+        _model("y = LSTM<hidden_size = 1> (x, w, r)", inputs="float[N, 3, 2] x", constants=LSTM),
+    ),
+    "filled, all dimensions, one of which is 0": (
+        {"kind": "filled", "operators": ["GRU"], "input": "X"},
+        "empty-dimension",
+        _model("y = GRU<hidden_size = 1> (x, w, r)", inputs="float[0, 3, 2] x", constants=LSTM),
+        _model("y = GRU<hidden_size = 1> (x, w, r)", inputs="float[5, 3, 2] x", constants=LSTM),
+    ),
+    "filled, the dimensions beside the one that an attribute names": (
+        {"kind": "filled", "operators": ["Unique"], "input": "X", "beside": "axis"},
+        "empty-dimension",
+        _model("y = Unique<axis = -1> (x)"),
+        _model("y = Unique<axis = 0> (x)"),
+    ),
+    "filled, beside the dimension that an attribute names, which is not given": (
+        {"kind": "filled", "operators": ["Unique"], "beside": "axis"},
+        "empty-dimension",
+        _model("y = Unique<axis = 1> (x)"),
+        _model("y = Unique (x)"),
+    ),
+    "filled, of some types": (
+        {"kind": "filled", "operators": ["Relu"], "types": ["float16"]},
+        "empty-dimension",
+        _model("y = Relu (x)", inputs="float16[N] x"),
+        _model("y = Relu (x)"),
+    ),
+    "filled, of some numbers of dimensions": (
+        {"kind": "filled", "operators": ["Relu"], "ranks": [3]},
+        "empty-dimension",
+        _model("y = Relu (x)", inputs="float[N, 2, 3] x"),
+        _model("y = Relu (x)"),
+    ),
+    "filled, an input that is computed from data": (
+        {"kind": "filled", "operators": ["Relu"], "axes": [0]},
+        "empty-dimension",
+        _model("a = Compress<axis = 0> (x, k)  y = Relu (a)", inputs="float[4, 4] x, bool[4] k"),
+        _model("a = Compress<axis = 0> (x, k)  y = Relu (x)", inputs="float[4, 4] x, bool[4] k"),
     ),
     "least": (
         {"kind": "least", "operators": ["Gather"], "input": "indices", "bound": 0},
@@ -450,7 +494,7 @@ def test_a_fact_is_not_found_where_it_is_not_so(found, case):
 def test_each_kind_of_fact_and_each_pattern_has_a_case():
     assert {fact["kind"] for fact, *_ in CASES.values()} == set(KINDS)
     assert {fact["rule"] for fact, *_ in CASES.values() if "rule" in fact} == set(PATTERNS)
-    assert {rule for _, rule, *_ in CASES.values()} >= {each.identifier for each in of_facts.RULES}
+    assert {rule for _, rule, *_ in CASES.values()} >= {each.identifier for each in (*of_facts.RULES, *of_empty.RULES)}
 
 
 def test_rules_have_one_identifier_each():

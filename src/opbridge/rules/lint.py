@@ -15,7 +15,17 @@ from opbridge.base.garbage import no_collection
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.onnx import reading
 from opbridge.reports.report import reporting
-from opbridge.rules import of_facts, of_models, of_numbers, of_patterns, of_reports, of_schemas, of_shapes, of_sizes
+from opbridge.rules import (
+    of_empty,
+    of_facts,
+    of_models,
+    of_numbers,
+    of_patterns,
+    of_reports,
+    of_schemas,
+    of_shapes,
+    of_sizes,
+)
 from opbridge.rules.findings import Finding, Findings
 from opbridge.rules.looking import Looked, name_of
 from opbridge.rules.measured import Float16Activation, Inputs, activations
@@ -81,7 +91,7 @@ class ValueType(Rule):
 _LONGEST_TEXT = 10_000
 
 _OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, LocalFunction, ValueType, Float16Activation)
-_OF_FACTS = (*of_facts.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
+_OF_FACTS = (*of_facts.RULES, *of_empty.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
 _PATTERNS = (*of_patterns.RULES, *of_reports.RULES, *of_sizes.RULES)
 _OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
 _OF_NODES = (*of_schemas.RULES, *of_shapes.RULES, *of_numbers.RULES, *_PATTERNS)
@@ -338,10 +348,9 @@ def _with_fact(rule: type[FactRule], fact: facts.Fact) -> Callable[[ir.Node, Loo
     made = rule()
     if not fact.when:
         return lambda node, looked: made.hits(node, fact, looked)
-    wanted = [each.partition("=")[::2] for each in fact.when]
 
     def hits(node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if all(str(looked.attribute(node, name)) == value for name, value in wanted):
+        if looked.has_attributes(node, fact.when):
             yield from made.hits(node, fact, looked)
 
     return hits

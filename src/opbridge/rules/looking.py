@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -182,6 +182,11 @@ class Looked:
             declared = None if schema is None else schema.attributes.get(name)
             attribute = None if declared is None else declared.default
         return None if attribute is None else attribute.value
+
+    def has_attributes(self, node: ir.Node, when: Sequence[str]) -> bool:
+        """Whether a node's attributes are as a fact says: "mode=nearest"."""
+        wanted = (each.partition("=")[::2] for each in when)
+        return all(str(self.attribute(node, name)) == value for name, value in wanted)
 
     def revision(self, node: ir.Node) -> int:
         """The opset that the form of a node's operator is from; 0: not known."""

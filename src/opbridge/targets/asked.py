@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opbridge.errors import UsageError
+from opbridge.targets.ending import ENDING, ENDING_NUMBERS
 from opbridge.targets.facts import Attribute, Kernels
 from opbridge.targets.target import Opsets, Target
 
@@ -82,5 +83,7 @@ def _onnxruntime(version: str) -> Target:
             allowed=(0,),
             source="measured: ONNX's node tests on onnxruntime 1.32.0",
         ),
+        *ENDING,
+        *ENDING_NUMBERS,
     ]
     return Target("onnxruntime", "ONNX Runtime on the CPU", installed, "", [installed], opsets, facts)

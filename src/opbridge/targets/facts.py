@@ -20,6 +20,7 @@ __all__ = [
     "Domains",
     "Elements",
     "Fact",
+    "Filled",
     "Form",
     "Functions",
     "Kernels",
@@ -172,6 +173,25 @@ class Least(Fact):
     needs = ("operators", "input")
     input: str = ""
     bound: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled(Fact):
+    """No dimension of an input is 0: a run on one that is ends the process.
+
+    Attributes:
+        input: The input; "": the first one.
+        axes: The dimensions; none: all.
+        beside: An attribute that names a dimension which may be 0; where a node does not have it, all may.
+        types: The types of the input that it holds for; none: all.
+        ranks: The numbers of its dimensions that it holds for; none: all.
+    """
+
+    input: str = ""
+    axes: tuple[int, ...] = ()
+    beside: str = ""
+    types: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,6 +363,7 @@ KINDS: dict[str, type[Fact]] = {
     "zero": Zero,
     "below": Below,
     "least": Least,
+    "filled": Filled,
     "elements": Elements,
     "absent": Absent,
     "attribute": Attribute,
