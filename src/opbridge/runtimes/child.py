@@ -18,9 +18,21 @@ from opbridge.errors import ModelFileError, OpbridgeError, RunError, UsageError
 from opbridge.runtimes.limits import Limits
 from opbridge.runtimes.messages import receive, received, send
 
-__all__ = ["Child"]
+__all__ = ["Child", "ProcessEnded"]
 
 _START_SECONDS = 120.0
+
+
+class ProcessEnded(RunError):
+    """A run ended the process of the model, or took longer than it may.
+
+    Attributes:
+        how: In a few words: "SIGABRT", "exit status 1", "after 600 s".
+    """
+
+    def __init__(self, message: str, how: str) -> None:
+        super().__init__(message)
+        self.how = how
 
 
 class Child:
@@ -84,7 +96,7 @@ class Child:
         """Sends a request, and returns the answer with a function that reads what follows it.
 
         Raises:
-            RunError: It ended, or took longer than it may.
+            ProcessEnded: It ended, or took longer than it may.
             OpbridgeError: What it raised.
         """
         return self._asked(header, blocks, start=0.0)
@@ -102,12 +114,13 @@ class Child:
                 yield
             except TimeoutError:
                 self.close()
-                raise RunError(
+                raise ProcessEnded(
                     f"The model took longer than the {seconds:g} s that it may take; the process that ran it was "
-                    "ended. Give it more (isolated=opbridge.Limits(seconds=...)), or other inputs."
+                    "ended. Give it more (isolated=opbridge.Limits(seconds=...)), or other inputs.",
+                    f"after {seconds:g} s",
                 ) from None
             except (OSError, ValueError):
-                raise RunError(self._end("Loading the model" if start else "The run")) from None
+                raise self._end("Loading the model" if start else "The run") from None
 
         def read(size: int) -> bytearray:
             with told():
@@ -134,22 +147,23 @@ class Child:
                 self.process.returncode = 0
             self.process = None
 
-    def _end(self, doing: str) -> str:
+    def _end(self, doing: str) -> ProcessEnded:
         """Why the process is not there any more."""
         process = self.process
         self.process = None
         self.close()
         if process is None:
-            return "The process that runs the model is gone."
+            return ProcessEnded("The process that runs the model is gone.", "gone")
         try:
             status = process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             process.kill()
             status = process.wait()
         name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return (
+        return ProcessEnded(
             f"{doing} ended the process of the model ({name}): an operator read or wrote where it may not, or there "
-            "was no memory left. The next run starts another one."
+            "was no memory left. The next run starts another one.",
+            name,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 import sys
@@ -13,7 +14,7 @@ from opbridge.errors import OpbridgeError
 from opbridge.runtimes.ending import die_with_parent
 from opbridge.runtimes.messages import Read, receive, send, until_closed
 
-__all__ = ["Answer", "bytes_of", "serve"]
+__all__ = ["Answer", "bytes_of", "serve", "silence"]
 
 Loaded = TypeVar("Loaded")
 
@@ -56,3 +57,13 @@ def bytes_of(model: str | bytes) -> int:
     path = Path(model)
     sizes = [each.stat().st_size for each in path.parent.iterdir() if each.suffix != ".onnx" and each.is_file()]
     return path.stat().st_size + sum(sizes)
+
+
+def silence() -> None:
+    """Drops what runtimes print, which is meant for their developers; with OPBRIDGE_DEBUG=1 it goes to stderr."""
+    if os.environ.get("OPBRIDGE_DEBUG", "0") not in ("", "0"):
+        os.dup2(2, 1)
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)

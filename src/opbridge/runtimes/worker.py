@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from opbridge.runtimes import Loaded, known
 from opbridge.runtimes.messages import Read
-from opbridge.runtimes.serving import Answer, bytes_of, serve
+from opbridge.runtimes.serving import Answer, bytes_of, serve, silence
 from opbridge.runtimes.tensors import from_message, to_message
 
 __all__ = ["main"]
@@ -25,18 +24,8 @@ def main() -> None:
 
 def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Loaded, dict[str, Any]]:
     _limit(asked["limits"]["gigabytes"], model)
-    _silence()
+    silence()
     return known.find(asked["runtime"]).load(model, *asked["kernels"]), {"loaded": True}
-
-
-def _silence() -> None:
-    """Drops what runtimes print, which is meant for their developers; with OPBRIDGE_DEBUG=1 it goes to stderr."""
-    if os.environ.get("OPBRIDGE_DEBUG", "0") not in ("", "0"):
-        os.dup2(2, 1)
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(nowhere, stream)
 
 
 def _run(loaded: Loaded, asked: Mapping[str, Any], read: Read) -> Answer:

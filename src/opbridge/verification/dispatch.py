@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -20,13 +22,16 @@ from opbridge.capture import capture as capture_model
 from opbridge.capture.cache_names import check_caches
 from opbridge.capture.containers import register_containers
 from opbridge.errors import CaptureError, ModelFileError, OpbridgeError, UsageError
+from opbridge.kernels import aten
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.runtimes.onnxruntime import open_session
+from opbridge.runtimes.onnxruntime.model_file import required_kernels
 from opbridge.runtimes.sessions import open_runtime
 from opbridge.verification.options import Options
 from opbridge.verification.report import LOADING, Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
+from opbridge.verification.shelter import sheltered
 from opbridge.verification.verifier import Verifier, runtime_label
 
 if TYPE_CHECKING:
@@ -69,9 +74,14 @@ def verify_file(
     start = time.perf_counter()
     args, kwargs = _checked(model, args, kwargs)
     name = os.fsdecode(path)
+
+    def load() -> ir.Model:
+        return reading.load(name)
+
     loaded: Any
     if options.in_onnxruntime:
-        loaded = open_session(name, options.isolated, aten=options.aten, loaded=True)
+        open_ = functools.partial(open_session, name, aten=options.aten, loaded=True)
+        loaded = sheltered(open_, load, options.isolated, repeats=lambda: aten.NAME in required_kernels(name))
     else:
         loaded = open_runtime(options.runtime, name, options.isolated)
     capture = None
@@ -79,12 +89,9 @@ def verify_file(
         # If the model cannot be captured, the dimensions of the file are used; it may have been exported by a trace.
         with contextlib.suppress(CaptureError):
             capture = capture_model(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-
-    def load() -> ir.Model:
-        return reading.load(name)
-
     deciding = None if capture is not None else _capture_of_decisions(load, model, args, kwargs)
-    return Verifier(name, loaded, load, model, args, kwargs, capture, False, options, deciding).run(start)
+    with closing(loaded):
+        return Verifier(name, loaded, load, model, args, kwargs, capture, False, options, deciding).run(start)
 
 
 @caches.taking_caches
@@ -116,15 +123,18 @@ def verify_program(
     try:
         loaded: Any
         if options.in_onnxruntime:
-            options = dataclasses.replace(options, aten=(*options.aten, *program.aten_operators()))
-            loaded = program.session(aten=options.aten, isolated=options.isolated)
+            called = program.aten_operators()
+            options = dataclasses.replace(options, aten=(*options.aten, *called))
+            open_ = functools.partial(program.session, aten=options.aten)
+            loaded = sheltered(open_, lambda: program.model, options.isolated, repeats=lambda: bool(called))
         else:
             content = str(program.path) if program.path is not None else program.to_bytes()
             loaded = open_runtime(options.runtime, content, options.isolated)
     except ModelFileError as error:
         run = Run("example", LOADING, failure=locate_failure(str(error), program.model))
         return Verification(name, runtime_label(options.runtime), (run,), seconds=time.perf_counter() - start)
-    return Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
+    with closing(loaded):
+        return Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
 
 
 def _capture_of_decisions(

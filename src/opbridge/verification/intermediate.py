@@ -20,6 +20,7 @@ from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import Limits, open_session
 from opbridge.save import writer
 from opbridge.verification import dynamic_sizes, exchange
+from opbridge.verification.shelter import LIMITS, Risk
 from opbridge.verification.size_expressions import evaluate
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class RuntimeValues:
     ) -> None:
         self._model, self._feeds = model, feeds
         self.isolated = isolated
+        self._is_risky = Risk(lambda: model)
         self._batches: list[list[str]] = []
         remaining = 0
         for name, size in order:
@@ -187,5 +189,11 @@ class RuntimeValues:
             with tempfile.TemporaryDirectory(prefix="opbridge") as folder:
                 path = Path(folder) / "model.onnx"
                 writer.save(model, path, external_data=True)
-                return exchange.run(open_session(path, self.isolated, **arguments), self._feeds, names)
-        return exchange.run(open_session(content, self.isolated, **arguments), self._feeds, names)
+                return self._run_file(path, names, arguments)
+        return self._run_file(content, names, arguments)
+
+    def _run_file(self, file: Path | bytes, names: Sequence[str], arguments: Mapping[str, Any]) -> list[torch.Tensor]:
+        isolated, quiet = self.isolated, False
+        if isolated is False and self._is_risky({name: each.shape for name, each in self._feeds.items()}):
+            isolated, quiet = LIMITS, True
+        return exchange.run(open_session(file, isolated, quiet=quiet, **arguments), self._feeds, names)

@@ -16,6 +16,7 @@ from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
 from opbridge.runtimes import known
+from opbridge.runtimes.child import ProcessEnded
 from opbridge.verification import exchange, small_differences
 from opbridge.verification.causes import Mismatch, search_difference
 from opbridge.verification.compare import compare, incomparable
@@ -23,6 +24,7 @@ from opbridge.verification.correspondence import Correspondence, OtherOutputs
 from opbridge.verification.difference import FirstDifference
 from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
+from opbridge.verification.ended_runs import EndedRuns
 from opbridge.verification.extremes import inputs_at_ends
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
 from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
     from opbridge.verification.dynamic_sizes import DynamicSizes
 
 __all__ = ["Verifier", "runtime_label"]
+
+_ASKED_FOR = ("example", "given")
+"""The runs on inputs of the user's."""
 
 _SIZES_SEED = 1000
 """The offset of the seeds for inputs of other sizes; the seeds for samples are below."""
@@ -111,6 +116,7 @@ class Verifier:
         self._random = RandomOutputs(outputs, args, kwargs, options.seed)
         self._sides = Sides(capture or deciding, options.seed)
         self._inventions = Inventions(self._example(outputs), self._sides)
+        self._ended = EndedRuns(runtime_label(options.runtime), self._matching)
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
 
@@ -137,7 +143,7 @@ class Verifier:
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
             self._run_uncovered_sizes()
         self._runs = self._random.left_out_of_all(self._runs)
-        self._notes.extend(self._judge.notes)
+        self._notes.extend((*self._ended.notes(), *self._judge.notes))
         difference = self._look_closer() or self._find_difference()
         if self._mismatch is None:
             self._notes.extend(self._inventions.notes(self._place))
@@ -410,7 +416,7 @@ class Verifier:
         return False
 
     def _try(self, kind: str, label: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Makes a run on inputs that the model may refuse. Returns whether it accepted them."""
+        """Makes a run on inputs that the model may refuse, or the runtime not survive. Returns whether they took it."""
         try:
             leaves = self._eager.run(args, kwargs, self._options.seed)
         except Exception as error:
@@ -425,7 +431,7 @@ class Verifier:
             self._set_aside(args, kwargs, None)
             return True
         self._compare(kind, label, args, kwargs, expected)
-        return True
+        return self._runs[-1].left_out is None
 
     def _compare(
         self, kind: str, label: str, args: tuple[Any, ...], kwargs: dict[str, Any], expected: list[torch.Tensor]
@@ -436,9 +442,18 @@ class Verifier:
             for value, each in zip(self._constants, expected, strict=True)
         ]
         matching = self._matching
+        feeds = matching.feeds(pytree.tree_leaves((args, kwargs)))
+        is_asked = kind in _ASKED_FOR
+        if not is_asked and self._ended.foresees(feeds):
+            self._runs.append(Run(kind, label, left_out=self._ended.left_out))
+            return
         try:
-            actual = exchange.run(self._session, matching.feeds(pytree.tree_leaves((args, kwargs))))
+            actual = exchange.run(self._session, feeds)
         except Exception as error:  # the runtime's errors have no other common base class
+            if isinstance(error, ProcessEnded) and not is_asked:
+                self._ended.add(label, feeds, error)
+                self._runs.append(Run(kind, label, left_out=self._ended.left_out))
+                return
             self._runs.append(Run(kind, label, failure=locate_failure(str(error), self._readable_model())))
             self._set_aside(args, kwargs, None)
             return

@@ -8,6 +8,7 @@ refusals                why ONNX Runtime refused a model, and what to do
 loading                 a model -> a session
 isolated                a session in a process of its own, with limits
 isolated_worker         that process
+sheltered               a session of this process beside one of those, for the runs that may end a process
 opening                 a session of either kind
 """
 

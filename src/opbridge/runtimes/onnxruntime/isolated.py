@@ -34,15 +34,22 @@ class IsolatedSession:
         arguments: What the session there is loaded with: JSON's values.
         limits: What it may use.
         libraries: Those that PyTorch loads there.
+        quiet: Whether what the process prints is dropped.
 
     Raises:
         OpbridgeError: What loading the model raised there.
     """
 
     def __init__(
-        self, model: str | bytes, arguments: Mapping[str, Any], limits: Limits, libraries: Sequence[str] = ()
+        self,
+        model: str | bytes,
+        arguments: Mapping[str, Any],
+        limits: Limits,
+        libraries: Sequence[str] = (),
+        *,
+        quiet: bool = False,
     ) -> None:
-        self._model = model
+        self._model, self._quiet = model, quiet
         self._libraries = list(libraries)
         self._arguments = dict(arguments)
         self._limits = limits
@@ -121,6 +128,7 @@ class IsolatedSession:
             "arguments": self._arguments,
             "limits": asdict(self._limits),
             "libraries": self._libraries,
+            "quiet": self._quiet,
         }
         answer = self._child.start(header, blocks)
         self._inputs = [NodeArgument(*each) for each in answer["inputs"]]
@@ -140,6 +148,7 @@ def isolated_session(
     options: None = None,
     loaded: bool = False,
     optimised: bool = True,
+    quiet: bool = False,
 ) -> IsolatedSession:
     """Loads a model in a process of its own.
 
@@ -153,6 +162,7 @@ def isolated_session(
         options: None: session options belong to this process.
         loaded: As for a session in this process.
         optimised: As for a session in this process.
+        quiet: Whether what the process prints is dropped, such as the last words of one that aborts.
 
     Operators that `aten` names are those of the libraries that this process has loaded into PyTorch; what Python code
     has defined here is not there.
@@ -180,7 +190,8 @@ def isolated_session(
         "providers": None if providers is None else list(providers),
     }
     limits = isolated if isinstance(isolated, Limits) else Limits()
-    return IsolatedSession(model, arguments, limits, _torch_libraries() if arguments["aten"] else [])
+    libraries = _torch_libraries() if arguments["aten"] else []
+    return IsolatedSession(model, arguments, limits, libraries, quiet=quiet)
 
 
 def _torch_libraries() -> list[str]:

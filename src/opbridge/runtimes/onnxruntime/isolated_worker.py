@@ -15,7 +15,7 @@ from opbridge.runtimes.messages import Read
 from opbridge.runtimes.onnxruntime.isolated import tensor_from, tensor_to
 from opbridge.runtimes.onnxruntime.loading import session
 from opbridge.runtimes.onnxruntime.model_file import required_kernels
-from opbridge.runtimes.serving import Answer, bytes_of, serve
+from opbridge.runtimes.serving import Answer, bytes_of, serve, silence
 
 __all__ = ["main"]
 
@@ -29,6 +29,8 @@ def main() -> None:
 
 def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Any, dict[str, Any]]:
     gigabytes = asked["limits"]["gigabytes"]
+    if asked["quiet"]:
+        silence()
     if aten.NAME in required_kernels(model):
         aten.load_torch("The model", "")
         _load_libraries(asked["libraries"])
