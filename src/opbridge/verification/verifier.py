@@ -431,7 +431,7 @@ class Verifier:
             self._set_aside(args, kwargs, None)
             return True
         self._compare(kind, label, args, kwargs, expected)
-        return self._runs[-1].left_out is None
+        return self._runs[-1].left_out != self._ended.left_out
 
     def _compare(
         self, kind: str, label: str, args: tuple[Any, ...], kwargs: dict[str, Any], expected: list[torch.Tensor]
