@@ -162,7 +162,7 @@ def _target_rows(program: Program) -> Iterator[tuple[str, str, str]]:
 
 
 def _worst_rows(verification: Verification) -> Iterator[tuple[str, str, str]]:
-    compared = [output for output in verification.outputs if not output.worst.random]
+    compared = [output for output in verification.outputs if not output.worst.random and output.worst.has_numbers]
     if compared:
         worst = max(compared, key=lambda output: output.worst.excess).worst
         errors = f"worst error {worst.absolute:.1e} absolute, {worst.relative:.1e} relative, in '{worst.name}'"

@@ -55,7 +55,7 @@ def uncompared(names: Sequence[str], *, is_searched: bool) -> Iterator[str]:
     """
     if names:
         said = listed([f"'{name}'" for name in names], _MOST_NAMED)
-        looked = ", and no inputs were found for which it has numbers" if is_searched else ""
+        looked = ", and no inputs were found that give numbers" if is_searched else ""
         yield f"nothing of {said} was compared{looked}; give such inputs in inputs="
 
 
