@@ -38,6 +38,7 @@ def only_note(found: opbridge.Verification) -> str:
     return note
 
 
+@pytest.mark.slow
 def test_a_nan_that_no_caller_gave_is_a_note():
     found = opbridge.export(top_scores, (drawn(1, 1, 10, 10),)).verification
     note = only_note(found)
@@ -49,6 +50,7 @@ def test_a_nan_that_no_caller_gave_is_a_note():
     assert "'heat' has a NaN" in {run["invented"] for run in json.loads(json.dumps(found.to_json()))["runs"]}
 
 
+@pytest.mark.slow
 def test_a_nan_of_the_example_is_an_error():
     heat = drawn(1, 1, 10, 10)
     heat[0, 0, 0, 0] = NAN
@@ -79,6 +81,7 @@ def test_the_other_branch_is_an_error_on_ordinary_inputs():
     assert [run.label for run in found.runs if not run.ok] == ["negated"]
 
 
+@pytest.mark.slow
 def test_an_infinity_that_no_caller_gave_is_a_note():
     def model(x):
         return x.isinf().float() if x.isinf().any() else x + 1
@@ -94,6 +97,7 @@ def test_an_infinity_that_no_caller_gave_is_a_note():
     assert not opbridge.verify(program, other, (x,), inputs=[(with_infinity,)]).ok, "what a caller gives counts"
 
 
+@pytest.mark.slow
 def test_a_size_of_0_that_no_caller_gave_is_a_note():
     x, lengths = drawn(9, 3), torch.tensor([2, 3, 4])
     program = opbridge.export(sums_of_parts, (x, lengths), dynamic_shapes=({0: "n"}, {0: "b"}))
@@ -135,6 +139,7 @@ def padding(*rows: str) -> torch.Tensor:
     return torch.tensor([[each == "x" for each in row] for row in rows])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Support for mismatched")
 @pytest.mark.parametrize("rows", [("....xx", "...xxx"), (".x.x..", "....xx")], ids=["at the end", "anywhere"])
 def test_a_mask_that_leaves_nothing_to_attend_to_is_a_note(rows):
