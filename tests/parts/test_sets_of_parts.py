@@ -424,3 +424,20 @@ def test_a_call_of_a_file_is_that_of_its_model():
         call(*args, y=kwargs["y"], scale=3.0)
     with pytest.raises(opbridge.UsageError, match="run calls part 'a' without 'y'"):
         call(*args, scale=2.0)
+
+
+@pytest.mark.slow
+def test_fresh_inputs_of_a_run_that_end_the_process_of_a_part_are_left_out():
+    """ONNX Runtime aborts in an LSTM with a batch of 0, which `run` gives for words that nobody gave."""
+    lstm = torch.nn.LSTM(4, 8, batch_first=True)
+    dynamic = {"dynamic_shapes": {"input": {0: "batch"}}}
+    x = torch.randn(3, 5, 4)
+    x[0, 0, 0] = 100.0
+
+    def run(parts, x):
+        return parts.lstm(x[x[:, 0, 0] == 100.0])[0]
+
+    given = opbridge.Parts({"lstm": (lstm, (x,), dynamic)}, run=run, args=(x,))
+    found = given.export().verification
+    assert found.ok and [each.label for each in found.left_out] == ["fresh 1", "fresh 2"]
+    assert all("(SIGABRT) in part 'lstm'" in str(each.left_out) for each in found.left_out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import time
 from collections.abc import Iterator, Mapping
@@ -173,19 +174,27 @@ def _tell(told: SetReport, done: ExportedParts) -> None:
 
 def _call_of_program(name: str, program: Program) -> Any:
     from opbridge.verification.part_calls import PartCall
+    from opbridge.verification.shelter import sheltered
 
     capture = program.capture
-    return PartCall(
-        name, program.session(), capture.model, capture.args, capture.kwargs, capture, lambda: program.model
-    )
+    session = sheltered(program.session, lambda: program.model, False, repeats=lambda: bool(program.aten_operators()))
+    return PartCall(name, session, capture.model, capture.args, capture.kwargs, capture, lambda: program.model)
 
 
 def _call_of_file(name: str, part: Part, path: Path, options: Mapping[str, Any]) -> Any:
+    from opbridge.kernels import aten
     from opbridge.runtimes import onnxruntime as runtime
+    from opbridge.runtimes.onnxruntime.model_file import required_kernels
     from opbridge.verification.part_calls import PartCall
+    from opbridge.verification.shelter import sheltered
 
-    session = runtime.open_session(path, options.get("isolated", False), loaded=True, aten=options.get("aten", ()))
-    return PartCall(name, session, part.model, part.args, part.kwargs, None, lambda: reading.load(str(path)))
+    def load() -> ir.Model:
+        return reading.load(str(path))
+
+    open_ = functools.partial(runtime.open_session, path, loaded=True, aten=options.get("aten", ()))
+    isolated = options.get("isolated", False)
+    session = sheltered(open_, load, isolated, repeats=lambda: aten.NAME in required_kernels(str(path)))
+    return PartCall(name, session, part.model, part.args, part.kwargs, None, load)
 
 
 def _verified_run(parts: GivenParts, calls: Mapping[str, Any], subject: str, given: Mapping[str, Any]) -> Verification:

@@ -17,6 +17,7 @@ from opbridge.base.wording import counted
 from opbridge.errors import UsageError
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
+from opbridge.runtimes.child import ProcessEnded
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager, explain
 from opbridge.verification.fresh_inputs import fresh_inputs
@@ -137,6 +138,10 @@ class RunOfParts:
         except UsageError:
             raise
         except PartFailure as error:
+            if kind == "fresh" and isinstance(error.__cause__, ProcessEnded):
+                how = f"{runtime_label()} ended its process ({error.__cause__.how}) in part '{error.part}'"
+                self._runs.append(Run(kind, label, left_out=how))
+                return
             failure = dataclasses.replace(error.failure, message=f"part '{error.part}': {error.failure.message}")
             self._runs.append(Run(kind, label, failure=failure))
             return
