@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import onnx_ir as ir
 import pytest
 import torch
@@ -103,6 +106,23 @@ def test_nothing_is_started_for_sizes_from_1_on(kind, started, x):
 def test_an_empty_batch_that_the_runtime_takes_is_compared(x, started):
     verification = opbridge.export(Deciding(nn.RNN), (x,), dynamic_shapes=DYNAMIC).verification
     assert verification.ok and not verification.untaken and not notes(verification) and len(started) == 1
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_for_ever_costs_itself(x, monkeypatch):
+    start = child.Child.start
+
+    def stopped(self, header, blocks):
+        answer = start(self, header, blocks)
+        os.kill(self.process.pid, signal.SIGSTOP)
+        return answer
+
+    monkeypatch.setattr(child.Child, "start", stopped)
+    monkeypatch.setattr(shelter, "LIMITS", opbridge.Limits(seconds=0.5))
+    verification = opbridge.export(Deciding(nn.RNN), (x,), dynamic_shapes=DYNAMIC).verification
+    assert verification.ok and len(verification.untaken) == 1
+    [note] = notes(verification)
+    assert "ended its process (after 0.5 s) on 'x' of shape [0, 5, 4]" in note
 
 
 @pytest.mark.slow
