@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from opbridge.base.version import __version__
 from opbridge.errors import TranslationError
 from opbridge.onnx import downgrade, folding, onnxscript_private, opsets
 from opbridge.onnx.python_values import as_array, as_attribute
@@ -217,7 +218,7 @@ class Builder:
                 known = types.setdefault(variable, value.dtype)
                 if known != value.dtype and schema.homogeneous(position):
                     raise TranslationError(
-                        f"{schema.name} takes inputs of one type here, and was given {known.name} and "
+                        f"{schema.name} requires these inputs to have the same type, but they are {known.name} and "
                         f"{value.dtype.name}. Cast one of them in the translation."
                     )
         tensors: list[Tensor | None] = []
@@ -352,4 +353,10 @@ class Builder:
         """The model of all that was built; the arguments are those of `graph`."""
         functions = list(self.functions.values())
         graph = self.graph(inputs, outputs, custom_opsets=custom_opsets)
-        return ir.Model(graph, ir_version=ir_version(self.opset, functions=bool(functions)), functions=functions)
+        return ir.Model(
+            graph,
+            ir_version=ir_version(self.opset, functions=bool(functions)),
+            producer_name="opbridge",
+            producer_version=__version__,
+            functions=functions,
+        )
