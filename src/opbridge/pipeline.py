@@ -50,6 +50,7 @@ from opbridge.symbolics.registered import with_registered
 from opbridge.tasks import prepare
 from opbridge.trace.strategies import ExportRequest, capture_model
 from opbridge.translate.asked_for import check_dimensions
+from opbridge.translations import unknown_operators
 from opbridge.translations.catalogue import default_registry
 from opbridge.translations.registry import Registry
 
@@ -146,7 +147,9 @@ def check(
             plan = captured.plan()
         with _timed("translate", _Silent(), spent):
             built, plan = captured.build(plan)
-        plan = _with_notes(plan, (*notes, *check_dimensions(captured.capture, built)))
+        plan = _with_notes(
+            plan, (*notes, *unknown_operators.notes(request.registry), *check_dimensions(captured.capture, built))
+        )
         tell_plan(told, captured.capture, plan, built, spent)
     return plan
 
@@ -311,7 +314,7 @@ def _exported(
     path = f if isinstance(f, Path) else None
     spent = Spent()
     with _timed("capture", reporter, spent) as stage:
-        request.limits.report = lambda count: stage.detail(f"{counted(count, 'way')} captured")
+        request.limits.report = lambda count: stage.detail(f"{counted(count, 'path')} captured")
         captured = capture_model(capture, request)
         stage.detail(captured.describe())
     with _timed("plan", reporter, spent) as stage:
@@ -324,7 +327,9 @@ def _exported(
             raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
-        plan = _with_notes(plan, (*notes, *check_dimensions(captured.capture, built)))
+        plan = _with_notes(
+            plan, (*notes, *unknown_operators.notes(request.registry), *check_dimensions(captured.capture, built))
+        )
         stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
     program = Program(
         built, plan, captured.capture, timings=spent.seconds, peaks=spent.peaks, kernels=list(plan.kernels)
@@ -406,7 +411,7 @@ def _shapes(
         args, kwargs = example_inputs(args, kwargs)
         return by_own_names(dynamic_shapes, as_module(model, args, kwargs), args, kwargs, input_names)
     if dynamic_shapes is not None:
-        raise UsageError("dynamic_axes and dynamic_shapes are both given, and say the same. Leave one of them out.")
+        raise UsageError("dynamic_axes and dynamic_shapes are mutually exclusive. Leave one of them out.")
     args, kwargs = example_inputs(args, kwargs)
     return keywords.dynamic_shapes_of(dynamic_axes, as_module(model, args, kwargs), args, kwargs, input_names)
 
@@ -420,13 +425,14 @@ def _refuse_without_verification(**options: Any) -> None:
     them = "it" if len(given) == 1 else "them"
     if given:
         raise UsageError(
-            f"{' and '.join(given)} would have no effect: the verification, which reads {them}, is switched off by"
-            " verify=False (--no-verify). Leave one of them out."
+            f"{' and '.join(given)} would have no effect with verify=False (--no-verify), because only the "
+            f"verification uses {them}. Leave one of them out."
         )
 
 
 def _registry(table: Mapping[Any, Any] | None) -> Registry:
     """Every translation and symbolic function there is, and those of a user's table."""
+    unknown_operators.refuse(table)
     return with_registered(default_registry()).with_user_table(table)
 
 
@@ -483,9 +489,9 @@ def _target_error(program: Program, path: Path | None, external_data: bool | Non
     try:
         kept = keep_failed(program.model, path, findings.counted(), external_data=external_data)
     except SaveError as error:
-        return TargetError(f"{text}\nThe exported file could not be kept ({error}).", findings)
-    proved = "" if program.verification is None else ", which gives what PyTorch gives"
-    return TargetError(f"{text}\nThe exported file{proved}, is kept as {kept}.", findings, kept)
+        return TargetError(f"{text}\nThe exported file could not be saved ({error}).", findings)
+    proved = "" if program.verification is None else ", which agrees with PyTorch"
+    return TargetError(f"{text}\nThe exported file{proved}, was saved as {kept}.", findings, kept)
 
 
 def _verification_error(program: Program, path: Path | None, external_data: bool | None) -> VerificationError:
@@ -494,12 +500,12 @@ def _verification_error(program: Program, path: Path | None, external_data: bool
     assert verification is not None
     if path is None:
         return VerificationError(verification)
-    stands = f"{path} is what it was before" if os.path.lexists(path) else f"there is no {path}"
+    stands = f"{path} is unchanged" if os.path.lexists(path) else f"{path} was not written"
     try:
         kept = keep_failed(program.model, path, verification.summary(), external_data=external_data)
     except SaveError as error:
-        return VerificationError(verification, kept=f"The exported file could not be kept ({error}), and {stands}.")
-    return VerificationError(verification, kept, f"The exported file is kept as {kept}, and {stands}.")
+        return VerificationError(verification, kept=f"The exported file could not be saved ({error}); {stands}.")
+    return VerificationError(verification, kept, f"The exported file was saved as {kept} for inspection; {stands}.")
 
 
 @contextlib.contextmanager
@@ -526,8 +532,8 @@ def _metadata(target: Target, plan: Plan) -> dict[str, str]:
 def _refuse_unwritable(path: Path) -> None:
     """Says before the work what would be found out after it."""
     if path.is_dir():
-        raise SaveError(f"{path} is a folder. Give the name of a file in it, such as {path / 'model.onnx'}.")
+        raise SaveError(f"{path} is a folder. Give the path of a file, such as {path / 'model.onnx'}.")
     if not path.parent.exists():
-        raise SaveError(f"The folder {path.parent} does not exist. Make it, or give another path.")
+        raise SaveError(f"The folder {path.parent} does not exist. Create it, or give another path.")
     if not os.access(path.parent, os.W_OK):
-        raise SaveError(f"The folder {path.parent} cannot be written to. Give another path.")
+        raise SaveError(f"The folder {path.parent} is not writable. Give another path.")

@@ -144,7 +144,7 @@ def test_all_our_translations_have_their_operators_parameters():
 
 
 def test_the_decorator_wants_an_operators_name():
-    with pytest.raises(UsageError, match="needs the name"):
+    with pytest.raises(UsageError, match="requires the name"):
         opbridge.translation()
     with pytest.raises(UsageError, match="namespace::name"):
         opbridge.translation("foo")

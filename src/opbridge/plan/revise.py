@@ -12,7 +12,8 @@ from opbridge.nodes import operator_nodes
 from opbridge.plan.data import Plan
 from opbridge.plan.faults import Fault
 from opbridge.plan.report import FAULT_REMEDY
-from opbridge.plan.rows import Problem, Step, lines_of, remedy_for, row_of
+from opbridge.plan.rows import PlanRow, Problem, Step, lines_of, remedy_for, row_of
+from opbridge.translations.registry import Translation
 
 __all__ = ["rerouted", "with_failures", "with_faults", "with_kernels", "with_problems"]
 
@@ -35,19 +36,26 @@ def with_failures(plan: Plan, failures: Mapping[Node, str]) -> Plan:
         if nodes and row.route is not None:
             permissions = () if plan.steps[nodes[0]].final else operator_nodes.routes_to_allow(nodes, plan.allow)
             translation = plan.steps[nodes[0]].translation
-            own = translation is not None and translation.form == "symbolic"
             row = dataclasses.replace(
                 row,
                 route=None,
                 reason=failures[nodes[0]],
-                remedy=operator_nodes.permission_advice(permissions).strip()
-                if own
-                else remedy_for(row.operator, row.schema, permissions),
+                remedy=_remedy(row, translation, permissions),
                 sources=lines_of(nodes),
                 permissions=permissions,
             )
         rows.append(row)
     return dataclasses.replace(plan, rows=rows)
+
+
+def _remedy(row: PlanRow, translation: Translation | None, permissions: tuple[str, ...]) -> str:
+    """What to do about a translation that failed: the user's own is corrected, and others are replaced by one."""
+    advice = operator_nodes.permission_advice(permissions)
+    if translation is not None and translation.form == "symbolic":
+        return advice.strip()
+    if translation is not None and translation.origin == "user":
+        return f"Correct that translation.{advice}"
+    return remedy_for(row.operator, row.schema, permissions)
 
 
 def with_faults(plan: Plan, faults: Mapping[Node, Fault]) -> Plan:

@@ -40,8 +40,8 @@ def reason(step: Step, raised_by: Step, error: BaseException) -> str:
     if is_users(raised_by):
         place = raised_in(error, *_files(raised_by))
         kind = "" if isinstance(error, NotImplementedError) else f"{type(error).__name__}: "
-        return _sentence(f"Its {_describe(raised_by)} failed at {place}, in {place.function}: {kind}{text}")
-    return _sentence(f"Its {_describe(step)} failed: {text}")
+        return _sentence(f"Its {_described(raised_by)} failed at {place}, in {place.function}: {kind}{text}")
+    return _sentence(f"Its {_described(step)} failed: {text}")
 
 
 def fault(operator: str, step: Step, raised_by: Step, error: BaseException) -> Fault:
@@ -57,6 +57,12 @@ def fault(operator: str, step: Step, raised_by: Step, error: BaseException) -> F
     if raised_by is not step:
         what = f"{_describe(step)}, by the {what}"
     return Fault(operator, what, raised_in(error, *_TRANSLATIONS), error)
+
+
+def _described(step: Step) -> str:
+    """What failed, as the subject of a sentence."""
+    said = _describe(step)
+    return f"{said}," if ", " in said else said
 
 
 def _describe(step: Step) -> str:

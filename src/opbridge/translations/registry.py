@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,7 +129,9 @@ class Registry:
         for target, functions in table.items():
             for function in functions if isinstance(functions, Sequence) else (functions,):
                 if not callable(function):
-                    raise UsageError(f"custom_translation_table maps {target} to {function!r}, which is no function.")
+                    raise UsageError(
+                        f"custom_translation_table maps {target} to {function!r}, which is not a function."
+                    )
                 merged.add(_entry(operator_called(target), function, opset=1, origin="user"))
         return merged
 
@@ -145,6 +148,12 @@ class Registry:
         overloads = sorted(other for other in self.entries if other.partition(".")[0] == base and other != operator)
         if overloads:
             said.append(f"translated for the overload{'s' * (len(overloads) > 1)} {', '.join(overloads)}")
+        users = [name for name, found in self.entries.items() if any(each.origin == "user" for each in found)]
+        said += [
+            f"a translation is registered for '{name}'"
+            for name in difflib.get_close_matches(operator, users, n=1, cutoff=0.8)
+            if name not in (operator, *overloads)
+        ]
         return said
 
 
@@ -164,13 +173,15 @@ def operator_called(target: Any) -> str:
         given = target.removesuffix(".default")
         if _OPERATOR.fullmatch(given):
             return given
-        raise UsageError(f"'{target}' does not name an operator; write namespace::name or namespace::name.overload.")
+        raise UsageError(
+            f"'{target}' is not the name of an operator; expected namespace::name or namespace::name.overload."
+        )
     from opbridge.base.torch_private import torch_operators
 
     name = torch_operators.operator_name(target)
     if name is None:
         raise UsageError(
-            f"{target!r} does not name one operator; give an overload such as torch.ops.aten.add.Tensor, or its name."
+            f"{target!r} is not a single operator; give an overload such as torch.ops.aten.add.Tensor, or its name."
         )
     return name
 
@@ -229,7 +240,7 @@ def translation(*operators: str, opset: int | None = None, complex: bool = False
         ...     return op.Add(x, op.Mul(y, alpha))
     """
     if not operators:
-        raise UsageError("translation() needs the name of an operator, such as 'mylib::foo'.")
+        raise UsageError("translation() requires the name of an operator, such as 'mylib::foo'.")
     names = [operator_called(operator) for operator in operators]
     written = WRITTEN_FOR if opset is None else opset
 
@@ -265,7 +276,8 @@ def builtin(
                 for entry in _registered.entries.get(name, ())
             ):
                 raise UsageError(
-                    f"{name} has two translations for opset {opset}; the later one is {function.__name__}."
+                    f"{name} has two translations for opset {opset}; the second is {function.__name__}. Remove "
+                    "one of them."
                 )
             entry = _entry(name, function, opset=opset, origin="opbridge", complex=complex)
             _registered.add(dataclasses.replace(entry, ambiguous=ambiguous))

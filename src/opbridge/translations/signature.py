@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opbridge.base.sources import of_function
+from opbridge.base.wording import counted
 from opbridge.onnx import onnxscript_private
 
 __all__ = ["IGNORED_ARGUMENTS", "mismatch", "symbolic_mismatch"]
@@ -32,7 +33,9 @@ def mismatch(function: Any, schema: Any) -> str | None:
     names, takes_more, takes_named = onnxscript_private.parameters(function)
     declared = [argument.name for argument in schema.arguments]
     needed = [name for name in declared if name not in IGNORED_ARGUMENTS]
-    shown = f"The translation's parameters are ({', '.join(names)}), and the operator's schema is {schema}."
+    place = of_function(getattr(function, "function", function))
+    given = ", ".join(names)
+    shown = f"The parameters of the translation {place} are ({given}), but the schema of the operator is {schema}."
     known = [name for name in names if name in declared]
     if known != sorted(known, key=declared.index):
         return f"{shown} Arguments are passed in the schema's order; put the parameters in that order."
@@ -41,7 +44,7 @@ def mismatch(function: Any, schema: Any) -> str | None:
         return f"{shown} It has no parameter for {', '.join(left_out)}."
     required = onnxscript_private.required_parameters(function)
     if len(required) > len(declared):
-        return f"{shown} It has {len(required) - len(declared)} parameters that the operator does not have."
+        return f"{shown} It has {counted(len(required) - len(declared), 'parameter')} too many."
     return None
 
 
@@ -63,11 +66,11 @@ def symbolic_mismatch(function: Callable[..., Any], schema: Any) -> str | None:
     names = [each.name for each in positional[1:]]
     declared = [argument.name for argument in schema.arguments]
     shown = (
-        f"The parameters of the symbolic function {of_function(function)} are {inspect.signature(function)}, and the "
-        f"operator's schema is {schema}."
+        f"The parameters of the symbolic function {of_function(function)} are {inspect.signature(function)}, but "
+        f"the schema of the operator is {schema}."
     )
     if not positional and not takes_more:
-        return f"{shown} Its first parameter has to be g, the graph."
+        return f"{shown} Its first parameter must be g, the graph."
     known = [name for name in names if name in declared]
     if known != sorted(known, key=declared.index):
         return f"{shown} Arguments are passed in the schema's order; put the parameters in that order."
@@ -76,8 +79,8 @@ def symbolic_mismatch(function: Callable[..., Any], schema: Any) -> str | None:
         return f"{shown} All {len(declared)} arguments are passed by position; it has no parameter for {lacking}."
     required = [each for each in positional[1:] if each.default is kind.empty]
     if len(required) > len(declared):
-        return f"{shown} It has {len(required) - len(declared)} parameters that the operator does not have."
+        return f"{shown} It has {counted(len(required) - len(declared), 'parameter')} too many."
     named = [each.name for each in parameters if each.kind is kind.KEYWORD_ONLY and each.default is kind.empty]
     if named:
-        return f"{shown} It needs {', '.join(named)} by name, and arguments are passed by position."
+        return f"{shown} It requires {', '.join(named)} by name, but arguments are passed by position."
     return None
