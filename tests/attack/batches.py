@@ -113,7 +113,7 @@ def command(arguments: list[str]) -> None:
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         status = main(arguments)
-    if status not in (0, 1, 2) or "this is a bug" in said.getvalue():
+    if status not in (0, 1, 2) or "Internal error in opbridge" in said.getvalue():
         raise Unfit(f"exit status {status}: {said.getvalue()[-500:]}")
     _check_printable(said.getvalue())
 

@@ -115,7 +115,7 @@ def test_a_header_whose_name_cannot_be_told_is_refused(folder):
     (folder / "in\nclude").mkdir()
     (folder / "in\nclude" / "answer.h").write_text("#define ANSWER 42\n")
     (folder / "answer.h").unlink()
-    with pytest.raises(opbridge.BuildError, match="which is not there. Rename it"):
+    with pytest.raises(opbridge.BuildError, match="which does not exist. Rename it"):
         build_parts(["small.cpp"], settings=build.Settings(flags=("-Iin\nclude",)))
 
 

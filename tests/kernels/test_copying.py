@@ -70,9 +70,9 @@ def test_what_is_being_written_is_left_alone(built, tmp_path):
 
 
 def test_a_path_that_cannot_be_written_is_an_error_and_leaves_nothing(built, tmp_path):
-    with pytest.raises(opbridge.SaveError, match="cannot be written"):
+    with pytest.raises(opbridge.SaveError, match="is not writable"):
         copied(built, tmp_path / "not" / "there.so")
     (tmp_path / "folder.so").mkdir()
-    with pytest.raises(opbridge.SaveError, match="cannot be written"):
+    with pytest.raises(opbridge.SaveError, match="is not writable"):
         copied(built, tmp_path / "folder.so")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cache", "folder.so"]

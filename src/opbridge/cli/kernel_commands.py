@@ -18,37 +18,48 @@ __all__ = ["build", "new"]
 
 @app.command()
 def build(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE.cpp...", help="The kernels.", show_default=False)],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE.cpp...", help="The C++ files with the kernels.", show_default=False)
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The library to write.", show_default="beside the first file"),
     ] = None,
-    debug: Annotated[bool, typer.Option("-g", help="For a debugger; every index into a tensor is checked.")] = False,
+    debug: Annotated[
+        bool, typer.Option("-g", help="Build with debug information and check every index into a tensor.")
+    ] = False,
     sanitize: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Sanitizers: address, undefined, leak, thread.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Build with a sanitizer: address, undefined, leak or thread."),
     ] = None,
     flag: Annotated[
-        list[str] | None, typer.Option(metavar="FLAG", help="A further flag for the compiler; repeat it for more.")
+        list[str] | None, typer.Option(metavar="FLAG", help="An additional compiler flag. May be repeated.")
     ] = None,
     for_openvino: Annotated[
-        bool, typer.Option("--openvino", help="An extension of the installed OpenVINO, which its add_extension takes.")
+        bool,
+        typer.Option(
+            "--openvino", help="Build an extension for the installed OpenVINO, to be loaded with Core.add_extension."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Build kernels from C++ into one library that PyTorch and ONNX Runtime load."""
+    """Compile C++ kernels into one shared library for PyTorch and ONNX Runtime."""
     from opbridge.kernels import build as builder
-    from opbridge.kernels import compiler, library, openvino
+    from opbridge.kernels import compiler, copying, library, openvino
 
     settings = compiler.Settings(debug, items(sanitize or []), tuple(flag or ()))
     system = compiler.find_compiler()
     if for_openvino:
         if settings.sanitize or settings.flags:
-            raise UsageError("--openvino takes neither --sanitize nor --flag. Leave them out.")
+            raise UsageError("--sanitize and --flag are not supported with --openvino. Leave them out.")
         path = openvino.build(*files, output=output or files[0].with_suffix(f".openvino{system.suffix}"), debug=debug)
         made = {"ok": True, "library": str(path), "bytes": path.stat().st_size}
         return Answer(made, lambda screen: print_build(screen, path, [], None))
     target = output or files[0].with_suffix(system.suffix)
-    path = builder.build_parts(files, builder.ADAPTER, output=target, settings=settings)
+    made_in_cache = builder.build_parts(files, builder.ADAPTER, settings=settings)
+    if not settings.sanitize:
+        library.refuse_empty(library.open_library(made_in_cache), files)
+    path = copying.copied(made_in_cache, Path(target))
     preload = system.preload(settings)
     operators = [] if settings.sanitize else [each.schema for each in library.open_library(path).operators]
     document = {"ok": True, "library": str(path), "bytes": path.stat().st_size, "operators": operators}
@@ -59,11 +70,13 @@ def build(
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The operator's name, as my_add.", show_default=False)],
-    folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path("."),
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of the operator, for example my_add.", show_default=False)
+    ],
+    folder: Annotated[Path, typer.Option("--folder", help="The folder to write to.")] = Path("."),
     as_json: JsonOption = False,
 ) -> Answer:
-    """Begin an operator of your own: a C++ file, a test and a model, which work as they are."""
+    """Create a C++ kernel, a test and a model as the starting point of a new operator."""
     from opbridge.kernels import scaffold
 
     files = scaffold.create(name, folder)

@@ -27,6 +27,7 @@ from opbridge.cli.answers import Answer, Interrupted
 from opbridge.cli.app import app
 from opbridge.cli.console import Screen, print_error
 from opbridge.errors import OpbridgeError
+from opbridge.kernels import shipped
 
 __all__ = ["main"]
 
@@ -49,8 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What follows the program's name; `sys.argv` if not given.
 
     Returns:
-        The exit status: 0 fine, 1 the answer is no, 2 wrong use, 3 a fault of opbridge's own, 130 interrupted.
+        The exit status: 0 success, 1 a check failed, 2 invalid usage, 3 an internal error of opbridge, 130 interrupted.
     """
+    shipped.announced_by(lambda text: Screen(stderr=True).out(text, highlight=False))
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
     debug = "--debug" in given or os.environ.get("OPBRIDGE_DEBUG", "0") not in ("", "0")
@@ -80,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own: an unknown option, an argument left out
-            message = f"{error.format_message().rstrip('.')}. See 'opbridge --help', or the --help of the command."
+            message = f"{error.format_message().rstrip('.')}. See 'opbridge --help' or 'opbridge COMMAND --help'."
             return _failed(error, message, 2, as_json)
         if debug:
             traceback.print_exc()
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _interrupted(message: str, as_json: bool) -> int:
     """Says that the command was interrupted, and what it leaves behind."""
-    Screen(stderr=True).out(f"interrupted. {message}".rstrip(), highlight=False)
+    Screen(stderr=True).out(f"Interrupted. {message}".rstrip(), highlight=False)
     if as_json:
         _print_json({"ok": False, "error": {"kind": "Interrupted", "message": message}})
     return _INTERRUPTED
@@ -123,7 +125,7 @@ def _describe_bug(error: Exception, debug: bool) -> str:
     message = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
     advice = "" if debug else " Run it again with --debug for the traceback, and"
     return (
-        f"opbridge failed unexpectedly (this is a bug) with {message}, in {place.name} at "
+        f"Internal error in opbridge (a bug): {message}, in {place.name} at "
         f"{Path(place.filename).name}:{place.lineno}.{advice or ' Please'} report it with the model's factory."
     )
 

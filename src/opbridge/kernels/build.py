@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,6 +58,7 @@ def build_parts(
     *,
     output: str | os.PathLike[str] | None = None,
     settings: Settings | None = None,
+    begins: Callable[[], None] | None = None,
 ) -> Path:
     """Builds C++ files into one shared library, named after the first of them; as `build`, which says what it raises.
 
@@ -66,15 +67,16 @@ def build_parts(
         parts: What goes into several libraries and is compiled once for all.
         output: As for `build`.
         settings: How to build.
+        begins: Called before anything is compiled; not where the library is in the cache.
     """
     sources = [_checked(path) for path in paths]
     if not sources:
-        raise UsageError("build() needs a C++ file, such as build('my_add.cpp').")
+        raise UsageError("build() requires a C++ file, such as build('my_add.cpp').")
     compiler = find_compiler()
     name = f"{sources[0].stem}{compiler.suffix}"
     cache = Cache()
     try:
-        built = _built(cache, compiler, settings or Settings(), sources, name, parts)
+        built = _built(cache, compiler, settings or Settings(), sources, name, parts, begins)
     except OSError as error:
         raise BuildError(f"{sources[0]} cannot be built in {cache.folder}: {error}.") from error
     return built if output is None else copied(built, Path(output))
@@ -83,12 +85,18 @@ def build_parts(
 def _checked(path: str | os.PathLike[str]) -> Path:
     source = Path(path)
     if not source.is_file():
-        raise UsageError(f"There is no file {source}. Name a C++ file; opbridge new NAME writes one to begin with.")
+        raise UsageError(f"The file {source} does not exist. Give a C++ file; opbridge new NAME creates one.")
     return source
 
 
 def _built(
-    cache: Cache, compiler: Compiler, settings: Settings, sources: Sequence[Path], name: str, parts: Sequence[Path]
+    cache: Cache,
+    compiler: Compiler,
+    settings: Settings,
+    sources: Sequence[Path],
+    name: str,
+    parts: Sequence[Path],
+    begins: Callable[[], None] | None,
 ) -> Path:
     given = compiler.flags(settings)
     # The headers as a whole: every library holds what adapter.cpp reads of them.
@@ -103,6 +111,8 @@ def _built(
         found = cache.find(first, name)  # another process has built it meanwhile
         if found is not None:
             return found
+        if begins is not None:
+            begins()
         with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
             compiled_parts = [pool.submit(_part, cache, compiler, settings, source) for source in parts]
             compiled = pool.map(
@@ -171,7 +181,7 @@ def _dependencies(file: Path, source: str) -> list[Path]:
         found.insert(0, Path(source).absolute())
     missing = next((each for each in found if not each.exists()), None)
     if missing is not None:
-        raise BuildError(f"{source} includes {missing}, by the compiler's words, which is not there. Rename it.")
+        raise BuildError(f"{source} includes {missing} according to the compiler, which does not exist. Rename it.")
     return found
 
 

@@ -74,8 +74,8 @@ class Cache:
                 _check_private(folder)
         except OSError as error:
             raise BuildError(
-                f"Kernels are built in {self.folder}, which cannot be written to ({error.strerror}). Name another "
-                "folder in the environment's OPBRIDGE_CACHE."
+                f"Kernels are built in {self.folder}, which is not writable ({error.strerror}). Set the "
+                "environment variable OPBRIDGE_CACHE to another folder."
             ) from None
 
     def find(self, first: str, name: str) -> Path | None:
@@ -138,7 +138,7 @@ def _check_private(folder: Path) -> None:
     if not hasattr(os, "geteuid"):
         return
     found = folder.stat()
-    advice = "Name a folder of your own in the environment's OPBRIDGE_CACHE"
+    advice = "Set the environment variable OPBRIDGE_CACHE to a folder of your own"
     if found.st_uid != os.geteuid():
         raise BuildError(
             f"Kernels are built in {folder}, which belongs to another user (number {found.st_uid}), who could put "

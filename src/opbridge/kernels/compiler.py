@@ -47,7 +47,7 @@ class Settings:
     def __post_init__(self) -> None:
         unknown = [each for each in self.sanitize if each not in _SANITIZERS]
         if unknown:
-            raise UsageError(f"There is no sanitizer '{unknown[0]}'; there are {', '.join(_SANITIZERS)}.")
+            raise UsageError(f"Unknown sanitizer '{unknown[0]}'. The sanitizers are {', '.join(_SANITIZERS)}.")
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,13 @@ def find_compiler() -> Compiler:
     if named:
         command = shlex.split(named)
         if shutil.which(command[0]) is None:
-            raise BuildError(f"The environment's CXX is '{named}', which is not there. Correct or unset it.")
+            raise BuildError(f"The environment variable CXX is '{named}', which was not found. Correct or unset it.")
         return _described(tuple(command))
     for program in ("clang++", "g++") if sys.platform == "darwin" else ("g++", "clang++", "c++", "cl"):
         if shutil.which(program):
             return _described((program,))
     advice = _INSTALL.get(sys.platform, "g++ or clang++")
-    raise BuildError(f"There is no C++ compiler here, which kernels are built with. Install one: {advice}.")
+    raise BuildError(f"Building kernels requires a C++ compiler, but none was found. Install one: {advice}.")
 
 
 @functools.cache

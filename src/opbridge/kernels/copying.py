@@ -38,7 +38,7 @@ def copied(built: Path, target: Path) -> Path:
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink()
-        raise SaveError(f"{target} cannot be written ({error.strerror}). Give another path.") from None
+        raise SaveError(f"{target} is not writable ({error.strerror}). Give another path.") from None
     return target
 
 

@@ -16,7 +16,18 @@ from pathlib import Path
 from opbridge.errors import KernelError, UsageError
 from opbridge.kernels.shipped import at_hand, shipped
 
-__all__ = ["Declared", "Library", "builtin", "builtin_for", "find", "loaded", "needed", "open_library", "remember"]
+__all__ = [
+    "Declared",
+    "Library",
+    "builtin",
+    "builtin_for",
+    "find",
+    "loaded",
+    "needed",
+    "open_library",
+    "refuse_empty",
+    "remember",
+]
 
 _BUILTIN_DOMAIN = "opbridge_ops"
 """The domain of all built-in kernels."""
@@ -57,7 +68,7 @@ class Library:
         try:
             self.native = ctypes.CDLL(str(path))
         except OSError as error:
-            raise KernelError(f"{path} cannot be loaded: {error}. Build it again, on this kind of machine.") from None
+            raise KernelError(f"{path} cannot be loaded: {error}. Build it again on this platform.") from None
 
     @property
     def is_ours(self) -> bool:
@@ -100,8 +111,22 @@ class Library:
     def _list_custom_ops(self) -> int | None:
         """The address of the function that lists its operators to another library."""
         if not hasattr(self.native, "opbridge_list_custom_ops"):
-            raise KernelError(f"{self.path} was built with the header of an older opbridge. Build it again.")
+            raise KernelError(f"{self.path} was built with an older version of opbridge. Build it again.")
         return ctypes.cast(self.native.opbridge_list_custom_ops, ctypes.c_void_p).value
+
+
+def refuse_empty(library: Library, files: Sequence[str | os.PathLike[str]]) -> None:
+    """Refuses a library, built from some C++ files, that has no operator.
+
+    Raises:
+        KernelError: It has none.
+    """
+    if not library.operators:
+        raise KernelError(
+            f"{', '.join(map(str, files))} registers no kernel. Expected at least one "
+            'OPBRIDGE_KERNEL("mylib::my_add(Tensor x, Tensor y) -> Tensor", my_add, my_add_shape, floating); '
+            "opbridge new NAME writes an example."
+        )
 
 
 _open: dict[Path, Library] = {}
@@ -117,11 +142,11 @@ def open_library(path: str | os.PathLike[str]) -> Library:
     """
     given = Path(path)
     if not given.is_file():
-        raise UsageError(f"There is no library {given}. Build one with opbridge build, or correct the path.")
+        raise UsageError(f"The library {given} does not exist. Build one with opbridge build, or correct the path.")
     if given.suffix in (".cpp", ".cc", ".cxx", ".cu"):
         raise UsageError(
-            f"{given} is source code, and kernels= takes libraries. Build it with opbridge build {given}, and name "
-            "what that writes."
+            f"{given} is source code, but kernels= expects libraries. Build it with opbridge build {given}, and "
+            "pass the library."
         )
     real = given.resolve()
     # In several threads at once, all get the one that was there first.

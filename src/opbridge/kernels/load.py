@@ -127,12 +127,14 @@ def load(*paths: str | os.PathLike[str], **options: Any) -> Operators:
         UsageError: there is no such file.
     """
     if not paths:
-        raise UsageError("load() needs a C++ file or a library, such as load('my_add.cpp').")
+        raise UsageError("load() requires a C++ file or a library, such as load('my_add.cpp').")
     is_source = Path(paths[0]).suffix in _SOURCES
     if not is_source and (len(paths) > 1 or options):
-        raise UsageError("load() takes one library that was built, or C++ files and options to build them with.")
+        raise UsageError("load() accepts either one built library, or C++ files with build options.")
     with _lock:
         library = libraries.open_library(build(*paths, **options) if is_source else paths[0])
+        if library.is_ours:
+            libraries.refuse_empty(library, paths)
         known = _registered.get(library.path)
         return known if known is not None else _register(library)
 
@@ -140,8 +142,8 @@ def load(*paths: str | os.PathLike[str], **options: Any) -> Operators:
 def _register(library: Library) -> Operators:
     if not library.is_ours:
         raise KernelError(
-            f"{library.path} is no library of opbridge's kernels. Its kernels can still be run: give it to "
-            "opbridge.session(..., kernels=[...])."
+            f"{library.path} is not a library of opbridge kernels, so it cannot be loaded into PyTorch. To run its "
+            "kernels in ONNX Runtime, pass it to opbridge.session(..., kernels=[...])."
         )
     for path, other in list(_registered.items()):
         if other._library.names & library.names:

@@ -60,8 +60,8 @@ def _attribute(name: str, kind: str, value: Any, exact: bool) -> ir.Attr:
     items = value if isinstance(value, (list, tuple)) else [value]
     if any(isinstance(item, ir.Value) for item in items):
         raise TranslationError(
-            f"The argument '{name}' is known only when the model runs, and is an attribute of the node, which is "
-            "fixed. Make it a tensor argument of the kernel."
+            f"The argument '{name}' is computed at run time, but it is an attribute of the node, which must be "
+            "constant. Make it a tensor argument of the kernel."
         )
     if kind == "str":
         return ir.AttrString(name, value)

@@ -100,20 +100,22 @@ def create(name: str, folder: Path) -> list[Path]:
         SaveError: one of the files is there already, or cannot be written.
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise UsageError(f"'{name}' cannot name an operator; take lower-case letters, digits and underscores: my_add.")
+        raise UsageError(
+            f"'{name}' is not a valid name for an operator. Use lower-case letters, digits and underscores: my_add."
+        )
     if name in _OF_CPP or name.startswith("__"):
         raise UsageError(
-            f"'{name}' has a meaning of its own in C++ and cannot name an operator; take another: my_{name}."
+            f"'{name}' is reserved in C++ and cannot be the name of an operator. Use another name, such as my_{name}."
         )
     contents = {f"{name}.cpp": _KERNEL, f"test_{name}.py": _TEST, f"{name}_model.py": _MODEL}
     files = {folder / file: text.format(name=name) for file, text in contents.items()}
     there = [file for file in files if file.exists()]
     if there:
-        raise SaveError(f"{there[0]} is there already, and nothing was written. Take another name.")
+        raise SaveError(f"{there[0]} already exists, so nothing was written. Use another name.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             file.write_text(text)
     except OSError as error:
-        raise SaveError(f"{folder} cannot be written to ({error.strerror}). Name another folder.") from None
+        raise SaveError(f"{folder} is not writable ({error.strerror}). Give another folder.") from None
     return list(files)

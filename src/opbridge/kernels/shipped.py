@@ -8,6 +8,7 @@ there. Needs neither torch nor anything else, as the wheel's build imports it.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from opbridge.errors import BuildError
 from opbridge.kernels.build import ADAPTER, build_parts
 from opbridge.kernels.compiler import find_compiler
 
-__all__ = ["LIBRARIES", "Source", "at_hand", "built", "place", "shipped", "sources"]
+__all__ = ["LIBRARIES", "Source", "announced_by", "at_hand", "built", "place", "shipped", "sources"]
 
 _HERE = Path(__file__).parent
 
@@ -36,6 +37,20 @@ class Source:
 LIBRARIES = {"_builtin": Source(_HERE / "builtin", ADAPTER), "_aten": Source(_HERE / "aten")}
 """The built-in kernels, and what runs `aten` nodes, which is of use only where libtorch is."""
 
+_COMPILING = {
+    "_builtin": "Compiling the kernels (once, about two minutes)...",
+    "_aten": "Compiling the kernel of the route aten (once)...",
+}
+
+_announce: Callable[[str], None] = lambda text: None  # noqa: E731
+
+
+def announced_by(announce: Callable[[str], None]) -> None:
+    """Has a function told in words when a library is compiled, which takes long; nothing is told otherwise."""
+    global _announce
+    _announce = announce
+
+
 _SUFFIXES = (".so", ".dylib", ".dll")
 
 
@@ -50,7 +65,7 @@ def built(name: str) -> Path:
     Raises:
         BuildError: there is no compiler, or a source does not compile.
     """
-    return build_parts(sources(name), LIBRARIES[name].parts)
+    return build_parts(sources(name), LIBRARIES[name].parts, begins=lambda: _announce(_COMPILING[name]))
 
 
 def place(name: str) -> Path:

@@ -119,7 +119,7 @@ def load_torch(label: str, path: str = "") -> None:
         importlib.import_module("torch")
     except ImportError as error:
         raise ModelFileError(
-            f"{label} has operators that PyTorch itself runs, and torch cannot be imported here ({error}). Install it "
-            "(pip install 'opbridge[torch]'), or name the path of libtorch_cpu.so in the environment's "
-            "OPBRIDGE_LIBTORCH."
+            f"{label} has operators that are run by PyTorch, but torch cannot be imported ({error}). Install it "
+            "(pip install 'opbridge[torch]'), or set the environment variable OPBRIDGE_LIBTORCH to the path of "
+            "libtorch_cpu.so."
         ) from None

@@ -43,8 +43,8 @@ def build(*paths: str | os.PathLike[str], output: str | os.PathLike[str] | None 
     include = package / "include"
     if not (include / "openvino" / "core" / "extension.hpp").exists() or None in found:
         raise BuildError(
-            f"The OpenVINO in {package} has no headers or libraries to build kernels for it with. Install its wheel "
-            "for Linux: pip install openvino."
+            f"The OpenVINO in {package} has no headers or libraries, which are needed to build kernels. Install "
+            "its wheel for Linux: pip install openvino."
         )
     names = [f"-l:{each.name}" for each in found if each is not None]
     settings = Settings(debug, (), (f"-isystem{include}", f"-L{package / 'libs'}", *names))
@@ -72,11 +72,11 @@ def register(built: str | os.PathLike[str], libraries: Iterable[str | os.PathLik
     for each in libraries:
         native = open_library(each).native
         if not hasattr(native, "opbridge_shown"):
-            raise KernelError(f"{each} was built with the header of an older opbridge. Build it again.")
+            raise KernelError(f"{each} was built with an older version of opbridge. Build it again.")
         native.opbridge_shown.argtypes, native.opbridge_shown.restype = [ctypes.c_int64], ctypes.c_void_p
         address = native.opbridge_shown(_LAYOUT)
         if not address:
-            raise KernelError(f"{each} was built with the header of another opbridge. Build it again.")
+            raise KernelError(f"{each} was built with a different version of opbridge. Build it again.")
         shown.append(address)
     native = ctypes.CDLL(os.fspath(built))
     native.opbridge_openvino_with.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
