@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
-from opbridge.base.routes import ROUTES
+from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
 from opbridge.base.wording import counted, listed
 from opbridge.cli.console import aligned
-from opbridge.cli.sweep_bar import cut
+from opbridge.cli.sweep_bar import LONGEST_MESSAGE, cut
 from opbridge.coverage.databases import key_of
 from opbridge.coverage.results import Results
 from opbridge.coverage.tasks import KINDS, OUTCOMES
@@ -32,8 +32,11 @@ def print_results(console: Console, results: Results) -> None:
     plain("")
     plain(_outcomes(document["summary"]))
     if document["summary"]["routes"]:
-        plain(f"routes, by operator at its worst: {_routes(document['summary']['routes'])}")
-    failed = failures(results)
+        plain(f"operators by route (the least portable one of their samples): {_routes(document['summary']['routes'])}")
+    if counted_by := _routes_counted(results):
+        plain(counted_by)
+    longest = LONGEST_MESSAGE if console.is_terminal else None
+    failed = failures(results, longest)
     if failed:
         plain(f"\n{counted(len(failed), 'operator')} that did not pass:")
         plain(aligned(failed[:_MOST_FAILURES]))
@@ -48,7 +51,7 @@ def print_results(console: Console, results: Results) -> None:
         plain("\nleft out:")
         for each in document["summary"]["left_out"]:
             samples = counted(each["samples"], "sample")
-            plain(f"  {samples}: {cut(each['reason'])}: {listed(each['operators'], _MOST_OPERATORS)}")
+            plain(f"  {samples}: {cut(each['reason'], longest)}: {listed(each['operators'], _MOST_OPERATORS)}")
     run = document["run"]
     rate = len(results.samples) / run["cpu_seconds"] if run["cpu_seconds"] else 0.0
     plain(f"\n{results.summary()}; {run['seconds']:.1f} s, {rate:.1f} samples a second of processor time")
@@ -56,7 +59,7 @@ def print_results(console: Console, results: Results) -> None:
         plain(f"written: {results.path}")
 
 
-def failures(results: Results) -> list[tuple[str, ...]]:
+def failures(results: Results, longest: int | None = LONGEST_MESSAGE) -> list[tuple[str, ...]]:
     """The operators that did not pass: outcome, name, how many samples failed, why; the worst first."""
     found = [each for each in results.operators if each["outcome"] not in ("pass", "left out")]
     found.sort(key=lambda each: OUTCOMES.index(each["outcome"]))
@@ -66,7 +69,7 @@ def failures(results: Results) -> list[tuple[str, ...]]:
             key_of(each["operator"], each["variant"])
             + ("" if each["kind"] == "deterministic" else f" ({each['kind']})"),
             f"{sum(each['samples'].values()) - each['samples'].get('pass', 0)} of {sum(each['samples'].values())}",
-            cut(each["message"]),
+            cut(each["message"], longest),
         )
         for each in found
     ]
@@ -105,6 +108,24 @@ _NAMES = {
     "torch": "torch.onnx {torch} (dynamo)",
     "torchscript": "torch.onnx {torch} (TorchScript)",
 }
+
+
+def _routes_counted(results: Results) -> str:
+    """Which routes the numbers count, and how many operators pass by those that an export takes by default."""
+    settings = results.document["settings"]
+    if settings["exporter"] != "opbridge":
+        return ""
+    allowed = settings["allow"]
+    said = f"routes counted: {', '.join(allowed)}"
+    off = [route for route in allowed if route not in ALLOWED_BY_DEFAULT]
+    if not off:
+        return said
+    passing = [each for each in results.operators if each["outcome"] == "pass" and each["kind"] == "deterministic"]
+    others = sum(each["route"] not in ALLOWED_BY_DEFAULT for each in passing)
+    return (
+        f"{said}; {others} of the {len(passing)} deterministic operators that pass use {' or '.join(off)}, which "
+        f"is off by default; --allow {','.join(ALLOWED_BY_DEFAULT)} counts the default routes"
+    )
 
 
 def _versions(document: Mapping[str, Any]) -> str:

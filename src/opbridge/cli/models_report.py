@@ -9,7 +9,7 @@ from rich.console import Console
 
 from opbridge.base.wording import counted, listed
 from opbridge.cli.console import aligned
-from opbridge.cli.sweep_bar import cut
+from opbridge.cli.sweep_bar import LONGEST_MESSAGE, cut
 from opbridge.coverage.models.results import MOST_RATIO, Results
 from opbridge.coverage.models.tasks import OUTCOMES
 
@@ -26,16 +26,17 @@ def print_results(console: Console, results: Results) -> None:
     def plain(text: str) -> None:
         console.out(text, highlight=False)
 
+    longest = LONGEST_MESSAGE if console.is_terminal else None
     document = results.document
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     settings = document["settings"]
     plain(f"exporter {settings['exporter']}, dynamic {settings['dynamic']}; {versions}\n")
     plain(_by_family(results))
     for title, lines in (
-        ("models that did not pass", _failures(results)),
+        ("models that did not pass", _failures(results, longest)),
         ("by cause", _causes(results)),
         ("the slowest", _slowest(results)),
-        (f"exports that take more than {MOST_RATIO:g} times their capture", _ratios(results)),
+        (f"exports that take more than {MOST_RATIO:g} times as long as their capture", _ratios(results)),
     ):
         found = list(lines)
         if found:
@@ -43,7 +44,7 @@ def print_results(console: Console, results: Results) -> None:
             if len(found) > _MOST_FAILURES:
                 where = f": see {results.path}" if results.path is not None else ""
                 plain(f"and {len(found) - _MOST_FAILURES} more{where}")
-    left_out = list(_left_out(results))
+    left_out = list(_left_out(results, longest))
     if left_out:
         plain("\nleft out:")
         for line in left_out:
@@ -68,11 +69,11 @@ def _by_family(results: Results) -> str:
     return aligned(rows, right=range(1, len(outcomes) + 2))
 
 
-def _failures(results: Results) -> Iterator[tuple[str, ...]]:
+def _failures(results: Results, longest: int | None) -> Iterator[tuple[str, ...]]:
     """The models that did not pass: outcome, name, cause, why; the worst first."""
     failed = [each for each in results.models if each["outcome"] not in ("pass", "left out")]
     for each in sorted(failed, key=lambda each: OUTCOMES.index(each["outcome"])):
-        yield each["outcome"], f"{each['family']}/{each['model']}", each["cause"], cut(each["message"])
+        yield each["outcome"], f"{each['family']}/{each['model']}", each["cause"], cut(each["message"], longest)
 
 
 def _causes(results: Results) -> Iterator[tuple[str, ...]]:
@@ -113,13 +114,13 @@ def _longest_stage(model: Mapping[str, Any]) -> tuple[str, float]:
     return longest, timings[longest]
 
 
-def _left_out(results: Results) -> Iterator[str]:
+def _left_out(results: Results, longest: int | None) -> Iterator[str]:
     """The families and models that were not tried, with the reason."""
     for family, reason in results.document["summary"]["families_left_out"].items():
-        yield f"{family}: {cut(reason)}"
+        yield f"{family}: {cut(reason, longest)}"
     reasons: dict[str, list[str]] = {}
     for each in results.models:
         if each["outcome"] == "left out":
             reasons.setdefault(each["message"], []).append(f"{each['family']}/{each['model']}")
     for reason, names in reasons.items():
-        yield f"{counted(len(names), 'model')}: {cut(reason)}: {listed(names, _MOST_NAMES)}"
+        yield f"{counted(len(names), 'model')}: {cut(reason, longest)}: {listed(names, _MOST_NAMES)}"

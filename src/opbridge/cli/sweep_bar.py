@@ -9,9 +9,9 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["Bar", "cut", "kept_results"]
+__all__ = ["LONGEST_MESSAGE", "Bar", "cut", "kept_results"]
 
-_LONGEST_MESSAGE = 150
+LONGEST_MESSAGE = 150
 _STYLES = {"pass": "green", "refused": "yellow", "left out": "dim"}
 
 
@@ -59,10 +59,10 @@ class Bar:
 def kept_results(output: Path | None) -> str:
     """Where the results of an interrupted sweep are kept."""
     if output is None:
-        return "Nothing is kept without -o."
-    return f"What is done is kept beside {output}; the same command goes on from there."
+        return "The results were not saved, because -o was not given."
+    return f"The results so far are saved beside {output}. Run the same command again to continue."
 
 
-def cut(message: str, longest: int = _LONGEST_MESSAGE) -> str:
-    """A message, cut where it is too long for a table."""
-    return message if len(message) <= longest else f"{message[:longest].rstrip()} ..."
+def cut(message: str, longest: int | None = LONGEST_MESSAGE) -> str:
+    """A message, cut where it is too long for a table on a terminal; None: nothing is cut."""
+    return message if longest is None or len(message) <= longest else f"{message[:longest].rstrip()} ..."
