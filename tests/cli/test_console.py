@@ -46,7 +46,7 @@ def plan():
         None,
         "",
         (Source("net.py", 7, "forward", "y = foo(x[0])"), Source("net.py", 9, "forward", "z = foo(y)")),
-        "No translation, and torch has no decomposition of it.",
+        "It has no translation, and PyTorch has no decomposition for it.",
         'Write a translation: @opbridge.translation("mylib::foo") over a function of its arguments.',
         "mylib::foo(Tensor x) -> Tensor",
     )
@@ -132,7 +132,7 @@ def test_a_plan_on_a_terminal(plan):
     shown = words_of(target)
     for said in (
         "net.py:7 y = foo(x[0]) net.py:9 z = foo(y)",
-        "why No translation",
+        "why It has no translation",
         "do Write a translation: @opbridge",
     ):
         assert said in shown
@@ -165,9 +165,9 @@ def test_an_export_outside_a_terminal(program):
         f"operators  {program.plan.summary()}",
         f"verified   {program.verification.summary()}",
         "           worst error 1.2e-06 absolute, 3.0e-07 relative, in 'logits'; "
-        "allowed for float32: 3.5e-04 = sqrt(eps), scaled by the RMS of the output",
+        "tolerance: float32: 3.5e-04 = sqrt(eps), scaled by the RMS of the output",
         "time       4.21 s: capture 1.02, plan 0.02, translate 0.40, save 0.03, verify 2.74",
-        "next       opbridge.session('net.onnx') runs it with its kernels loaded",
+        "next       opbridge.session('net.onnx') loads its kernels and runs it",
     ]
 
 
@@ -184,8 +184,8 @@ def test_decisions_of_a_plan(plan, terminal):
     target = screen(terminal=terminal, width=120)
     plan_view.print_plan(target, plan)
     said = words_of(target)
-    assert "decision net.py:7: x.sum() > 0 True: aten::mul.Tensor (2x), aten::exp False: nothing" in said
-    assert "1 decision that depends on data, all sides in the file" in said
+    assert "condition net.py:7: x.sum() > 0 True: aten::mul.Tensor (2x), aten::exp False: nothing" in said
+    assert "1 condition that depends on data, both branches in the file" in said
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -198,8 +198,8 @@ def test_decisions_of_an_export(program, terminal):
     target = screen(terminal=terminal, width=120)
     export_view.print_export(target, program, "net.py:build")
     said = words_of(target)
-    assert "decisions 1 decision that depends on data, all sides in the file" in said
-    assert "1 of 2 sides taken by no run: net.py:7 `x.sum() > 0` is False" in said
+    assert "control flow 1 condition that depends on data, both branches in the file" in said
+    assert "1 of 2 branches not exercised by any run: net.py:7 `x.sum() > 0` is False" in said
 
 
 def test_the_worst_output_is_the_one_nearest_to_what_is_allowed(program):
@@ -217,7 +217,7 @@ def test_the_next_step_depends_on_the_kernels(program):
     program.plan.rows.pop()
     target = screen(terminal=False)
     export_view.print_export(target, program, "net.py:build")
-    assert "so does any ONNX runtime" in text_of(target)
+    assert "as does any ONNX runtime" in text_of(target)
     program.kernels, program.unverified, program.verification = ["mylib::foo"], "no kernel for mylib::foo", None
     target = screen(terminal=False)
     export_view.print_export(target, program, "net.py:build")
@@ -229,7 +229,7 @@ def test_an_export_that_was_not_verified(program):
     program.verification = None
     target = screen(terminal=False)
     export_view.print_export(target, program, "net.py:build")
-    assert "verified   no, as asked" in text_of(target)
+    assert "verified   not verified: --no-verify" in text_of(target)
     assert "opbridge verify net.onnx net.py:build" in text_of(target)
 
 
@@ -241,7 +241,7 @@ def test_stages_and_summary_fit_on_one_screen(program):
     stages = ["load", *program.timings]
     assert len(stages) + len(lines) <= 24 - 1  # the prompt takes one
     assert all(len(line.rstrip()) <= 80 for line in lines)
-    assert "7 more; 'opbridge check net.py:build' lists them" in text_of(target)
+    assert "7 more; 'opbridge check net.py:build' lists all" in text_of(target)
 
 
 @pytest.mark.slow
@@ -300,7 +300,7 @@ def test_a_verification_on_a_terminal():
     assert shown.startswith("verified net.onnx, onnxruntime 1.31.1: 1 output")
     assert "logits float32 4x1000 1.2e-06 3.0e-07 0 example" in shown
     assert shown.count("allowed float32: 3.5e-04 = sqrt(eps)") == 1
-    assert "as in the example throughout: position_ids" in shown
+    assert "same as in the example in all runs: position_ids" in shown
     assert "note: sizes above 8 were not tried" in shown
 
 

@@ -80,11 +80,11 @@ def test_a_file_is_verified_at_these_sizes(factory, capsys):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("rows", "--dynamic rows is none of the forms that it takes: auto; batch,"),
-        ("x:0=1", "--dynamic x:0=1 is none of the forms"),
-        ("z:0", "--dynamic z:0 names no input; the inputs are x, y."),
-        ("7", "--dynamic 7 names a dimension that no input has."),
-        ("auto,batch", "--dynamic auto is none of the forms"),
+        ("rows", "Invalid value for --dynamic: 'rows'. Expected auto; batch"),
+        ("x:0=1", "Invalid value for --dynamic: 'x:0=1'. Expected"),
+        ("z:0", "Invalid value for --dynamic: 'z:0'. The model has no input 'z'; its inputs are x, y."),
+        ("7", "Invalid value for --dynamic: '7'. No input has this dimension."),
+        ("auto,batch", "Invalid value for --dynamic: 'auto'. Expected"),
     ],
 )
 def test_other_forms(factory, capsys, option, said):

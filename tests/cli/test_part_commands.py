@@ -98,10 +98,10 @@ def test_a_file_that_differs(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["export", "net.py:build", "-o", "set", "--inputs", "x.npz"], "--inputs is for one model"),
-        (["export", "net.py:build", "--raw"], "--raw prints the capture of one model"),
-        (["export", "net.py:build", "-o", "set.onnx"], "is the name of a file, and a set of parts"),
-        (["verify", "none", "net.py:build"], "none is no folder"),
+        (["export", "net.py:build", "-o", "set", "--inputs", "x.npz"], "--inputs is valid only for one model"),
+        (["export", "net.py:build", "--raw"], "--raw is valid only for one model"),
+        (["export", "net.py:build", "-o", "set.onnx"], "is the name of a file, but a set of parts"),
+        (["verify", "none", "net.py:build"], "none is not a folder"),
         (["check", "net.py:nothing"], "No call of Linear was recorded"),
     ],
 )

@@ -44,20 +44,20 @@ def test_findings_are_printed_and_exit_with_1(path, capsys):
 
 def test_without_a_finding_the_exit_status_is_0(path, capsys):
     assert main(["lint", path]) == 0
-    assert capsys.readouterr().out == "Nothing found: model.onnx for ONNX.\n"
+    assert capsys.readouterr().out == "No findings in model.onnx for ONNX.\n"
     assert main(["lint", path, "--target", "tensorrt:10.1", "--ignore", "too-large"]) == 0
 
 
 def test_a_target_of_ones_own(path, capsys):
     assert main(["lint", path, "-t", "mychip.toml:1.0"]) == 1
-    assert "The target has no operator TopK." in capsys.readouterr().out
+    assert "The target does not support the operator TopK." in capsys.readouterr().out
     assert main(["lint", path, "-t", "mychip.toml"]) == 0
 
 
 def test_several_targets_stand_side_by_side(path, capsys):
     assert main(["lint", path, "-t", "mychip.toml:1.5,tensorrt:10.3"]) == 1
     said = capsys.readouterr().out
-    assert "mychip 1.5 is taken as 1.0, the nearest older version" in said
+    assert "mychip 1.5 is treated as 1.0, the nearest older version" in said
     assert "error  mychip:1.0     missing-operator  TopK" in said
     assert "error  tensorrt:10.1  too-large         TopK" in said
 
@@ -84,12 +84,12 @@ def test_rules_are_explained(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Name the ONNX file to look at"),
-        (["absent.onnx"], "There is no file absent.onnx"),
+        ([], "Missing argument 'MODEL.onnx'"),
+        (["absent.onnx"], "The file absent.onnx does not exist"),
         (["model.onnx", "-t", "tensort"], "Did you mean 'tensorrt'?"),
         (["model.onnx", "-t", "tensorrt:7.0"], "older than all versions"),
-        (["model.onnx", "--json", "--sarif"], "choose one"),
-        (["model.onnx", "--explain", "nothing"], "There is no rule 'nothing'"),
+        (["model.onnx", "--json", "--sarif"], "mutually exclusive"),
+        (["model.onnx", "--explain", "nothing"], "Unknown rule 'nothing'"),
         (["mychip.toml"], "cannot be read as an ONNX model"),
     ],
 )
@@ -124,7 +124,7 @@ def test_other_releases_of_onnxruntime_and_what_it_is_asked_are_said_in_words(pa
     assert "<function" not in capsys.readouterr().out
     assert main(["targets", "onnxruntime:1.21"]) == 0
     said = capsys.readouterr().out
-    assert "onnxruntime 1.21 is taken as 1.20" in said and said.endswith("Nothing else is known of it.\n")
+    assert "onnxruntime 1.21 is treated as 1.20" in said and said.endswith("No facts are known about this target.\n")
     assert main(["targets", "ncnn"]) == 0
     assert "form (warning)" in capsys.readouterr().out
 
@@ -132,7 +132,7 @@ def test_other_releases_of_onnxruntime_and_what_it_is_asked_are_said_in_words(pa
 @pytest.mark.slow
 def test_without_a_file_to_write_a_repair_says_so(path, capsys):
     assert main(["fix", path, "--target", "tensorrt:10.1"]) == 0
-    assert capsys.readouterr().out.endswith("Nothing is written: name a file with -o.\n")
+    assert capsys.readouterr().out.endswith("No file was written. Add -o FILE.onnx to write one.\n")
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_model_is_repaired(path, tmp_path, capsys):
     onnx.save(NORM, "norm.onnx")
     assert main(["fix", "norm.onnx", "-t", "tensorrt:8.5", "-o", "fixed.onnx", "--diff"]) == 0
     said = capsys.readouterr().out
-    assert "wrote LayerNormalization with" in said
+    assert "replaced LayerNormalization by" in said
     assert "-y = LayerNormalization (x, s)" in said
     assert said.endswith("Written: fixed.onnx\n")
     assert main(["lint", "fixed.onnx", "-t", "tensorrt:8.5"]) == 0
@@ -149,7 +149,7 @@ def test_a_model_is_repaired(path, tmp_path, capsys):
 def test_what_is_left_is_said(path, capsys):
     assert main(["fix", path, "-t", "mychip.toml:1.0"]) == 1
     said = capsys.readouterr().out
-    assert "Left:" in said and "missing-operator" in said and "Nothing to repair." in said
+    assert "Left:" in said and "missing-operator" in said and "No repair was made. Remaining: " in said
 
 
 NET = """
@@ -182,7 +182,10 @@ def test_export_of_what_the_target_does_not_take(path, tmp_path, capsys):
     (tmp_path / "net.py").write_text(NET.format("x.topk(2)"))
     assert main(["export", "net.py:build", "-o", "net.onnx", "--target", "mychip.toml:1.0"]) == 1
     said = capsys.readouterr().err
-    assert "missing-operator at net.py:6: The target has no operator TopK." in said and "net.failed.onnx" in said
+    assert (
+        "missing-operator at net.py:6: The target does not support the operator TopK." in said
+        and "net.failed.onnx" in said
+    )
     assert not (tmp_path / "net.onnx").exists() and (tmp_path / "net.failed.onnx").exists()
     assert main(["export", "net.py:build", "-o", "net.onnx", "--target", "mychip.toml:1.0", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)

@@ -55,10 +55,13 @@ def test_a_folder(folder, capsys):
 def test_wrong_use(folder, capsys):
     (folder / "broken").mkdir()
     (folder / "broken" / "config.json").write_text("{}")
-    for spec, said in (("broken", "loads no causal model from the folder broken"), ("net.py:absent", "no function")):
+    for spec, said in (
+        ("broken", "cannot load a causal language model from the folder broken"),
+        ("net.py:absent", "no function"),
+    ):
         assert main(["export", spec, "--task", "text-generation", "-o", "model.onnx"]) == 2
         assert said in " ".join(capsys.readouterr().err.split())
     assert main(["export", "net.py:alone", "-o", "model.onnx"]) == 2
     assert "return (model, args)" in " ".join(capsys.readouterr().err.split())
     assert main(["export", "net.py:alone", "--raw", "--task", "text-generation"]) == 2
-    assert "--task has no part in it" in " ".join(capsys.readouterr().err.split())
+    assert "--task has no effect with --raw" in " ".join(capsys.readouterr().err.split())

@@ -23,11 +23,12 @@ class _InOrder(TyperGroup):
 
 app = typer.Typer(
     cls=_InOrder,
-    help="Carry PyTorch models to ONNX, every operator accounted for, and prove that they run.",
+    help="Export PyTorch models to ONNX, list every operator, and compare the file with PyTorch.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="Exit status: 0 fine, 1 the answer is no, 2 wrong use, 3 a fault of opbridge's own.",
+    epilog="Exit status: 0 success; 1 a check failed (missing operators, a mismatch, an error among the findings); 2 "
+    "invalid usage; 3 an internal error of opbridge.",
 )
 
 
@@ -45,7 +46,7 @@ def _options(
     debug: Annotated[
         bool,
         typer.Option(
-            "--debug", help="Show the traceback of an unexpected error; so does the environment's OPBRIDGE_DEBUG=1."
+            "--debug", help="Show the traceback of an error. The environment variable OPBRIDGE_DEBUG=1 does the same."
         ),
     ] = False,
 ) -> None:

@@ -22,21 +22,32 @@ __all__ = ["convert"]
 @app.command()
 def convert(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="Any ONNX file.", show_default=False)],
-    opset: Annotated[int, typer.Option(help="The opset, from 7 to the newest that the onnx package knows.")],
+    opset: Annotated[
+        int,
+        typer.Option(
+            help="The opset version to convert to, from 7 to the newest one that the installed onnx package supports."
+        ),
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; left out, nothing is written.")
+        Path | None, typer.Option("--output", "-o", help="The file to write. Without it, no file is written.")
     ] = None,
     ir_version: Annotated[
-        int | None, typer.Option("--ir-version", help="The version of the file format; by default, the opset's own.")
+        int | None,
+        typer.Option("--ir-version", help="The IR version of the file. Defaults to the one that belongs to the opset."),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Run both models on the same random inputs first.")
+        bool,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Run both models on the same random inputs and compare the outputs before writing.",
+        ),
     ] = True,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Put a model at another opset, older or newer, with the same results.
+    """Convert a model to another opset version, older or newer.
 
-    Lists every node that has no form there, with its line. Nothing is written then, or where the results would differ.
+    Nodes that cannot be expressed in that version are listed with their source lines. No file is written then, nor if
+    the results differ.
     """
     import opbridge
 
@@ -48,7 +59,7 @@ def _show(console: Console, found: Conversion) -> None:
     """What was done, how often, and how the two models compare."""
     counted = found.counted()
     if counted:
-        rows = [("nodes", "operator", "what was done")]
+        rows = [("nodes", "operator", "change")]
         rows += [(str(count), operator, what) for operator, what, count in counted]
         print_plain(console, aligned(rows, right=[0]) + "\n")
     print_plain(console, found.summary())

@@ -14,8 +14,8 @@ __all__ = ["dynamic_shapes"]
 
 _ITEM = re.compile(r"(?:(?P<input>[^\d\W]\w*):)?(?P<axis>-?\d+)(?:=(?P<name>[^\d\W]\w*))?")
 _FORMS = (
-    "auto; batch, which is dimension 0 of every input; dimensions of every input, as 0,2 or 0=batch,2=length; or of "
-    "one, as x:0=batch"
+    "auto; batch (dimension 0 of every input); dimensions of every input, such as 0,2 or 0=batch,2=length; or a "
+    "dimension of one input, such as x:0=batch"
 )
 
 
@@ -45,9 +45,12 @@ def dynamic_shapes(given: Sequence[str], subject: specs.Subject) -> Any:
     for item in items:
         found = _ITEM.fullmatch("0=batch" if item == "batch" else item)
         if found is None:
-            raise UsageError(f"--dynamic {item} is none of the forms that it takes: {_FORMS}.")
+            raise UsageError(f"Invalid value for --dynamic: '{item}'. Expected {_FORMS}.")
         if found["input"] is not None and found["input"] not in arguments:
-            raise UsageError(f"--dynamic {item} names no input; the inputs are {', '.join(arguments)}.")
+            raise UsageError(
+                f"Invalid value for --dynamic: '{item}'. The model has no input '{found['input']}'; its inputs are "
+                f"{', '.join(arguments)}."
+            )
         asked.append((found["input"], int(found["axis"]), found["name"] or Dim.DYNAMIC))
     used = set()
 
@@ -62,7 +65,7 @@ def dynamic_shapes(given: Sequence[str], subject: specs.Subject) -> Any:
     shapes = pytree.tree_map_with_path(shape, arguments)
     left = [item for number, item in enumerate(items) if number not in used]
     if left:
-        raise UsageError(f"--dynamic {left[0]} names a dimension that no input has.")
+        raise UsageError(f"Invalid value for --dynamic: '{left[0]}'. No input has this dimension.")
     return shapes
 
 

@@ -59,9 +59,11 @@ def print_verification(console: Console, verification: Verification) -> None:
     for run in verification.left_out:
         console.print(Text(f"left out: {run.label}: {run.left_out}", "yellow"))
     for side in verification.sides:
-        console.print(Text(f"side: {side}: {listed(list(side.runs), 5) or 'no run'}", "" if side.runs else "yellow"))
+        console.print(
+            Text(f"branch: {side}: {listed(list(side.runs), 5) or 'not exercised'}", "" if side.runs else "yellow")
+        )
     if verification.kept:
-        console.print(Text(f"as in the example throughout: {', '.join(verification.kept)}", "dim"))
+        console.print(Text(f"same as in the example in all runs: {', '.join(verification.kept)}", "dim"))
     for note in verification.notes if verification.ok else ():
         console.print(Text.assemble(("note: ", "yellow"), note))
 
@@ -92,7 +94,7 @@ def print_export(console: Console, program: Program, spec: str, report: Path | N
         spec: What named the model, for the next step.
         report: The page that was written.
     """
-    rows = list(_export_rows(program, spec))
+    rows = list(_export_rows(program, spec, whole=not console.is_terminal))
     if report is not None:
         rows.append(("report", str(report), ""))
     if not console.is_terminal:
@@ -106,8 +108,12 @@ def print_export(console: Console, program: Program, spec: str, report: Path | N
     console.print(Padding(grid, (1, 0, 0, 0)))
 
 
-def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
-    """Label, text and style of each line."""
+def _export_rows(program: Program, spec: str, whole: bool) -> Iterator[tuple[str, str, str]]:
+    """Label, text and style of each line; `whole`: nothing is shortened, however long."""
+
+    def shortened(text: str, longest: int = _LONGEST_NOTE) -> str:
+        return text if whole or len(text) <= longest else f"{text[: longest - 4].rstrip()} ..."
+
     for path in program.files:
         yield "file", f"{path} ({size(path.stat().st_size)})", "bold"
     yield "operators", program.plan.summary(), ""
@@ -115,27 +121,28 @@ def _export_rows(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     from opbridge.graph.decisions import summary_of  # imports torch
 
     if said := summary_of(program.plan.decisions):
-        yield "decisions", said, ""
+        yield "control flow", said, ""
     if program.unverified:
         yield "verified", f"not verified: {program.unverified}", "yellow"
     elif program.verification is None:
-        yield "verified", "no, as asked", "yellow"
+        yield "verified", "not verified: --no-verify", "yellow"
     else:
-        said = _shortened(program.verification.summary(), _LONGEST_NOTE)
+        said = shortened(program.verification.summary())
         yield "verified", said, _COLOURS[program.verification.verdict]
-        yield from _worst_rows(program.verification)
+        for worst in _worst_rows(program.verification):
+            yield "", shortened(worst, 2 * _LONGEST_NOTE), ""
         if program.verification.untaken:  # which the line above may be too short for
             yield "", program.verification.describe_sides(), "yellow"
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in program.timings.items())
     yield "time", f"{sum(program.timings.values()):.2f} s: {stages}", ""
     tried = program.verification.notes if program.verification is not None else ()
     notes = (*program.plan.notes, *tried)
-    shown = notes if len(notes) <= _MOST_NOTES else notes[: _MOST_NOTES - 1]
+    shown = notes if whole or len(notes) <= _MOST_NOTES else notes[: _MOST_NOTES - 1]
     for note in shown:
-        yield "note", _shortened(note, _LONGEST_NOTE), "yellow"
+        yield "note", shortened(note), "yellow"
     if len(notes) > len(shown):
         how = " --capture trace" if program.capture.strategy == "trace" else ""
-        yield "note", f"{len(notes) - len(shown)} more; 'opbridge check {spec}{how}' lists them", "yellow"
+        yield "note", f"{len(notes) - len(shown)} more; 'opbridge check {spec}{how}' lists all", "yellow"
     yield from _next_steps(program, spec)
 
 
@@ -161,12 +168,12 @@ def _target_rows(program: Program) -> Iterator[tuple[str, str, str]]:
         yield severity, f"{rule}{where}: {first.message} {first.remedy}{more}", "yellow"
 
 
-def _worst_rows(verification: Verification) -> Iterator[tuple[str, str, str]]:
+def _worst_rows(verification: Verification) -> Iterator[str]:
     compared = [output for output in verification.outputs if not output.worst.random and output.worst.has_numbers]
     if compared:
         worst = max(compared, key=lambda output: output.worst.excess).worst
         errors = f"worst error {worst.absolute:.1e} absolute, {worst.relative:.1e} relative, in '{worst.name}'"
-        yield "", _shortened(f"{errors}; allowed for {worst.tolerance}", 2 * _LONGEST_NOTE), ""
+        yield f"{errors}; tolerance: {worst.tolerance}"
 
 
 def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
@@ -180,17 +187,13 @@ def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     elif len(needed) < len(program.kernels):
         named = [f"'{name}'" for name in program.aten_operators() if aten.is_refused(name)]
         more = f", aten=[{', '.join(named)}]" if named else ""
-        yield "next", f"opbridge.session('{path}'{more}) runs it where torch is", ""
+        yield "next", f"opbridge.session('{path}'{more}) runs it, with PyTorch installed", ""
     elif any(each in library.loaded() for each in at_hand):
         paths = ", ".join(dict.fromkeys(f"'{each.path}'" for each in at_hand if each in library.loaded()))
-        yield "next", f"opbridge.session('{path}', kernels=[{paths}]) runs it, also without torch", ""
+        yield "next", f"opbridge.session('{path}', kernels=[{paths}]) runs it; PyTorch is not needed", ""
     elif program.plan.routes().keys() & {"kernel", "aten", "fallthrough"}:
-        yield "next", f"opbridge.session('{path}') runs it with its kernels loaded", ""
+        yield "next", f"opbridge.session('{path}') loads its kernels and runs it", ""
     else:
-        yield "next", f"opbridge.session('{path}') runs it; so does any ONNX runtime", ""
+        yield "next", f"opbridge.session('{path}') runs it, as does any ONNX runtime", ""
     if program.verification is None and not program.unverified:
         yield "", f"opbridge verify {path} {spec}", ""
-
-
-def _shortened(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 4].rstrip()} ..."

@@ -69,7 +69,7 @@ def check(
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """List every operator of a model with its route, and what is missing: where, why and what to do."""
+    """List every operator of a model with its route; for missing ones, the source line, the reason and the remedy."""
     subject = load_subject(spec, task)
 
     def keywords_of(model: specs.Subject) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def export(
     spec: SpecArgument,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file to write; for parts, the folder.", show_default=False),
+        typer.Option("--output", "-o", help="The file to write, or the folder for a set of parts.", show_default=False),
     ] = None,
     opset: OpsetOption = None,
     allow: AllowOption = None,
@@ -102,14 +102,17 @@ def export(
     max_captures: MaxCapturesOption = None,
     max_capture_seconds: MaxCaptureSecondsOption = None,
     verify: Annotated[
-        bool | None, typer.Option("--verify/--no-verify", help="Compare the file with PyTorch.", show_default="verify")
+        bool | None,
+        typer.Option(
+            "--verify/--no-verify", help="Compare the outputs of the file with PyTorch.", show_default="verify"
+        ),
     ] = None,
     external_data: Annotated[
         bool | None,
         typer.Option(
             "--external-data/--no-external-data",
-            help="Put the weights beside the file, or all in one file.",
-            show_default="beside it from 2 GB on",
+            help="Store the weights in a separate file (ONNX external data).",
+            show_default="external data from 2 GB",
         ),
     ] = None,
     inputs: InputsOption = None,
@@ -118,11 +121,11 @@ def export(
     task: TaskOption = None,
     report: ReportOption = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Print the captured graph as it is, with source lines, and write no file.")
+        bool, typer.Option("--raw", help="Print the captured graph with source lines, and write no file.")
     ] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Export a model to a file and compare the file with PyTorch; a set of parts to a folder."""
+    """Export a model to an ONNX file, or a set of parts to a folder, and compare the result with PyTorch."""
     if raw:
         shaping = given_options(
             output=output,
@@ -143,7 +146,10 @@ def export(
         )
         return _raw(spec, opset, dynamic, shaping)
     if output is None:
-        raise UsageError("Missing option '--output' / '-o', the file to write; only --raw, which prints, needs none.")
+        raise UsageError(
+            "Missing option '--output' / '-o'. Give the file to write, or --raw to print the captured graph "
+            "without writing a file."
+        )
     screen = Screen()
     drawn = Stages(screen) if screen.is_terminal and not as_json else None
 
@@ -201,7 +207,8 @@ def verify(
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="Operators that PyTorch may run for the file, beside aten's functional ones: 'torchvision::*'.",
+            help="Operators that the file may run in PyTorch, in addition to the functional aten operators: "
+            "'torchvision::*'. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -213,14 +220,17 @@ def verify(
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Compare an exported file with the PyTorch model that it was made from, in one runtime or in several."""
+    """Compare an exported file with its PyTorch model, in one runtime or several."""
     subject = load_subject(spec, task)
     own_process = isolation(isolated, limit_seconds, limit_gigabytes)
     options = given_options(rtol=rtol, atol=atol, aten=aten, isolated=own_process)
     if not isinstance(subject, specs.Subject):
         part_commands.refuse_inputs(inputs)
         if runtime:
-            raise UsageError("A set of parts is verified in ONNX Runtime. Leave --runtime out, or verify one file.")
+            raise UsageError(
+                "--runtime is not supported for a set of parts, which is verified in ONNX Runtime. Leave it out, "
+                "or verify one file."
+            )
         return part_commands.verify_parts(
             subject, model, lambda part: with_dynamic(part, dynamic), options | given_options(report=report)
         )
@@ -256,9 +266,9 @@ def _explaining_interrupt(output: Path) -> Iterator[None]:
         if after is None:
             left = f"{output} was not written."
         elif after == before:
-            left = f"{output} is as it was before."
+            left = f"{output} is unchanged."
         else:
-            left = f"{output} was written, and its comparison with PyTorch was not finished."
+            left = f"{output} was written, but the comparison with PyTorch did not finish."
         raise Interrupted(left) from None
 
 
@@ -267,14 +277,16 @@ def _raw(spec: str, opset: int | None, dynamic: list[str] | None, shaping: Mappi
     if shaping:
         option = f"--{next(iter(shaping)).replace('_', '-')}"
         raise UsageError(
-            f"--raw prints the capture, of which nothing is translated or written, so {option} has no part in it. "
-            "Leave one of them out; --operator-export-type RAW writes a file in which every operator stands as it is."
+            f"{option} has no effect with --raw, which prints the captured graph and writes no file. Leave one of "
+            "them out. --operator-export-type RAW writes a file with every operator untranslated."
         )
     from opbridge import pipeline
 
     subject = load_subject(spec)
     if not isinstance(subject, specs.Subject):
-        raise UsageError("--raw prints the capture of one model, and the factory gives several. Name a factory of one.")
+        raise UsageError(
+            "--raw is valid only for one model, but the factory returns several. Name a factory that returns one model."
+        )
     options = {**with_dynamic(subject, dynamic), **given_options(opset_version=opset)}
     found = pipeline.raw(subject.model, subject.args, **accepted(pipeline.raw, options))
     return Answer(found.to_json(), lambda screen: print_raw(screen, found))

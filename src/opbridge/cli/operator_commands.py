@@ -20,15 +20,21 @@ __all__ = ["ops"]
 
 @app.command()
 def ops(
-    pattern: Annotated[str, typer.Argument(help="A name or a shell pattern: cummax, '*deform*', 'aten::sym*'.")] = "*",
+    pattern: Annotated[
+        str, typer.Argument(help="The name of an operator, or a shell pattern: cummax, '*deform*', 'aten::sym*'.")
+    ] = "*",
     missing: Annotated[
-        bool, typer.Option("--missing", help="The operators of PyTorch and its libraries that have no route.")
+        bool,
+        typer.Option(
+            "--missing",
+            help="List the operators of PyTorch and its libraries that have no translation and no decomposition.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """List the operators that have a translation: the route, since which opset, and whose it is.
+    """List the operators that have a translation, with route, first opset version and origin.
 
-    With --missing, those that have none and that no decomposition carries, and how many there are of each kind.
+    With --missing, list the operators that have neither a translation nor a decomposition, with counts.
     """
     require("export")
     if missing:

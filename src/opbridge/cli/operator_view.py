@@ -41,7 +41,7 @@ def print_catalogue(console: Console, rows: Sequence[Translation]) -> None:
 def print_missing(console: Console, found: Inventory) -> None:
     """The operators without a route, and for each namespace how many have one and how many do not count."""
     if found.missing:
-        permission = {"aten": "aten, where it is allowed", "none": "none"}
+        permission = {"aten": "aten, if allowed", "none": "none"}
         rows = [("operator", "route"), *((row.operator, permission[row.route]) for row in found.missing)]
         print_plain(console, aligned(rows) + "\n")
     lines = []
@@ -84,6 +84,9 @@ def print_new(console: Console, files: Sequence[Path]) -> None:
 
 def print_not_covered(console: Console, pattern: str, near: Sequence[str]) -> None:
     """That nothing fits a pattern, and what looks like it."""
-    hint = f" Near: {', '.join(near)}." if near else ""
-    advice = "What torch can decompose into other operators needs none: 'opbridge check SPEC' tells for a model."
+    hint = f" Similar names: {', '.join(near)}." if near else ""
+    advice = (
+        "An operator that PyTorch decomposes into other operators needs no translation; 'opbridge check SPEC' "
+        "shows the route of every operator of a model."
+    )
     print_plain(console, f"No translation is registered for '{pattern}'.{hint} {advice}")

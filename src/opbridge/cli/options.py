@@ -57,14 +57,14 @@ SpecArgument = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="FILE.py:FACTORY or package.module:FACTORY; FACTORY() returns (model, args) or (model, args, keywords), "
-        "what opbridge.record gives, or several models as opbridge.Parts.",
+        help="FILE.py:FACTORY or package.module:FACTORY; FACTORY() returns (model, args) or (model, args, "
+        "keywords), a recording made with opbridge.record, or several models as opbridge.Parts.",
         show_default=False,
     ),
 ]
 
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document to stdout.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
 
 
 ReportOption = Annotated[
@@ -72,7 +72,7 @@ ReportOption = Annotated[
     typer.Option(
         "--report",
         metavar="FILE.html",
-        help="Write a page that shows the model as a picture, with all that was found out. It loads nothing.",
+        help="Write an HTML report with the graph of the model and all results. It needs no network.",
         show_default=False,
     ),
 ]
@@ -80,7 +80,10 @@ ReportOption = Annotated[
 
 OpsetOption = Annotated[
     int | None,
-    typer.Option(metavar="N", help="The ONNX opset, from 9; the newest that ONNX Runtime runs well if not given."),
+    typer.Option(
+        metavar="N",
+        help="The ONNX opset version, 9 or newer. Defaults to the newest one that ONNX Runtime supports well.",
+    ),
 ]
 
 
@@ -88,14 +91,17 @@ AllowOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ROUTE",
-        help="Permit a route besides standard, function and kernel. Repeat it, or separate several with commas.",
+        help="Allow a route in addition to standard, function and kernel. May be repeated, or given as a list "
+        "separated by commas.",
     ),
 ]
 
 
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="ROUTE", help="Permit these routes and no others. Repeat it, or separate them with commas."),
+    typer.Option(
+        metavar="ROUTE", help="Allow only these routes. May be repeated, or given as a list separated by commas."
+    ),
 ]
 
 
@@ -103,7 +109,7 @@ ModeOption = Annotated[
     str | None,
     typer.Option(
         metavar="MODE",
-        help="A mode of torch.onnx.export in the place of --allow: ONNX, ONNX_ATEN, ONNX_ATEN_FALLBACK, "
+        help="A mode of torch.onnx.export, instead of --allow: ONNX, ONNX_ATEN, ONNX_ATEN_FALLBACK, "
         "ONNX_FALLTHROUGH or RAW.",
     ),
 ]
@@ -113,7 +119,7 @@ TargetOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME[:VERSION]",
-        help="What the model is to run on; onnxruntime by default. See opbridge targets.",
+        help="The target that the model will run on. Defaults to onnxruntime; 'opbridge targets' lists all of them.",
         show_default=False,
     ),
 ]
@@ -125,8 +131,9 @@ DynamicOption = Annotated[
         "--dynamic",
         "--dynamic-shapes",
         metavar="DIMS",
-        help="auto: every dimension that the model leaves free; batch: dimension 0 of every input; dimensions of every "
-        "input, as 0,2 or 0=batch,2=length, or of one, as x:0=batch.",
+        help="The dynamic dimensions. auto: every dimension that the model does not fix; batch: dimension 0 of "
+        "every input; 0,2 or 0=batch,2=length: these dimensions of every input; x:0=batch: a dimension of the "
+        "input x.",
     ),
 ]
 
@@ -135,8 +142,9 @@ CaptureOption = Annotated[
     str | None,
     typer.Option(
         metavar="export|torch.export|trace|auto",
-        help="How to capture the model: by its operators (export, or torch.export for torch's own capture), by a trace "
-        "of the example, which freezes what Python decides, or by export and then trace (auto).",
+        help="How to capture the model. export: opbridge's own capture; torch.export: PyTorch's; trace: a trace of "
+        "the example inputs, in which the results of Python conditions are constants; auto: export, then "
+        "trace if that fails.",
         show_default="export",
     ),
 ]
@@ -147,7 +155,7 @@ MaxCapturesOption = Annotated[
     typer.Option(
         "--max-captures",
         metavar="N",
-        help="How often a model that decides by data may be captured, once for each of its ways.",
+        help="The maximum number of captures of a model with data-dependent control flow. One path per capture.",
         show_default="64",
     ),
 ]
@@ -158,7 +166,8 @@ MaxCaptureSecondsOption = Annotated[
     typer.Option(
         "--max-capture-seconds",
         metavar="S",
-        help="After how many seconds no further way of a model that decides by data is captured.",
+        help="The time limit, in seconds, after which no further path of a model with data-dependent control flow "
+        "is captured.",
         show_default="no limit",
     ),
 ]
@@ -169,28 +178,25 @@ InputsOption = Annotated[
     typer.Option(
         "--inputs",
         metavar="FILE",
-        help="Compare on the inputs in this .npz or .npy file, in place of random ones. Repeat it for several. Where "
-        "the factory returns no example inputs, the first file holds them.",
+        help="Compare on the inputs in this .npz or .npy file instead of random inputs. May be repeated. If the "
+        "factory returns no example inputs, the first file provides them.",
         show_default=False,
     ),
 ]
 
 
-RtolOption = Annotated[
-    float | None, typer.Option("--rtol", help="The relative difference allowed.", show_default="by dtype")
-]
+RtolOption = Annotated[float | None, typer.Option("--rtol", help="The relative tolerance.", show_default="by dtype")]
 
 
-AtolOption = Annotated[
-    float | None, typer.Option("--atol", help="The absolute difference allowed.", show_default="by dtype")
-]
+AtolOption = Annotated[float | None, typer.Option("--atol", help="The absolute tolerance.", show_default="by dtype")]
 
 
 IsolatedOption = Annotated[
     bool,
     typer.Option(
         "--isolated",
-        help="Run the file in a process of its own, with limits: what ends that process is a difference.",
+        help="Run the file in a separate process with limits on time and memory. A crash of that process counts as "
+        "a mismatch.",
     ),
 ]
 
@@ -200,7 +206,7 @@ SecondsOption = Annotated[
     typer.Option(
         "--limit-seconds",
         metavar="N",
-        help="With --isolated: the longest that a run, or loading the file, may take.",
+        help="With --isolated: the time limit for a run and for loading the file, in seconds.",
         show_default="600",
     ),
 ]
@@ -211,7 +217,7 @@ GigabytesOption = Annotated[
     typer.Option(
         "--limit-gigabytes",
         metavar="N",
-        help="With --isolated: the memory that a run, or loading the file, may take.",
+        help="With --isolated: the memory limit for a run and for loading the file, in GB.",
         show_default="8",
     ),
 ]
@@ -222,8 +228,8 @@ RuntimeOption = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME",
-        help="What runs the file: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn or reference. Repeat it, "
-        "or separate several with commas, to see them side by side.",
+        help="The runtime: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn or reference. May be repeated, "
+        "or given as a list separated by commas, to compare several runtimes.",
         show_default="onnxruntime",
     ),
 ]
@@ -234,8 +240,9 @@ TaskOption = Annotated[
     typer.Option(
         "--task",
         metavar="TASK",
-        help="What the model is for, in the place of inputs and dynamic shapes: text-generation, for a causal model of "
-        "transformers. SPEC's factory may then return the model alone, or SPEC is a folder of save_pretrained.",
+        help="The task, which provides the inputs and dynamic shapes: text-generation, for causal language models "
+        "of transformers. The factory may then return the model alone, or SPEC may be a folder written by "
+        "save_pretrained.",
     ),
 ]
 
@@ -314,7 +321,7 @@ def isolation(isolated: bool, seconds: float | None, gigabytes: float | None) ->
     limits = given_options(seconds=seconds, gigabytes=gigabytes)
     if not isolated:
         if limits:
-            raise UsageError(f"--limit-{next(iter(limits))} is a limit of the process of --isolated. Give that too.")
+            raise UsageError(f"--limit-{next(iter(limits))} is valid only with --isolated. Add --isolated.")
         return None
     return opbridge.Limits(**limits)
 

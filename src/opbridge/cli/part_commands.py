@@ -81,8 +81,8 @@ def refuse_inputs(files: Any) -> None:
     """
     if files:
         raise UsageError(
-            "--inputs is for one model, and the factory gives several. Put inputs into the factory: inputs= of "
-            "opbridge.Parts for the whole run, and 'inputs' among the keywords of a part."
+            "--inputs is valid only for one model, but the factory returns several. Provide the inputs in the "
+            "factory: inputs= of opbridge.Parts for the whole pipeline, and the keyword 'inputs' for one part."
         )
 
 

@@ -21,21 +21,29 @@ __all__ = ["coverage", "models"]
 
 
 _JobsOption = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", help="Worker processes.", show_default="one a core")
+    int | None, typer.Option("--jobs", metavar="N", help="The number of worker processes.", show_default="one per core")
 ]
 
 
-_RayOption = Annotated[str | None, typer.Option("--ray", metavar="ADDRESS", help="A Ray cluster in their place.")]
+_RayOption = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="The address of a Ray cluster, instead of local processes."),
+]
 
 
 _ResultsOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The results; interrupted, the same command goes on.")
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="The file for the results. An interrupted run continues when the same command is run again.",
+    ),
 ]
 
 
 _HtmlOption = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE.html", help="Write a page of the results.", show_default=False),
+    typer.Option("--html", metavar="FILE.html", help="Write the results as an HTML page.", show_default=False),
 ]
 
 
@@ -43,7 +51,7 @@ _FilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[RESULTS.json]...",
-        help="With --html: files of results to show side by side, in the place of a sweep.",
+        help="With --html: result files to show side by side, instead of a new run.",
         show_default=False,
     ),
 ]
@@ -54,34 +62,46 @@ def coverage(
     files: _FilesArgument = None,
     ops: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Operators, by shell patterns: 'linalg.*', 'torchvision::*'. Repeat it."),
+        typer.Option(
+            metavar="PATTERN",
+            help="A shell pattern for the names of operators: 'linalg.*', 'torchvision::*'. May be repeated.",
+        ),
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(metavar="N", help="Samples of each operator and dtype.", show_default="3")
+        int | None, typer.Option(metavar="N", help="The number of samples per operator and dtype.", show_default="3")
     ] = None,
     dtypes: Annotated[
         list[str] | None,
-        typer.Option(metavar="DTYPE", help="all, or some: float16,int64.", show_default="float32, or the first one"),
+        typer.Option(
+            metavar="DTYPE",
+            help="The dtypes, separated by commas (float16,int64), or 'all'.",
+            show_default="float32, or the operator's first dtype",
+        ),
     ] = None,
     opset: OpsetOption = None,
     exporter: Annotated[
-        str | None, typer.Option(metavar="NAME", help="opbridge, torch or torchscript.", show_default="opbridge")
+        str | None,
+        typer.Option(metavar="NAME", help="The exporter: opbridge, torch or torchscript.", show_default="opbridge"),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(metavar="ROUTE", help="Permit these routes and no others.", show_default="all but fallthrough"),
+        typer.Option(
+            metavar="ROUTE",
+            help="Allow only these routes. The routes aten and fallthrough are off by default in opbridge.export.",
+            show_default="all but fallthrough",
+        ),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="The time limit of a sample.", show_default="60")
+        float | None, typer.Option(metavar="SECONDS", help="The time limit per sample.", show_default="60")
     ] = None,
     db: Annotated[
-        str | None, typer.Option(metavar="FILE.py:NAME", help="Samples of your own, a list of Entry.")
+        str | None, typer.Option(metavar="FILE.py:NAME", help="Your own samples, as a list of opbridge.coverage.Entry.")
     ] = None,
     runtime: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What runs them: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn or reference.",
+            help="The runtime: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn or reference.",
             show_default="onnxruntime",
         ),
     ] = None,
@@ -91,7 +111,7 @@ def coverage(
     html: _HtmlOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Measure, over PyTorch's own test database, which operators cross, by which route, and whether they are right."""
+    """Measure on PyTorch's operator test database which operators are exported correctly, and by which route."""
     require("export")
     from opbridge import coverage
     from opbridge.cli import coverage_report
@@ -124,31 +144,39 @@ def models(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="timm, torchvision, transformers, ..., or FILE.py:NAME for models of your own. Repeat it.",
-            show_default="all that are installed",
+            help="The package of the models: timm, torchvision, transformers, ..., or FILE.py:NAME for your own "
+            "models. May be repeated.",
+            show_default="all installed ones",
         ),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Models of them, by shell patterns: 'resnet*'. Repeat it."),
+        typer.Option(metavar="PATTERN", help="A shell pattern for the names of models: 'resnet*'. May be repeated."),
     ] = None,
     dynamic: Annotated[
         str | None,
-        typer.Option(metavar="none|batch|all", help="Which dimensions are dynamic.", show_default="batch"),
+        typer.Option(metavar="none|batch|all", help="The dynamic dimensions.", show_default="batch"),
     ] = None,
     exporter: Annotated[
-        str | None, typer.Option(metavar="NAME", help="opbridge, or torch (dynamo).", show_default="opbridge")
+        str | None,
+        typer.Option(metavar="NAME", help="The exporter: opbridge or torch (dynamo).", show_default="opbridge"),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="The time limit of a model.", show_default="300")
+        float | None, typer.Option(metavar="SECONDS", help="The time limit per model.", show_default="300")
     ] = None,
     memory: Annotated[
         float | None,
-        typer.Option(metavar="GB", help="The memory limit of a worker.", show_default="its share of the machine's"),
+        typer.Option(
+            metavar="GB",
+            help="The memory limit per worker process.",
+            show_default="the machine's memory divided by the number of workers",
+        ),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="K/N", help="One of N parts of the models, drawn by their names.", show_default="all"),
+        typer.Option(
+            metavar="K/N", help="Run only part K of N of the models, selected by their names.", show_default="all"
+        ),
     ] = None,
     jobs: _JobsOption = None,
     ray: _RayOption = None,
@@ -156,7 +184,7 @@ def models(
     html: _HtmlOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Measure which whole models of other packages cross, with dynamic sizes, and whether they are right."""
+    """Measure which models of installed packages are exported correctly, with dynamic shapes."""
     require("export")
     from opbridge.cli import models_report
     from opbridge.coverage import models
@@ -189,7 +217,9 @@ def _target(files: Sequence[Path] | None, html: Path | None) -> Path | None:
     from opbridge.pages import writing
 
     if files and html is None:
-        raise UsageError("Files of results are shown as a page. Name it with --html, or leave the files out to sweep.")
+        raise UsageError(
+            "Result files are valid only with --html. Add --html FILE.html, or leave the files out to start a new run."
+        )
     return None if html is None else writing.refuse_unwritable(html)
 
 
@@ -198,7 +228,7 @@ def _refuse_settings(given: Mapping[str, Any]) -> None:
         if value is not None:
             option = f"--{name.replace('families', 'family').replace('names', 'name')}"
             raise UsageError(
-                f"{option} is for a sweep, and files of results are shown as they are. Leave one of them out."
+                f"{option} is valid only for a new run, not together with result files. Leave one of them out."
             )
 
 
@@ -246,7 +276,9 @@ def _answer(
     from opbridge.cli import sweep_bar
 
     if {"jobs", "ray"} <= given.keys():
-        raise UsageError("--jobs is for processes here and --ray for a cluster. Leave one of them out.")
+        raise UsageError(
+            "--jobs (local processes) and --ray (a cluster) are mutually exclusive. Leave one of them out."
+        )
     screen = Console(stderr=True)
     try:
         with sweep_bar.Bar(screen, name, outcomes) if screen.is_terminal else contextlib.nullcontext() as bar:

@@ -29,7 +29,10 @@ from opbridge.errors import UsageError
 __all__ = ["fix", "lint", "targets"]
 
 _TARGETS = typer.Option(
-    "--target", "-t", metavar="NAME[:VERSION]", help="What the model is to run on; repeat it. See opbridge targets."
+    "--target",
+    "-t",
+    metavar="NAME[:VERSION]",
+    help="The target that the model will run on. May be repeated; 'opbridge targets' lists all of them.",
 )
 
 
@@ -39,30 +42,36 @@ def targets(
         str | None,
         typer.Argument(
             metavar="[NAME[:VERSION]]",
-            help="A target, or a file that describes one; or 'measure', and a NAME after it.",
+            help="A target or a file that describes one; or 'measure', followed by the NAME of a runtime.",
         ),
     ] = None,
     measured: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="With measure: openvino, web, mnn or ncnn.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="With measure: worker processes; one a core.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="With measure: the number of worker processes. Defaults to one per core."),
+    ] = None,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="With measure: a Ray cluster in their place.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="With measure: the address of a Ray cluster, instead of local processes."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="With measure: the file to write.", show_default="the one that lint reads"),
+        typer.Option(
+            "--output", "-o", help="With measure: the file to write.", show_default="the file that lint reads"
+        ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE.html", help="Write a page of all operators against all targets."),
+        typer.Option("--html", metavar="FILE.html", help="Write an HTML table of all operators and all targets."),
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """List the targets that models are compared with, or the facts of one, each with where it is known from.
+    """List the supported targets, or the facts of one target with their sources.
 
-    'opbridge targets measure NAME' runs ONNX's node tests, and forms of them in other types and of other opsets, on the
-    runtime that is installed, and writes the facts that follow.
+    'opbridge targets measure NAME' runs ONNX's node tests, also with other types and opset versions, on the installed
+    runtime, and writes the resulting facts.
     """
     require("files")
     from opbridge import targets as known
@@ -70,7 +79,7 @@ def targets(
     if name == "measure":
         return _measured(measured, given_options(output=output, jobs=jobs, ray=ray))
     if extra := given_options(NAME=measured, jobs=jobs, ray=ray, output=output):
-        raise UsageError(f"{next(iter(extra))} is for 'opbridge targets measure NAME'. Leave it out.")
+        raise UsageError(f"{next(iter(extra))} is valid only for 'opbridge targets measure NAME'. Leave it out.")
     if html is not None:
         return _page(name, html)
     if name is None:
@@ -97,12 +106,12 @@ def _page(name: str | None, html: Path) -> Answer:
     from opbridge.targets import page
 
     if name is not None:
-        raise UsageError("--html shows all targets side by side. Leave the name out.")
+        raise UsageError("--html shows all targets in one table. Leave the name out.")
     target = writing.refuse_unwritable(html)
     shown = page.document()
     writing.write(target, rendering.render("matrix.html", shown))
     document = {"ok": True, "page": str(target), "operators": len(shown["rows"]), "targets": len(shown["columns"])}
-    said = f"{len(shown['rows'])} operators against {len(shown['columns'])} targets\nwritten: {target}"
+    said = f"{len(shown['rows'])} operators, {len(shown['columns'])} targets\nWritten: {target}"
     return Answer(document, lambda screen: print_plain(screen, said))
 
 
@@ -117,9 +126,11 @@ def _measured(name: str | None, options: Mapping[str, Any]) -> Answer:
     from opbridge.coverage.measuring.work import OUTCOMES
 
     if name is None:
-        raise UsageError("Name the target to measure: openvino, web, mnn or ncnn.")
+        raise UsageError("The name of the runtime to measure is missing. Expected openvino, web, mnn or ncnn.")
     if {"jobs", "ray"} <= options.keys():
-        raise UsageError("--jobs is for processes here and --ray for a cluster. Leave one of them out.")
+        raise UsageError(
+            "--jobs (local processes) and --ray (a cluster) are mutually exclusive. Leave one of them out."
+        )
     screen = Console(stderr=True)
     with sweep_bar.Bar(screen, name, OUTCOMES) if screen.is_terminal else contextlib.nullcontext() as bar:
         found = measuring.measure(name, **options, progress=bar)
@@ -133,28 +144,40 @@ def lint(
     ] = None,
     target: Annotated[list[str] | None, _TARGETS] = None,
     select: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="Only these rules, or patterns of them: '*-type'.")
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            help="Report only these rules, or rules that match a shell pattern: '*-type'. May be repeated.",
+        ),
     ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Not these rules.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="Do not report these rules. May be repeated.")
+    ] = None,
     inputs: Annotated[
         Path | None,
         typer.Option(
-            "--inputs", metavar="FILE", help="Run the model on this .npz file, and find what float16 does not hold."
+            "--inputs",
+            metavar="FILE",
+            help="Run the model on the inputs in this .npz file and report values that overflow in float16.",
         ),
     ] = None,
     explain: Annotated[
-        str | None, typer.Option(metavar="RULE", help="What a rule finds, why, and what to do; 'all' lists them.")
+        str | None,
+        typer.Option(
+            metavar="RULE", help="Explain a rule: what it reports, why, and what to do. 'all' explains every rule."
+        ),
     ] = None,
     as_sarif: Annotated[bool, typer.Option("--sarif", help="Print the findings as SARIF 2.1.0.")] = False,
     as_github: Annotated[
-        bool, typer.Option("--github", help="Print the findings as annotations of GitHub Actions.")
+        bool, typer.Option("--github", help="Print the findings as GitHub Actions annotations.")
     ] = False,
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Find what a target does not take of a model, each with the line of the model's code and what to do.
+    """Report what a target does not support in an ONNX model, with the source line and the remedy.
 
-    Without --target, only what ONNX itself says. The exit status is 1 where there is an error among the findings.
+    Without --target, the model is checked against the ONNX specification only. The exit status is 1 if there are errors
+    among the findings.
     """
     require("files")
     from opbridge import rules
@@ -162,9 +185,9 @@ def lint(
     if explain is not None:
         return _explained(explain)
     if model is None:
-        raise UsageError("Name the ONNX file to look at, or a rule with --explain.")
+        raise UsageError("Missing argument 'MODEL.onnx'. Give the ONNX file to check, or a rule with --explain.")
     if as_sarif + as_github + as_json > 1:
-        raise UsageError("--json, --sarif and --github each print another form; choose one.")
+        raise UsageError("--json, --sarif and --github are mutually exclusive. Choose one of them.")
     found = rules.lint(
         model, items(target or []), select=items(select or []), ignore=items(ignore or []), inputs=inputs, report=report
     )
@@ -179,19 +202,25 @@ def lint(
 def fix(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="Any ONNX file.", show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="none: only say what")
+        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="none")
     ] = None,
     target: Annotated[list[str] | None, _TARGETS] = None,
-    select: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Repair only what these rules find.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(metavar="RULE", help="Leave what these rules find.")] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Print the nodes before and after, as a unified diff.")] = False,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help="Repair only the findings of these rules. May be repeated."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help="Do not repair the findings of these rules. May be repeated."),
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Print the changed nodes as a unified diff.")] = False,
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Repair what lint finds in a model, where there is a repair, and prove that its results are as they were.
+    """Repair the findings of lint in an ONNX model, and check that its outputs are unchanged.
 
-    The model and the repaired one run on the same random inputs in ONNX Runtime before anything is written. The exit
-    status is 1 where errors are left.
+    The original and the repaired model run on the same random inputs in ONNX Runtime before the file is written. The
+    exit status is 1 if errors remain.
     """
     require("files")
     from opbridge import fixing
@@ -213,7 +242,7 @@ def _explained(name: str) -> Answer:
 
     known = {each.identifier: each for each in rules.catalogue()}
     if name != "all" and name not in known:
-        raise UsageError(f"There is no rule '{name}'. The rules are: {', '.join(known)}.")
+        raise UsageError(f"Unknown rule '{name}'. The rules are: {', '.join(known)}.")
     chosen = list(known.values()) if name == "all" else [known[name]]
     document = {
         "ok": True,

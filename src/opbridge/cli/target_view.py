@@ -46,7 +46,7 @@ def print_target(console: Console, target: Target) -> None:
     if opsets is not None:
         ir_version = f", IR version up to {opsets.ir_version}" if opsets.ir_version is not None else ""
         lines.append(f"opset {opsets.oldest} to {opsets.newest}{ir_version} ({opsets.source})")
-    rows = [("fact", "operators", "what it takes", "known from")]
+    rows = [("fact", "operators", "limits", "source")]
     for fact in target.facts:
         kind = type(fact).__name__.lower() + (f" ({fact.severity})" if fact.severity == "warning" else "")
         rows.append((kind, _few(fact.operators), _settings(fact), fact.source))
@@ -54,7 +54,7 @@ def print_target(console: Console, target: Target) -> None:
     if target.facts:
         _print_rows(console, rows)
     else:
-        print_plain(console, "Nothing else is known of it.")
+        print_plain(console, "No facts are known about this target.")
 
 
 def print_measured(console: Console, measured: Measured) -> None:
@@ -63,7 +63,7 @@ def print_measured(console: Console, measured: Measured) -> None:
     lines = [
         f"{measured.runtime} {measured.version}: {sum(measured.counts.values())} cases in {measured.seconds:.0f} s: "
         f"{counts}",
-        f"{len(measured.facts)} facts; {len(measured.unexplained)} cases fail that none of them tells of:",
+        f"{len(measured.facts)} facts; {len(measured.unexplained)} failing cases are not explained by any fact:",
         *(f"  {case}: {said}" for case, said in measured.unexplained.items()),
         f"Written: {measured.path}",
     ]
@@ -122,7 +122,7 @@ def print_findings(console: Console, findings: Findings, repaired: bool = False)
     from opbridge.fixing import has_repair
 
     if not repaired and (repairable := sum(map(has_repair, findings))):
-        print_plain(console, f"opbridge fix has a repair for findings of the kind of {repairable} of these.")
+        print_plain(console, f"opbridge fix can repair {repairable} of these findings.")
     style = "" if findings.ok else "bold"
     console.print(Text(findings.summary(), style), soft_wrap=not console.is_terminal)
 
@@ -147,9 +147,10 @@ def print_fixed(console: Console, fixed: Fixed, diff: str) -> None:
         print_plain(console, "")
     console.print(Text(fixed.summary(), "bold"), soft_wrap=not console.is_terminal)
     if fixed.path:
-        console.print(Text(f"Written: {fixed.path}"), soft_wrap=not console.is_terminal)
+        written = "Written" if fixed.changes else "Copied without changes"
+        console.print(Text(f"{written}: {fixed.path}"), soft_wrap=not console.is_terminal)
     elif fixed.changes:
-        print_plain(console, "Nothing is written: name a file with -o.")
+        print_plain(console, "No file was written. Add -o FILE.onnx to write one.")
 
 
 def _where(finding: Finding) -> str:
