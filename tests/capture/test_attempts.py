@@ -26,7 +26,7 @@ def test_torch_export_where_the_direct_capture_stops(monkeypatch):
     monkeypatch.setattr(one_attempt, "trace", stops)
     taken = capture(LAYER, X)
     assert taken.strategy == "non-strict"
-    assert taken.notes[0].startswith("captured by torch.export, as the direct capture stops:")
+    assert taken.notes[0].startswith("captured by torch.export, because opbridge's own capture failed:")
     assert "no such thing" in taken.notes[0]
     assert_same(taken, X + 1)
 
@@ -77,7 +77,7 @@ class WithGradient(Cached):
 @pytest.mark.slow
 def test_a_failed_capture_leaves_nothing_in_containers():
     model = RefusedByData()
-    with pytest.raises(CaptureError, match="do not end alike"):
+    with pytest.raises(CaptureError, match="return different structures"):
         capture(model, torch.ones(2, 3))
     assert model.runs == 0 and len(model.scales) == 1
     assert type(model.scales[0]) is torch.Tensor
@@ -95,6 +95,6 @@ def test_the_captures_of_several_ways_leave_nothing_in_containers():
 def test_a_failed_attempt_leaves_nothing_for_the_next():
     model = WithGradient()
     taken = capture(model, torch.ones(2, 3))
-    assert "captured with gradients on" in taken.notes[0]
+    assert "captured with gradients enabled" in taken.notes[0]
     assert_same(taken, torch.ones(2, 3), model=lambda x: torch.ones(2, 3))
     assert len(model.scales) == 1 and type(model.scales[0]) is torch.Tensor

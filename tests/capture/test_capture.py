@@ -226,7 +226,7 @@ def test_a_cache_that_torch_does_not_know_is_refused():
         (nn.ReLU(), (), None, "missing a required argument: 'input'"),
         (nn.ReLU(), (X, X), None, "too many positional arguments"),
         (nn.ReLU(), X, {"other": X}, "unexpected keyword argument 'other'"),
-        (lambda x: x.layer, (HOLDER,), None, "Among the inputs is a test_capture.Holder"),
+        (lambda x: x.layer, (HOLDER,), None, "Unsupported input type test_capture.Holder"),
     ],
 )
 def test_models_and_inputs_of_a_wrong_kind(model, args, kwargs, said):
@@ -238,12 +238,12 @@ def test_models_and_inputs_of_a_wrong_kind(model, args, kwargs, said):
 
 def test_an_exported_program_with_what_does_not_fit():
     program = torch.export.export(LAYER, (X,))
-    with pytest.raises(UsageError, match="which has its own already"):
+    with pytest.raises(UsageError, match="which defines its own"):
         capture(program, dynamic_shapes="auto")
-    with pytest.raises(UsageError, match="has 1 inputs, and 2 were given"):
+    with pytest.raises(UsageError, match="has 1 inputs, but 2 were given"):
         capture(program, (X, X))
     program.example_inputs = None
-    with pytest.raises(UsageError, match="holds no example inputs"):
+    with pytest.raises(UsageError, match="contains no example inputs"):
         capture(program)
 
 
@@ -291,7 +291,10 @@ def test_state_kept_in_python_is_told():
 
     model = Model()
     taken = capture(model, X)
-    assert "forward() sets self.calls, self.seen, self.inner.last, and a graph keeps no Python state" in taken.notes[0]
+    assert (
+        "forward() sets self.calls, self.seen, self.inner.last, but an ONNX graph keeps no Python state"
+        in taken.notes[0]
+    )
     assert model.calls == 0 and model.seen == [] and not hasattr(model.inner, "last")
 
 
@@ -304,7 +307,8 @@ def test_random_numbers_of_python_are_told():
 def test_python_numbers_among_the_inputs_are_told():
     taken = capture(SCALED, (X, 2.5))
     assert taken.notes == (
-        "inputs that are Python numbers are fixed in the graph (scale = 2.5); a tensor stays an input",
+        "inputs that are Python numbers become constants in the graph (scale = 2.5); pass tensors to keep them as "
+        "inputs",
     )
     assert capture(lambda x, flag, name: x, (X, True, "a")).notes == ()
 
@@ -313,7 +317,7 @@ def test_training_mode_is_told_where_it_matters():
     model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout())
     note, updates = capture(model, X).notes
     assert "updates 0.num_batches_tracked; an ONNX model keeps no state" in updates
-    assert "in training mode, and aten::batch_norm, aten::dropout act as in training; call model.eval()" in note
+    assert "in training mode, so aten::batch_norm, aten::dropout behave as in training; call model.eval()" in note
     assert capture(model.eval(), X).notes == ()
     assert capture(nn.ReLU().train(), X).notes == ()
 
@@ -339,5 +343,5 @@ def test_a_model_that_computes_gradients():
         return torch.autograd.grad((x * x).sum(), x)[0]
 
     taken = capture(force, X)
-    assert "captured with gradients on" in taken.notes[0]
+    assert "captured with gradients enabled" in taken.notes[0]
     torch.testing.assert_close(computed(taken, X), 2 * X)

@@ -116,7 +116,7 @@ def test_sizes_that_are_not_covered_are_told(model, condition, low, high):
     taken = capture(model, X, dynamic_shapes={"x": {0: "n"}})
     (note,) = taken.notes
     line = model.__code__.co_firstlineno
-    assert f"where {condition} (" in note and f"test_dynamic_shapes.py:{line})" in note
+    assert f"only for {condition} (" in note and f"test_dynamic_shapes.py:{line})" in note
     ((_, found),) = taken.graph.ranges.items()
     assert found == (low, high)
 
@@ -124,7 +124,7 @@ def test_sizes_that_are_not_covered_are_told(model, condition, low, high):
 def test_dimensions_that_the_model_fixed_are_told():
     taken = capture(lambda x: x * operator.index(x.shape[0]), X, dynamic_shapes="auto")
     assert shapes(taken) == [("2", "x_dim_1")]
-    assert re.search(r"where x\.shape\[0\] == 2 \(\S*test_dynamic_shapes\.py:\d+\); other sizes", taken.notes[0])
+    assert re.search(r"only for x\.shape\[0\] == 2 \(\S*test_dynamic_shapes\.py:\d+\); other sizes", taken.notes[0])
 
 
 def test_a_length_stays_dynamic():
@@ -137,7 +137,7 @@ def test_a_length_stays_dynamic():
 def test_a_size_that_torch_sets_apart_is_told():
     # The branch decides for all sizes but 1, which are the ones that the capture is for.
     taken = capture(lambda x: x if x.shape[0] == 1 else x * 2, X, dynamic_shapes={"x": {0: Dim("n")}})
-    assert re.search(r"where n >= 2 \(\S*test_dynamic_shapes\.py:\d+\);", taken.notes[0])
+    assert re.search(r"only for n >= 2 \(\S*test_dynamic_shapes\.py:\d+\);", taken.notes[0])
     assert [low for low, _ in taken.graph.ranges.values()] == [2]
 
 
@@ -145,7 +145,7 @@ def test_a_size_that_torch_sets_apart_is_told():
 def test_a_broadcast_dimension_of_one():
     taken = capture(lambda x, y: x + y, (X, X[:1]), dynamic_shapes="auto")
     assert shapes(taken)[1][0] == "1" and "y.shape[0] == 1" in taken.notes[0]
-    with pytest.raises(CaptureError, match="size 1 in the example is dynamic, and is broadcast"):
+    with pytest.raises(CaptureError, match="size 1 in the example inputs is dynamic and is broadcast"):
         capture(lambda x, y: x + y, (X, X[:1]), dynamic_shapes=({0: "a"}, {0: "b"}))
 
 
@@ -171,7 +171,7 @@ class Table(nn.Module):
 def test_dynamic_shapes_that_the_model_does_not_allow(model, given, needs, remedy):
     with pytest.raises(CaptureError) as caught:
         capture(model, X, dynamic_shapes={"x": given})
-    assert f"it needs {needs} (" in str(caught.value) and remedy in str(caught.value)
+    assert f"it requires {needs} (" in str(caught.value) and remedy in str(caught.value)
     paragraph, code = str(caught.value).split("\n")
     number = int(re.search(r"test_dynamic_shapes\.py:(\d+)", paragraph)[1])
     assert code.strip() == linecache.getline(__file__, number).strip()
@@ -180,17 +180,18 @@ def test_dynamic_shapes_that_the_model_does_not_allow(model, given, needs, remed
 
 @pytest.mark.slow
 def test_two_dimensions_that_have_to_be_equal():
-    with pytest.raises(CaptureError, match=r"it needs a == b \(.*\(b = a\)"):
+    with pytest.raises(CaptureError, match=r"it requires a == b \(.*\(b = a\)"):
         capture(lambda x, y: x + y, (X, X + 1), dynamic_shapes=({0: Dim("a")}, {0: Dim("b")}))
     taken = capture(lambda x, y: x + y, (X, X + 1), dynamic_shapes=({0: "a"}, {0: "b"}))
-    assert "where a == b (" in taken.notes[0]
+    assert "only for a == b (" in taken.notes[0]
 
 
 def test_additional_inputs_that_the_capture_does_not_fit():
     others = AdditionalInputs()
     others.add((torch.ones(17, 4),))
     with pytest.raises(
-        CaptureError, match=rf"it needs x\.shape\[0\] <= 16 \(\S*test_dynamic_shapes\.py:{line_of(__file__, 'table')}\)"
+        CaptureError,
+        match=rf"it requires x\.shape\[0\] <= 16 \(\S*test_dynamic_shapes\.py:{line_of(__file__, 'table')}\)",
     ):
         capture(Table(), X, dynamic_shapes=others)
 
@@ -198,15 +199,15 @@ def test_additional_inputs_that_the_capture_does_not_fit():
 @pytest.mark.parametrize(
     "given, said",
     [
-        ({"y": {0: "n"}}, "names 'y', which is no input here; the inputs are x"),
+        ({"y": {0: "n"}}, "names 'y', which is not an input of the model; the inputs are x"),
         ({"x": {5: "n"}}, "dimension 5 of x, which has 2 dimensions"),
         ({"x": {"0": "n"}}, "dimension '0' of x"),
-        ({"x": {0: 7}}, "fixes x.shape[0] at 7, and in the example it is 2"),
-        ({"x": {0: 3.5}}, "gives 3.5 for x.shape[0]"),
-        ({"x": ("n",)}, "gives 1 dimensions for x, which has 2"),
-        ({"x": "n"}, "gives 'n' for x"),
-        ({"x": {0: Dim("n", min=10)}}, "x.shape[0] is 2 in the example, outside the range"),
-        (({0: "n"}, None), "has 2 entries and the model has 1 input (x)"),
+        ({"x": {0: 7}}, "fixes x.shape[0] to 7, but its size in the example inputs is 2"),
+        ({"x": {0: 3.5}}, "has 3.5 for x.shape[0]"),
+        ({"x": ("n",)}, "has 1 element for x, which has 2"),
+        ({"x": "n"}, "has 'n' for x"),
+        ({"x": {0: Dim("n", min=10)}}, "x.shape[0] is 2 in the example inputs, which is outside of its range"),
+        (({0: "n"}, None), "has 2 entries, but the model has 1 input (x)"),
         ("dynamic", "dynamic_shapes is a str"),
         (5, "dynamic_shapes is an int"),
     ],

@@ -68,8 +68,8 @@ def test_recurrent_layers_of_any_length(layer: type[torch.nn.Module], batch_firs
     model = layer(4, 5, num_layers=2, bidirectional=True, batch_first=batch_first).eval()
     others = [[torch.randn(1, 6, 4)], [torch.randn(9, 1, 4)]]
     program = assert_matches(model, torch.randn(3, 2, 4), others=others, dynamic_shapes="auto", rtol=1e-4, atol=1e-5)
-    assert [note for note in program.plan.notes if "the model only where" in note] == [
-        "the capture is the model only where input.shape[2] == 4; other sizes are not covered"
+    assert [note for note in program.plan.notes if "valid only for" in note] == [
+        "the file is valid only for input.shape[2] == 4; other sizes are not covered"
     ]
     assert not any("forward() sets" in note for note in program.plan.notes)
 

@@ -40,7 +40,7 @@ class Kept(nn.Module):
 
 def test_what_an_earlier_run_left_does_not_fix_a_size():
     taken = capture(Kept(), X, dynamic_shapes={"x": {0: "n"}})
-    assert not [note for note in taken.notes if "only where" in note]
+    assert not [note for note in taken.notes if "valid only for" in note]
     for size in (1, 3, 8):
         assert_same(taken, torch.randn(size, 4))
 

@@ -132,7 +132,7 @@ def test_a_capture_of_the_other_side_covers_both(model, axis, sizes):
     shapes = ({0: "batch", axis: "length"},)
     program = opbridge.export(model.eval(), (X,), dynamic_shapes=shapes)
     # What is known of the example's side; where torch can compare the sizes of both, each is captured.
-    assert program.plan.decisions or any("only where" in note for note in program.plan.notes)
+    assert program.plan.decisions or any("valid only for" in note for note in program.plan.notes)
     session = program.session()
     for size in sizes:
         shape = list(X.shape)
@@ -153,7 +153,7 @@ def test_a_side_that_does_something_else_is_not_taken():
         return x.unflatten(-1, (-1, 4))
 
     given = (torch.randn(2, 3, 8),)
-    with pytest.raises(VerificationError, match=r"only where length % 4 == 0 .*Say so .*\(4 \* Dim\('length'\)\)"):
+    with pytest.raises(VerificationError, match=r"only for length % 4 == 0 .*State the .*\(4 \* Dim\('length'\)\)"):
         opbridge.export(model, given, dynamic_shapes=({2: "length"},))
     assert_same(capture(model, given, dynamic_shapes=({2: "length"},)), torch.randn(2, 3, 12))
 
@@ -200,4 +200,4 @@ def test_sizes_that_no_memory_holds_are_not_tried():
     taken = capture(lambda x: x * 2 if x.shape[0] > 10**11 else x + 1, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
     assert taken.strategy == "direct"
     (note,) = taken.notes
-    assert note.startswith("the capture is the model only where n <= 100000000000 ")
+    assert note.startswith("the file is valid only for n <= 100000000000 ")

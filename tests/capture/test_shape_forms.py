@@ -55,7 +55,7 @@ def test_what_is_gathered_before_keywords():
 
 
 def test_too_many_for_what_is_gathered():
-    with pytest.raises(UsageError, match="has 3 entries and the model has 1 input "):
+    with pytest.raises(UsageError, match="has 3 entries, but the model has 1 input "):
         capture(lambda *inputs: inputs[0] + inputs[1], (_x(), _x()), dynamic_shapes=(BATCH,) * 3)
 
 
@@ -119,5 +119,5 @@ def test_a_cache(form, layers):
 @pytest.mark.parametrize("shape", [[BATCH] * 4, {"key": BATCH}])
 def test_a_cache_in_another_form(shape):
     cache = Cache([_x(), _x()], [_x(), _x()])
-    with pytest.raises(UsageError, match=r"a Cache with the parts keys \(2 tensors\), values \(2 tensors\). Give \{0:"):
+    with pytest.raises(UsageError, match=r"with the tensors keys \(2 tensors\), values \(2 tensors\). Expected \{0:"):
         capture(lambda x: sum(x.keys) + sum(x.values), (cache,), dynamic_shapes={"x": shape})

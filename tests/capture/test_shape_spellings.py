@@ -82,7 +82,7 @@ def test_dynamic_axes_keep_their_names():
     [
         ({2: "b"}, "names dimension 2, which no input has"),
         ({"x": {7}}, "names dimension 7 of x"),
-        ({"z": {0: "b"}}, "'z', which is no input here"),
+        ({"z": {0: "b"}}, "'z', which is not an input of the model"),
         ("rows", "'batch' or 'auto'"),
     ],
 )

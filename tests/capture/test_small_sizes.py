@@ -49,7 +49,7 @@ def test_a_second_capture_leaves_no_trace():
     state = random.getstate()
     taken = capture(model, X, dynamic_shapes=BATCH)
     assert model.runs == 0 and model.seen == [] and random.getstate() == state
-    assert not any("the model only where" in note for note in taken.notes)
+    assert not any("valid only for" in note for note in taken.notes)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_second_capture_leaves_no_trace():
 def test_a_question_that_matters_is_told(model):
     taken = capture(model, X, dynamic_shapes=BATCH)
     (note,) = taken.notes
-    assert re.search(rf"where batch >= 2 \(\S*test_small_sizes\.py:{model.__code__.co_firstlineno}\);", note)
+    assert re.search(rf"only for batch >= 2 \(\S*test_small_sizes\.py:{model.__code__.co_firstlineno}\);", note)
     assert list(taken.graph.ranges.values()) == [(2, None)]
 
 
@@ -86,7 +86,7 @@ def test_of_several_dimensions_those_are_told_that_matter():
 
     taken = capture(model, (X, torch.ones(3, 4)), dynamic_shapes=({0: "a"}, {0: "b"}))
     (note,) = taken.notes
-    assert "where b >= 2 (" in note and "a >= 2" not in note
+    assert "only for b >= 2 (" in note and "a >= 2" not in note
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -110,7 +110,7 @@ def test_a_question_about_another_size_behind_the_first():
         return x.sum() + y.sum()
 
     taken = capture(model, (X, torch.ones(3, 4)), dynamic_shapes=({0: "a"}, {0: "b"}))
-    assert "where a >= 2 (" in taken.notes[0]
+    assert "only for a >= 2 (" in taken.notes[0]
 
 
 def test_random_numbers_of_python_are_drawn_once():
@@ -135,7 +135,7 @@ def test_attention_that_asks_whether_it_is_causal():
     program = assert_matches(
         Attention(), torch.randn(2, 3, 4), others=others, dynamic_shapes=({0: "batch", 1: "seq"},), rtol=1e-4, atol=1e-5
     )
-    assert not any("the model only where" in note for note in program.plan.notes)
+    assert not any("valid only for" in note for note in program.plan.notes)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
@@ -151,7 +151,7 @@ def test_an_empty_example_of_a_model_that_asks_for_it():
     def model(x, p):
         return x * 3 if p.size(0) == 0 else x * 4  # fails: empty
 
-    with pytest.raises(CaptureError, match="it needs n == 0") as raised:
+    with pytest.raises(CaptureError, match="it requires n == 0") as raised:
         capture(model, (X, torch.ones(0)), dynamic_shapes={"x": None, "p": {0: "n"}})
     assert f"test_small_sizes.py:{line_of(__file__, 'empty')}" in str(raised.value)
 
@@ -163,14 +163,14 @@ def test_an_empty_example_of_a_model_that_asks_for_it():
 )
 @pytest.mark.usefixtures("one_side")
 def test_an_example_of_one_row_of_a_model_that_asks_for_it(model):
-    with pytest.raises(CaptureError, match=r"it needs batch == 1 \(\S*test_small_sizes\.py:\d+\)"):
+    with pytest.raises(CaptureError, match=r"it requires batch == 1 \(\S*test_small_sizes\.py:\d+\)"):
         capture(model, X[:1], dynamic_shapes=BATCH)
     assert "x.shape[0] == 1" in capture(model, X[:1], dynamic_shapes="auto").notes[0]
 
 
 @pytest.mark.slow
 def test_broadcasting_against_a_dimension_of_one():
-    with pytest.raises(CaptureError, match="size 1 in the example is dynamic, and is broadcast"):
+    with pytest.raises(CaptureError, match="size 1 in the example inputs is dynamic and is broadcast"):
         capture(lambda x, y: x + y, (X[:1], torch.ones(3, 4)), dynamic_shapes=({0: "a"}, None))
 
 

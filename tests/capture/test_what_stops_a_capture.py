@@ -88,7 +88,7 @@ def operators_of_our_own():
     [
         (index, "Python needs a number here", "Keep it a tensor"),
         (equal, "turned into a Python bool", "(a == b).all()"),
-        (as_range, "an operator wants a plain Python number here", "Give it a constant"),
+        (as_range, "an operator expects a plain Python number here", "Pass a constant"),
         (pointer, "native code", "torch.library.custom_op"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -102,9 +102,9 @@ def test_what_stops_a_capture_is_told_with_its_line(model, what, instead, capfd)
     "model, what, instead",
     [
         (branch, "a Python `if` depends on the values of a tensor", "torch.where(condition, a, b), or torch.cond("),
-        (loop, "the number of passes of a Python loop depends on", "Loop to a fixed maximum"),
-        (repeat, "a Python while loop runs as long as", "torch.while_loop("),
-        (size, "depends on a size that only the data decides", "torch._check"),
+        (loop, "the number of iterations of a Python loop depends on", "Loop to a fixed maximum"),
+        (repeat, "the number of iterations of a Python while loop depends on", "torch.while_loop("),
+        (size, "depends on a data-dependent size", "torch._check"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -187,7 +187,7 @@ def test_the_line_of_the_user_stands_beside_that_of_a_library():
     said = str(caught.value)
     assert re.search(r"at transformers/models/wav2vec2/modeling_wav2vec2\.py:\d+, in forward, called at ", said)
     assert f"test_what_stops_a_capture.py:{line_of(__file__, 'library')}, " in said
-    assert "in training mode only: for inference call model.eval() first" in said
+    assert "to training mode only. For inference, call model.eval() first" in said
 
 
 def test_an_output_that_torch_does_not_know():

@@ -64,7 +64,7 @@ def test_layers_with_a_sliding_window_hold_all_tokens():
     model, given = _with_window(4)
     shapes = {"input_ids": {0: "batch"}, "past_key_values": RULE}
     program = opbridge.export(model, kwargs=given, dynamic_shapes=shapes)
-    assert any("layers of the DynamicCache have a sliding window" in note for note in program.plan.notes)
+    assert any("layers of the DynamicCache use a sliding window" in note for note in program.plan.notes)
     past = _filled(model, 20, DynamicCache())  # a longer one than the window
     tokens = _tokens()
     feeds = {"input_ids": tokens.numpy()}

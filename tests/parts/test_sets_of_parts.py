@@ -192,7 +192,7 @@ def test_a_part_that_differs_is_named_and_kept(tmp_path):
     text = str(failed.value)
     assert text.startswith(f"part 'decoder' ({folder / 'decoder.onnx'}) does not give what PyTorch gives")
     assert "kept as encoder.failed.onnx, decoder.failed.onnx in" in text
-    assert "encoder.onnx, decoder.onnx in" in text and "are what they were before" in text
+    assert "encoder.onnx, decoder.onnx in" in text and "are unchanged" in text
     after = content(folder)
     assert {name: after[name] for name in before} == before
     assert names(folder) == [
@@ -221,7 +221,7 @@ def test_a_run_that_differs(tmp_path):
         parts_of(differing).export(tmp_path / "set")
     text = str(failed.value)
     assert text.startswith("The run of all parts (")
-    assert "ach part agrees with PyTorch by itself, on its own inputs" in text
+    assert "ach part by itself agrees with PyTorch on its own inputs" in text
     assert names(tmp_path / "set") == ["decoder.failed.onnx", "encoder.failed.onnx", "weights.failed.data"]
 
 
@@ -230,7 +230,7 @@ def test_a_run_of_another_structure():
         states = parts.encoder(ids)["states"]
         return [states] * (1 + (type(parts.encoder) is part_calls.PartCall))
 
-    with pytest.raises(opbridge.VerificationError, match="run returns 2 values with the exported parts and 1 value"):
+    with pytest.raises(opbridge.VerificationError, match="run= returns 2 values with the exported parts and 1 value"):
         parts_of(differing).export()
 
 
@@ -243,13 +243,13 @@ def test_a_run_of_another_structure():
             lambda parts, ids: parts.encoder(ids, mask=ids > 3),
             "run passes 'mask' to part 'encoder', which was exported",
         ),
-        (lambda parts, ids: parts.encoder(), "run raises with PyTorch's models on the example inputs"),
-        (lambda parts, ids: parts.encoder(ids).logits, "run raises with PyTorch's models on the example"),
+        (lambda parts, ids: parts.encoder(), "run= failed with the PyTorch models on the example inputs"),
+        (lambda parts, ids: parts.encoder(ids).logits, "run= failed with the PyTorch models on the example"),
         (lambda parts, ids: parts.coder(ids), "there is no part 'coder'; the parts are encoder, decoder"),
-        (lambda parts, ids: parts.encoder.embedding(ids), "run raises with PyTorch's models"),
+        (lambda parts, ids: parts.encoder.embedding(ids), "run= failed with the PyTorch models"),
         (
             lambda parts, ids: parts.encoder(ids.int()),
-            "'ids' is int64 [batch, length], and what is given is int32 [2, 5]",
+            "'ids' is int64 [batch, length], but int32 [2, 5] was given",
         ),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_run_that_calls_a_part_otherwise(run, said):
 @pytest.mark.slow
 def test_sizes_that_vary_in_run_have_to_be_dynamic():
     static = {**DYNAMIC, "decoder": {}}
-    with pytest.raises(opbridge.UsageError, match=r"part 'decoder'.*Sizes that vary in run have to be dynamic"):
+    with pytest.raises(opbridge.UsageError, match=r"part 'decoder'.*Make the sizes that vary in run= dynamic"):
         parts_of(keywords=static).export()
 
 
@@ -303,13 +303,13 @@ def test_a_part_that_lacks_an_operator_is_named():
 
 def test_errors_of_the_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(opbridge.SaveError, match="is a file, and a set of parts"):
+    with pytest.raises(opbridge.SaveError, match="is a file, but a set of parts"):
         parts_of().export(tmp_path / "file")
     with pytest.raises(opbridge.SaveError, match="is the name of a file"):
         parts_of().export(tmp_path / "set.onnx")
     with pytest.raises(opbridge.SaveError, match="does not exist"):
         parts_of().export(tmp_path / "no" / "set")
-    with pytest.raises(opbridge.UsageError, match="is no folder"):
+    with pytest.raises(opbridge.UsageError, match="is not a folder"):
         parts_of().verify(tmp_path / "none")
 
 
@@ -376,12 +376,12 @@ def test_a_set_whose_export_was_killed_while_it_renamed_the_files_is_finished(tm
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "Parts takes a dict of models by name"),
-        ({"a/b": (torch.relu, (torch.ones(1),))}, "no name for a part"),
+        ({}, "Parts expects a dict of models by name"),
+        ({"a/b": (torch.relu, (torch.ones(1),))}, "not a valid name for a part"),
         ({"a": torch.relu}, "Part 'a' is a builtin_function_or_method"),
         ({"a": (torch.relu, {"x": 1})}, "args is a tuple"),
         ({"a": (torch.relu, (torch.ones(1),), {"dynamic_shape": 1})}, "Did you mean 'dynamic_shapes'"),
-        ({"a": (torch.relu, (torch.ones(1),), {"external_data": True})}, "It is for the whole set"),
+        ({"a": (torch.relu, (torch.ones(1),), {"external_data": True})}, "It applies to the whole set"),
     ],
 )
 def test_wrong_parts(given, said):
@@ -391,11 +391,11 @@ def test_wrong_parts(given, said):
 
 
 def test_wrong_keywords():
-    with pytest.raises(opbridge.UsageError, match="differs from part to part"):
+    with pytest.raises(opbridge.UsageError, match="keywords of each part"):
         parts_of().export(dynamic_shapes="auto")
-    with pytest.raises(opbridge.UsageError, match="no keyword 'samples'"):
+    with pytest.raises(opbridge.UsageError, match="unknown argument 'samples'"):
         parts_of().check(samples=1)
-    with pytest.raises(opbridge.UsageError, match="which is not given"):
+    with pytest.raises(opbridge.UsageError, match="valid only together with run="):
         parts_of(None, args=(1,))
 
 
@@ -420,9 +420,9 @@ def test_a_call_of_a_file_is_that_of_its_model():
     found, wanted = call(*args, **kwargs), model(*args, **kwargs)
     torch.testing.assert_close(found["c"], wanted["c"])
     assert found["n"] == 5 and type(found["n"]) is int and found["k"][1] is None
-    with pytest.raises(opbridge.UsageError, match=r"run passes 3.0 as 'scale' to part 'a'"):
+    with pytest.raises(opbridge.UsageError, match=r"run= passes 3.0 as 'scale' to part 'a'"):
         call(*args, y=kwargs["y"], scale=3.0)
-    with pytest.raises(opbridge.UsageError, match="run calls part 'a' without 'y'"):
+    with pytest.raises(opbridge.UsageError, match="run= calls part 'a' without 'y'"):
         call(*args, scale=2.0)
 
 

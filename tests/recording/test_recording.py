@@ -95,7 +95,7 @@ def test_dynamic_shapes_take_the_place_of_those_found():
     program = calls.export(dynamic_shapes={"x": {2: "rows"}, "ids": None})
     assert program.model.graph.inputs[0].shape == (2, 3, "rows", 9)
     (left_out,) = program.verification.left_out
-    assert left_out.kind == "given" and "does not fit" in left_out.left_out
+    assert left_out.kind == "given" and "does not match" in left_out.left_out
 
 
 def test_numbers_that_vary_are_refused_with_their_calls():
@@ -141,7 +141,7 @@ def test_dimensions_that_vary_in_step_are_one():
         for size in (4, 6):
             model(torch.randn(2, 3, size, size))
     assert calls.dynamic_shapes == {"input": {2: "size", 3: "size"}}
-    assert "input.shape[2] and input.shape[3] were equal in all calls, and are one dimension, 'size'" in str(calls)
+    assert "input.shape[2] and input.shape[3] were equal in all calls and share the dimension 'size'" in str(calls)
 
 
 class Several(torch.nn.Module):
@@ -255,9 +255,9 @@ def test_an_export_meanwhile_is_no_call():
 
 
 def test_wrong_use():
-    with pytest.raises(opbridge.UsageError, match="record takes a torch.nn.Module"):
+    with pytest.raises(opbridge.UsageError, match="record expects a torch.nn.Module"):
         opbridge.record(torch.relu)
-    with pytest.raises(opbridge.UsageError, match="keep=0 is no number"):
+    with pytest.raises(opbridge.UsageError, match="keep=0 is invalid"):
         opbridge.record(torch.nn.ReLU(), keep=0)
     with opbridge.record(torch.nn.ReLU()) as calls:
         pass

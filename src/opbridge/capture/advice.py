@@ -40,7 +40,7 @@ def advise(error: BaseException, *, mode: bool = False) -> str:
     source, caller = _origin(error)
     what, instead = _matched(error, source)
     if mode:
-        instead = f"That is so in training mode only: for inference call model.eval() first. For training: {instead}"
+        instead = f"This applies to training mode only. For inference, call model.eval() first. For training: {instead}"
     via = f", called at {caller}," if caller else ","
     where = f"at {source}, in {source.function}{via} " if source else ""
     return _with_code(f"The model cannot be captured: {where}{what}. {instead}", source)
@@ -74,16 +74,16 @@ def advise_shapes(error: BaseException, demands: Sequence[tuple[str, Source | No
         bullets = re.findall(r"^\s*- (.*)$", str(error), re.MULTILINE)
         needed = _readable_sizes(bullets[0] if bullets else _first_line(error)).rstrip(".")
     remedy = (
-        f"Say so in dynamic_shapes ({fixes.replace(', max=oo', '')})"
+        f"State this in dynamic_shapes ({fixes.replace(', max=oo', '')})"
         if fixes
-        else "Leave the dimension out of dynamic_shapes, or let torch decide with Dim.AUTO"
+        else "Leave the dimension out of dynamic_shapes, or use Dim.AUTO"
     )
     number = any(re.search(r"^\S+ == \d+$", text) for text, _ in demands)
     source = next((source for _, source in demands if source), None)
     hint = f" ({_instead(source.code if source else '')})" if number else ""
     return _with_code(
-        f"The model does not allow the dynamic shapes that it was given: it needs {needed}. {remedy}; or change the "
-        f"line so that any size will do{hint}.",
+        f"The model does not support the dynamic shapes that were given: it requires {needed}. {remedy}, or change "
+        f"the line so that it works for any size{hint}.",
         source,
     )
 
@@ -92,14 +92,14 @@ def _instead(line: str) -> str:
     """What to write in the place of a line that fixes a size."""
     if re.search(r"\bfor\b.*\bin\b", line):
         return (
-            "a Python loop has as many passes as the example asks for: operators on the whole tensor; torch.vmap(f)(x) "
-            "where no pass needs another; torch.while_loop where one needs the one before"
+            "a Python loop runs as often as in the example: use operators on the whole tensor; torch.vmap(f)(x) if "
+            "the iterations are independent; torch.while_loop if an iteration depends on the previous one"
         )
     if re.search(r"\.(unbind|split|chunk|tolist)\(|\b(list|tuple|zip|enumerate)\(|\*\w+\s*(,.*)?=", line):
-        return "as many tensors as the example has: operators on the whole tensor in their place"
+        return "as many tensors as in the example: use operators on the whole tensor instead"
     if re.search(r"\bnp\.|\bnumpy\.", line):
-        return "torch's functions of x.shape[0], or those of math, in the place of NumPy's"
-    return "x.shape[0] itself, which no function of C takes as a plain number, such as operator.index"
+        return "use torch's functions of x.shape[0], or those of math, instead of NumPy's"
+    return "use x.shape[0] itself, without converting it to a plain number, for example by operator.index"
 
 
 def _dim_for(condition: str) -> str:
@@ -117,8 +117,8 @@ def advise_others(error: BaseException, demands: Sequence[tuple[str, Source | No
     """A paragraph about additional inputs for which a capture is not valid."""
     needed = "; ".join(f"{text} ({source})" if source else text for text, source in demands[:4]) or _first_line(error)
     return (
-        f"The capture does not take all of the additional inputs that dynamic_shapes holds: it needs {needed}. Leave "
-        "out those that it does not take, or change the model so that it takes them."
+        f"The capture is not valid for all of the additional inputs in dynamic_shapes: it requires {needed}. Leave "
+        "the others out, or change the model so that it supports them."
     )
 
 
@@ -166,8 +166,8 @@ def _matched(error: BaseException, source: Source | None) -> tuple[str, str]:
             return rule.what.format(**groups), rule.instead.format(**groups)
     said = _first_line(error).rstrip(".") or f"{type(error).__name__}, without a message"
     return (
-        f"torch says: {said}",
-        "Its whole error is the cause of this one, and torch.export.draft_export lists every obstacle at once.",
+        f"PyTorch reports: {said}",
+        "The full error of PyTorch is the cause of this one; torch.export.draft_export lists all problems at once.",
     )
 
 

@@ -73,20 +73,20 @@ def _first_capture(attempt: Attempt) -> Captured:
             if not of_sizes:
                 raise CaptureError(str(error)) from error
             vars(attempt).update(kept)
-            why = f"It does not become a loop of the file: {error}"
+            why = f"It cannot be exported as a Loop: {error}"
         except Exception as error:
             vars(attempt).update(kept)
             if not of_sizes and (is_data_dependent(error) or isinstance(error, SizesContradicted)):
                 first = error  # a question that has more than two answers; that of before has two
             else:
-                why = f"The capture of all sides of its decisions stops: {_said_of(error)}"
+                why = f"Capturing all branches failed: {_said_of(error)}"
     if isinstance(first, SizesContradicted) and (decided := of_all_sizes(attempt)) is not None:
         return decided
     if not isinstance(first, CaptureError | SizesContradicted) and not is_data_dependent(first):
         attempt.start_again("non-strict")
         with contextlib.suppress(Exception):
             found = capture_with_retries(attempt)
-            attempt.notes.append(f"captured by torch.export, as the direct capture stops: {reason(first)}")
+            attempt.notes.append(f"captured by torch.export, because opbridge's own capture failed: {reason(first)}")
             return found
     attempt.start_again("non-strict")
     attempt.notes = notes
@@ -152,8 +152,8 @@ def keeping_functions(attempt: Attempt) -> Iterator[None]:
     traced_through = functions.traced_through()
     if traced_through:
         raise CaptureError(
-            f"The class {traced_through[0].__qualname__}, whose symbolic is to be used, is defined while the model "
-            "runs, and was traced through. Define it at the top of its module."
+            f"The class {traced_through[0].__qualname__} has a symbolic function but is defined inside forward(), "
+            "so the capture traced through it. Define the class at module level."
         )
 
 

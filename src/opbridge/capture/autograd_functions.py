@@ -208,9 +208,9 @@ class Functions:
         record = self.records[position] if position < len(self.records) else None
         if record is None or record.cls is not cls:
             raise CaptureError(
-                f"{cls.__qualname__} is called during the capture where the model itself, run on the example inputs, "
-                f"calls {record.cls.__qualname__ if record else 'no function'}. What the model does depends on values "
-                "or on state; make it take the same way each time."
+                f"{cls.__qualname__} is called during the capture, but the model itself, run on the example "
+                f"inputs, calls {record.cls.__qualname__ if record else 'no function'} there. The control flow of "
+                "the model depends on values or on state. Make it take the same path in every run."
             )
         tensors: list[torch.Tensor] = []
         sizes: list[Any] = []
@@ -253,12 +253,12 @@ class Functions:
         """Notes for the user about these functions."""
         for cls in dict.fromkeys(record.cls for record in self.records if record.writes):
             yield (
-                f"{cls.__qualname__} writes to its arguments; the ONNX model has what it returns, and leaves its "
-                "arguments as they are"
+                f"{cls.__qualname__} writes to its arguments; the ONNX model contains what it returns and does not "
+                "modify its arguments"
             )
         if self.inference.specialized:
             names = ", ".join(self.inference.specialized)
-            yield f"the sizes of what {names} returns depend on values, and are fixed to the example's"
+            yield f"the output sizes of {names} depend on values, and are fixed to those of the example"
 
 
 _PLAIN = (Placeholder, bool, int, float, str, NoneType)

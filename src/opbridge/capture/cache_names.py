@@ -69,13 +69,13 @@ def check_caches(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str,
         sliding = caches.sliding_layers(cache)
         if sliding:
             notes.append(
-                f"{sliding} layers of the {type(cache).__name__} have a sliding window; in the file they hold all "
+                f"{sliding} layers of the {type(cache).__name__} use a sliding window; in the file they keep all "
                 "tokens, and the model's mask applies the window"
             )
         dropped = caches.layers_without_tokens(cache)
         if dropped:
             notes.append(
-                f"{dropped} layers of the {type(cache).__name__} have dropped tokens; the example has zeros in their "
-                "place, which the model's mask hides"
+                f"{dropped} layers of the {type(cache).__name__} have dropped tokens; the example contains zeros "
+                "for them, which the model's mask hides"
             )
     return tuple(notes)

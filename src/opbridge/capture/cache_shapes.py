@@ -200,6 +200,6 @@ def _explained(place: str, cache: Any, parts: _Parts, shape: Any) -> str:
     )
     forms.append("a list of all keys' shapes and a list of all values', [[{...}, ...], [{...}, ...]]")
     return (
-        f"dynamic_shapes gives {shape!r} for {place}, which is a {type(cache).__name__} with {len(parts)} tensors in "
-        f"{layers} layers ({held}). Give {'; '.join(forms[:-1])}; or {forms[-1]}."
+        f"dynamic_shapes has {shape!r} for {place}, which is a {type(cache).__name__} with {len(parts)} tensors in "
+        f"{layers} layers ({held}). Expected {'; '.join(forms[:-1])}; or {forms[-1]}."
     )

@@ -138,20 +138,20 @@ def _size_notes(demands: list[Any], is_right_for_one: bool) -> Iterator[str]:
     if demands:
         told = [f"{text} ({source})" if source else text for text, source in demands[:_MOST_CONDITIONS]]
         if len(demands) > len(told):
-            told.append(f"{len(demands) - len(told)} more conditions hold")
-        others = "a size of 1 was tried, and gave what the model gives" if is_right_for_one else ""
-        yield (f"the capture is the model only where {', '.join(told)}; {others or 'other sizes are not covered'}")
+            told.append(f"{len(demands) - len(told)} more conditions")
+        others = "verified also with a size of 1" if is_right_for_one else ""
+        yield (f"the file is valid only for {', '.join(told)}; {others or 'other sizes are not covered'}")
 
 
 def _list_notes(graph: CapturedGraph) -> Iterator[str]:
     """Which outputs are lists in the model."""
     for name, dim in open_lists(graph.structure).items():
         if dim is None:
-            yield f"the output '{name}' has a row for each element of a list, of which the inputs decide the length"
+            yield f"the output '{name}' has one row for each element of a list whose length depends on the inputs"
         else:
             yield (
-                f"the output '{name}' holds a list of tensors, of which the inputs decide the length, joined along "
-                f"dimension {dim}; '{name}.{SIZES}' holds their sizes in it"
+                f"the output '{name}' contains a list of tensors whose length depends on the inputs, concatenated "
+                f"along dimension {dim}; '{name}.{SIZES}' contains their sizes in that dimension"
             )
 
 

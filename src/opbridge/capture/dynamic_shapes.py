@@ -126,7 +126,9 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         return Shapes()
     if torch_dynamic_shapes.is_shapes_spec(dynamic_shapes):
         if not capabilities.exports_shapes_specs.present:
-            raise UsageError(f"The torch.export of torch {torch.__version__} takes no {type(dynamic_shapes).__name__}.")
+            raise UsageError(
+                f"torch.export of PyTorch {torch.__version__} does not support {type(dynamic_shapes).__name__}."
+            )
         return Shapes(dynamic_shapes, needs_torch_export=True)
     arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     verify = None
@@ -145,7 +147,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         try:
             dynamic_shapes = dynamic_shapes.dynamic_shapes(module, args, kwargs)
         except (ValueError, TypeError, AssertionError) as error:
-            raise UsageError(f"The dynamic shapes do not fit the inputs: {_first_sentence(error)}.") from error
+            raise UsageError(f"dynamic_shapes does not match the inputs: {_first_sentence(error)}.") from error
     static = ShapesCollection().dynamic_shapes(module, args, kwargs)
     parameters = inspect.signature(module.forward).parameters.values()
     gathered = next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), None)
@@ -161,7 +163,7 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         given = torch_dynamic_shapes.map_shapes(reader.read, plain, shapes)
         relaxed = torch_dynamic_shapes.map_shapes(reader.relax, plain, given)
     except ValueError as error:
-        raise UsageError(f"dynamic_shapes does not fit the inputs: {_first_sentence(error)}.") from error
+        raise UsageError(f"dynamic_shapes does not match the inputs: {_first_sentence(error)}.") from error
     reader.relate()
     return Shapes(given, relaxed, reader.axes, frozenset(reader.numbers), verify is not None, verify)
 
@@ -195,15 +197,16 @@ def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[
     if isinstance(shapes, tuple | list):
         if len(shapes) != len(static):
             raise UsageError(
-                f"dynamic_shapes has {len(shapes)} {'entry' if len(shapes) == 1 else 'entries'} and the model has "
-                f"{counted(len(static), 'input')} ({names}). Give one "
-                "entry for each input, None where nothing is dynamic, or a dict by name."
+                f"dynamic_shapes has {len(shapes)} {'entry' if len(shapes) == 1 else 'entries'}, but the model has "
+                f"{counted(len(static), 'input')} ({names}). Give one entry for each input (None for an input "
+                "without dynamic dimensions), or a dict by name."
             )
         shapes = dict(zip(static, shapes, strict=True))
     if not isinstance(shapes, Mapping):
         raise UsageError(
-            f"dynamic_shapes is {_kind(shapes)}. Give a dict by input name such as {{{names.partition(',')[0]!r}: "
-            "{0: 'batch'}}, a tuple in the order of the inputs, 'batch' or 'auto'."
+            f"dynamic_shapes is {_kind(shapes)}. Expected a dict by input name such as "
+            f"{{{names.partition(',')[0]!r}: {{0: 'batch'}}}}, a tuple in the order of the inputs, 'batch' or "
+            "'auto'."
         )
     inner: dict[str, Any] = static[gathered] if gathered and not isinstance(shapes.get(gathered), Mapping) else {}
     known = {**static, **inner}
@@ -211,8 +214,8 @@ def _by_name(shapes: Any, static: dict[str, Any], gathered: str | None) -> dict[
     if unknown:
         known = {name: None for name in known if not inner or name != gathered}
         raise UsageError(
-            f"dynamic_shapes names {', '.join(map(repr, unknown))}, which is no input here; the inputs are "
-            f"{', '.join(known)}."
+            f"dynamic_shapes names {', '.join(map(repr, unknown))}, which is not an input of the model; the inputs "
+            f"are {', '.join(known)}."
         )
     found = {name: static[name] if shapes.get(name) is None else shapes[name] for name in static}
     if inner and gathered:
@@ -262,8 +265,9 @@ class _Reader:
             expected = size_of(text, {term: self._named[term].size for term in terms})
             if expected != axis.size:
                 raise UsageError(
-                    f"dynamic_shapes says that {axis.place} is {text}, which is {expected} in the example, and it is "
-                    f"{axis.size} there. Give an example in which they are equal, or another name."
+                    f"dynamic_shapes says that {axis.place} is {text}, which is {expected} in the example inputs, "
+                    f"but its size there is {axis.size}. Give example inputs in which they are equal, or a "
+                    "different name."
                 )
             self.axes[key] = dataclasses.replace(axis, root=None, derive=functools.partial(size_of, text), terms=terms)
 
@@ -277,21 +281,21 @@ class _Reader:
                     self.numbers.add(place)
                 return shape
             raise UsageError(
-                f"dynamic_shapes gives {shape!r} for {place}, which is {_kind(leaf)}: give None there, or Dim.DYNAMIC "
-                "for an int that is to be an input."
+                f"dynamic_shapes has {shape!r} for {place}, which is {_kind(leaf)}. Expected None, or Dim.DYNAMIC "
+                "to make an int an input."
             )
         if isinstance(shape, Set):
             shape = dict.fromkeys(shape, Dim.DYNAMIC)
         if isinstance(shape, tuple | list):
             if len(shape) != leaf.dim():
                 raise UsageError(
-                    f"dynamic_shapes gives {len(shape)} dimensions for {place}, which has {leaf.dim()} "
-                    f"({tuple(leaf.shape)})."
+                    f"dynamic_shapes has {counted(len(shape), 'element')} for {place}, which has {leaf.dim()} "
+                    f"dimensions ({tuple(leaf.shape)})."
                 )
             shape = dict(enumerate(shape))
         if not isinstance(shape, Mapping):
             raise UsageError(
-                f"dynamic_shapes gives {shape!r} for {place}; give a dict such as {{0: 'batch'}}, or a tuple."
+                f"dynamic_shapes has {shape!r} for {place}; expected a dict such as {{0: 'batch'}}, or a tuple."
             )
         return dict(self._dimension(place, leaf, *item) for item in shape.items())
 
@@ -314,7 +318,9 @@ class _Reader:
             return index, Dim.STATIC
         if type(dim) is int:
             if dim != size:
-                raise UsageError(f"dynamic_shapes fixes {place} at {dim}, and in the example it is {size}.")
+                raise UsageError(
+                    f"dynamic_shapes fixes {place} to {dim}, but its size in the example inputs is {size}."
+                )
             return index, dim
         if isinstance(dim, str) and dim:
             axis, dim = Axis(place, dim, dim, size), Dim.DYNAMIC
@@ -340,11 +346,13 @@ class _Reader:
                 place, None, None, size, dim.min, dim.max, checked=ranged and not automatic, automatic=automatic
             )
         else:
-            raise UsageError(f"dynamic_shapes gives {dim!r} for {place}; give a name, a Dim, Dim.AUTO, an int or None.")
+            raise UsageError(
+                f"dynamic_shapes has {dim!r} for {place}; expected a name, a Dim, Dim.AUTO, an int or None."
+            )
         if size < (axis.low or 0) or (axis.high is not None and size > axis.high):
             raise UsageError(
-                f"{place} is {size} in the example, outside the range that dynamic_shapes gives it ({dim!r}). Widen "
-                "the range, or take an example inside it."
+                f"{place} is {size} in the example inputs, which is outside of its range in dynamic_shapes "
+                f"({dim!r}). Widen the range, or give example inputs within it."
             )
         part = self._parts[id(leaf)][0] if id(leaf) in self._parts else None
         if part is not None and part.grows == index and (axis.low or 0) == 0:
@@ -353,8 +361,9 @@ class _Reader:
             first = self._named.setdefault(axis.name, axis)
             if first.size != size:
                 raise UsageError(
-                    f"dynamic_shapes calls both {first.place} and {place} '{axis.name}', and in the example they are "
-                    f"{first.size} and {size}. Give them different names, or an example in which they are equal."
+                    f"dynamic_shapes names both {first.place} and {place} '{axis.name}', but in the example inputs "
+                    f"their sizes are {first.size} and {size}. Give them different names, or example inputs in "
+                    "which they are equal."
                 )
         self.axes[id(leaf), index] = axis
         return index, dim

@@ -69,17 +69,18 @@ def inputs_of_program(
     """
     if dynamic_shapes is not None:
         raise UsageError(
-            "dynamic_shapes is given with an ExportedProgram, which has its own already. Pass dynamic_shapes to "
-            "torch.export.export instead, or the model itself to opbridge."
+            "dynamic_shapes is not supported together with an ExportedProgram, which defines its own. Pass "
+            "dynamic_shapes to torch.export.export, or pass the model itself to opbridge."
         )
     if not args and not kwargs:
         if program.example_inputs is None:
-            raise UsageError("The ExportedProgram holds no example inputs. Pass them as args and kwargs.")
+            raise UsageError("The ExportedProgram contains no example inputs. Pass them as args and kwargs.")
         args, kwargs = program.example_inputs
     given, wanted = len(pytree.tree_leaves((args, kwargs))), len(program.graph_signature.user_inputs)
     if given != wanted:
         raise UsageError(
-            f"The ExportedProgram has {wanted} inputs, and {given} were given. Pass inputs like those it was made with."
+            f"The ExportedProgram has {wanted} inputs, but {given} were given. Pass inputs with the same "
+            "structure as those it was exported with."
         )
     return args, kwargs
 

@@ -40,7 +40,7 @@ def explained(attempt: Attempt, error: Exception) -> Captured:
     if str(error).startswith("Unsupported input type"):
         kind = str(error).partition("'")[2].partition("'")[0]
         raise UsageError(
-            f"Among the inputs is a {kind}, which is no container of tensors that torch knows. Give tensors, "
+            f"Unsupported input type {kind}: it is not a container that PyTorch can flatten. Pass tensors, "
             "numbers, strings and None, in tuples, lists, dicts and dataclasses, or register the class: "
             f"{REGISTER.format(short=kind.rpartition('.')[2])}."
         ) from error
@@ -73,7 +73,7 @@ def _strict(attempt: Attempt, error: Exception) -> Captured:
     except Exception:
         mode = is_data_dependent(error) and _is_the_mode(attempt)
         raise CaptureError(advise(error, mode=mode)) from error
-    attempt.notes.append(f"captured with torch.export's strict mode, as its default mode stops: {reason(error)}")
+    attempt.notes.append(f"captured with torch.export's strict mode, because its default mode failed: {reason(error)}")
     attempt.notes += effects.notes()
     return program
 

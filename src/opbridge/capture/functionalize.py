@@ -63,14 +63,14 @@ class FunctionalGraph:
         """
         sparse = [weight.name for weight in self.graph.weights.values() if weight.layout != "strided"]
         if sparse:
-            yield f"the file holds dense what is sparse in the model: {', '.join(sparse)}"
+            yield f"tensors that are sparse in the model are dense in the file: {', '.join(sparse)}"
         captured = self.written or self.graph
         mutated = list(captured.updated)
         for node in _written_placeholders(captured.graph):
             if node in captured.weights:
                 mutated.append(captured.weights[node].name)
             elif node.name not in returned:
-                yield f"the model writes to its input '{node.name}'; the ONNX model leaves its inputs as they are"
+                yield f"the model writes to its input '{node.name}'; the ONNX model does not modify its inputs"
         if mutated:
             names = ", ".join(dict.fromkeys(mutated))
             yield f"the model updates {names}; an ONNX model keeps no state between runs, so the updates are left out"
@@ -102,15 +102,16 @@ def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable
         lost = (_called(graph, is_read=True) - _called(rewritten)) & whole
         if lost:
             raise CaptureError(
-                f"torch's functionalisation takes apart {', '.join(sorted(lost))}, which reads memory. Write the "
-                "in-place operators on views, or inside torch.cond and its like, out of place."
+                f"PyTorch's functionalization decomposes {', '.join(sorted(lost))} into operators that read "
+                "memory. Replace the in-place operators on views, or inside torch.cond and similar operators, by "
+                "out-of-place ones."
             )
         read_in_memory_order(rewritten)
         functional = _analyse(rewritten)
         if functional is None:
             raise CaptureError(
-                "The model writes in place in a way that torch's functionalisation leaves in the graph. Write the "
-                "in-place operators on views, or inside torch.cond and its like, out of place."
+                "The model contains an in-place operation that PyTorch's functionalization cannot remove. Replace "
+                "the in-place operators on views, or inside torch.cond and similar operators, by out-of-place ones."
             )
         functional.written = graph
     return functional
@@ -130,8 +131,8 @@ def _refuse_shared_weights(graph: CapturedGraph) -> None:
     for names in shared.values():
         if len(names) > 1:
             raise CaptureError(
-                f"The model writes to memory that {', '.join(names)} share. Register one of them, and make the others "
-                "from it in forward()."
+                f"The model writes in place to memory that {', '.join(names)} share. Register one of them as a "
+                "buffer, and compute the others from it in forward()."
             )
 
 
@@ -217,8 +218,9 @@ def _writes_parts(nodes: list[Node], keys: Mapping[Node, set[int]], writes: Mapp
             if part.target is torch.ops.aten.narrow.Tensor:
                 return True
             raise CaptureError(
-                f"The model writes, at {next(iter(sources_of(node)), node.name)}, to a tensor that tensor_split has "
-                "split where a tensor says, or to one of its parts. Copy the part: tensor_split(...)[0].clone()."
+                f"The model writes, at {next(iter(sources_of(node)), node.name)}, in place to a tensor that "
+                "tensor_split has split at data-dependent indices, or to one of its parts. Copy the part first: "
+                "tensor_split(...)[0].clone()."
             )
         if node.target in PARTS_BY_DATA:
             parts.append(node)

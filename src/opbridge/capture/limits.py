@@ -32,9 +32,11 @@ class CaptureLimits:
 
     def __post_init__(self) -> None:
         if type(self.captures) is not int or self.captures < 1:
-            raise UsageError(f"max_captures={self.captures!r} is no number of captures; give 1 or more.")
+            raise UsageError(f"Invalid value max_captures={self.captures!r}; expected an integer of 1 or more.")
         if self.seconds is not None and not (isinstance(self.seconds, (int, float)) and self.seconds > 0):
-            raise UsageError(f"max_capture_seconds={self.seconds!r} is no duration; give a positive number of seconds.")
+            raise UsageError(
+                f"Invalid value max_capture_seconds={self.seconds!r}; expected a positive number of seconds."
+            )
         self._start = time.perf_counter()
         self._made = 0
 
@@ -54,7 +56,10 @@ class CaptureLimits:
             made: How many captures there are of those that are to be merged.
         """
         if made >= self.captures:
-            return f"it decides by data in more than {self.captures} ways"
+            return f"its data-dependent control flow has more than {self.captures} paths"
         if made and self.seconds is not None and time.perf_counter() - self._start > self.seconds:
-            return f"it decides by data, and the captures of its ways, {made} so far, take more than {self.seconds:g} s"
+            return (
+                f"its data-dependent control flow could not be captured within {self.seconds:g} s ({made} paths "
+                "captured so far)"
+            )
         return ""

@@ -71,10 +71,10 @@ def _rewrite(graph: Graph, node: Node) -> bool:
     held = owner.meta["val"]
     order = torch_sizes.memory_order(held)
     if order is None:
-        raise _refusal(node, "lie apart in memory")
+        raise _refusal(node, "are not contiguous in memory")
     begin = held.storage_offset()
     if type(begin) is not int or (begin and type(start) is not int) or isinstance(start, torch.SymInt):
-        raise _refusal(node, "begin where only sizes tell")
+        raise _refusal(node, "start at an offset that depends on sizes")
     start = start - begin if begin else start
     if owner is source and torch_sizes.is_in_order(held) and start in (0, given.get("storage_offset")):
         return False
@@ -141,6 +141,6 @@ def _permuted(graph: Graph, node: Node, order: list[int], line: Node) -> Node:
 
 def _refusal(node: Node, why: str) -> CaptureError:
     return CaptureError(
-        f"The model reads memory by {node.target} at {next(iter(sources_of(node)), node.name)}, of a tensor whose "
-        f"elements {why}. Make it of a copy, x.contiguous().as_strided(...), or by unfold, view and slices."
+        f"The model reads memory with {node.target} at {next(iter(sources_of(node)), node.name)}, from a tensor "
+        f"whose elements {why}. Use a contiguous copy, x.contiguous().as_strided(...), or unfold, view and slices."
     )

@@ -78,8 +78,8 @@ def fit_signature(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise UsageError(
-            f"The inputs do not fit forward{signature}: {error}. Example inputs go into args by position and into "
-            "kwargs by name."
+            f"The example inputs do not match forward{signature}: {error}. Pass positional inputs in args and "
+            "keyword inputs in kwargs."
         ) from None
 
 
@@ -104,4 +104,7 @@ def frozen_inputs(graph: CapturedGraph, leaves: list[Any]) -> Iterator[str]:
         if given.is_frozen and type(leaf) in (int, float, complex)
     ]
     if frozen:
-        yield f"inputs that are Python numbers are fixed in the graph ({', '.join(frozen)}); a tensor stays an input"
+        yield (
+            f"inputs that are Python numbers become constants in the graph ({', '.join(frozen)}); pass tensors to "
+            "keep them as inputs"
+        )

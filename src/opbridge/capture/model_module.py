@@ -32,7 +32,9 @@ def as_module(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torc
     if isinstance(model, torch.nn.Module):
         module = torch_tracing.original_module(model)
         if any(isinstance(each, torch.nn.parameter.UninitializedParameter) for each in module.parameters()):
-            raise UsageError("The model has lazy layers without weights yet. Run it once on the example inputs.")
+            raise UsageError(
+                "The model has lazy modules with uninitialized parameters. Run it once on the example inputs."
+            )
         return module
     if not callable(model):
         raise UsageError(

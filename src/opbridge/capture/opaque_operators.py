@@ -111,21 +111,21 @@ class Operators:
         """Notes for the user about these operators."""
         if self._matched_sizes:
             yield (
-                f"the sizes of what {', '.join(self._matched_sizes)} returns may depend on values, and are taken from "
-                "the example: a size that one of its inputs has there is taken to be that one, and every other is fixed"
+                f"the output sizes of {', '.join(self._matched_sizes)} may depend on values and are inferred from "
+                "the example: a size that equals an input size is assumed to be that size, and all others are fixed"
             )
         if self._constant_sizes:
             yield (
-                f"of what {', '.join(self._constant_sizes)} returns, sizes that equal a fixed size or number among its "
-                "inputs in the example are taken to be that; the others are known only at run time"
+                f"output sizes of {', '.join(self._constant_sizes)} that equal a fixed size or number among its "
+                "inputs in the example are assumed to be that; the others are known only at run time"
             )
         if self._specialized_sizes:
             yield (
-                f"sizes of what {', '.join(self._specialized_sizes)} returns that are none of its inputs' are fixed to "
-                "the example's; if they depend on values, make a size of its inputs dynamic"
+                f"output sizes of {', '.join(self._specialized_sizes)} that do not equal an input size are fixed "
+                "to those of the example; if they depend on values, make a size of its inputs dynamic"
             )
         if self._numbers:
-            yield f"the number that {', '.join(self._numbers)} returns is fixed to the example's"
+            yield f"the number that {', '.join(self._numbers)} returns is fixed to its value in the example"
 
     def _fake_implementation(self, op: torch._ops.OpOverload, calls: Sequence[CallRecord]) -> Callable[..., Any]:
         def fake_implementation(*args: Any, **kwargs: Any) -> Any:
@@ -143,8 +143,8 @@ class Operators:
         name = op.name()
         if torch_library.is_mutable(op):
             raise CaptureError(
-                f"The operator {name} has no fake (meta) implementation, and writes to its arguments, which an ONNX "
-                "model cannot: give the library an operator that returns what this one writes, and call that one."
+                f"The operator {name} has no fake (meta) implementation and writes to its arguments, which is not "
+                "supported in ONNX. Add an operator that returns the result instead, and call that one."
             )
         if self.calls is None:
             self.unrecorded = True
@@ -152,14 +152,14 @@ class Operators:
         position, self._position = self._position, self._position + 1
         call = calls[position] if position < len(calls) else None
         if call is None or call.operator is not op or not _fits(call, leaves):
-            instead = f"calls {call.operator.name()}" if call is not None else "calls no such operator any more"
+            instead = f"calls {call.operator.name()}" if call is not None else "calls no such operator"
             if call is not None and call.operator is op:
-                instead = "calls it with tensors of other sizes or types"
+                instead = "calls it with tensors of different sizes or types"
             raise CaptureError(
-                f"The operator {name}, which has no fake (meta) implementation, is called during the capture where the "
-                f"model itself, run on the example inputs, {instead}. What the model does depends on values or on "
-                f"state: make it take the same way each time, or give the operator a fake implementation with "
-                f'@torch.library.register_fake("{name}").'
+                f"The operator {name}, which has no fake (meta) implementation, is called during the capture, but "
+                f"the model itself, run on the example inputs, {instead} there. The control flow of the model "
+                "depends on values or on state. Make it take the same path in every run, or give the operator a "
+                f'fake implementation with @torch.library.register_fake("{name}").'
             )
         self._kept[op] = None
         sizes = _Sizes(leaves)

@@ -152,7 +152,7 @@ def _with_special_sizes_if_needed(attempt: Attempt) -> Captured:
 def _with_gradients(attempt: Attempt) -> Captured:
     """The capture of a model that computes gradients, with as few of its tensors as possible requiring them."""
     attempt.grad = True
-    attempt.notes.append("the model computes gradients, so it was captured with gradients on")
+    attempt.notes.append("the model computes gradients, so it was captured with gradients enabled")
     if attempt.strategy != "direct":
         return attempt.capture_once()
     attempt.gradients = "inputs"

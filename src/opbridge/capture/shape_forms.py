@@ -199,8 +199,9 @@ def _of_parts(place: str, argument: Any, parts: list[tuple[Any, Any]], shape: An
     )
     form = "[" + ", ".join("[{...}, ...]" if isinstance(part, list) else "{...}" for _, part in parts) + "]"
     raise UsageError(
-        f"dynamic_shapes gives {shape!r} for {place}, which is a {type(argument).__name__} with the parts {held}. Give "
-        f"{{0: 'batch'}}, which is for all of its tensors; an entry for each part, {form}; or these in a dict by name."
+        f"dynamic_shapes has {shape!r} for {place}, which is a {type(argument).__name__} with the tensors {held}. "
+        f"Expected {{0: 'batch'}} for all of its tensors; one entry for each tensor, {form}; or a dict of these by "
+        "name."
     )
 
 

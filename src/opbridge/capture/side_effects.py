@@ -65,13 +65,13 @@ class SideEffects:
         if self._changed:
             names = ", ".join(f"self.{name}" for name in self._changed)
             yield (
-                f"forward() sets {names}, and a graph keeps no Python state: each run sees the value from before the "
-                "capture (for state that lasts use register_buffer, or an input and an output)"
+                f"forward() sets {names}, but an ONNX graph keeps no Python state: every run uses the value from "
+                "before the capture (for persistent state, use an input and an output)"
             )
         if self.drew:
             yield (
-                "the model draws from Python's or NumPy's random numbers, which are frozen in the graph as drawn; "
-                "torch.rand draws anew at each run"
+                "the model uses random numbers from Python or NumPy, which become constants in the graph; "
+                "torch.rand draws new ones in each run"
             )
 
     def _returned(self, module: torch.nn.Module, args: Any, output: Any) -> None:

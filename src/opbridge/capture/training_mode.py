@@ -50,6 +50,6 @@ def training_notes(module: torch.nn.Module, graph: CapturedGraph) -> Iterator[st
             found[name] = None
     if found:
         yield (
-            f"the model is in training mode, and {', '.join(found)} act as in training; call model.eval() first for "
-            "inference"
+            f"the model is in training mode, so {', '.join(found)} behave as in training; call model.eval() first "
+            "for inference"
         )

@@ -135,7 +135,7 @@ def summary_of(decisions: Iterable[Decision]) -> str:
         return ""
     kinds = sorted({"sizes" if each.on_sizes else "data" for each in in_file})
     verb = "depends" if len(in_file) == 1 else "depend"
-    return f"{counted(len(in_file), 'decision')} that {verb} on {' or '.join(kinds)}, all sides in the file"
+    return f"{counted(len(in_file), 'condition')} that {verb} on {' or '.join(kinds)}, both branches in the file"
 
 
 def condition_of(code: str) -> str:

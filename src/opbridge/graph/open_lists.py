@@ -53,7 +53,7 @@ class OpenList:
             sizes = torch.tensor([each.shape[dim] for each in tensors], dtype=torch.int64)
             return cls(torch.cat(tensors, dim), sizes, dim)
         except (IndexError, RuntimeError) as error:
-            raise ValueError(f"the model returns a list of tensors that cannot be joined: {error}") from error
+            raise ValueError(f"the model returns a list of tensors that cannot be concatenated: {error}") from error
 
     def values(self) -> list[torch.Tensor]:
         """The tensors of the list."""

@@ -46,7 +46,7 @@ def _masked_softmax(
     if mask_type == 1 and mask.dim() == 2 and x.dim() == 4:
         mask = mask[:, None, None, :]
     elif mask_type == 1 or (mask_type == 2 and mask.dim() != x.dim()):
-        raise NotImplementedError("The mask has another shape than its type says.")
+        raise NotImplementedError("The shape of the mask does not match its type.")
     dim = x.dim() - 1 if dim is None else dim
     return torch.softmax(x.masked_fill(mask, float("-inf")), dim)
 
@@ -199,7 +199,7 @@ def _lstsq(
     """
     rows, columns = x.shape[-2:]
     if b.dim() != x.dim() or rows == 0 or columns == 0:
-        raise NotImplementedError("The right-hand sides have to be matrices, and no size 0.")
+        raise NotImplementedError("The right-hand sides must be non-empty matrices.")
     left, values, right = torch.linalg.svd(x, full_matrices=False)
     rcond = torch.finfo(x.dtype).eps * max(rows, columns) if rcond is None else rcond
     counts = values > rcond * values.amax(-1, keepdim=True)
@@ -273,7 +273,7 @@ def _segment_reduce(
         NotImplementedError: Only torch knows what it asks for.
     """
     if indices is not None or (lengths is None) == (offsets is None):
-        raise NotImplementedError("Segments are given by lengths or by offsets.")
+        raise NotImplementedError("Segments require lengths or offsets.")
     if lengths is not None:
         ends = lengths.cumsum(axis)
         starts = ends - lengths
@@ -319,7 +319,7 @@ def _padded_from_jagged(
         NotImplementedError: There are several jagged dimensions.
     """
     if len(offsets) != 1:
-        raise NotImplementedError("There are several jagged dimensions.")
+        raise NotImplementedError("Several jagged dimensions are not supported.")
     (edges,), (length,) = offsets, max_lengths
     places = torch.arange(length)
     starts, ends = edges[:-1].unsqueeze(1), edges[1:].unsqueeze(1)

@@ -77,7 +77,7 @@ def _repeat(node: Node, args: Sequence[Any], note: Any, most_turns: int | None) 
         if not goes_on:
             return carried
         if turn == most_turns:
-            raise RuntimeError(f"a loop has more than {turn} turns")
+            raise RuntimeError(f"a loop has more than {turn} iterations")
         carried = tuple(_run(body, (*carried, *given), note, most_turns))
 
 

@@ -118,7 +118,7 @@ def verify(parts: GivenParts, folder: Path, options: Mapping[str, Any]) -> Parts
 
     _refuse(options, verify_file, "verify")
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder. Parts are verified as the set that Parts.export wrote to one.")
+        raise UsageError(f"{folder} is not a folder. Give the folder that Parts.export wrote.")
     clear_abandoned(folder)  # an export that was killed while it renamed the files is finished
     found = {}
     options = dict(options)
@@ -221,14 +221,16 @@ def _verification_error(
     if folder is None:
         return VerificationError(failed)
     stands = [path.name for path in models if path.exists()]
-    before = f"{', '.join(stands)} in {folder} are what they were before" if stands else f"{folder} holds no other set"
+    before = f"{', '.join(stands)} in {folder} are unchanged" if stands else f"{folder} contains no other set"
     try:
         with made(folder):
             kept = keep_failed_set(models, weights_path(folder), failed.summary(), external_data=external)
     except SaveError as error:
-        return VerificationError(failed, kept=f"The exported files could not be kept ({error}), and {before}.")
+        return VerificationError(failed, kept=f"The exported files could not be saved ({error}); {before}.")
     names = ", ".join(path.name for path in kept)
-    return VerificationError(failed, kept[0], f"The exported set is kept as {names} in {folder}, and {before}.")
+    return VerificationError(
+        failed, kept[0], f"The exported set was saved as {names} in {folder} for inspection; {before}."
+    )
 
 
 def _refuse(keywords: Mapping[str, Any], function: Any, method: str) -> None:
@@ -239,10 +241,12 @@ def _refuse(keywords: Mapping[str, Any], function: Any, method: str) -> None:
     """
     for key in keywords:
         if key in _OF_ONE_PART:
-            raise UsageError(f"Parts.{method} has no {key}=, which differs from part to part: give it in the part.")
+            raise UsageError(f"{key}= is not supported by Parts.{method}. Give it in the keywords of each part.")
         parameters = inspect.signature(function).parameters
         if key not in parameters:
-            raise UsageError(f"Parts.{method} has no keyword '{key}'. It takes those of opbridge.{function.__name__}.")
+            raise UsageError(
+                f"Parts.{method}: unknown argument '{key}'. It accepts the arguments of opbridge.{function.__name__}."
+            )
 
 
 @contextlib.contextmanager

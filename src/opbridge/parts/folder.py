@@ -32,12 +32,13 @@ def refuse_unwritable(folder: Path, names: Iterable[str]) -> None:
         if folder.suffix == ".onnx" or os.path.lexists(folder):
             kind = "is a file" if os.path.lexists(folder) else "is the name of a file"
             raise SaveError(
-                f"{folder} {kind}, and a set of parts is written to a folder: {', '.join(names)}. Name one."
+                f"{folder} {kind}, but a set of parts ({', '.join(names)}) is written to a folder. Give the "
+                "path of a folder."
             )
         if not folder.parent.is_dir():
-            raise SaveError(f"The folder {folder.parent} does not exist. Make it, or give another path.")
+            raise SaveError(f"The folder {folder.parent} does not exist. Create it, or give another path.")
     if not os.access(folder if folder.is_dir() else folder.parent, os.W_OK):
-        raise SaveError(f"The folder {folder} cannot be written to. Give another path.")
+        raise SaveError(f"The folder {folder} is not writable. Give another path.")
 
 
 @contextlib.contextmanager
@@ -51,7 +52,7 @@ def made(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise SaveError(f"The folder {folder} cannot be made: {error.strerror}. Give another path.") from error
+        raise SaveError(f"The folder {folder} cannot be created: {error.strerror}. Give another path.") from error
     try:
         yield
     finally:

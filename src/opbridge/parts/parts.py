@@ -70,16 +70,20 @@ class Parts(GivenParts):
             UsageError: A part, a name or an argument of another form.
         """
         if not isinstance(parts, Mapping) or not parts:
-            raise UsageError(f"Parts takes a dict of models by name, each as {_FORM}.")
+            raise UsageError(f"Parts expects a dict of models by name, each given as {_FORM}.")
         checked = {name: _part(name, given) for name, given in parts.items()}
         if run is not None and not callable(run):
-            raise UsageError(f"run= is a {type(run).__name__}. Give a function that is called as run(parts, *args).")
+            raise UsageError(
+                f"run= is a {type(run).__name__}; expected a function that is called as run(parts, *args)."
+            )
         if run is None and (kwargs or inputs is not None or not isinstance(args, (tuple, list)) or args):
-            raise UsageError("args=, kwargs= and inputs= of Parts are inputs of run=, which is not given.")
+            raise UsageError(
+                "args=, kwargs= and inputs= of Parts are valid only together with run=. Pass run=, or leave them out."
+            )
         if isinstance(args, torch.Tensor):
             args = (args,)
         if not isinstance(args, (tuple, list)):
-            raise UsageError(f"args= of Parts is a {type(args).__name__}. Give a tuple of example inputs of run.")
+            raise UsageError(f"args= of Parts is a {type(args).__name__}; expected a tuple of example inputs of run.")
         super().__init__(checked, run, tuple(args), dict(kwargs or {}), inputs)
 
     def check(self, **keywords: Any) -> dict[str, Plan]:
@@ -137,7 +141,10 @@ def _part(name: Any, given: Any) -> Part:
         UsageError: It is of none.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a part: files are named so. Use letters, digits, '_' and '-'.")
+        raise UsageError(
+            f"{name!r} is not a valid name for a part, because it is used as a file name. Use letters, digits, '_' "
+            "and '-'."
+        )
     if isinstance(given, specs.SubjectSource):
         given = given.subject()
     if not isinstance(given, tuple) or len(given) not in (2, 3):
@@ -153,8 +160,8 @@ def _part(name: Any, given: Any) -> Part:
     for key in keywords:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" A part takes {listed(sorted(known), 30)}."
+            hint = f" Did you mean '{near[0]}'?" if near else f" Its valid keywords are {listed(sorted(known), 30)}."
             if key in _NOT_OF_A_PART:
-                hint = " It is for the whole set: give it to Parts.export."
-            raise UsageError(f"Part '{name}' has the keyword '{key}'.{hint}")
+                hint = " It applies to the whole set. Pass it to Parts.export."
+            raise UsageError(f"Part '{name}': unknown argument '{key}'.{hint}")
     return Part(model, tuple(args), dict(keywords))

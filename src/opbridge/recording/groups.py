@@ -168,8 +168,8 @@ class CallGroup:
             if inside:
                 shown = " and ".join(f"{self._names[leaf]}.shape[{axis}]" for leaf, axis in inside[0])
                 yield (
-                    f"  {shown} were equal in all calls, and are one dimension, '{dimension.name}'; a call in which "
-                    "they differ tells them apart"
+                    f"  {shown} were equal in all calls and share the dimension '{dimension.name}'; record a call "
+                    "in which they differ to separate them"
                 )
 
     def described_leaves(self) -> dict[str, str]:
@@ -184,8 +184,8 @@ class CallGroup:
         """
         if not self._kept:
             raise UsageError(
-                f"The inputs of {numbers(self.numbers)} were not kept, as the calls before had enough of other shapes. "
-                "Give record a larger keep=."
+                f"The inputs of {numbers(self.numbers)} were not kept, because earlier calls had filled the limit "
+                "keep=. Pass a larger keep= to record."
             )
         dimensions = self.dimensions
 

@@ -62,11 +62,11 @@ class Recording:
         """
         if not isinstance(model, torch.nn.Module):
             raise UsageError(
-                f"record takes a torch.nn.Module, whose calls can be noted, and not a {type(model).__name__}. Name the "
-                "module that the calls pass through."
+                f"record expects a torch.nn.Module, got {type(model).__name__}. Pass the module whose calls are to "
+                "be recorded."
             )
         if type(keep) is not int or keep < 1:
-            raise UsageError(f"keep={keep!r} is no number of calls; give 1 or more.")
+            raise UsageError(f"keep={keep!r} is invalid; expected a number of calls of 1 or more.")
         self._model, self._keep = model, keep
         self._signature = inspect.signature(torch_tracing.original_module(model).forward)
         self._groups: list[CallGroup] = []
@@ -210,15 +210,15 @@ class Recording:
         name = type(self._model).__name__
         if not self._groups:
             raise UsageError(
-                f"No call of {name} was recorded. Call it, or what it is part of, while the recording runs; a call of "
-                "its forward method itself is not seen."
+                f"No call of {name} was recorded. Call it, or a module that contains it, inside the recording; "
+                "direct calls of its forward method are not recorded."
             )
         if len(self._groups) == 1:
             return self._groups[0]
         raise UsageError(
-            f"The {self._count} calls of {name} have {len(self._groups)} signatures, and a file holds one: "
-            f"{'; '.join(self._differences())}. Export one of them, as calls.groups[0].export(...), or record calls of "
-            "one signature. A number that varies becomes an input of the file where it is passed as a tensor."
+            f"The {self._count} calls of {name} have {len(self._groups)} signatures, but a file can have only one: "
+            f"{'; '.join(self._differences())}. Export one of them with calls.groups[0].export(...), or record "
+            "calls with a single signature. To make a varying number an input of the file, pass it as a tensor."
         )
 
     def _differences(self) -> list[str]:
@@ -236,5 +236,5 @@ class Recording:
                 ]
                 more = f" and {len(kinds) - len(shown)} more" if len(kinds) > len(shown) else ""
                 said.append(f"'{name}' is {', '.join(shown)}{more}")
-        shown = said[:_MOST_DIFFERENCES] or ["the inputs are nested in other containers, or in another order"]
+        shown = said[:_MOST_DIFFERENCES] or ["the inputs have a different structure or order"]
         return [*shown, *([f"{len(said) - len(shown)} more inputs differ"] if len(said) > len(shown) else [])]

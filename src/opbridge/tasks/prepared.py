@@ -48,10 +48,10 @@ def prepare(task: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, 
         UsageError: There is no such task, or the model, the inputs or the shapes do not fit it.
     """
     if task not in TASKS:
-        raise UsageError(f"There is no task {task!r}; the tasks are {', '.join(TASKS)}.")
+        raise UsageError(f"Unknown task {task!r}. The tasks are {', '.join(TASKS)}.")
     if dynamic_shapes is not None:
         raise UsageError(
-            f"task={task!r} makes the batch, the sequence and the length of the cache dynamic. Leave dynamic_shapes "
-            "out, or leave the task out and give the inputs."
+            f"task={task!r} makes the batch, the sequence and the length of the cache dynamic. Leave "
+            "dynamic_shapes out, or leave the task out and give example inputs."
         )
     return Prepared(*TASKS[task](model, args, kwargs))

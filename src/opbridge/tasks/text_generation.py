@@ -28,8 +28,7 @@ __all__ = ["inputs_of"]
 _PAST, _NEW = 4, 3
 _SEED = 0
 _COVERED = (
-    "a batch of one text, single tokens and an empty cache are compared with PyTorch each, so they are covered, "
-    "whatever the capture says of small sizes"
+    "a batch of one, a single token and an empty cache are each compared with PyTorch, so these sizes are covered"
 )
 
 
@@ -49,14 +48,14 @@ def inputs_of(
     """
     if not causal_models.is_model(model):
         raise UsageError(
-            "The task text-generation is for a causal model of transformers, such as a LlamaForCausalLM, and the model "
-            f"is a {type(model).__name__}. Export another model with inputs of its own, without a task."
+            "The task text-generation supports causal language models of transformers, such as LlamaForCausalLM, "
+            f"but the model is a {type(model).__name__}. Export the model with example inputs and without a task."
         )
     name = causal_models.cache_parameter(model)
     if name is None:
         raise UsageError(
-            f"forward() of {type(model).__name__} takes no cache (cache, past_key_values), so that it cannot go "
-            "on from the tokens before. Export it with inputs of its own, without a task."
+            f"forward() of {type(model).__name__} has no cache argument (cache, past_key_values), which text "
+            "generation requires. Export the model with example inputs and without a task."
         )
     return _Inputs(model, name, _tokens(model, args, kwargs), kwargs).all()
 
@@ -69,10 +68,12 @@ def _tokens(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> torch.Te
     elif args:
         given = args[0] if len(args) == 1 else None
         if given is None:
-            raise UsageError("task='text-generation' takes one positional input, the tokens; give the others by name.")
+            raise UsageError(
+                "task='text-generation' accepts one positional input, the tokens. Pass the others by name."
+            )
     if given is not None:
         if not isinstance(given, torch.Tensor) or given.dim() != 2 or given.is_floating_point():
-            raise UsageError("task='text-generation' takes tokens as an integer tensor [batch, length].")
+            raise UsageError("task='text-generation' expects the tokens as an integer tensor of shape [batch, length].")
         return given.reshape(-1)
     generator = torch.Generator().manual_seed(_SEED)
     return torch.randint(causal_models.vocabulary_size(model), (256,), generator=generator)
@@ -97,21 +98,22 @@ class _Inputs:
         own = causal_models.cache_of_its_own(model, self._random(1, 2))
         if own:
             raise UsageError(
-                f"{type(model).__name__} keeps what it has seen in a cache of its own, {own}, in the installed release "
-                "of transformers. task='text-generation' supports transformers' DynamicCache; newer releases have one "
-                "for models with recurrent states too."
+                f"{type(model).__name__} uses its own cache class {own} in the installed version of transformers. "
+                "task='text-generation' supports only DynamicCache, which newer versions also use for models with "
+                "recurrent states. Upgrade transformers."
             )
         try:
             example = self._after(1, 2)
         except Exception as error:  # what a model raises has no common class
             raise UsageError(
-                f"forward() of {type(model).__name__} does not take a DynamicCache as {cache} "
-                f"({type(error).__name__}: {error}), so that task='text-generation' does not support it."
+                f"forward() of {type(model).__name__} failed with a DynamicCache as {cache} "
+                f"({type(error).__name__}: {error}). The model is not supported by task='text-generation'; export "
+                "it with example inputs and without a task."
             ) from error
         if not caches.is_cache(example):
             raise UsageError(
-                f"forward() of {type(model).__name__} returns no cache as {cache} ({type(example).__name__}), so that "
-                "it cannot go on from the tokens before. Export it with inputs of its own, without a task."
+                f"forward() of {type(model).__name__} returns no cache as {cache} ({type(example).__name__}), "
+                "which text generation requires. Export the model with example inputs and without a task."
             )
         register_containers(example)
         found = [part for part, _ in caches.parts(example)]
@@ -128,8 +130,8 @@ class _Inputs:
         sizes = [(1, 1, _PAST), (3, 1, 0), (2, 1, 1), (1, 1, 1)]
         if self._steps:
             notes = (
-                "the model has layers with recurrent states, so the file takes one token at a time, those of the "
-                "prompt as well",
+                "the model has layers with recurrent states, so the file processes one token at a time, also for "
+                "the prompt",
             )
         else:
             sizes += [(1, _PAST + 1, 0), (2, _NEW, _PAST + 2)]
@@ -202,7 +204,7 @@ class _Inputs:
         scale = float(whole.float().abs().max())
         if step.shape != whole.shape or not torch.allclose(step.float(), whole.float(), atol=tolerance * scale, rtol=0):
             raise UsageError(
-                f"{type(self._model).__name__} gives other logits after the tokens of its cache than on the whole "
-                "text, so that one file for the prompt and for further tokens would be wrong. Is it in evaluation mode "
-                "(model.eval())? Otherwise export it with inputs of its own, without a task."
+                f"{type(self._model).__name__} computes different logits with the cache than for the whole text, "
+                "so a single file for the prompt and for further tokens would be wrong. Call model.eval() first; "
+                "if it is already in evaluation mode, export it with example inputs and without a task."
             )

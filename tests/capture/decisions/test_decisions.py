@@ -68,7 +68,7 @@ def test_rows_whose_number_may_not_vary_are_no_loop_and_no_decision(deciding, tm
 def test_export_verifies_a_model_that_decides(tmp_path):
     deciding = next(each for each in DECIDING if each.name == "OneOfTwoLayers")
     result = opbridge.export(deciding.model, (deciding.inputs[0],), tmp_path / "model.onnx")
-    assert "1 decision that depends on data, all sides in the file" in str(result.plan)
+    assert "1 condition that depends on data, both branches in the file" in str(result.plan)
 
 
 @pytest.mark.slow
@@ -157,8 +157,8 @@ def test_ways_that_return_other_dtypes_are_refused():
     def model(x):
         return x if x.sum() > 0 else x.long()
 
-    given = r"one branch gives int64 of 1 dimension at .*, another float32 of 1 dimension"
-    told = rf"do not end alike.*same dtypes and ranks.*test_decisions\.py:\d+; {given}"
+    given = r"one branch returns int64 of 1 dimension at .*, another float32 of 1 dimension"
+    told = rf"branches return different structures.*test_decisions\.py:\d+; {given}.*same dtypes and ranks"
     with pytest.raises(CaptureError, match=told):
         capture(model, torch.ones(2))
 
@@ -203,7 +203,7 @@ def test_a_variable_that_is_another_in_each_turn_is_named():
             x = x * 1.1 + len(name)
         return x
 
-    with pytest.raises(CaptureError, match=r"name holds something else in each turn of the loop at .*\.py:\d+"):
+    with pytest.raises(CaptureError, match=r"name holds a different value in each iteration of the loop at .*\.py:\d+"):
         capture(model, (torch.ones(2), torch.tensor(3)))
 
 
@@ -268,7 +268,9 @@ def test_what_depends_on_the_number_of_turns_of_the_capture_is_refused(use):
             found.append(x * i)
         return use(found, x)
 
-    with pytest.raises(CaptureError, match=r"depends on how many turns a loop has, at .*test_decisions\.py:\d+: \w"):
+    with pytest.raises(
+        CaptureError, match=r"depends on the number of iterations of the loop at .*test_decisions\.py:\d+: \w"
+    ):
         capture(model, (torch.ones(2), torch.tensor(3)))
 
 
@@ -283,5 +285,8 @@ def test_a_loop_that_counts_in_an_attribute_is_refused():
                 if x.sum() > 30:
                     return x
 
-    with pytest.raises(CaptureError, match=r"more than \d+ times in one run, as at .*test_decisions\.py:\d+"):
+    with pytest.raises(
+        CaptureError,
+        match=r"more than \d+ data-dependent conditions in one run, for example at .*test_decisions\.py:\d+",
+    ):
         capture(Model(), torch.ones(2))

@@ -207,5 +207,5 @@ def appended_to_meanwhile(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [appended_to_before, appended_to_meanwhile], ids=lambda model: model.__name__)
 def test_a_list_that_changes_while_it_is_gone_over_is_refused(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    with pytest.raises(opbridge.CaptureError, match="is changed while another loop goes over it"):
+    with pytest.raises(opbridge.CaptureError, match="is modified while another loop iterates over it"):
         opbridge.export(model, (torch.rand(2, 7, 4),), dynamic_shapes=SHAPES)

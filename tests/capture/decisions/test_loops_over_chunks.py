@@ -48,7 +48,7 @@ def test_the_number_of_chunks_is_all_that_is_decided(captures):
     model = Chunks().eval()
     shapes = {"x": {0: "batch", 1: "length"}}
     program = opbridge.export(model, (torch.randn(2, 6, 3),), dynamic_shapes=shapes, verify=False)
-    assert not [note for note in program.plan.notes if "only where" in note]
+    assert not [note for note in program.plan.notes if "valid only for" in note]
     (decision,) = program.plan.decisions
     assert not decision.on_sizes
     assert len(captures) <= 8
@@ -74,7 +74,7 @@ def test_a_part_that_is_counted_from_the_end_asks_nothing_of_the_batch(captures)
     model = ShorterThanTheKernel().eval()
     example = torch.rand(2, 6, 3)
     program = opbridge.export(model, (example,), dynamic_shapes={"x": {0: "batch", 1: "length"}}, verify=False)
-    assert not [note for note in program.plan.notes if "only where" in note]
+    assert not [note for note in program.plan.notes if "valid only for" in note]
     (decision,) = [each for each in program.plan.decisions if each.on_sizes]
     assert decision.condition == "x.shape[1] >= 4"
     assert not [each for each in captures if each[0] == 1]

@@ -94,7 +94,7 @@ def test_both_sides_are_one_graph(model, example):
     torch.manual_seed(0)
     module = model().eval()
     program = opbridge.export(module, (torch.randn(example),), dynamic_shapes=(NAMED,), verify=False)
-    assert not [note for note in program.plan.notes if "only where" in note and "%" in note]
+    assert not [note for note in program.plan.notes if "valid only for" in note and "%" in note]
     assert len(program.plan.decisions) == (model is Halves)
     session = program.session()
     batches = itertools.cycle((1, 3))  # with each height, and with each width
@@ -164,4 +164,4 @@ def test_sides_that_differ_in_more_stay_two(model):
         (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
         expected = model(x)
         is_same = got.shape == tuple(expected.shape) and torch.allclose(torch.from_numpy(got), expected, atol=1e-5)
-        assert is_same or "only where" in notes
+        assert is_same or "valid only for" in notes

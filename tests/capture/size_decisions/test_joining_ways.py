@@ -81,7 +81,7 @@ def test_ten_questions_in_a_row(captures):
     program = opbridge.export(model, (torch.randn(5, 4),), dynamic_shapes={"x": {0: "n"}}, verify=False)
     assert 2 <= len(captures) <= 12
     assert len(program.plan.decisions) == 10 and all(each.on_sizes for each in program.plan.decisions)
-    assert not [note for note in program.plan.notes if "only where" in note]
+    assert not [note for note in program.plan.notes if "valid only for" in note]
     session = program.session()
     for n in range(1, 1200, 7):
         _agrees(session, model, (torch.randn(n, 4),))
@@ -149,7 +149,7 @@ def test_what_python_counts_is_told_apart():
     model = OneCounts().eval()
     shapes = {name: {0: name} for name in "xyzw"}
     program = opbridge.export(model, tuple(torch.randn(5, 4) for _ in range(4)), dynamic_shapes=shapes, verify=False)
-    covered = not [note for note in program.plan.notes if "only where" in note]
+    covered = not [note for note in program.plan.notes if "valid only for" in note]
     session = program.session()
     for sizes in itertools.product((2, 5), repeat=4):
         if covered or sizes == (5, 5, 5, 5):
@@ -163,7 +163,7 @@ def test_sides_of_other_sizes():
     torch.manual_seed(0)
     model = OfUnequalSizes().eval()
     program = opbridge.export(model, (torch.randn(5, 4),), dynamic_shapes={"x": {0: "n"}}, verify=False)
-    assert not [note for note in program.plan.notes if "only where" in note]
+    assert not [note for note in program.plan.notes if "valid only for" in note]
     session = program.session()
     for n in range(1, 40):
         _agrees(session, model, (torch.randn(n, 4),))
@@ -229,7 +229,7 @@ def test_sizes_that_are_equal_in_the_example(model):
     model = model().eval()
     shapes = {"x": {0: "height", 1: "width"}}
     program = opbridge.export(model, (torch.randn(8, 8, 4),), dynamic_shapes=shapes, verify=False)
-    assert not [note for note in program.plan.notes if "only where" in note]
+    assert not [note for note in program.plan.notes if "valid only for" in note]
     session = program.session()
     for height, width in itertools.product((1, 2, 3, 7, 8, 9, 12, 15), (1, 2, 4, 8, 9, 13)):
         _agrees(session, model, (torch.randn(height, width, 4),))

@@ -26,7 +26,7 @@ def _agrees(session, model, x):
 def test_all_sides_are_in_the_file(each):
     torch.manual_seed(1)
     program = opbridge.export(each.model, (_given(each.example),), dynamic_shapes=_named(each.example))
-    assert not [note for note in program.plan.notes if "only where" in note]
+    assert not [note for note in program.plan.notes if "valid only for" in note]
     on_sizes = [decision for decision in program.plan.decisions if decision.on_sizes]
     assert len(on_sizes) == each.on_sizes
     assert len(program.plan.decisions) - len(on_sizes) == each.on_data
@@ -42,7 +42,7 @@ def test_a_decision_is_told_in_sizes_of_the_inputs():
     (decision,) = plan.decisions
     assert decision.condition == "x.shape[0] != 1"
     assert decision.sources[0].code.endswith("if x.shape[0] == 1 else self.right(x)")
-    assert str(plan).count("1 decision that depends on sizes, all sides in the file") == 1
+    assert str(plan).count("1 condition that depends on sizes, both branches in the file") == 1
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_a_side_on_which_the_model_raises_is_none():
 
     program = opbridge.export(model, (_given((3,)),), dynamic_shapes={"x": {0: "batch"}})
     assert not program.plan.decisions
-    assert any("only where batch <= 5" in note for note in program.plan.notes)
+    assert any("only for batch <= 5" in note for note in program.plan.notes)
 
 
 def test_a_side_that_gives_another_rank_is_refused_with_the_line():

@@ -84,5 +84,5 @@ def test_layers(layer, x):
 
 
 def test_other_operators_are_refused():
-    with pytest.raises(opbridge.CaptureError, match="aten::topk works on a quantised tensor"):
+    with pytest.raises(opbridge.CaptureError, match="aten::topk is not supported on quantized tensors"):
         opbridge.export(lambda x: torch.topk(_q(x), 2)[0].dequantize(), torch.randn(3, 4))

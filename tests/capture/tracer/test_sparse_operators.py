@@ -24,7 +24,7 @@ class Weighted(torch.nn.Module):
 
 def test_a_weight_is_dense_and_a_note_says_so():
     program = assert_matches(Weighted(MATRIX.to_sparse(), torch.sparse.mm), torch.randn(3, 4))
-    assert "the file holds dense what is sparse in the model: matrix" in program.plan.notes
+    assert "tensors that are sparse in the model are dense in the file: matrix" in program.plan.notes
     (weight,) = program.model.graph.initializers.values()
     assert torch.equal(torch.from_numpy(weight.const_value.numpy()), MATRIX)
 
@@ -58,8 +58,8 @@ def test_compressed_rows_made_in_forward():
     ("model", "said"),
     [
         (lambda x: x.to_sparse().values(), "which elements of a sparse tensor are stored"),
-        (lambda x: torch.sparse.softmax(x.to_sparse(), 1).to_dense(), "unlike a stored zero"),
-        (lambda x: torch.sparse_coo_tensor(torch.tensor([[0], [1]]), x[0, :1]).to_dense(), "Give the size"),
+        (lambda x: torch.sparse.softmax(x.to_sparse(), 1).to_dense(), "from a stored zero"),
+        (lambda x: torch.sparse_coo_tensor(torch.tensor([[0], [1]]), x[0, :1]).to_dense(), "Pass size="),
     ],
 )
 def test_what_a_dense_tensor_does_not_say_is_refused(model, said):

@@ -158,9 +158,9 @@ class Answers:
         self.loops.made.clear()
         if len(self.marks) >= _MOST_TURNS or (asking is None and self._decided >= _MOST_DECISIONS):
             raise WaysRefused(
-                f"The model cannot be captured: it decides by data more than {_MOST_DECISIONS} times in one run, as at "
-                f"{sources[0] if sources else 'its first line'}. In a loop, let nothing but tensors change from turn "
-                "to turn: count in a tensor, or write it with torch.while_loop."
+                f"The model cannot be captured: it evaluates more than {_MOST_DECISIONS} data-dependent conditions "
+                f"in one run, for example at {sources[0] if sources else 'its first line'}. In a loop, let only "
+                "tensors change between iterations: count in a tensor, or use torch.while_loop."
             )
         frames = list(frames_between(sys._getframe(1), outermost))
         frames = [frame for frame in frames if is_the_models(frame)]

@@ -73,10 +73,10 @@ def capture_decisions(attempt: Attempt) -> Captured:
             lines = ", ".join(sorted({str(point.sources[0]) for point in asked_turns if point.sources}))
             lists = advice_on_lists([*ways.learned.growth, *ways.learned.varying])
             raise WaysRefused(
-                f"The model cannot be captured: what it does depends on how many turns a loop has, at {lines}"
-                f": {error}. Let each turn do the same, with nothing but tensors changing "
-                "from turn to turn, and let what follows the loop use tensors, or a list by torch.stack or torch.cat."
-                f"{f' {lists}' if lists else ''}"
+                "The model cannot be captured: its computation depends on the number of iterations of the loop at "
+                f"{lines}: {error}. Make every iteration compute the same, with only tensors changing between "
+                "iterations, and use tensors after the loop, or a list through torch.stack or "
+                f"torch.cat.{f' {lists}' if lists else ''}"
             ) from error
         else:
             ways = _no_ways(attempt, joined=False)
@@ -84,7 +84,10 @@ def capture_decisions(attempt: Attempt) -> Captured:
     _limit(found.graph, [way.graph for way in ways.ways])
     attempt.raising = tuple(_raising(ways))
     attempt.notes += [
-        f"the model raises an error at {line} for some inputs; the file does not, and is the model for the others"
+        (
+            f"the model raises an error at {line} for some inputs; the file does not raise it, and is valid only "
+            "for the other inputs"
+        )
         for line in dict.fromkeys(each.place for each in attempt.raising)
     ]
     return found
@@ -128,9 +131,9 @@ def _apart(attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]
         return _merged(attempt, ways, run)
     except Unjoined as error:
         raise WaysRefused(
-            "The model cannot be captured: the ways that it may take by its data do not end alike. Let each of "
-            "them return the same containers, with tensors of the same dtypes and ranks. It decides at "
-            f"{ways.lines()}; {error}."
+            "The model cannot be captured: branches return different structures. The branches are at "
+            f"{ways.lines()}; {error}. Make all branches return the same structure, with tensors of the same "
+            "dtypes and ranks."
         ) from error
 
 

@@ -39,7 +39,7 @@ def calls_unlike(branches: Iterable[Sequence[Node]]) -> str:
         if len(found) > 1:
             one, other, *_ = map(_call, found.values())
             return f"one branch {one}, another {other}"
-    return "branches take other weights or inputs"
+    return "branches use different weights or inputs"
 
 
 def _call(node: Node | None) -> str:
@@ -60,7 +60,7 @@ def known_unlike(values: Iterable[Any]) -> str:
 
 
 def _one_and_another(texts: Iterable[str]) -> str:
-    one, other, *_ = *dict.fromkeys(texts), "of another type"
+    one, other, *_ = *dict.fromkeys(texts), "of a different type"
     return f"{_cut(one)} in one branch, and {_cut(other)} in another"
 
 

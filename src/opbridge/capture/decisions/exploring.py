@@ -51,8 +51,8 @@ def explore(
     for made in itertools.count():
         if why := limits.why_reached(made):
             raise WaysRefused(
-                f"The model cannot be captured: {why}, at {ways.lines()}. Choose values by torch.where(condition, a, "
-                "b) where both are cheap to compute, or allow more with max_captures= and max_capture_seconds= "
+                f"The model cannot be captured: {why}, at {ways.lines()}. Use torch.where(condition, a, b) if both "
+                "values are cheap to compute, or raise the limits with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
         learned = _learned(ways)

@@ -151,8 +151,9 @@ class Loop:
         if not leaving or any(not block.decides or len(block.after) != 2 for block, _ in leaving):
             lines = ", ".join(sorted({str(block.sources[0]) for block, _ in leaving if block.sources}))
             raise WaysRefused(
-                f"The model cannot be captured: a loop whose turns only data counts is left where no decision is: "
-                f"{lines}. Let one condition end it: torch.logical_and joins two."
+                "The model cannot be captured: a loop with a data-dependent number of iterations is left at a line "
+                f"without a condition: {lines}. Let a single condition end the loop; torch.logical_and combines "
+                "two."
             )
         exits = {block: not answer for block, answer in leaving}
         always = len(exits) == 1 and all(leaving[0][0] in dominators[end] for end in ends)
@@ -316,7 +317,7 @@ class Flow:
         marks = [(way, mark) for mark in range(number) if way.marks[mark].loop == some.args[LOOP]]
         loop = next((each for each in self.loops if not each.passes.keys().isdisjoint(marks)), None)
         if loop is None or loop not in self._dominators[block]:
-            raise Unjoined(f"a list is used where the loop that fills it may not have run{at(sources_of(some))}")
+            raise Unjoined(f"a list is used although the loop that fills it may not have run{at(sources_of(some))}")
         gathering = Gathering(dict(nodes), loop, Variable({}))
         loop.variables.append(gathering.rows)
         self._gatherings.append(gathering)
@@ -340,7 +341,7 @@ class Flow:
                 known = {each: some for each in before.passes if (some := gathering.sizes(each)) is not None}
                 if not known:
                     where = at(sources_of(gathering.some))
-                    raise Unjoined(f"the sizes of the elements of a list are not known before its loop{where}")
+                    raise Unjoined(f"the shapes of the elements of a list are not known before its loop{where}")
                 sizes = self._resolved(form(known), before)
                 new = no_rows, (sizes, dim, value.dtype, value.device), {}, gathering.some
                 if elements := self._elements(gathering, before):  # the first turn does something else
@@ -375,7 +376,7 @@ class Flow:
             for each, number in value.known.items():
                 if not is_known_as(found, number, functools.partial(self._node, block=block, each=each)):
                     # it is that for another reason, such as what a decision before chose
-                    raise Unjoined(f"a number is {number} in one branch, and is computed in another{at(block.sources)}")
+                    raise Unjoined(f"a number is {number} in one branch and is computed in another{at(block.sources)}")
             return found
         if type(value) in (list, tuple):
             return type(value)(self._resolved(item, block) for item in value)
@@ -452,7 +453,7 @@ class Flow:
 
     def _variable(self, nodes: Mapping[Pass, Node], block: Block) -> Any:
         if not block.before:
-            raise Unjoined(f"the first operators take other values in another branch: {_given_by(nodes)}")
+            raise Unjoined(f"the first operators of the branches have different inputs: {_given_by(nodes)}")
         for variable in block.variables:
             known = variable.nodes
             if known == nodes or (block in self.loops and all(known.get(each) is n for each, n in nodes.items())):
@@ -461,17 +462,17 @@ class Flow:
             (before,) = block.before
             return self._place(_passes_before(nodes, before), before)
         if not nodes.keys() >= block.passes.keys():
-            raise Unjoined(f"one branch has no value in the place of {_given_by(nodes)}")
+            raise Unjoined(f"one branch has no value that corresponds to {_given_by(nodes)}")
         by_kind = {_kind(node): node for node in nodes.values()}
         if len(by_kind) > 1:
             one, other, *_ = map(given, by_kind.values())
-            raise Unjoined(f"one branch gives {one}, another {other}")
+            raise Unjoined(f"one branch returns {one}, another {other}")
         variable = Variable(dict(nodes))
         block.variables.append(variable)
         for before in block.before:
             seen = {each: node for each, node in nodes.items() if each in before.passes}
             if not seen:
-                raise Unjoined(f"one branch has no value in the place of {_given_by(nodes)}")
+                raise Unjoined(f"one branch has no value that corresponds to {_given_by(nodes)}")
             variable.values[before] = self._place(seen, before)
         return variable
 
@@ -528,7 +529,7 @@ def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[
         if all(held[each][index] is node for each, node in nodes.items())
     ]
     if any(each != found[0] for each in found[1:]):
-        raise Unjoined(f"several variables hold {_given_by(nodes)}, and other values in another branch")
+        raise Unjoined(f"several variables contain {_given_by(nodes)}, but different values in another branch")
     return found[0] if found else None
 
 

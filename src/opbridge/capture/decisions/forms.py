@@ -54,7 +54,7 @@ def form(values: Mapping[Pass, Any]) -> Any:
     computed = {way: value for way, value in values.items() if isinstance(value, Node)}
     if computed:
         if any(not is_number(value) for value in computed.values()):
-            raise Unjoined("an argument is a tensor in one branch, and none in another")
+            raise Unjoined("an argument is a tensor in one branch and not in another")
         if all(value.op == "placeholder" for value in computed.values()):
             return Given(computed)
         targets = {value.target for value in computed.values()}

@@ -28,9 +28,9 @@ def refuse_other_turns(marks: Sequence[Mark]) -> None:
         names = _differing(found[-2].place, found[-1].place)
         what = f"{', '.join(names)} {'holds' if len(names) == 1 else 'hold'}" if names else "a variable holds"
         raise WaysRefused(
-            f"The model cannot be captured: {what} something else in each turn of the loop at {found[-1].sources[0]}, "
-            "and not only another tensor. Count in a tensor, or compute it from the loop's own index; fill a list by "
-            "append alone."
+            f"The model cannot be captured: {what} a different value in each iteration of the loop at "
+            f"{found[-1].sources[0]}, and the value is not only a tensor. Count in a tensor, or compute the value "
+            "from the loop's index; fill a list with append only."
         )
 
 

@@ -254,8 +254,8 @@ def refuse_random_numbers(blocks: list[Block], lines: str) -> None:
         for target, *_ in block.operators
     ):
         raise WaysRefused(
-            f"The model cannot be captured: a loop draws random numbers before a decision in its turn that ends it: "
-            f"{lines}. Draw them before the loop."
+            "The model cannot be captured: a loop draws random numbers before a condition that ends the loop: "
+            f"{lines}. Draw the random numbers before the loop."
         )
 
 

@@ -85,12 +85,12 @@ def joined(captures: Sequence[SizedCapture], common: Conditions) -> CapturedGrap
 
 def _check_alike(one: CapturedGraph, other: CapturedGraph) -> None:
     if one.structure != other.structure or len(one.outputs) != len(other.outputs):
-        raise NotJoined("the model returns other containers for some sizes")
+        raise NotJoined("the model returns a different structure for some sizes")
     for first, second in zip(one.outputs, other.outputs, strict=True):
         if (first.node is None) != (second.node is None) or (first.node is None and first.value != second.value):
-            raise NotJoined(f"'{first.name}' is a constant that differs")
+            raise NotJoined(f"'{first.name}' is a constant that differs between branches")
     if one.updated or other.updated:
-        raise NotJoined("the model writes to its buffers")
+        raise NotJoined("the model writes to its buffers in a branch")
 
 
 def _given(graph: CapturedGraph, keys: Keys) -> dict[Node, Any]:
@@ -308,9 +308,9 @@ class _Joining:
     def _union(self, which: Sequence[int], one: Any, other: Any) -> Any:
         """A tensor without values that stands for what one of some captures gives."""
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-            raise NotJoined("the model returns a number that differs")
+            raise NotJoined("the model returns a number that differs between branches")
         if one.dtype != other.dtype or one.dim() != other.dim():
-            raise NotJoined("an output of the model has another dtype or rank for some sizes")
+            raise NotJoined("an output of the model has a different dtype or rank for some sizes")
         differing = {
             index
             for index in torch_decisions.differing(one, other)

@@ -184,7 +184,7 @@ class JoiningWays:
         finally:
             self._limits.count()
         if any(dict(made.graph.places) != dict(way.graph.places) for way in self._sizes):
-            raise Unjoined("the dimensions that sizes are named after are others in another branch")
+            raise Unjoined("the named dimensions differ between branches")
         marks = tuple(answers.marks)
         way = Way.of(made.graph, marks, of_sizes=True)
         self._sizes[way], self._questions[way], self._further[way] = sizes, asked, made.further
@@ -368,7 +368,7 @@ class JoiningWays:
 
 
 def _refuse_data(*args: Any) -> bool:
-    raise WaysRefused("The model decides by data as well.")
+    raise WaysRefused("The model also has data-dependent control flow.")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -103,7 +103,9 @@ class Fakes:
         low, high = axis.root_range
         example = root_example(axis)
         if example is None:
-            raise UsageError(f"{axis.place} is {axis.size} in the example, which '{axis.name}' never is.")
+            raise UsageError(
+                f"{axis.place} is {axis.size} in the example inputs, which is outside of the range of '{axis.name}'."
+            )
         return axis.derive(self.sizes.new(example, axis.place, axis.root, low, high, automatic=axis.automatic))
 
     def _is_alone(self, tensor: torch.Tensor) -> bool:

@@ -41,8 +41,8 @@ class Filled(SizedSequence):
         known = _known[self]
         if len(self.held) != len(known) or not all(map(operator.is_, self.held, known)):
             raise CaptureError(
-                "A list that a loop has filled is changed while another loop goes over it. Go over a copy of it: "
-                "list(values)."
+                "A list that was filled in a loop is modified while another loop iterates over it. Iterate over a "
+                "copy: list(values)."
             )
         return super().has(index)
 

@@ -40,7 +40,7 @@ def _pass(recorder: Recording, node: Node, bodies: list[GraphModule], values: li
     known = torch_higher_order.OPERANDS.get(node.target.name())
     if known is None:
         raise CaptureError(
-            f"The function that {node.target} is given uses tensors from around it. Pass them to it as operands."
+            f"The function passed to {node.target} uses tensors from its enclosing scope. Pass them as operands."
         )
     for body in bodies:
         for value in values:

@@ -115,8 +115,8 @@ def call(function: Any, args: Any, kwargs: Any) -> Any:
         made = _call_aten(function, short, args, kwargs)
     if made is NotImplemented:
         raise CaptureError(
-            f"The operator {name} works on a quantised tensor, and is not among those that opbridge captures there. "
-            "Dequantise before it, or quantise the model with torchao's prepare_pt2e and convert_pt2e."
+            f"The operator {name} is not supported on quantized tensors. Dequantize its input, or quantize the "
+            "model with torchao's prepare_pt2e and convert_pt2e."
         )
     return made
 
@@ -184,8 +184,8 @@ def _quantize_per_channel(given: dict[str, Any]) -> Any:
 
 def _refuse_recurrent(given: dict[str, Any]) -> Any:
     raise CaptureError(
-        "Quantised LSTM and GRU of eager mode cannot be exported. Leave nn.LSTM and nn.GRU out of the set of layers "
-        "that quantize_dynamic is given."
+        "Eager-mode quantized LSTM and GRU are not supported. Leave nn.LSTM and nn.GRU out of the layers that are "
+        "passed to quantize_dynamic."
     )
 
 

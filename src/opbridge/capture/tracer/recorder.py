@@ -404,8 +404,8 @@ class Recorder:
                 self.track(tensor, self.free(tensor))
                 return self._tensors.found[id(tensor)]
             raise CaptureError(
-                "A tensor takes part that was computed outside of this graph, such as in another branch or in an "
-                "earlier run. Compute it in forward(), or pass it as an input."
+                "The model uses a tensor that was computed outside of this graph, for example in another branch or "
+                "in an earlier run. Compute it in forward(), or pass it as an input."
             )
         node = self._constant(self, tensor)
         self.constants.add_weight(node, tensor)

@@ -19,7 +19,7 @@ from opbridge.base.torch_private import torch_overrides, torch_sizes
 
 __all__ = ["is_of_sizes", "note_error"]
 
-_NOTE = "PyTorch raises an error for tensors of these sizes as well."
+_NOTE = "PyTorch raises an error for tensors of these sizes too."
 _ERRORS = (RuntimeError, ValueError, IndexError)
 _MOST_ELEMENTS = 1 << 22
 

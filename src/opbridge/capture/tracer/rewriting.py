@@ -48,12 +48,12 @@ def rewritten(graph: CapturedGraph, *, by_running: bool = False) -> CapturedGrap
         return found
     fake_mode = _fake_mode(graph)
     if fake_mode is None:
-        raise CaptureError("The model has no tensors, and writes in place.")
+        raise CaptureError("The model has no tensors but writes in place.")
     with process_state, torch.no_grad():
         try:
             return _Rewriting(graph, fake_mode).graph()
         except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
-            raise CaptureError(f"torch's functionalisation of the captured graph fails: {error}") from error
+            raise CaptureError(f"PyTorch's functionalization of the captured graph failed: {error}") from error
 
 
 class _Rewriting:
@@ -192,9 +192,9 @@ def _refuse_written(node: Node) -> None:
     while (later := later.next).op != "root":
         if not stale.isdisjoint(map(_memory, later.all_input_nodes)):
             raise CaptureError(
-                "The model writes to a tensor that narrow(dim, start, length) with a tensor as start has taken a "
-                f"part of, or to that part, before {next(iter(sources_of(later)), later.name)}. Copy the part: "
-                "narrow(...).clone()."
+                "The model writes in place to a tensor of which narrow(dim, start, length), with a tensor as "
+                f"start, has returned a part, or to that part, before {next(iter(sources_of(later)), later.name)}. "
+                "Copy the part: narrow(...).clone()."
             )
         changed = set(map(_memory, written_by(later)))
         if whole in changed:

@@ -79,7 +79,7 @@ def _of_coordinates(
 ) -> torch.Tensor:
     if size is None:
         raise CaptureError(
-            "torch.sparse_coo_tensor without a size makes a tensor whose shape only the indices decide. Give the size."
+            "The shape of torch.sparse_coo_tensor without a size depends on the values of the indices. Pass size=."
         )
     made = torch.zeros(size, dtype=settings.get("dtype") or values.dtype)
     return made.index_put(tuple(indices.unbind(0)), values.to(made.dtype), accumulate=True)
@@ -94,7 +94,7 @@ def _of_rows(
     **settings: Any,
 ) -> torch.Tensor:
     if size is None or len(size) != 2:
-        raise CaptureError("A tensor of compressed rows that forward() makes needs a size of two dimensions.")
+        raise CaptureError("A sparse CSR tensor created in forward() must have a size of two dimensions.")
     rows = torch.arange(size[0]).repeat_interleave(starts.diff(), output_size=columns.shape[0])
     return _of_coordinates(recorder, torch.stack([rows, columns.to(rows.dtype)]), values, size, **settings)
 
@@ -102,7 +102,8 @@ def _of_rows(
 def _of_compressed(recorder: StoredElements, *args: Any, layout: torch.layout | None = None, **settings: Any) -> Any:
     if layout is not torch.sparse_csr:
         raise CaptureError(
-            f"forward() makes a tensor of layout {layout}. Make one of torch.sparse_csr, or a dense one."
+            f"forward() creates a tensor of layout {layout}, which is not supported. Use torch.sparse_csr, or "
+            "a dense tensor."
         )
     return _of_rows(recorder, *args, **settings)
 
@@ -112,8 +113,9 @@ def _stored(method: str) -> Callable[..., Any]:
         weight = recorder.sparse_weight(x)
         if weight is None:
             raise CaptureError(
-                f"{method}() asks which elements of a sparse tensor are stored, and the tensors of an ONNX file are "
-                "dense. Compute it from the dense tensor (x.nonzero(), x[x != 0]), or keep indices and values."
+                f"{method}() depends on which elements of a sparse tensor are stored, but the tensors of an ONNX "
+                "file are dense. Compute it from the dense tensor (x.nonzero(), x[x != 0]), or use indices and "
+                "values directly."
             )
         with torch_overrides.without_modes():
             if weight.layout == torch.sparse_coo and method in ("indices", "values"):
@@ -127,8 +129,8 @@ def _stored(method: str) -> Callable[..., Any]:
 def _refused(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise CaptureError(
-            f"{name} treats an element that is not stored unlike a stored zero, and the tensors of an ONNX file are "
-            "dense. Write it for a dense tensor and a mask of its elements."
+            f"{name} distinguishes an element that is not stored from a stored zero, but the tensors of an ONNX "
+            "file are dense. Use a dense tensor and a mask of its elements."
         )
 
     return refuse

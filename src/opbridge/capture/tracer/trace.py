@@ -426,8 +426,8 @@ class _Run:
     def _output(self, value: Any) -> Any:
         if torch_subclasses.is_wrapper(value):
             raise CaptureError(
-                f"The model returns a tensor that is made of others ({type(value).__name__}), as quantised tensors "
-                "are, which ONNX does not have. Return a plain tensor: value.dequantize()."
+                f"The model returns a tensor subclass ({type(value).__name__}), such as a quantized tensor, which "
+                "is not supported in ONNX. Return a plain tensor: value.dequantize()."
             )
         if isinstance(value, (torch.Tensor, *_NUMBERS)):
             return self._recorder.output(value)
