@@ -205,7 +205,9 @@ def session(
 
         given = [name for name, value in {"aten": aten, **options}.items() if value]
         if given:
-            raise UsageError(f"{given[0]}= is for ONNX Runtime, and runtime='{runtime}'. Leave one of them out.")
+            raise UsageError(
+                f"{given[0]}= is valid only for ONNX Runtime, not for runtime='{runtime}'. Leave one of them out."
+            )
         return open_runtime(runtime, model, isolated, [kernels] if isinstance(kernels, (str, os.PathLike)) else kernels)
     from opbridge.runtimes.onnxruntime import open_session
 

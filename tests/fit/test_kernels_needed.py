@@ -94,7 +94,7 @@ def test_what_needs_no_kernel_is_verified():
 def test_another_route_is_taken_where_it_is_allowed():
     plan = opbridge.check(Model(), ARGS, **TABLE, allow=("standard", "function", "kernel", "aten"))
     assert plan.rows[0].route == "aten"
-    assert plan.rows[0].how.startswith(f"handed to libtorch: Its translation builds {NAME}, for which")
+    assert plan.rows[0].how.startswith(f"run by libtorch: Its translation builds {NAME}, for which")
 
 
 def test_the_route_kernel_has_to_be_allowed():
@@ -102,15 +102,15 @@ def test_the_route_kernel_has_to_be_allowed():
     (row,) = opbridge.check(Model(), ARGS, **vouched, allow=("standard",)).missing
     assert "Allow the route kernel" in row.remedy
     (row,) = opbridge.check(Model(), ARGS, **vouched, routes={"kernelstest::cube": "standard"}).missing
-    assert "pinned to another route than 'kernel'" in row.reason
+    assert "pinned to a route other than 'kernel'" in row.reason
     assert opbridge.check(Model(), ARGS, **vouched, routes={"kernelstest::cube": "kernel"}).rows[0].route == "kernel"
     (row,) = opbridge.check(Model(), ARGS, **vouched, routes={"aten::relu": "kernel"}).missing
-    assert "pinned to the route 'kernel', and what its translation builds needs no kernel" in row.reason
+    assert "pinned to the route 'kernel', but the nodes of its translation need no kernel" in row.reason
 
 
 def test_a_pin_to_a_kernel_without_a_translation():
     (row,) = opbridge.check(Model(), ARGS, routes={"kernelstest::cube": "kernel"}).missing
-    assert row.reason == "It is pinned to the route 'kernel', and has no translation."
+    assert row.reason == "It is pinned to the route 'kernel' but has no translation."
 
 
 def test_functions_are_looked_into():
@@ -150,8 +150,8 @@ def test_nodes_of_the_other_routes_count_too_and_each_once(tmp_path):
     assert program.unverified.endswith("has no kernel for kernelstest::cube")
     with pytest.raises(opbridge.ModelFileError) as caught:
         opbridge.session(program.path)
-    assert "with kernels for kernelstest::cube" in str(caught.value)
-    with pytest.raises(opbridge.ModelFileError, match="with kernels for kernelstest::cube"):
+    assert "requires kernels for kernelstest::cube" in str(caught.value)
+    with pytest.raises(opbridge.ModelFileError, match="requires kernels for kernelstest::cube"):
         opbridge.session(program.path.read_bytes())
     with pytest.raises(opbridge.ModelFileError, match="kernelstest::cube"):
         opbridge.verify(program.path, Several(), (torch.randn(3, 3),))

@@ -198,7 +198,7 @@ def test_a_file_of_other_weights_is_told_from_a_wrong_operator(tmp_path) -> None
     path, x = tmp_path / "model.onnx", rows(2, 4, 5)
     opbridge.export(torch.nn.Linear(5, 3), (x,), path)
     found = opbridge.verify(path, torch.nn.Linear(5, 3), (x,))
-    assert "weights of the file are not the model's: 'bias', 'weight'" in found.describe_mismatch()
+    assert "weights of the file differ from those of the model: 'bias', 'weight'" in found.describe_mismatch()
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def new_tensor(x):
 
 
 FROZEN = {
-    branch: ("if x.sum() > 0:", "the truth of a tensor"),
-    loop: ("while x.max() < 10:", "the truth of a tensor"),
+    branch: ("if x.sum() > 0:", "a condition on the values of a tensor"),
+    loop: ("while x.max() < 10:", "a condition on the values of a tensor"),
     integer: ("return x * int(x.max())", "a tensor becomes a Python int"),
     floating: ("return x * float(x.max())", "a tensor becomes a Python float"),
     number: ("return x * x.max().item()", "a tensor becomes a Python number"),
@@ -117,7 +117,7 @@ def test_named_by_a_trace(function):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing is said on the console
         program = opbridge.export(function, (X,), capture="trace", verify=False)
-    notes = [note for note in program.plan.notes if note.startswith("frozen by the trace")]
+    notes = [note for note in program.plan.notes if note.startswith("constant in the trace")]
     (found,) = [note for note in notes if f"(`{code}`)" in note and meaning in note]
     assert "test_frozen.py:" in found and f"in {function.__name__} " in found
 
@@ -142,7 +142,8 @@ def test_the_line_is_the_models_where_torch_freezes_it():
 def test_numbers_among_the_inputs_are_named():
     program = opbridge.export(lambda x, times: branch(x) * times, (X, 3), capture="trace")
     assert any(
-        "inputs that are Python numbers are fixed in the graph (times = 3)" in each for each in program.plan.notes
+        "inputs that are Python numbers become constants in the graph (times = 3)" in each
+        for each in program.plan.notes
     )
 
 
@@ -151,7 +152,7 @@ def test_random_numbers_of_python_are_named():
         return branch(x) * random.random() + np.random.rand()
 
     program = opbridge.export(drawing, (X,), capture="trace", verify=False)
-    assert any("Python's or NumPy's random numbers" in note for note in program.plan.notes)
+    assert any("random numbers from Python or NumPy" in note for note in program.plan.notes)
 
 
 def test_state_that_forward_sets_is_named():
@@ -179,7 +180,7 @@ def test_verification_finds_where_a_frozen_value_decides():
     x = torch.linspace(-1, 1, 12).reshape(3, 4)[torch.tensor([2, 0, 1])].contiguous()
     with pytest.raises(opbridge.VerificationError) as caught:
         opbridge.export(integer, (x * 3,), capture="trace")
-    assert "what the trace froze" in str(caught.value)
+    assert "possibly caused by a constant in the trace" in str(caught.value)
     assert "return x * int(x.max())" in str(caught.value)
 
 

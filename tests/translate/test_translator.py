@@ -94,7 +94,7 @@ def test_names_can_be_given():
     assert program.model.graph.outputs[0].name == "scores"
     with pytest.raises(opbridge.UsageError, match=r"3 names.*1 inputs"):
         _export(Net(), torch.randn(2, 4), input_names=["a", "b", "c"])
-    with pytest.raises(opbridge.UsageError, match="twice"):
+    with pytest.raises(opbridge.UsageError, match="duplicate name"):
         _export(lambda x, y: x + y, torch.ones(1), torch.ones(1), input_names=["a", "a"])
 
 

@@ -121,17 +121,17 @@ def assign_kernel_routes(
         names = ", ".join(need.name for need in built)
         lacking = [need for need in built if need.domain not in custom_opsets and not need.is_available]
         if plan.is_pinned(operator) and operator not in to_kernel:
-            reason = f"It is pinned to another route than 'kernel', and its translation builds {names}."
-            problems[operator] = Problem(reason, "Pin it to the route kernel, or to none.")
+            reason = f"It is pinned to a route other than 'kernel', but its translation builds {names}."
+            problems[operator] = Problem(reason, "Pin it to the route kernel, or do not pin it.")
         elif "kernel" not in plan.allow and operator not in to_kernel:
-            problems[operator] = Problem(f"Its translation builds {names}.", "Allow the route kernel, which that is.")
+            problems[operator] = Problem(f"Its translation builds {names}.", "Allow the route kernel.")
         elif lacking and "fallthrough" not in plan.allow:
             names = listed([need.name for need in lacking], _MAX_NAMED)
             reason = f"Its translation builds {names}, for which {runtime} has no kernel."
             problems[operator] = Problem(reason, _remedy(lacking), ("fallthrough",))
     for operator in to_kernel - needs_by_operator.keys():
-        reason = "It is pinned to the route 'kernel', and what its translation builds needs no kernel."
-        problems[operator] = Problem(reason, "Pin it to another route, or to none.")
+        reason = "It is pinned to the route 'kernel', but the nodes of its translation need no kernel."
+        problems[operator] = Problem(reason, "Pin it to another route, or do not pin it.")
     absent = [str(need) for need in found if not need.is_available]
     unverified = f"{runtime} has no kernel for {listed(absent, _MAX_NAMED)}" if absent else ""
     names_by_operator = {operator: [need.name for need in built] for operator, built in needs_by_operator.items()}
@@ -142,8 +142,8 @@ def _remedy(lacking: Collection[Need]) -> str:
     """What to do about kernels that the runtime does not have."""
     versions = ", ".join(f'"{domain}": 1' for domain in dict.fromkeys(need.domain for need in lacking))
     return (
-        "Load the library that has it with opbridge.load, if it was built with opbridge. Or name its domain in "
-        f"custom_opsets={{{versions}}} to vouch for a kernel that you register when you load the file "
-        "(SessionOptions.register_custom_ops_library), or allow the route fallthrough: the file is then written, and "
-        "not verified."
+        "If the kernel was built with opbridge, load its library with opbridge.load. Otherwise, declare its domain "
+        f"with custom_opsets={{{versions}}} and register the kernel when you load the file "
+        "(SessionOptions.register_custom_ops_library), or allow the route fallthrough. The file is then written "
+        "without verification."
     )

@@ -69,13 +69,13 @@ def find_target(name: str | None, opset: int | None) -> Target:
     chosen = _newest_common(limits, taken, oldest, default) if opset is None else opset
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not oldest <= chosen <= newest:
         raise UsageError(
-            f"opset_version={chosen} is out of range: opbridge builds for opset {oldest} and newer, and the installed "
-            f"onnxruntime {onnxruntime.version()} runs up to opset {newest}."
+            f"opset_version={chosen} is not supported: opbridge supports opset {oldest} and newer, and the "
+            f"installed onnxruntime {onnxruntime.version()} supports up to opset {newest}."
         )
     if taken is not None and not taken.oldest <= chosen <= taken.newest:
         raise UsageError(
-            f"opset_version={chosen} is out of range: {limits} takes opset {taken.oldest} to {taken.newest} "
-            f"({taken.source}). Leave it out for the newest of them, or name another target."
+            f"opset_version={chosen} is not supported: {limits} supports opset {taken.oldest} to {taken.newest} "
+            f"({taken.source}). Leave it out to use the newest one, or choose another target."
         )
     return Target(
         onnxruntime.NAME,
@@ -100,8 +100,8 @@ def _newest_common(limits: Limits | None, taken: Opsets | None, oldest: int, def
     chosen = min(default, taken.newest)
     if chosen < max(oldest, taken.oldest):
         raise UsageError(
-            f"{limits} takes opset {taken.oldest} to {taken.newest} ({taken.source}), and opbridge builds for opset "
-            f"{oldest} to {default}. Name another version of the target."
+            f"{limits} supports opset {taken.oldest} to {taken.newest} ({taken.source}), but opbridge supports "
+            f"opset {oldest} to {default}. Choose another version of the target."
         )
     return chosen
 

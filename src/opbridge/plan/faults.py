@@ -30,7 +30,7 @@ class Fault:
     def reason(self) -> str:
         """In a sentence."""
         message = " ".join(f"{type(self.error).__name__}: {self.error}".split()).rstrip(":.")
-        return f"Its {self.what} fails unexpectedly at {self.place}, in {self.place.function}: {message}."
+        return f"Its {self.what} failed unexpectedly at {self.place}, in {self.place.function}: {message}."
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -146,20 +146,20 @@ def _reason_excluded(target: torch._ops.OpOverload) -> str | None:
     """Why an overload does not count, by the first of the rules that fits; None where it does."""
     name = target.name().partition("::")[2].partition(".")[0]
     if target._schema.is_mutable:
-        return "in place or out"
+        return "in-place or out= variant"
     if not _gives_values(torch_operators.declared(target)[1]):
-        return "no tensor as result"
+        return "no tensor result"
     if _DERIVATIVE.search(name):
         return "derivative"
     if not torch_operators.runs_on_cpu(target):
         return "no kernel for dense tensors on the CPU"
     if _OTHER_DEVICE.search(name):
-        return "another device's"
+        return "for another device"
     if target.namespace not in _PYTORCH:
         return None  # whose operators take dense tensors, whatever they are called
     if _OTHER_LAYOUT.search(name) or _QUANTIZED.search(name):
-        return "for sparse, nested or quantised tensors"
-    return "part of PyTorch's machinery" if _MACHINERY.search(name) else None
+        return "for sparse, nested or quantized tensors"
+    return "internal to PyTorch" if _MACHINERY.search(name) else None
 
 
 def _gives_values(results: Sequence[torch_operators.Declared]) -> bool:

@@ -28,7 +28,7 @@ from opbridge.translations.signature import mismatch, symbolic_mismatch
 
 __all__ = ["make_plan"]
 
-_UNKNOWN_HIGHER_ORDER = "opbridge has no way to build this higher-order operator."
+_UNKNOWN_HIGHER_ORDER = "This higher-order operator is not supported."
 
 
 def make_plan(
@@ -56,7 +56,7 @@ def make_plan(
     """
     for route in (*allow, *(routes or {}).values()):
         if route not in ROUTES:
-            raise UsageError(f"There is no route '{route}'; the routes are {', '.join(ROUTES)}.")
+            raise UsageError(f"Unknown route '{route}'. The routes are {', '.join(ROUTES)}.")
     functional = capture.functional
     planner = _Planner(registry, opset, tuple(allow), dict(routes or {}), capture.whole)
     planner.walk(functional.graph.module, functional.constant)
@@ -113,8 +113,8 @@ class _Planner:
             problem = operator_nodes.reason_impossible(node, pinned)
             if problem is None:
                 return Step(pinned, final=True)
-            reason = f"It is pinned to the route '{pinned}', which cannot carry it. {problem}"
-            return Step(None, reason=reason, remedy="Pin it to another route, or to none.", final=True)
+            reason = f"It is pinned to the route '{pinned}', which is not available for it. {problem}"
+            return Step(None, reason=reason, remedy="Pin it to another route, or do not pin it.", final=True)
         step = self.built(node, operator, pinned)
         ambiguous = self.ambiguity(step) if carry and not step.final and "aten" in self.allow else ""
         if ambiguous and operator_nodes.reason_impossible(node, "aten") is None:
@@ -136,7 +136,7 @@ class _Planner:
         for operator, nodes in self.occurrences.items():
             said = next((said for node in nodes if (said := self.ambiguity(self.steps[node]))), "")
             if said:
-                yield f"{operator}: {said[0].lower()}{said[1:]}; allow aten for the ones that libtorch computes"
+                yield f"{operator}: {said[0].lower()}{said[1:]}; allow the route aten to run those of PyTorch"
 
     def pin(self, node: Node, operator: str) -> str | None:
         """The route that the operator is pinned to: by its name, or by a pattern whose route can carry it."""
@@ -157,7 +157,7 @@ class _Planner:
         """Pins of single operators that the model does not call: most likely misspelt."""
         for name in self.pinned:
             if name not in self.pins_used and not set(name) & set("*?["):
-                yield f"routes= pins {name}, which the model does not call"
+                yield f"routes= has an entry for {name}, which the model does not use"
 
     def built(self, node: Node, operator: str, pinned: str | None) -> Step:
         """The route by which a node becomes what translations build."""
@@ -172,7 +172,7 @@ class _Planner:
             reason = f"Its translation takes the route '{found.route}', which is not allowed."
             return Step(None, reason=reason, final=final)
         if pinned == "kernel":
-            return Step(None, reason="It is pinned to the route 'kernel', and has no translation.", final=True)
+            return Step(None, reason="It is pinned to the route 'kernel' but has no translation.", final=True)
         if "standard" in self.allow:
             step = self.decomposed(node, operator)
             return dataclasses.replace(step, final=final)
@@ -204,7 +204,7 @@ class _Planner:
         if graph is None:
             misses = self.registry.near_misses(operator, self.opset, complex=_has_complex(node))
             near = f" Near: {'; '.join(misses)}." if misses else ""
-            return Step(None, reason=f"No translation, and torch has no decomposition of it.{near}")
+            return Step(None, reason=f"It has no translation, and PyTorch has no decomposition for it.{near}")
         missing = []
         for inner, name in calls_in(graph):
             step = self.step(inner, name, carry=False)
@@ -213,7 +213,7 @@ class _Planner:
                 missing.append(name)
         if missing:
             names = ", ".join(dict.fromkeys(missing))
-            return Step(None, graph=graph, reason=f"It decomposes into {names}, which has no translation.")
+            return Step(None, graph=graph, reason=f"It decomposes into {names}, for which there is no translation.")
         routes = (self.steps[inner].route or "standard" for inner, _ in calls_in(graph))
         return Step(max(("standard", *routes), key=ROUTES.index), graph=graph)
 

@@ -17,8 +17,8 @@ __all__ = ["FAULT_REMEDY", "PlanReport"]
 _MOST_NAMED = 6
 
 FAULT_REMEDY = (
-    "Register a translation of your own (@opbridge.translation), or pin the operator to another route "
-    "(routes={name: 'aten'}), to go on without it."
+    "As a workaround, register your own translation (@opbridge.translation), or pin the operator to another route "
+    "(routes={name: 'aten'})."
 )
 
 
@@ -79,12 +79,12 @@ class PlanReport:
             of_model = counted(len(self.rows), "operator")
             share = f"{len(operators)} of the model's {of_model}, {calls} of its {counted(nodes, 'node')}"
             names = listed(operators, _MOST_NAMED)
-            yield f"allowing {' or '.join(routes)} would carry {names} across ({share})"
+            yield f"allowing {' or '.join(routes)} would add a route for {names} ({share})"
 
     def decision_lines(self) -> Iterator[str]:
         """The decisions that depend on data: each with its line and its condition, then what each of its sides does."""
         for each in self.decisions:
-            yield f"decision {each.place}: {each.condition}"
+            yield f"condition {each.place}: {each.condition}"
             for side in each.sides:
                 yield f"  {side.answer}: {side if side.raises or each.is_in_file else 'what is in the file'}"
         if said := summary_of(self.decisions):

@@ -121,8 +121,8 @@ def _how(step: Step) -> str:
     if step.graph is not None:
         return f"decomposed into {', '.join(_inner_names(step.graph))}"
     if step.route in operator_nodes.ROUTES:
-        what = "handed to libtorch" if step.route == "aten" else "a node of its own"
-        return f"{what}, as it is pinned to that" if step.final else f"{what}: {step.reason}"
+        what = "run by libtorch" if step.route == "aten" else "one custom node"
+        return f"{what}, pinned to this route" if step.final else f"{what}: {step.reason}"
     return "control flow"
 
 
@@ -135,7 +135,7 @@ def remedy_for(operator: str, schema: str, permissions: Sequence[str]) -> str:
     if operator.startswith("python::"):
         return ""  # the reason says what to do
     if not schema:
-        return "Write the model without it, or around it."
+        return "Replace it in the model."
     arguments = schema.partition("(")[2].rpartition(" -> ")[0].removesuffix(")")
     advice = f'Write a translation: @opbridge.translation("{operator}") over a function of ({arguments}).'
     return f"{advice}{operator_nodes.permission_advice(permissions)}"

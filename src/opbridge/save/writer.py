@@ -140,9 +140,9 @@ def staged_set(models: Mapping[Path, ir.Model], plain: Path, *, external_data: b
         external_data = sizes[largest] > MAX_FILE_BYTES
     elif not external_data and sizes[largest] > MAX_FILE_BYTES:
         raise SaveError(
-            f"{largest} was not written: it would be {readable_size(sizes[largest])}, and one ONNX file holds at most "
-            "2 GB, a limit of protobuf's. Leave external_data out, or set it to True, to have the weights in a file "
-            "beside it."
+            f"{largest} was not written: it would be {readable_size(sizes[largest])}, but a single ONNX file is "
+            "limited to 2 GB by protobuf. Leave external_data out, or set it to True, to store the weights in a "
+            "separate file."
         )
     path = next(iter(models))
     try:
@@ -211,12 +211,13 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
         _check_is_file(target)
         if not target.parent.is_dir():
             raise SaveError(
-                f"{target} was not written: there is no folder {target.parent}. Create it, or choose another path."
+                f"{target} was not written: the folder {target.parent} does not exist. Create it, or choose "
+                "another path."
             )
     except TypeError:
-        raise UsageError(f"A model is saved to a path, a string or pathlib.Path, not to {path!r}.") from None
+        raise UsageError(f"Expected a path (str or pathlib.Path) to save the model to, got {path!r}.") from None
     except ValueError as error:
-        raise SaveError(f"Nothing was written: {path!r} is no path for a file ({error}). Choose another.") from None
+        raise SaveError(f"Nothing was written: {path!r} is not a valid path ({error}). Choose another.") from None
     except OSError as error:
         raise write_failure(target, error) from error
     return target
@@ -233,5 +234,5 @@ def _check_is_file(target: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe, not a file,"
-        raise SaveError(f"Nothing was written: {kind} stands at {target}. Name a file to write.")
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise SaveError(f"Nothing was written: {target} is {kind}. Give the path of a file.")

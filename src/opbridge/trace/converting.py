@@ -68,9 +68,9 @@ def _describe_write(node: Any) -> str:
     source = next(iter(innermost(node.sourceRange())), None)
     where = f" (at {source})" if source else ""
     return (
-        "A trace cannot hold a write into a part of this tensor, which is complex or of a form that torch's exporter "
-        f"does not convert{where}. Use capture='export', which can; or build the tensor with torch.cat in place of the "
-        "write."
+        "An in-place write to a part of this tensor, which is complex or of a form that PyTorch's exporter does "
+        f"not convert, is not supported in a trace{where}. Use capture='export', or build the tensor with "
+        "torch.cat."
     )
 
 

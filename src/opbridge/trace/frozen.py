@@ -30,15 +30,18 @@ _BEGINS = torchscript_export.__file__
 
 # Patterns of torch's warnings, and what they mean. The first match is used.
 _MEANINGS = (
-    (r"Converting a tensor to a Python boolean", "the truth of a tensor, as it was in the example, decides here"),
+    (
+        r"Converting a tensor to a Python boolean",
+        "a condition on the values of a tensor is evaluated here with the example's values",
+    ),
     (r"Converting a tensor to a Python (integer|index)", "a tensor becomes a Python int, with the example's value"),
     (r"Converting a tensor to a Python float", "a tensor becomes a Python float, with the example's value"),
     (r"Converting a tensor to a Python (number|complex)", "a tensor becomes a Python number, with the example's value"),
     (r"Converting a tensor to a Python list", "a tensor becomes a Python list, with the example's values"),
     (r"Converting a tensor to a NumPy array", "a tensor becomes a NumPy array, with the example's values"),
-    (r"Iterating over a tensor", "a Python loop over a tensor makes as many passes as in the example"),
-    (r"Using len to get tensor shape", "len() gives the size that the example has"),
-    (r"(torch\.\w+) results are registered as constants", r"\1 makes a constant of the values that it is given"),
+    (r"Iterating over a tensor", "a Python loop over a tensor runs as often as in the example"),
+    (r"Using len to get tensor shape", "len() returns the size in the example"),
+    (r"(torch\.\w+) results are registered as constants", "\\1 makes its argument a constant"),
 )
 
 # A warning of torch's that accompanies a TracerWarning for the same line.
@@ -61,12 +64,12 @@ class Frozen:
         """Notes for the plan: one for each frozen value, then the exporter's remarks."""
         for meaning, source in self.places:
             if source is None:
-                yield f"frozen by the trace: {meaning}"
+                yield f"constant in the trace: {meaning}"
                 continue
             code = f" (`{source.code}`)" if source.code else ""
-            yield f"frozen by the trace at {source}, in {source.function}{code}: {meaning}"
+            yield f"constant in the trace at {source}, in {source.function}{code}: {meaning}"
         for remark in self.remarks:
-            yield f"torch.onnx says: {remark}"
+            yield f"torch.onnx reports: {remark}"
 
 
 @contextlib.contextmanager

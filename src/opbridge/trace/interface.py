@@ -96,8 +96,8 @@ def capture_stand_in(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any], 
     for leaf in captured.graph.inputs:
         if leaf.is_number:
             raise UsageError(
-                f"dynamic_shapes makes the int '{leaf.name}' an input, and a trace freezes every number among the "
-                "inputs. Pass it as a tensor of no dimensions, or leave it out of dynamic_shapes."
+                f"dynamic_shapes makes the int '{leaf.name}' an input, which is not supported by capture='trace'. "
+                "Pass it as a zero-dimensional tensor, or leave it out of dynamic_shapes."
             )
     return dataclasses.replace(captured, strategy="trace")
 

@@ -35,7 +35,7 @@ _MARK = re.compile(r"opbridge_(\d+)(\.|$)")
 _PRIMITIVE = re.compile(r"prim::(?!If$|Loop$|PythonOp$)")
 
 _TORCH = "torch.onnx symbolic function"
-_NODE_DESCRIPTIONS = {"aten": "handed to libtorch", "fallthrough": "a node of its own"}
+_NODE_DESCRIPTIONS = {"aten": "run by libtorch", "fallthrough": "one custom node"}
 
 
 @dataclass
@@ -123,7 +123,7 @@ class Recorder:
             recording.operator = f"python::{node.pyname()}"
         function = self._as_pinned_node(name, recording) or self._function(name, recording)
         if function is None:
-            recording.failure = "torch.onnx has no symbolic function for it, and there is no translation of it."
+            recording.failure = "It has no translation, and torch.onnx has no symbolic function for it."
         return self._run(recording, function, g, args, attributes)
 
     def _run(
@@ -181,7 +181,7 @@ class Recorder:
         route = self.pinned(name)
         function = as_node(name, route) if route in NODE_ROUTES and not name.startswith("prim::") else None
         if function is not None and route is not None:
-            recording.route, recording.how = route, f"{_NODE_DESCRIPTIONS[route]}, as it is pinned to that"
+            recording.route, recording.how = route, f"{_NODE_DESCRIPTIONS[route]}, pinned to this route"
         return function
 
     def _function(self, name: str, recording: Recording) -> Callable[..., Any] | None:
@@ -211,7 +211,7 @@ class Recorder:
             if outcome.translation.route == "function" and outcome.functions:
                 recording.route = "function"
         else:
-            recording.how = f"{_TORCH} (no translation fits: {outcome.reason})"
+            recording.how = f"{_TORCH} (no translation applies: {outcome.reason})"
 
     # For the plan
 
@@ -246,7 +246,7 @@ def _base(operator: str) -> str:
 def _remedy(operator: str, permissions: Sequence[str]) -> str:
     base = _base(operator)
     if base.startswith(("prim::", "python::")):
-        return "Write the model without it, or give the torch.autograd.Function a symbolic."
+        return "Replace it in the model, or add a symbolic method to the torch.autograd.Function."
     return (
         f'Write a translation, @opbridge.translation("{operator}"), or a symbolic function, '
         f'@opbridge.symbolic("{base}").{permission_advice(permissions)}'

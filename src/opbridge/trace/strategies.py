@@ -114,11 +114,9 @@ def capture_model(strategy: str, request: ExportRequest) -> CapturedModel:
             raise
         first = error
     try:
-        return _capture_by_trace(
-            request, f"captured by a trace, as the operators of the model cannot be captured: {_as_clause(first)}"
-        )
+        return _capture_by_trace(request, f"captured by a trace, because capture='export' failed: {_as_clause(first)}")
     except CaptureError as error:
-        raise CaptureError(f"{first} A trace, which capture='auto' tried next, fails too: {error}") from error
+        raise CaptureError(f"{first} The trace, which capture='auto' tried next, failed too: {error}") from error
 
 
 @dataclass
@@ -129,7 +127,7 @@ class _ExportedModel:
 
     def describe(self) -> str:
         count = sum(each.is_in_file for each in self.capture.decisions)
-        decisions = f", {counted(count, 'decision')}" if count else ""
+        decisions = f", {counted(count, 'condition')}" if count else ""
         return f"{self.capture.strategy}, {counted(len(self.capture.graph.graph.nodes), 'node')}{decisions}"
 
     def plan(self) -> Plan:
@@ -166,9 +164,9 @@ class _TracedModel:
         return self.traced.capture
 
     def describe(self) -> str:
-        frozen = sum(note.startswith("frozen by") for note in self.capture.notes)
+        frozen = sum(note.startswith("constant in the trace") for note in self.capture.notes)
         nodes = sum(row.count for row in self.traced.plan.rows)
-        return f"trace, {counted(nodes, 'node')}, {counted(frozen, 'value')} frozen"
+        return f"trace, {counted(nodes, 'node')}, {counted(frozen, 'value')} constant"
 
     def plan(self) -> Plan:
         return self.traced.plan
@@ -203,7 +201,8 @@ def _capture_by_trace(request: ExportRequest, note: str = "") -> CapturedModel:
     newest = torchscript_export.newest_opset()
     if request.opset_version is None and target.opset > newest:
         notes.append(
-            f"built for opset {newest}, the newest that torch's TorchScript exporter does, in place of {target.opset}"
+            f"built for opset {newest} instead of {target.opset}, the newest that PyTorch's TorchScript "
+            "exporter supports"
         )
         target = dataclasses.replace(target, opset=newest)
     traced = trace.trace(

@@ -97,17 +97,19 @@ def trace(
     newest = torchscript_export.newest_opset()
     if opset > newest:
         raise UsageError(
-            f"opset_version={opset} is too new for capture='trace': torch's TorchScript exporter, which does the "
-            f"tracing, builds for opset {newest} at most. Leave opset_version out, or give {newest}."
+            f"opset_version={opset} is not supported by capture='trace': PyTorch's TorchScript exporter, which "
+            f"does the tracing, supports opset {newest} at most. Leave opset_version out, or use {newest}."
         )
     if isinstance(model, ExportedProgram):
-        raise UsageError("capture='trace' takes the model itself, not an ExportedProgram, which is a capture already.")
+        raise UsageError("capture='trace' is not supported for an ExportedProgram. Pass the model itself.")
     args, kwargs = example_inputs(args, kwargs)
     module = as_module(model, args, kwargs)
     fit_signature(module, args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
     if torch_dynamic_shapes.is_shapes_spec(dynamic_shapes):
-        raise UsageError("capture='trace' takes no ShapesSpec. Give dynamic_shapes as a dict by input name, or 'auto'.")
+        raise UsageError(
+            "ShapesSpec is not supported by capture='trace'. Give dynamic_shapes as a dict by input name, or 'auto'."
+        )
     recorder = Recorder(registry, opset, allow, functools.partial(_pin, routes or {}))
     flat = Flat(module, args, kwargs)
     with process_state:  # One trace at a time: it changes global state, Python's warnings included.
@@ -166,15 +168,15 @@ def _advice(error: Exception, recorder: Recorder) -> str:
     if line is not None and not recorder.recordings:
         code = f" (`{line.code}`)" if line.code else ""
         return (
-            f"The model cannot be captured by a trace: at {line}, in {line.function}{code}: {type(error).__name__}: "
-            f"{message.rstrip('.')}. It runs outside of a trace, so something there does not take tensors that are "
-            "traced; write it with torch's operators, or skip it while tracing: `if not torch.jit.is_tracing():`."
+            f"The model cannot be captured by a trace: at {line}, in {line.function}{code}: "
+            f"{type(error).__name__}: {message.rstrip('.')}. The line runs without tracing, so it does not support "
+            "traced tensors. Use torch operators, or skip the line while tracing: `if not torch.jit.is_tracing():`."
         )
     last = next((each for each in reversed(recorder.recordings) if each.source is not None), None)
     after = f" after {last.operator} at {last.source}" if last is not None else ""
     return (
-        f"The model was traced, and torch's TorchScript exporter fails on the trace{after}: {type(error).__name__}: "
-        f"{message}. Write that part of the model in another way, or give it a symbolic function."
+        f"The model was traced, but PyTorch's TorchScript exporter failed on the trace{after}: "
+        f"{type(error).__name__}: {message}. Change that part of the model, or register a symbolic function for it."
     )
 
 

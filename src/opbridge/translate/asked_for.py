@@ -40,9 +40,8 @@ def check_dimensions(capture: Capture, model: ir.Model) -> tuple[str, ...]:
     wrong = [_described(capture, each, value, size) for each, value, size in fixed if not each.is_automatic]
     if wrong:
         raise CaptureError(
-            f"The model does not come out with the dynamic shapes that were asked for: {'; '.join(wrong)}. Leave the "
-            "dimension out of dynamic_shapes, or let torch decide with Dim.AUTO; or change the model so that any size "
-            "will do."
+            f"The model cannot be exported with the requested dynamic shapes: {'; '.join(wrong)}. Leave the "
+            "dimension out of dynamic_shapes, use Dim.AUTO, or change the model so that it works for any size."
         )
     told = " ".join(capture.notes)
     untold = [f"{each.place} == {size}" for each, _, size in fixed if f"{each.place} == {size}" not in told]

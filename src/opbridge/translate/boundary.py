@@ -97,20 +97,21 @@ def output_names(
         elif leaf.value is not None:
             kind = type(leaf.value).__name__
             raise UsageError(
-                f"The model returns {'an' if kind[0] in 'aeiou' else 'a'} {kind} as '{leaf.name}' ({leaf.value!r}), "
-                "and an output of an ONNX model is a tensor or a number. Leave it out of what forward() returns."
+                f"The model returns {'an' if kind[0] in 'aeiou' else 'a'} {kind} as '{leaf.name}' "
+                f"({leaf.value!r}), but an output of an ONNX model must be a tensor or a number. Leave it out of "
+                "what forward() returns."
             )
     if not kept:
         returned = ", ".join(repr(leaf.value) for leaf in graph.outputs) or "an empty container"
         raise UsageError(
-            f"The model returns no tensor and no number ({returned}), so that an ONNX model of it has no outputs. "
-            "Return what is to be computed."
+            f"The model returns no tensor and no number ({returned}), so the ONNX model would have no outputs. "
+            "Return the result from forward()."
         )
     both = [] if isinstance(given, str) else [name for name in given or () if name in inputs]
     if both:
         raise UsageError(
-            f"output_names holds {', '.join(map(repr, both))}, which is the name of an input, and in an ONNX model no "
-            "two values have one name. Give another name to the output, or to the input by input_names."
+            f"output_names holds {', '.join(map(repr, both))}, which is also the name of an input, but the names "
+            "in an ONNX model must be unique. Rename the output, or the input with input_names."
         )
     return _names(given, kept, "output", builder)
 
@@ -142,15 +143,15 @@ def make_outputs(graph: CapturedGraph, values: Values, results: Any, names: Sequ
 def _names(given: Sequence[str] | None, defaults: Sequence[str], what: str, builder: Builder) -> list[str]:
     """The names of the inputs or outputs: as given, and by default unlike any other in the graph."""
     if isinstance(given, str):
-        raise UsageError(f"{what}_names={given!r} is a string, and a list of names is needed: [{given!r}].")
+        raise UsageError(f"{what}_names={given!r} is a string; expected a list of names: [{given!r}].")
     given = list(given or ())
     if len(given) > len(defaults):
         raise UsageError(
-            f"{what}_names holds {len(given)} names, and the model has {len(defaults)} {what}s "
+            f"{what}_names holds {len(given)} names, but the model has {len(defaults)} {what}s "
             f"({', '.join(defaults) or 'none'}). Leave the last {len(given) - len(defaults)} out."
         )
     if len(set(given)) != len(given):
-        raise UsageError(f"{what}_names holds a name twice: {', '.join(given)}.")
+        raise UsageError(f"{what}_names contains a duplicate name: {', '.join(given)}. Give each a unique name.")
     for name in given:
         builder.reserve(name)
     return [*given, *map(builder.unique, defaults[len(given) :])]

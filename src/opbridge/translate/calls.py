@@ -92,7 +92,7 @@ def _refuse_unbound(entry: Translation, positional: Sequence[Any], keywords: Map
     try:
         onnxscript_private.call_signature(entry.function).bind(*positional, **keywords)
     except TypeError as error:
-        raise TranslationError(f"it does not take these arguments: {error}.") from error
+        raise TranslationError(f"the arguments do not match its signature: {error}.") from error
 
 
 def call_symbolic(

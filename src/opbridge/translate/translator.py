@@ -253,7 +253,7 @@ class _Walk:
             built = operator_nodes.build(node, step.route, self.builder, values)
         else:
             if step.translation is None:
-                raise TranslationError("the plan has no translation for it.")
+                raise TranslationError("there is no translation for it.")
             call = call_symbolic if step.translation.form == "symbolic" else call_translation
             built = call(self.values, node, step.translation, args, kwargs)
         return self.typed(node, built, mark)
