@@ -119,7 +119,9 @@ def test_the_domain_is_said_where_the_two_differ() -> None:
 
     x, places = torch.tensor([4, 1, 9, 3, 4, 7, 2, 2]), torch.tensor([0, 3, 7])
     frozen = {"aten::mul.Tensor": lambda a, b: op.Constant(value=numpy_helper.from_array(model(x, places).numpy()))}
-    with pytest.raises(opbridge.VerificationError, match="drawn as the example's are: 'places' as ordered offsets"):
+    with pytest.raises(
+        opbridge.VerificationError, match="The random inputs follow the example: 'places' as ordered offsets"
+    ):
         opbridge.export(model, (x, places), custom_translation_table=frozen)
     assert opbridge.export(model, (x, places)).verification.ok  # type: ignore[union-attr]
 

@@ -132,14 +132,14 @@ def test_a_size_of_one_that_only_the_capture_excludes_is_tried() -> None:
     found = program.verification
     assert found is not None and [run.label for run in found.runs][3:] == ["batch=1", "batch=5"]
     if "batch >= 2" in " ".join(program.plan.notes):
-        assert "batch=1 was tried although the capture holds only where batch >= 2, and the file agrees" in str(found)
+        assert "batch=1 was tried although the file is valid only for batch >= 2; the file agrees" in str(found)
 
     def other(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[0] > 1 else x + 1
 
     found = opbridge.export(other, (torch.randn(4, 3),), dynamic_shapes={"x": {0: "batch"}}).verification
     assert found is not None and found.ok and [run.label for run in found.runs][3:] == ["batch=1", "batch=2", "batch=5"]
-    assert found.left_out[0].left_out == "the capture holds only where batch >= 2; here the two differ"
+    assert found.left_out[0].left_out == "the file is valid only for batch >= 2; here the two differ"
 
     # The user's own range is kept.
     shapes = {"x": {0: torch.export.Dim("batch", min=2)}}

@@ -318,7 +318,7 @@ def test_a_model_too_large_for_one_file_goes_through_a_folder(net: Capture, monk
 def test_the_optimiser_is_blamed_where_the_outputs_agree_without_it(net: Capture) -> None:
     x = net.args[0]
     found = search(NET_GRAPH.format("Gelu", "Mul", "ReduceSum"), net, NET, outputs={0: Net()(x)})
-    assert found.difference is None and "optimisations off" in found.reason
+    assert found.difference is None and "optimizations disabled" in found.reason
 
 
 def test_values_are_fetched_with_the_optimiser_off(net: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +337,7 @@ def test_values_are_fetched_with_the_optimiser_off(net: Capture, monkeypatch: py
 
 def test_files_without_metadata_or_of_another_graph_name_nothing(net: Capture) -> None:
     plain = onnx_model(NET_GRAPH.format("Relu", "Mul", "ReduceSum"))
-    assert "does not say" in first_difference(plain, net, net.args, net.kwargs).reason
+    assert "does not record" in first_difference(plain, net, net.args, net.kwargs).reason
     other = capture(lambda x: x.relu() * 3, net.args)
     model = onnx_model("(float[4, 6] x) => (float[4, 6] y) { y = Relu(x) }", other, {"y": "relu"})
     found = first_difference(model, net, net.args, net.kwargs)
@@ -347,7 +347,7 @@ def test_files_without_metadata_or_of_another_graph_name_nothing(net: Capture) -
 def test_a_file_with_fewer_inputs_than_the_model_names_nothing() -> None:
     taken = capture(torch.add, (rows(2), rows(2)))
     found = search("(float[2] x) => (float[2] y) { y = Add(x, x) }", taken, {"y": "add"})
-    assert found.difference is None and "has 1 input, and the model's capture has 2" in found.reason
+    assert found.difference is None and "has 1 input, but the capture of the model has 2" in found.reason
 
 
 def test_a_runtime_that_raises_is_told(net: Capture) -> None:

@@ -44,14 +44,14 @@ def test_an_ill_conditioned_model_is_right_where_it_is_as_near_to_float64() -> N
     assert program.verification is not None
     (output,) = program.verification.outputs
     assert output.worst.forgiven and output.worst.outside > 0 and output.worst.excess > 1
-    said = "as near to float64 as PyTorch is: 0.00"
+    said = "error against float64 no larger than PyTorch's: 0.00"
     assert said in program.verification.summary() and said in str(program.verification)
     assert said in program.verification.to_json()["outputs"][0]["remark"]
 
 
 def test_a_wrong_file_of_an_ill_conditioned_model_is_wrong() -> None:
     model, x = Amplifying().eval(), (normal(4, 512),)
-    with pytest.raises(opbridge.VerificationError, match="further from float64 than PyTorch is") as caught:
+    with pytest.raises(opbridge.VerificationError, match="larger error against float64 than PyTorch") as caught:
         opbridge.export(model, x, custom_translation_table={"aten::mul.Tensor": _slightly_wrong})
     assert "aten::mul.Tensor" in str(caught.value)
 
@@ -97,7 +97,7 @@ def test_an_error_that_is_small_by_chance_is_seen_on_inputs_beside() -> None:
     beside[7] -= 0.3
     assert not judgement(expected.float(), actual.float(), truth).ok
     found = judgement(expected.float(), actual.float(), truth, beside.float())
-    assert found.ok and "inputs that differ by one rounding" in found.remark
+    assert found.ok and "inputs perturbed by one ulp" in found.remark
 
 
 def _runs_with_outliers(*errors: float) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -130,9 +130,9 @@ def test_what_pytorch_was_run_with_is_said() -> None:
     actual, beside = (truth + 0.1).float(), runs[1:]
     given = compare("y", runs[0], actual)
     for nearby, rounded, said in (
-        (beside, [], "is: 0.1 against 0.001, on inputs that differ by one rounding"),
-        ([], beside, "is: 0.1 against 0.001, with sums and sigmoids that are rounded otherwise"),
-        (beside, beside, "on inputs that differ by one rounding or with sums and sigmoids that are rounded otherwise"),
+        (beside, [], "PyTorch: 0.1, PyTorch 0.001, for inputs perturbed by one ulp"),
+        ([], beside, "PyTorch: 0.1, PyTorch 0.001, with a different order of summation"),
+        (beside, beside, "for inputs perturbed by one ulp or with a different order of summation"),
     ):
         assert judged(given, runs[0], actual, truth, nearby, rounded).remark.endswith(said)
 
@@ -178,7 +178,7 @@ def test_a_small_sigmoid_that_is_amplified() -> None:
 
     x = torch.linspace(-12.0, -8.0, 16).reshape(8, 2)
     program = opbridge.export(Gate(), (x,))
-    assert any("sigmoids" in each.remark for run in program.verification.runs for each in run.comparisons)
+    assert any("order of summation" in each.remark for run in program.verification.runs for each in run.comparisons)
     with opbridge.override():
 
         @opbridge.translation("aten::sigmoid")
@@ -223,7 +223,7 @@ def test_elements_that_change_places_by_the_rounding_of_sums() -> None:
 def test_a_file_that_is_right_where_pytorch_is_not() -> None:
     truth = normal(100).double()
     found = judgement((truth + normal(100, seed=1)).float(), truth.float(), truth)
-    assert found.ok and "equal to float64 within the tolerance; PyTorch is off by" in found.remark
+    assert found.ok and "agrees with float64 within the tolerance; PyTorch's own error is" in found.remark
     one = truth.clone()
     one[7] += 1
     assert not judgement((truth + normal(100, seed=1)).float(), one.float(), truth).ok
@@ -232,7 +232,7 @@ def test_a_file_that_is_right_where_pytorch_is_not() -> None:
 def test_noise_proves_nothing() -> None:
     truth = normal(100).double()
     found = judgement((truth + normal(100, seed=1)).float(), (truth + normal(100, seed=2)).float(), truth)
-    assert not found.ok and "float64 decides nothing" in found.remark and not found.noisy
+    assert not found.ok and "not decidable by float64" in found.remark and not found.noisy
 
 
 def test_noise_is_what_pytorch_gives_otherwise_for_inputs_nearby() -> None:
@@ -257,7 +257,7 @@ def test_infinities_and_nans_are_those_of_one_of_the_two() -> None:
 def test_integers_are_those_of_pytorch_or_of_float64() -> None:
     expected, truth = torch.tensor([3, 5, 7]), torch.tensor([3, 6, 7])
     found = judgement(expected, torch.tensor([3, 6, 7]), truth)
-    assert found.ok and found.remark == "1 of 3 elements are those of the model in float64"
+    assert found.ok and found.remark == "1 of 3 elements equal those of the model in float64"
     assert not judgement(expected, torch.tensor([3, 8, 7]), truth).ok
     assert judgement(expected, torch.tensor([3, 8, 7]), truth, torch.tensor([3, 8, 7])).ok
 

@@ -71,7 +71,7 @@ def test_files(program: Program, tmp_path: Path) -> None:
 
 
 def test_a_mismatch_names_the_inputs(program: Program) -> None:
-    with pytest.raises(UsageError, match="The model itself raises on inputs 1: "):
+    with pytest.raises(UsageError, match="The model itself fails on inputs 1: "):
         opbridge.verify(program, lambda x, k: model(x, k) if x.min() > 0 else 1 / 0, (X, K), inputs=[(-X, K)])
     found = opbridge.verify(program, lambda x, k: model(x, k) + (x > 9), (X, K), inputs=[(X + 9, K)])
     assert not found.ok and "on the inputs given (inputs 1)" in found.describe_mismatch()
@@ -85,16 +85,16 @@ FILE_HAS = "The file has 2 inputs: x (float32 [n, 3]), k (int64 [3])."
     [
         ([(X,)], ["inputs 1 has 1 input.", FILE_HAS]),
         ([{"x": X}], ["inputs 1 lacks k.", FILE_HAS]),
-        ([{"x": X, "k": K, "y": K}], ["inputs 1 has 'y', which the file has not.", FILE_HAS]),
-        ([(X.double(), K)], ["inputs 1 does not fit", "'x' is float32 [n, 3]", "float64 [4, 3]"]),
-        ([(X[:, :2], K)], ["inputs 1 does not fit", "float32 [4, 2]"]),
+        ([{"x": X, "k": K, "y": K}], ["inputs 1 has the unknown inputs 'y'.", FILE_HAS]),
+        ([(X.double(), K)], ["inputs 1 does not match", "'x' is float32 [n, 3]", "float64 [4, 3]"]),
+        ([(X[:, :2], K)], ["inputs 1 does not match", "float32 [4, 2]"]),
         ([("text", K)], [FILE_HAS]),
         ([], ["inputs= is empty"]),
-        (X, ["inputs= is a Tensor", "Give a list"]),
-        (42, ["inputs= is a int", "Give a list"]),
-        (lambda number: 1 / 0, ["raises for run 1", "ZeroDivisionError"]),
+        (X, ["inputs= is a Tensor", "Expected a list"]),
+        (42, ["inputs= is a int", "Expected a list"]),
+        (lambda number: 1 / 0, ["failed for run 1", "ZeroDivisionError"]),
         ("nothing.npz", ["nothing.npz cannot be read: it does not exist"]),
-        ("inputs.txt", ["inputs.txt is no file of inputs", ".npz"]),
+        ("inputs.txt", ["inputs.txt is not a file of inputs", ".npz"]),
     ],
 )
 def test_inputs_that_do_not_fit_are_usage_errors(program: Program, inputs: Any, words: list[str]) -> None:
@@ -153,6 +153,6 @@ def test_the_command_line_takes_files(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*common, *files]) == 0
     assert "(example, a.npz)" in capsys.readouterr().out
     assert main([*common, *files, "--inputs", str(tmp_path / "b.npz")]) == 2
-    assert "b.npz does not fit" in capsys.readouterr().err
+    assert "b.npz does not match" in capsys.readouterr().err
     assert main(["export", f"{spec}:build", "-o", str(file), "--inputs", str(tmp_path / "a.npz")]) == 2
     assert "its input 'x' is float32 [2, 3]" in capsys.readouterr().err

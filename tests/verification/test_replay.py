@@ -42,7 +42,7 @@ TIES = (torch.arange(64).reshape(8, 8) * 37 % 64 - 32) / 8  # every second one t
 def test_a_step_of_rounding_at_a_tie_is_forgiven() -> None:
     program = opbridge.export(Rounding(), (TIES,), custom_translation_table={"aten::round": _half_up})
     (output,) = program.verification.outputs  # type: ignore[union-attr]
-    assert output.worst.forgiven and "one rounding step apart, beside a tie" in program.verification.summary()  # type: ignore[union-attr]
+    assert output.worst.forgiven and "one rounding step apart, next to a rounding tie" in program.verification.summary()  # type: ignore[union-attr]
     assert "elements of aten::round at " in output.worst.remark
 
 
@@ -78,7 +78,7 @@ def _fake_quantized(
 def test_a_quantisation_step_at_a_tie_is_forgiven() -> None:
     table = {"aten::fake_quantize_per_tensor_affine": _fake_quantized}
     program = opbridge.export(FakeQuantized(), (TIES,), custom_translation_table=table)
-    assert "one quantisation step apart, beside a tie" in program.verification.summary()  # type: ignore[union-attr]
+    assert "one quantization step apart, next to a rounding tie" in program.verification.summary()  # type: ignore[union-attr]
 
 
 def test_quantisation_that_is_wrong_by_a_step_is_wrong() -> None:
@@ -146,7 +146,7 @@ def test_equal_elements_may_stand_in_another_order_with_all_that_follows() -> No
     table = {"aten::sort.stable": _last_first}
     found = opbridge.export(Picking(), _picking_args(), custom_translation_table=table).verification
     assert found is not None and all(output.worst.forgiven for output in found.outputs)
-    assert "equal elements of aten::sort.stable" in found.summary() and "stand in another order" in found.summary()
+    assert "equal elements of aten::sort.stable" in found.summary() and "are in a different order" in found.summary()
 
 
 def test_a_stable_sort_keeps_the_order_of_equal_elements() -> None:
@@ -180,7 +180,7 @@ def test_elements_of_a_topk_that_is_not_sorted_may_stand_in_any_order() -> None:
     table = {"aten::topk": _in_rising_order}
     found = opbridge.export(Largest(False), _picking_args()[1:], custom_translation_table=table).verification
     assert found is not None and found.outputs[0].worst.forgiven
-    assert "elements of aten::topk" in found.summary() and "stand in another order" in found.summary()
+    assert "elements of aten::topk" in found.summary() and "are in a different order" in found.summary()
 
 
 @pytest.mark.parametrize(("order", "wrong"), [(True, _in_rising_order), (False, _smallest)])
@@ -208,7 +208,9 @@ EXACT = torch.tensor([0.5, 1.0, -0.25])
 
 def test_a_step_that_fused_operators_round_otherwise_is_forgiven() -> None:
     found = _judged_by_steps(EXACT + torch.tensor([0.0, 0.25, -0.25]), EXACT, 0.25)
-    assert found.forgiven and found.remark.startswith("2 of 3 elements one quantisation step apart by ONNX Runtime's")
+    assert found.forgiven and found.remark.startswith(
+        "2 of 3 elements differ by one quantization step because of ONNX Runtime's"
+    )
 
 
 def test_few_steps_that_quantised_kernels_round_otherwise_are_forgiven() -> None:
@@ -223,7 +225,7 @@ def test_few_steps_that_quantised_kernels_round_otherwise_are_forgiven() -> None
             compare("output", expected, actual), Replay([actual], steps=[0.25]), 0, expected, actual
         )
         assert found.forgiven == is_right
-        assert not is_right or found.remark.startswith("3 of 300 elements one quantisation step apart, as quantised")
+        assert not is_right or found.remark.startswith("3 of 300 elements differ by one quantization step, because")
 
 
 @pytest.mark.parametrize(

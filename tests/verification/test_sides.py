@@ -53,7 +53,7 @@ def test_check_lists_the_decisions_with_what_each_side_does():
         (False, ("aten::exp",)),
     ]
     said = str(plan)
-    assert "1 decision that depends on data, all sides in the file" in said
+    assert "1 condition that depends on data, both branches in the file" in said
     assert "True: aten::mul.Tensor" in said and "False: aten::exp" in said
     (data,) = json.loads(json.dumps(plan.to_json()))["decisions"]
     assert data["condition"] == "x.sum() > 0" and data["sides"][1] == {
@@ -70,7 +70,7 @@ def test_check_lists_a_side_that_raises():
     assert in_file.is_in_file and not other.is_in_file
     assert [side.raises for side in other.sides] == [True, False]
     assert "True: raises an error" in str(plan)
-    assert "1 decision that depends on data" in str(plan)
+    assert "1 condition that depends on data" in str(plan)
 
 
 def test_a_model_without_decisions_has_none():
@@ -85,7 +85,7 @@ def test_inputs_are_found_for_the_other_side():
         (True, ("example", "fresh 1", "fresh 2")),
         (False, ("negated",)),
     ]
-    assert "all 2 sides taken" in found.summary()
+    assert "both branches exercised" in found.summary()
     assert [side["runs"] for side in found.to_json()["sides"]] == [["example", "fresh 1", "fresh 2"], ["negated"]]
 
 
@@ -98,7 +98,10 @@ def test_a_side_that_no_run_takes_is_said():
     assert found.ok
     (side,) = found.untaken
     assert side.answer and side.runs == ()
-    assert "1 of 2 sides taken by no run" in found.summary() and "`x.sum() == 12345.25` is True" in found.summary()
+    assert (
+        "1 of 2 branches not exercised by any run" in found.summary()
+        and "`x.sum() == 12345.25` is True" in found.summary()
+    )
     assert "x.sum() == 12345.25` is True: no run" in str(found)
 
 

@@ -49,10 +49,10 @@ class OfSizes(nn.Module):
 )
 @pytest.mark.usefixtures("one_side")
 def test_a_branch_that_the_example_decided_is_refused(model, condition, size):
-    wanted = rf"only where {condition}, and the model takes {size}"
+    wanted = rf"only for {condition}, but the model also accepts {size}"
     with pytest.raises(VerificationError, match=wanted) as raised:
         opbridge.export(model, (X,), dynamic_shapes={"x": {0: "n"}})
-    assert "Say so in dynamic_shapes" in str(raised.value)
+    assert "State the condition in dynamic_shapes" in str(raised.value)
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_the_error_names_the_dim_that_would_do():
     def model(x):
         return x * 2 if x.shape[0] % 2 == 0 else x * 3
 
-    with pytest.raises(VerificationError, match=r"Say so in dynamic_shapes \(2 \* Dim\('n'\)\)"):
+    with pytest.raises(VerificationError, match=r"State the condition in dynamic_shapes \(2 \* Dim\('n'\)\)"):
         opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: "n"}})
     opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: 2 * Dim("n")}})
 
@@ -72,7 +72,7 @@ def test_the_error_names_the_dims_of_one_line_together():
     def model(x):
         return x * 2 if all(size % 2 == 0 for size in x.shape) else x * 3
 
-    wanted = r"only where h % 2 == 0 and w % 2 == 0 \(.*Say so in dynamic_shapes \(2 \* Dim\('h'\), 2 \* Dim\('w'\)\)"
+    wanted = r"only for h % 2 == 0 and w % 2 == 0 \(.*in dynamic_shapes \(2 \* Dim\('h'\), 2 \* Dim\('w'\)\)"
     with pytest.raises(VerificationError, match=wanted):
         opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: "h", 1: "w"}})
     opbridge.export(model, (X[:2],), dynamic_shapes={"x": {0: 2 * Dim("h"), 1: 2 * Dim("w")}})
@@ -81,7 +81,7 @@ def test_the_error_names_the_dims_of_one_line_together():
 def test_a_limit_of_the_model_itself_is_a_note():
     program = opbridge.export(Table().eval(), (X,), dynamic_shapes={"x": {0: "n"}})
     assert any("n <= 16" in note for note in program.plan.notes)
-    assert any(run.label == "n=17" and "raises" in str(run.left_out) for run in program.verification.runs)
+    assert any(run.label == "n=17" and "fails" in str(run.left_out) for run in program.verification.runs)
 
 
 def test_a_branch_that_makes_no_difference_is_a_note():
@@ -96,7 +96,7 @@ def test_a_size_far_beyond_a_limit_that_makes_no_difference_is_tried_too():
         x = x * 2 if x.shape[0] <= 7 else x + x
         return x if x.shape[0] <= 16 else x * 3
 
-    with pytest.raises(VerificationError, match=r"only where n <= 7 \(\S+:\d+\), and the model takes n=128"):
+    with pytest.raises(VerificationError, match=r"only for n <= 7 \(\S+:\d+\), but the model also accepts n=128"):
         opbridge.export(model, (X,), dynamic_shapes={"x": {0: "n"}})
 
 
@@ -106,7 +106,7 @@ def test_sizes_are_tried_that_the_other_conditions_allow():
         patches = x.reshape(x.shape[0] // 4, 4, x.shape[1] // 4, 4)  # no other sizes than multiples
         return patches * 2 if x.shape[0] >= x.shape[1] else patches * 3
 
-    with pytest.raises(VerificationError, match=r"only where .*rows.*, and the model takes rows=8, columns=12"):
+    with pytest.raises(VerificationError, match=r"only for .*rows.*, but the model also accepts rows=8, columns=12"):
         opbridge.export(model, (torch.randn(8, 8),), dynamic_shapes={"x": {0: "rows", 1: "columns"}})
 
 

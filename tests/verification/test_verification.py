@@ -125,7 +125,7 @@ def test_weights_that_are_not_the_model_s_are_told_and_no_operator_is_blamed(tmp
     model.weight.data[1] = 2.5
     found = opbridge.verify(path, model, example)
     assert not found.ok and found.difference is None
-    assert "weights of the file are not the model's: 'weight'" in found.describe_mismatch()
+    assert "weights of the file differ from those of the model: 'weight'" in found.describe_mismatch()
 
 
 def test_given_tolerances_replace_the_usual_ones(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_sizes_that_the_capture_excludes_are_left_out_unless_they_agree(tmp_path
     assert found.ok and found.difference is None
     assert labels(found)[3:] == ["n=1, m=1", "n=2, m=2", "n=1, m=3", "n=4, m=1", "n=8, m=6"]
     assert len(found.left_out) == 5
-    assert all("the capture holds only where" in str(run.left_out) for run in found.left_out)
+    assert all("the file is valid only for" in str(run.left_out) for run in found.left_out)
     assert ["here the two differ" in str(run.left_out) for run in found.left_out] == [True, False, True, True, False]
 
     def agreeing(x: torch.Tensor) -> torch.Tensor:
@@ -284,7 +284,7 @@ def test_fresh_inputs_that_the_model_refuses_are_left_out_but_the_example_is_not
     found = opbridge.verify(path, model, (example,))
     assert found.ok and [run.label for run in found.left_out] == ["fresh 1", "fresh 2"]
     assert "ValueError" in str(found) and "not this one" in str(found)
-    with pytest.raises(UsageError, match="itself raises on the example.*not this one"):
+    with pytest.raises(UsageError, match="itself fails on the example.*not this one"):
         opbridge.verify(path, model, (example + 1,))
 
 
@@ -407,7 +407,7 @@ def test_inputs_are_the_tensors_and_outputs_the_tensors_in_order(tmp_path: Path)
     batch = {"pair": (rows(3), rows(3, seed=1)), "name": "text"}
     found = opbridge.verify(path, model, (batch, 2.5), {"mask": torch.ones(3)})
     assert found.ok, str(found)
-    assert found.kept == ("mask",) and "as in the example throughout: mask" in str(found)
+    assert found.kept == ("mask",) and "same as in the example in all runs: mask" in str(found)
 
 
 def test_numbers_are_inputs_and_outputs_where_the_capture_says_so(tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ def test_inputs_that_do_not_vary_are_said(tmp_path: Path) -> None:
     path = saved(tmp_path, "(float[2] x) => (float[2] y) { y = Identity(x) }")
     found = opbridge.verify(path, lambda x: x, (torch.ones(2),))
     assert labels(found) == ["example"] and found.kept == ("x",)
-    assert "no fresh values" in str(found)
+    assert "no random inputs" in str(found)
 
 
 def test_an_output_that_never_varies_is_said(tmp_path: Path) -> None:
@@ -475,7 +475,7 @@ def test_an_output_that_never_varies_is_said(tmp_path: Path) -> None:
     )
     path = saved(tmp_path, graph)
     found = opbridge.verify(path, lambda x: (x * 0, x.sum()), (rows(2, 3).abs(),))
-    assert found.ok and len(found.notes) == 1 and "output 'y' is 0 throughout" in found.notes[0]
+    assert found.ok and len(found.notes) == 1 and "output 'y' is 0 everywhere" in found.notes[0]
     assert opbridge.verify(path, lambda x: (x * 0, x.sum()), (rows(2, 3).abs(),), samples=0).notes == ()
 
 
@@ -492,8 +492,8 @@ def test_a_runtime_that_raises_is_a_mismatch_with_the_operator(tmp_path: Path) -
     assert not found.ok and failure is not None
     assert failure.onnx_node == "ONNX Gather 'node_y'" and failure.source == "net.py:7"
     text = found.describe_mismatch()
-    assert "does not run" in text and "net.py:7" in text and "out of" in text and "\n" not in text
-    assert "does not run it" in found.summary()
+    assert "fails in" in text and "net.py:7" in text and "out of" in text and "\n" not in text
+    assert "fails to run it" in found.summary()
 
 
 @pytest.mark.parametrize(
@@ -518,7 +518,7 @@ def test_inputs_that_do_not_fit_the_file_are_a_usage_error(tmp_path: Path, args:
 
 def test_a_model_with_other_outputs_than_the_file_is_a_usage_error(tmp_path: Path) -> None:
     path = saved(tmp_path, "(float[2] x) => (float[2] y) { y = Identity(x) }")
-    with pytest.raises(UsageError, match="1 output .y., and the model gives 2"):
+    with pytest.raises(UsageError, match="1 output .y., but the model returns 2"):
         opbridge.verify(path, lambda x: (x, x + 1), (rows(2),))
 
 

@@ -63,10 +63,12 @@ def search_difference(
         check_weights: Whether the weights of the file are compared with those of the model first.
     """
     if capture is not None and capture.strategy == "trace":
-        frozen = [note for note in capture.notes if note.startswith("frozen by the trace")]
-        said = f"it depends on what the trace froze, perhaps: {'; '.join(frozen[:_MAX_FROZEN])}" if frozen else ""
+        frozen = [note for note in capture.notes if note.startswith("constant in the trace")]
+        said = f"possibly caused by a constant in the trace: {'; '.join(frozen[:_MAX_FROZEN])}" if frozen else ""
         more = f"; and {len(frozen) - _MAX_FROZEN} more notes of the plan" if len(frozen) > _MAX_FROZEN else ""
-        return Search(None, 0, f"a trace keeps no graph of the model to search; {said}{more}".rstrip("; "))
+        return Search(
+            None, 0, f"the first operator that differs cannot be located for capture='trace'; {said}{more}".rstrip("; ")
+        )
     try:
         # A new capture has the static sizes of these inputs.
         capture = capture or capture_model(model, mismatch.args, mismatch.kwargs)

@@ -154,8 +154,8 @@ class Comparison:
             return self.reason
         place = f" at {list(self.index)}" if self.index else ""
         return (
-            f"{self.outside} of {self.elements} elements differ, the worst{place} is {_number(self.actual)} where "
-            f"PyTorch gives {_number(self.expected)}"
+            f"{self.outside} of {self.elements} elements differ; the largest difference{place} is "
+            f"{_number(self.actual)}, PyTorch {_number(self.expected)}"
         )
 
     @property
@@ -239,9 +239,9 @@ def compare(
     shape, actual_shape, actual_dtype = tuple(expected.shape), tuple(actual.shape), dtype_name(actual.dtype)
     reason = None
     if shape != actual_shape:
-        reason = f"its shape is {list(actual_shape)} where PyTorch gives {list(shape)}"
+        reason = f"its shape is {list(actual_shape)}, but PyTorch returns {list(shape)}"
     elif expected.dtype != actual.dtype:
-        reason = f"its dtype is {actual_dtype} where PyTorch gives {dtype_name(expected.dtype)}"
+        reason = f"its dtype is {actual_dtype}, but PyTorch returns {dtype_name(expected.dtype)}"
     if reason is not None or random:
         allowed = _NOT_COMPARED if random else exact(original)
         elements = expected.numel()
@@ -341,7 +341,7 @@ def _tolerance(
     relative = math.sqrt(eps)
     rounding = _ROUNDING * min(eps, torch.finfo(torch.float32).eps) * scale
     if size <= rounding:
-        return Tolerance(relative, rounding, f"{name}: {rounding:.1e}, rounding: the output is no larger than that")
+        return Tolerance(relative, rounding, f"{name}: {rounding:.1e}, rounding error")
     return Tolerance(relative, relative * size, f"{name}: {relative:.1e} = sqrt(eps), scaled by the RMS of the output")
 
 

@@ -125,17 +125,18 @@ class Correspondence:
             inputs = self._graph.inputs
             if len(inputs) != len(self.leaves):
                 raise UsageError(
-                    f"The example inputs do not fit the model's capture: it was captured with "
-                    f"{counted(len(inputs), 'input')}, and the example holds {len(self.leaves)}. Give inputs of the "
-                    "same structure, or leave them out where a program is given."
+                    "The example inputs do not match the capture of the model: it was captured with "
+                    f"{counted(len(inputs), 'input')}, but the example has {len(self.leaves)}. Give inputs with "
+                    "the same structure, or leave them out if a Program is given."
                 )
             positions = [i for i, leaf in enumerate(inputs) if not leaf.is_frozen]
         if len(positions) != len(self._inputs):
             names = f" ({listed(self.names, 6)})" if self.names else ""
             raise UsageError(
-                f"The example inputs do not fit {self._name}: it has {counted(len(self._inputs), 'input')}{names}, and "
-                f"the example holds {counted(len(positions), 'tensor')}. Give the inputs that the file was exported "
-                "with, in the same order."
+                f"The example inputs do not match {self._name}: it has "
+                f"{counted(len(self._inputs), 'input')}{names}, but the example has "
+                f"{counted(len(positions), 'tensor')}. Give the inputs that the file was exported with, in the "
+                "same order."
             )
         for wanted, position in zip(self._inputs, positions, strict=True):
             self._check_input(wanted, as_tensor(self.leaves[position]))
@@ -160,8 +161,8 @@ class Correspondence:
         given = self._unlike(wanted, tensor)
         if given:
             raise UsageError(
-                f"{label} does not fit {self._name}: its input '{wanted.name}' is {self._described(wanted)}, and what "
-                f"is given is {given}."
+                f"{label} does not match {self._name}: its input '{wanted.name}' is {self._described(wanted)}, but "
+                f"{given} was given."
             )
 
     def _check_input(self, wanted: Any, leaf: torch.Tensor) -> None:
@@ -169,9 +170,9 @@ class Correspondence:
         given = self._unlike(wanted, leaf)
         if given:
             raise UsageError(
-                f"The example inputs do not fit {self._name}: its input '{wanted.name}' is {self._described(wanted)}, "
-                f"and the example has {given} in its place. Give the inputs that the file was exported with, in the "
-                "same order."
+                f"The example inputs do not match {self._name}: its input '{wanted.name}' is "
+                f"{self._described(wanted)}, but the example has {given}. Give the inputs that the file was "
+                "exported with, in the same order."
             )
 
     @staticmethod
@@ -198,8 +199,8 @@ class Correspondence:
         for output in session.get_outputs():
             if exchange.dtype_of(output.type) is None:
                 raise UsageError(
-                    f"Output '{output.name}' of {self._name} is a {output.type}, which PyTorch has no tensor for, so "
-                    "it cannot be compared. Give a file whose outputs are all tensors."
+                    f"Output '{output.name}' of {self._name} has type {output.type}, which cannot be compared with "
+                    "PyTorch. Give a file whose outputs are all tensors."
                 )
 
     def expected(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
@@ -238,8 +239,8 @@ class Correspondence:
         if len(kept) != count:
             raise OtherOutputs(
                 f"{sentence(self._name)} has {counted(len(self.output_names), 'output')} "
-                f"({listed(self.output_names, 6)}), and the model gives {len(kept)} that could be compared with them. "
-                "Give the model that the file was exported from.",
+                f"({listed(self.output_names, 6)}), but the model returns {len(kept)} outputs that can be compared "
+                "with them. Pass the model that the file was exported from.",
                 len(kept),
             )
         return kept

@@ -54,7 +54,7 @@ class FirstDifference:
     def _difference(self) -> str:
         if self.is_beyond:
             return self.comparison.brief()
-        return f"its result differs by {self.comparison.relative:.1e} of its size"
+        return f"its relative difference is {self.comparison.relative:.1e}"
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,8 @@ def verify_program(
     """
     if not isinstance(program, Exported):
         raise UsageError(
-            f"opbridge.verify takes an ONNX file or a Program, not a {type(program).__name__}. Give the path of the "
-            "file, or what opbridge.export returned."
+            f"opbridge.verify expects the path of an ONNX file or a Program, got {type(program).__name__}. Pass "
+            "the path of the file, or the Program that opbridge.export returned."
         )
     start = time.perf_counter()
     capture = program.capture
@@ -160,18 +160,18 @@ def _checked(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[
     """
     if not callable(model) and not isinstance(model, ExportedProgram):
         raise UsageError(
-            "opbridge.verify compares with a torch.nn.Module, a function or an ExportedProgram, not with a "
-            f"{type(model).__name__}. Give the model that the file was exported from."
+            "opbridge.verify expects a torch.nn.Module, a function or an ExportedProgram, got "
+            f"{type(model).__name__}. Pass the model that the file was exported from."
         )
     if isinstance(args, torch.Tensor):
         args = (args,)
     if args is not None and not isinstance(args, (tuple, list)):
         raise UsageError(
-            f"The example inputs are a tuple, or one tensor, not a {type(args).__name__}. Write opbridge.verify(path, "
-            "model, (x, y)); inputs passed by name go into kwargs=."
+            f"Expected the example inputs as a tuple or a tensor, got {type(args).__name__}. Write "
+            "opbridge.verify(path, model, (x, y)); pass keyword inputs in kwargs=."
         )
     if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise UsageError(f"kwargs= is a dict of inputs passed by name, not a {type(kwargs).__name__}.")
+        raise UsageError(f"Expected kwargs= as a dict of inputs by name, got {type(kwargs).__name__}.")
     register_containers((args, kwargs))
     check_caches(tuple(args or ()), dict(kwargs or {}))
     return tuple(args or ()), dict(kwargs or {})

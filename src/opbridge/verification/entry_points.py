@@ -112,7 +112,10 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         from opbridge.tasks import prepare
 
         if not isinstance(path_or_program, (str, os.PathLike)):
-            raise UsageError("A program has its own inputs. Leave task= out, or verify the file that was saved.")
+            raise UsageError(
+                "task= is not supported for a Program, which has its own inputs. Leave it out, or verify the saved "
+                "file."
+            )
         prepared = prepare(task, model, () if args is None else args, kwargs, dynamic_shapes)
         args, kwargs, dynamic_shapes = (), prepared.kwargs, prepared.dynamic_shapes
         inputs = prepared.inputs if inputs is None else inputs

@@ -79,10 +79,12 @@ def first_difference(
         values = counterparts(model.graph, captured)
         feeds = feeds_of(model, captured, leaves)
         if check_weights and (differing := _differing_weights(model, captured)):
-            return Search(None, 0, f"weights of the file are not the model's: {listed(differing, 5)}")
+            return Search(None, 0, f"weights of the file differ from those of the model: {listed(differing, 5)}")
         runtime = RuntimeValues(model, feeds, order_of(captured, values, capture, leaves), isolated)
         if outputs and _agree_unoptimised(runtime, model, outputs, rtol, atol):
-            reason = "with ONNX Runtime's graph optimisations off the outputs agree, so one of these changes the result"
+            reason = (
+                "with ONNX Runtime's graph optimizations disabled the outputs agree, so one of them changes the result"
+            )
             return Search(None, 0, f"{reason} (SessionOptions.graph_optimization_level)")
         return Walk(functional, runtime, values, outputs, rtol, atol).run(leaves)
     except Unusable as error:

@@ -116,7 +116,7 @@ def _wide_weights(module: torch.nn.Module) -> Iterator[None]:
     needed = sum(8 * tensor.numel() for tensor in narrow)
     free = _free_bytes()
     if free is not None and _ROOM * needed > free:
-        raise MemoryError(f"its weights need {needed >> 20:,} MB in float64, and {free >> 20:,} MB are free")
+        raise MemoryError(f"its weights need {needed >> 20:,} MB in float64, and {free >> 20:,} MB are available")
     before = [(tensor, tensor.data) for tensor in narrow]
     try:
         for tensor, values in before:
@@ -188,8 +188,8 @@ def judged(
     """
     near = [each for each in (*nearby, *rounded) if each.shape == expected.shape]
     ways = (
-        (nearby, "on inputs that differ by one rounding"),
-        (rounded, "with sums and sigmoids that are rounded otherwise"),
+        (nearby, "for inputs perturbed by one ulp"),
+        (rounded, "with a different order of summation"),
     )
     said = " or ".join(way for outputs, way in ways if outputs)
     if comparison.reason is not None or reference.shape != expected.shape:
@@ -206,21 +206,23 @@ def judged(
     if rms(own) > NOISE * rms(truth):
         allowed = runs.within_tolerance(right, left) | (off <= runs.tolerated)
         if bool(torch.where(is_finite, allowed, same).all()):
-            remark = f"equal to float64 within the tolerance; PyTorch is off by {float(own.max()):.2g} from it"
+            remark = f"agrees with float64 within the tolerance; PyTorch's own error is {float(own.max()):.2g}"
             remark += f", {said}" if said else ""
             return dataclasses.replace(comparison, forgiven=True, remark=remark)
         spread = [torch.where(is_finite, (other - left).nan_to_num(0.0, 0.0, 0.0), 0.0) for other in others]
         return dataclasses.replace(
             comparison,
-            remark=f"float64 decides nothing, as PyTorch is off by {float(own.max()):.2g} from it"
+            remark=f"not decidable by float64, because PyTorch's own error is {float(own.max()):.2g}"
             + (f", {said}" if said else ""),
             noisy=any(rms(each) > NOISE * rms(truth) for each in spread),
         )
-    errors = f"{float(off.max()):.2g} against {float(own.max()):.2g}"
+    errors = f"{float(off.max()):.2g}, PyTorch {float(own.max()):.2g}"
     remark = f"{errors}, {said}" if said else errors
     if bool((same | is_finite).all()) and runs.has_one_like(right):
-        return dataclasses.replace(comparison, forgiven=True, remark=f"as near to float64 as PyTorch is: {remark}")
-    return dataclasses.replace(comparison, remark=f"further from float64 than PyTorch is: {remark}")
+        return dataclasses.replace(
+            comparison, forgiven=True, remark=f"error against float64 no larger than PyTorch's: {remark}"
+        )
+    return dataclasses.replace(comparison, remark=f"larger error against float64 than PyTorch: {remark}")
 
 
 class _Runs:
@@ -320,7 +322,7 @@ def _judged_integers(
     if not bool(same.all()):
         return comparison
     whose = f"of PyTorch {said}" if said else "of the model in float64"
-    remark = f"{comparison.outside} of {comparison.elements} elements are those {whose}"
+    remark = f"{comparison.outside} of {comparison.elements} elements equal those {whose}"
     return dataclasses.replace(comparison, forgiven=True, remark=remark)
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Calls", "example_from_file", "fitted", "input_sets"]
 
 _FORMS = (
-    "Give a list with one tuple, tensor or dict of inputs for each run, a function of the run's number that returns "
-    "one, or the paths of .npz or .npy files."
+    "Expected a list with one tuple, tensor or dict of inputs for each run, a function that returns one for the "
+    "number of the run, or the paths of .npz or .npy files."
 )
 _LARGEST_BYTES = 1 << 40
 """What is larger than any computer's memory is no file of inputs."""
@@ -110,7 +110,7 @@ def _called(function: Callable[[int], Any], number: int) -> Any:
     try:
         return function(number)
     except Exception as error:  # the user's function raises anything
-        raise UsageError(f"The function of inputs= raises for run {number}: {explain(error)}.") from error
+        raise UsageError(f"The function given as inputs= failed for run {number}: {explain(error)}.") from error
 
 
 def _read(path: Path) -> tuple[Any, ...] | dict[str, Any]:
@@ -120,9 +120,11 @@ def _read(path: Path) -> tuple[Any, ...] | dict[str, Any]:
         UsageError: It does not exist, or is none of NumPy's files.
     """
     if path.suffix not in (".npz", ".npy"):
-        raise UsageError(f"{path} is no file of inputs. Save them with numpy.savez as .npz, or one array as .npy.")
+        raise UsageError(
+            f"{path} is not a file of inputs. Save them with numpy.savez as .npz, or a single array as .npy."
+        )
     if why := files.problem(path, _LARGEST_BYTES):
-        raise UsageError(f"The inputs in {path} are not read: {why}.")
+        raise UsageError(f"The inputs in {path} cannot be read: {why}.")
     try:
         content = np.load(path, allow_pickle=False)
         if isinstance(content, np.ndarray):
@@ -169,7 +171,7 @@ def fitted(
         given = (given.args, {name: given.kwargs.get(name) for name in kwargs})
         leaves, structure = pytree.tree_flatten(caches.of_all_tokens(given))
         if structure != pytree.tree_structure((args, dict(kwargs))):
-            raise UsageError(f"{label} has other inputs than the example. {_expected(matching)}")
+            raise UsageError(f"{label} does not have the same inputs as the example. {_expected(matching)}")
         given = tuple(leaves[position] for position in matching.positions)
     register_containers(given)
     values = _named(given, label, matching, args, kwargs) if isinstance(given, Mapping) else None
@@ -180,13 +182,14 @@ def fitted(
         leaf = _like(value, leaves[position])
         if leaf is None:
             raise UsageError(
-                f"{label}: input '{matching.names[number]}' is a {type(value).__name__}. {_expected(matching)}"
+                f"{label}: input '{matching.names[number]}' is a {type(value).__name__}; expected a tensor or "
+                f"an array. {_expected(matching)}"
             )
         matching.check_given(number, as_tensor(leaf), label)
         if position in matching.fixed and not torch.equal(as_tensor(leaf), as_tensor(leaves[position])):
             raise UsageError(
-                f"{label}: the model turns the values of '{matching.names[number]}' into Python numbers, so the file "
-                "holds for the example's values only. Give these."
+                f"{label}: the model converts the values of '{matching.names[number]}' to Python numbers, so the "
+                "file is valid only for the values of the example. Give these values."
             )
         leaves[position] = leaf
     return pytree.tree_unflatten(leaves, structure)
@@ -203,7 +206,7 @@ def _named(
     missing = [name for name in matching.names if name not in given]
     unknown = [repr(name) for name in given if name not in matching.names]
     said = [f"lacks {listed(missing, 6)}"] if missing else []
-    said += [f"has {listed(unknown, 6)}, which the file has not"] if unknown else []
+    said += [f"has the unknown inputs {listed(unknown, 6)}"] if unknown else []
     raise UsageError(f"{label} {' and '.join(said)}. {_expected(matching)}")
 
 

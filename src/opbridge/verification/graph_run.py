@@ -62,7 +62,7 @@ class GraphRun:
             return run_control_flow(node, args) if is_control_flow(node) else node.target(*args, **kwargs)
         except Exception as error:
             name = operator_of(node)
-            raise Unusable(f"PyTorch does not compute {name} again on the runtime's values: {error}") from error
+            raise Unusable(f"PyTorch could not compute {name} on the runtime's values: {error}") from error
 
     def assign(self, node: Node, value: Any) -> None:
         """Sets the value of a node that was just computed, and of what it writes to."""

@@ -58,13 +58,13 @@ def counterparts(graph: ir.Graph, captured: CapturedGraph) -> dict[str, ir.Value
             if operator is not None and operators.get(key.partition(":")[0]) != operator:
                 # The names are the same, but the values are those of another graph.
                 raise Unusable(
-                    f"the file was made from another capture of the model, in which '{key}' is {operator}; give the "
-                    "dynamic_shapes that it was exported with"
+                    f"the file was exported from a different capture of the model, in which '{key}' is {operator}; "
+                    "pass the dynamic_shapes that it was exported with"
                 )
             if value is not None and not isinstance(value.type, (ir.SequenceType, ir.OptionalType)):
                 found[key] = value
     if not found:
-        raise Unusable("the file does not say which of its values belong to which operator of the model")
+        raise Unusable("the file does not record which of its values belong to which operator of the model")
     return found
 
 
@@ -78,8 +78,7 @@ def feeds_of(model: ir.Model, captured: CapturedGraph, leaves: Sequence[Any]) ->
     given = [as_tensor(value) for leaf, value in pairs if not leaf.is_frozen]
     if len(given) != len(model.graph.inputs):
         raise Unusable(
-            f"the file says that it has {counted(len(model.graph.inputs), 'input')}, and the model's capture has "
-            f"{len(given)}"
+            f"the file has {counted(len(model.graph.inputs), 'input')}, but the capture of the model has {len(given)}"
         )
     return {str(value.name): tensor for value, tensor in zip(model.graph.inputs, given, strict=True)}
 
@@ -177,8 +176,8 @@ class RuntimeValues:
         try:
             return self._run(copy, names, optimised)
         except Exception as error:  # the runtime's errors have no other common base class
-            how = "with further outputs" if optimised else "without its optimiser"
-            raise Unusable(f"ONNX Runtime does not run the model {how}: {error}") from error
+            how = "with additional outputs" if optimised else "without graph optimizations"
+            raise Unusable(f"ONNX Runtime failed to run the model {how}: {error}") from error
 
     def _run(self, model: ir.Model, names: Sequence[str], optimised: bool) -> list[torch.Tensor]:
         # The user allowed the model's operators when it was loaded for the comparison.

@@ -156,7 +156,7 @@ class Judge:
             reason = str(error)
         except Exception as error:  # another number of outputs
             reason = explain(error)
-        self.notes.append(f"the model could not be computed in float64 to judge by ({reason})")
+        self.notes.append(f"the model could not be computed in float64 for comparison ({reason})")
         return None
 
     def _nearby(
@@ -202,12 +202,12 @@ def judged_by_steps(
         return comparison
     given, off = comparison.tolerance, _steps_between(expected, without, step)
     if compare("", expected, without, rtol=given.relative, atol=given.absolute).ok:
-        count, why = _steps_between(actual, without, step), " by ONNX Runtime's graph optimisations"
+        count, why = _steps_between(actual, without, step), " because of ONNX Runtime's graph optimizations"
     elif _is_a_step(expected, without, step) and off <= _BESIDE_TIES * expected.numel():
-        count, why = off, ", as quantised kernels of PyTorch's round otherwise beside a tie"
+        count, why = off, ", because PyTorch's quantized kernels round ties differently"
     else:
         return comparison
-    remark = f"{count} of {expected.numel()} elements one quantisation step apart{why}"
+    remark = f"{count} of {expected.numel()} elements differ by one quantization step{why}"
     return dataclasses.replace(comparison, forgiven=True, remark=remark)
 
 

@@ -46,19 +46,19 @@ class Options:
 
     def __post_init__(self) -> None:
         if type(self.samples) is not int or self.samples < 0:
-            raise UsageError(f"samples={self.samples!r} is no number of samples; give 0 or more.")
+            raise UsageError(f"Invalid value samples={self.samples!r}; expected an integer of 0 or more.")
         if type(self.seed) is not int:
-            raise UsageError(f"seed={self.seed!r} is no seed; give an integer.")
+            raise UsageError(f"Invalid value seed={self.seed!r}; expected an integer.")
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
             if value is not None and not (isinstance(value, (int, float)) and 0 <= value < math.inf):
-                raise UsageError(f"{name}={value!r} is no tolerance; give a number from 0 on, or leave it out.")
+                raise UsageError(f"{name}={value!r} is not a valid tolerance; expected a number of 0 or more.")
         if not isinstance(self.isolated, (bool, Limits)):
-            raise UsageError(f"isolated={self.isolated!r} is neither True nor opbridge.Limits(...).")
+            raise UsageError(f"isolated={self.isolated!r} is invalid; expected True or opbridge.Limits(...).")
         if self.runtime != known.ONNXRUNTIME:
             known.installed(self.runtime)
             if self.aten:
                 raise UsageError(
-                    f"aten= is for ONNX Runtime, and {self.runtime} runs no nodes in PyTorch. Leave it out."
+                    f"aten= is valid only for ONNX Runtime; {self.runtime} does not run nodes in PyTorch. Leave it out."
                 )
 
     @property

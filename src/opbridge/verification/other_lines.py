@@ -56,12 +56,12 @@ def computes_otherwise(
     seen = _Lines()
     eager.run(args, kwargs, seed, lambda: seen)
     found = _first_beside(capture, seen.lines())
-    said = "the capture is another computation than the model"
+    said = "the captured computation differs from the model"
     if found is not None:
-        said += f": it runs {found}, which the model runs in a capture alone: {found.code}"
+        said += f": it includes {found}, which the model runs only during a capture: {found.code}"
     return (
-        f"{said}. A model may ask whether it is exported, or whether its tensors have values "
-        "(torch.compiler.is_exporting(), torch.jit.is_tracing()); have it compute the same then"
+        f"{said}. The model may test whether it is being exported or traced (torch.compiler.is_exporting(), "
+        "torch.jit.is_tracing()); make it compute the same in both cases"
     )
 
 

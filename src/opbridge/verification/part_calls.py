@@ -55,7 +55,7 @@ class PartCalls(Mapping[str, Callable[..., Any]]):
         try:
             return self.__dict__["_calls"][name]
         except KeyError:
-            raise AttributeError(f"there is no part '{name}'; the parts are {', '.join(self)}") from None
+            raise AttributeError(f"unknown part '{name}'; the parts are {', '.join(self)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._calls)
@@ -110,7 +110,10 @@ class PartCall:
         try:
             self._results = eager.run(args, kwargs, seed)
         except Exception as error:  # the model raises anything
-            raise UsageError(f"Part '{part}' raises on its own example inputs: {explain(error)}.") from error
+            raise UsageError(
+                f"Part '{part}' fails on its own example inputs: {explain(error)}. Correct the example inputs or "
+                "the model."
+            ) from error
         self._structure = eager.structure
         self._returned = self._matching.returned(self._results)
 
@@ -144,48 +147,49 @@ class PartCall:
             given = dict(named_leaves(self._signature, args, kwargs))
         except TypeError as error:
             raise UsageError(
-                f"run calls part '{self._part}' with other inputs than its model takes: {error}."
+                f"run= calls part '{self._part}' with inputs that do not match its model: {error}."
             ) from None
         for name, value in given.items():
             if name not in dict(self._example) and value is not None and not self._is_default(name, value):
                 names = listed([name for name, _ in self._example], 8)
                 raise UsageError(
-                    f"run passes '{name}' to part '{self._part}', which was exported without it: its example inputs "
-                    f"are {names}. Add it to them, or leave it out in run."
+                    f"run= passes '{name}' to part '{self._part}', which was exported without it; its example "
+                    f"inputs are {names}. Add it to them, or leave it out in run=."
                 )
         leaves = []
         numbers = {position: number for number, position in enumerate(self._matching.positions)}
         for position, (name, example) in enumerate(self._example):
             if name not in given and not self._is_default(name, example):
                 raise UsageError(
-                    f"run calls part '{self._part}' without '{name}', which is among its example inputs. Pass it in "
-                    "run, or leave it out of the example."
+                    f"run= calls part '{self._part}' without '{name}', which is one of its example inputs. Pass it "
+                    "in run=, or leave it out of the example inputs."
                 )
             leaf = given.get(name, example)
             if position in numbers:
                 self._check_input(name, numbers[position], position, leaf, example)
             elif not _is_same(leaf, example):
                 raise UsageError(
-                    f"run passes {leaf!r} as '{name}' to part '{self._part}', which was exported with {example!r}: the "
-                    "file holds for that only. Pass the same, make it a tensor, or add a part for the other value."
+                    f"run= passes {leaf!r} as '{name}' to part '{self._part}', which was exported with "
+                    f"{example!r}; the file is valid only for that value. Pass the same value, make it a tensor, "
+                    "or add a part for the other value."
                 )
             leaves.append(leaf)
         return leaves
 
     def _check_input(self, name: str, number: int, position: int, leaf: Any, example: Any) -> None:
-        what = f"what run passes to part '{self._part}'"
+        what = f"the argument of part '{self._part}' in run="
         if not isinstance(leaf, (torch.Tensor, int, float, complex)):
-            raise UsageError(f"{what[:1].upper()}{what[1:]} as '{name}' is a {type(leaf).__name__}, and not a tensor.")
+            raise UsageError(f"{what[:1].upper()}{what[1:]} as '{name}' is a {type(leaf).__name__}; expected a tensor.")
         try:
             self._matching.check_given(number, as_tensor(leaf), what)
         except UsageError as error:
             raise UsageError(
-                f"{error} Sizes that vary in run have to be dynamic in the part's dynamic_shapes."
+                f"{error} Make the sizes that vary in run= dynamic in the part's dynamic_shapes."
             ) from None
         if position in self._matching.fixed and not torch.equal(as_tensor(leaf), as_tensor(example)):
             raise UsageError(
-                f"Part '{self._part}' turns the values of '{name}' into Python numbers, so its file holds for the "
-                "example's values only, and run passes others."
+                f"Part '{self._part}' converts the values of '{name}' to Python numbers, so its file is valid only "
+                "for the values of the example, but run= passes different ones."
             )
 
     def _is_default(self, name: str, value: Any) -> bool:

@@ -168,7 +168,7 @@ def _decided(
     picked = ties.picked(node, result, source, actual, allowed)
     if picked is None:
         return result
-    taken.append(f"{picked.which} of {_place(node)} stand in another order")
+    taken.append(f"{picked.which} of {_place(node)} are in a different order")
     return picked.result
 
 
@@ -201,9 +201,9 @@ def _rounded(
     is_apart = (wide - _wide(own)).abs() > (slack if own.is_floating_point() else 0)
     if not bool((is_right | ~is_apart).all()):
         return result
-    step = "quantisation" if "quant" in functional_operator_of(node) else "rounding"
+    step = "quantization" if "quant" in functional_operator_of(node) else "rounding"
     count = f"{int(is_apart.sum())} of {own.numel()} elements of {_place(node)}"
-    taken.append(f"{count} one {step} step apart, beside a tie")
+    taken.append(f"{count} one {step} step apart, next to a rounding tie")
     mixed = torch.where(is_apart, other, own)
     return (mixed, *result[1:]) if isinstance(result, (tuple, list)) else mixed
 

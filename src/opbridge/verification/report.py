@@ -187,14 +187,14 @@ class Verification:
         """How many sides of the decisions the runs took, and which they did not; empty where there are none."""
         count, untaken = len(self.sides), self.untaken
         if not untaken:
-            return f"all {counted(count, 'side')} taken" if count else ""
-        return f"{len(untaken)} of {counted(count, 'side')} taken by no run: {listed(list(map(str, untaken)), 3)}"
+            return "both branches exercised" if count == 2 else f"all {count} branches exercised" if count else ""
+        return f"{len(untaken)} of {count} branches not exercised by any run: {listed(list(map(str, untaken)), 3)}"
 
     def summary(self) -> str:
         """One line: which outputs agree or differ, and on which inputs; which sides of decisions no run took."""
         failed = next((run for run in self.runs if run.failure is not None), None)
         if failed is not None:
-            return f"{self.runtime} does not run it ({failed.label})"
+            return f"{self.runtime} fails to run it ({failed.label})"
         outputs, labels = self.outputs, [run.label for run in self.runs if run.left_out is None]
         wrong = [report.name for report in outputs if not report.ok]
         on = f"on {counted(len(labels), 'run')} ({listed(labels, 5)})"
@@ -226,36 +226,37 @@ class Verification:
         if run is None and self.verdict == "nothing compared":
             return f"{sentence(self.subject)}: {self.summary()}."
         if run is None:
-            return f"{sentence(self.subject)} gives what PyTorch gives: {self.summary()}."
+            return f"{sentence(self.subject)} agrees with PyTorch: {self.summary()}."
         if run.condition:
             return self._describe_uncovered(run)
         if run.failure is not None:
             return self._describe_failure(run, run.failure)
         wrong = [comparison for comparison in run.comparisons if not comparison.ok]
-        parts = [f"{sentence(self.subject)} does not give what PyTorch gives: on {_inputs_of(run)}, output {wrong[0]}."]
+        parts = [f"{sentence(self.subject)} does not agree with PyTorch: on {_inputs_of(run)}, output {wrong[0]}."]
         if len(wrong) > 1:
             verb = "does" if len(wrong) == 2 else "do"
-            parts.append(f"So {verb} {listed([repr(comparison.name) for comparison in wrong[1:]], 3)}.")
+            parts.append(f"{listed([repr(comparison.name) for comparison in wrong[1:]], 3)} {verb} too.")
         if self.difference is not None:
             which = "The first operator that differs is"
             if not self.difference.is_beyond:
-                which = "No operator differs by more than is allowed when given the same inputs; the nearest to it is"
+                which = "No single operator exceeds the tolerance when given the same inputs; the one closest to it is"
             parts.append(f"{which} {self.difference}.")
         if run.kind in ("fresh", "sizes") and self.domains:
             drawn = listed([f"'{name}' as {domain}" for name, domain in self.domains], 5)
-            parts.append(f"Fresh values were drawn as the example's are: {drawn}.")
+            parts.append(f"The random inputs follow the example: {drawn}.")
         parts.extend(f"{sentence(note)}." for note in self.notes)
-        parts.append(self._remedy(self.difference.operator if self.difference else None))
+        operator = self.difference.operator if self.difference else None
+        parts.append(self._remedy(operator, of_values=all(each.reason is None for each in wrong)))
         return " ".join(parts)
 
     def _describe_failure(self, run: Run, failure: RuntimeFailure) -> str:
         """One paragraph about a file that a runtime does not load, or does not run."""
         said, name = str(failure).rstrip("."), self.runtime.partition(" ")[0]
-        remedy = f"opbridge lint --target {name} names what else it does not take." if name in MEASURED else ""
+        remedy = f"opbridge lint --target {name} lists everything that it does not support." if name in MEASURED else ""
         if run.label == LOADING and (remedy or failure.operator is None):
             return f"{sentence(said)}. {remedy}".strip()
-        where = f"{sentence(self.subject)} does not run in {self.runtime} on {_inputs_of(run)}"
-        return f"{where}: {said}. {remedy or self._remedy(failure.operator)}"
+        where = f"{sentence(self.subject)} fails in {self.runtime} on {_inputs_of(run)}"
+        return f"{where}: {said}. {remedy or self._remedy(failure.operator, of_values=False)}"
 
     def _describe_uncovered(self, run: Run) -> str:
         """One paragraph about a size that the model takes and its capture does not."""
@@ -263,10 +264,10 @@ class Verification:
         how = f"the runtime raises: {run.failure}" if run.failure is not None else f"output {wrong[0]}"
         line = f" ({run.place})" if run.place else ""
         return (
-            f"{sentence(self.subject)} does not have the dynamic shapes that were asked for: it is the model only "
-            f"where {run.condition}{line}, and the model takes {run.label} too. There {how}. Say so in dynamic_shapes"
-            f"{_dim_for(run.condition)}, or change the line so that it does the same for all sizes: torch.where or "
-            "torch.cond in place of an `if`."
+            f"{sentence(self.subject)} does not support the requested dynamic shapes: it is valid only for "
+            f"{run.condition}{line}, but the model also accepts {run.label}; there, {how}. State the condition in "
+            f"dynamic_shapes{_dim_for(run.condition)}, or change the line so that it computes the same for all "
+            "sizes, with torch.where or torch.cond instead of an `if`."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -330,10 +331,10 @@ class Verification:
         lines.extend(f"left out: {run.label}: {run.left_out}" for run in left_out[:_MAX_LEFT_OUT])
         if len(left_out) > _MAX_LEFT_OUT:
             lines.append(f"left out: {counted(len(left_out) - _MAX_LEFT_OUT, 'run')} more")
-        lines.extend(f"right: '{name}' {remark}" for name, remark in self._forgiven())
-        lines.extend(f"side: {side}: {listed(list(side.runs), 5) or 'no run'}" for side in self.sides)
+        lines.extend(f"accepted: '{name}' {remark}" for name, remark in self._forgiven())
+        lines.extend(f"branch: {side}: {listed(list(side.runs), 5) or 'not exercised'}" for side in self.sides)
         if self.kept:
-            lines.append(f"as in the example throughout: {listed(list(self.kept), 6)}")
+            lines.append(f"same as in the example in all runs: {listed(list(self.kept), 6)}")
         if self.ok:
             lines.extend(f"note: {note}" for note in self.notes)
         return "\n".join(lines)
@@ -364,21 +365,15 @@ class Verification:
         if hidden > 0:
             yield f"and {counted(hidden, 'output')} more"
 
-    def _remedy(self, operator: str | None) -> str:
+    def _remedy(self, operator: str | None, *, of_values: bool) -> str:
+        """What to do; tolerances are advice only where values differ, not for crashes, shapes and dtypes."""
         if operator is not None and operator.startswith("python::"):
-            return (
-                f"Compare the symbolic of {operator.removeprefix('python::')} with its forward, or, where such a "
-                "difference is acceptable, pass rtol= and atol=."
-            )
-        if operator is not None and "::" in operator:
-            return (
-                f'Give it another translation (@opbridge.translation("{operator}")), or, where such a difference is '
-                "acceptable, pass rtol= and atol=."
-            )
-        return (
-            "Look at the inputs and the weights that the file was made from, or, where such a difference is "
-            "acceptable, pass rtol= and atol=."
-        )
+            advice = f"Compare the symbolic function of {operator.removeprefix('python::')} with its forward"
+        elif operator is not None and "::" in operator:
+            advice = f'Register another translation (@opbridge.translation("{operator}"))'
+        else:
+            advice = "Check the inputs and the weights that the file was exported with"
+        return f"{advice}, or pass rtol= and atol= if the difference is acceptable." if of_values else f"{advice}."
 
 
 def _error_json(comparison: Comparison) -> dict[str, Any]:
@@ -430,5 +425,5 @@ def _inputs_of(run: Run) -> str:
     if run.kind == "values":
         return f"inputs for which an output has numbers ({run.label})"
     if run.kind == "sides":
-        return f"inputs that take another side of a decision ({run.label})"
+        return f"inputs that take another branch ({run.label})"
     return f"fresh inputs ({run.label})"

@@ -103,14 +103,16 @@ class RunOfParts:
             except Exception as error:  # `run` and the models raise anything
                 if kind != "fresh":
                     what = "the example inputs" if kind == "example" else label
-                    raise UsageError(f"run raises with PyTorch's models on {what}: {explain(error)}.") from error
-                self._runs.append(Run(kind, label, left_out=f"run itself raises {explain(error)}"))
+                    raise UsageError(
+                        f"run= failed with the PyTorch models on {what}: {explain(error)}. Correct run= or its inputs."
+                    ) from error
+                self._runs.append(Run(kind, label, left_out=f"run= itself raised {explain(error)}"))
                 continue
             self._compare(kind, label, args, kwargs, expected)
         runs = tuple(self._random.left_out_of_all(self._runs))
         notes = [*self._judge.notes]
         if not all(run.ok for run in runs):
-            notes.append("each part agrees with PyTorch by itself, on its own inputs")
+            notes.append("each part by itself agrees with PyTorch on its own inputs")
         seconds = time.perf_counter() - start
         return Verification(self._name, runtime_label(), runs, notes=tuple(notes), seconds=seconds)
 
@@ -147,8 +149,9 @@ class RunOfParts:
             return
         except Exception as error:  # `run` raises anything
             raise UsageError(
-                f"run raises with the exported parts, and not with PyTorch's models ({label}): {explain(error)}. It "
-                "may use of a part what its file has not: only the call, and what the call returns, are the same."
+                f"run= failed with the exported parts but not with the PyTorch models ({label}): {explain(error)}. "
+                "With the exported parts, run= can only call a part and use what it returns; attributes and "
+                "methods of the PyTorch model are not available."
             ) from error
         said = _unlike(expected, structure, actual, self._exported.structure)
         if said:
@@ -200,11 +203,14 @@ def _unlike(expected: Sequence[Any], wanted: Any, actual: Sequence[Any], structu
     """What differs between two results beside the values of tensors and numbers; "" where nothing does."""
     if wanted != structure:
         return (
-            f"run returns {counted(len(actual), 'value')} with the exported parts and "
-            f"{counted(len(expected), 'value')} with PyTorch's models, or another structure of them: {structure} in "
-            f"the place of {wanted}"
+            f"run= returns {counted(len(actual), 'value')} with the exported parts and "
+            f"{counted(len(expected), 'value')} with the PyTorch models, or a different structure: {structure} "
+            f"instead of {wanted}"
         )
     for name, left, right in zip(range(len(expected)), expected, actual, strict=True):
         if _is_compared(left) != _is_compared(right) or not (_is_compared(left) or left == right):
-            return f"value {name} that run returns is {right!r} with the exported parts and {left!r} with PyTorch's"
+            return (
+                f"the value {name} returned by run= is {right!r} with the exported parts and {left!r} with the "
+                "PyTorch models"
+            )
     return ""

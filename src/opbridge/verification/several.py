@@ -51,7 +51,7 @@ class Verifications:
     def summary(self) -> str:
         """One line: how many of the runtimes agree."""
         agreeing = sum(each.ok for each in self.each)
-        return f"{self.each[0].subject}: {agreeing} of {len(self.each)} runtimes give what PyTorch gives"
+        return f"{self.each[0].subject}: {agreeing} of {len(self.each)} runtimes agree with PyTorch"
 
     def to_json(self) -> dict[str, Any]:
         """As data for JSON."""
@@ -91,7 +91,9 @@ def checked(runtimes: Sequence[str]) -> list[str]:
     """
     names = list(dict.fromkeys(runtimes))
     if not names or not all(isinstance(each, str) for each in names):
-        raise UsageError(f"runtime={runtimes!r} names no runtime. Give names, as runtime=['onnxruntime', 'openvino'].")
+        raise UsageError(
+            f"runtime={runtimes!r} contains no runtime. Expected names such as runtime=['onnxruntime', 'openvino']."
+        )
     return names
 
 

@@ -39,11 +39,11 @@ def as_wrong(
     found = list(comparisons)
     for position, (error, own) in unexplained.items():
         again = compare(comparisons[position].name, expected[position], actual[position], rtol=0.0, atol=_ALLOWED * own)
-        origin = f"{_ALLOWED} times PyTorch's own error, as an operator differs: {_ALLOWED * own:.1e}"
+        origin = f"{_ALLOWED} times PyTorch's own error:  {_ALLOWED * own:.1e}"
         found[position] = dataclasses.replace(
             again,
             tolerance=Tolerance(0.0, _ALLOWED * own, origin),
-            remark=f"further from float64 than PyTorch is: {error:.2g} against {own:.2g}",
+            remark=f"larger error against float64 than PyTorch: {error:.2g}, PyTorch {own:.2g}",
         )
     return tuple(found)
 
@@ -54,8 +54,8 @@ def note(comparisons: Sequence[Comparison], unexplained: Mapping[int, tuple[floa
     size = f"{comparisons[position].relative:.1e}"
     why = f" ({search.reason})" if search.reason else ""
     return (
-        f"output '{comparisons[position].name}' agrees within the tolerance, and differs by {size} of its size, which "
-        f"rounding does not explain: it is further from float64 than PyTorch is, {error:.2g} against {own:.2g}. No "
-        f"operator was found that differs on the same inputs{why}. Compare results that matter with weights and inputs "
-        "as in use, with a smaller rtol="
+        f"output '{comparisons[position].name}' agrees within the tolerance, but its relative difference of {size} "
+        f"is not explained by rounding: its error against float64 is {error:.2g}, PyTorch's is {own:.2g}. No "
+        f"single operator was found that differs on the same inputs{why}. Verify again with trained weights, real "
+        "inputs and a smaller rtol="
     )

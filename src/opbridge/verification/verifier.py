@@ -183,8 +183,8 @@ class Verifier:
             leaves = self._eager.run(self._args, self._kwargs, self._options.seed)
         except Exception as error:
             raise UsageError(
-                f"The model itself raises on the example inputs, so there is nothing to compare {self._name} with: "
-                f"{explain(error)}. Give inputs that it takes."
+                f"The model itself fails on the example inputs, so {self._name} could not be verified: "
+                f"{explain(error)}. Give inputs that the model accepts."
             ) from error
         expected = self._matching.expected(leaves)
         self._precisions = self._matching.precisions(expected)
@@ -216,8 +216,8 @@ class Verifier:
                 self._try_fresh("fresh", f"fresh {sample}", args, kwargs)
         elif tensors and self._options.samples:
             self._notes.append(
-                "no fresh values were tried, as every input is constant or in order in the example; give one with "
-                "values as the model will see them"
+                "no random inputs were tried, because every example input is constant or sorted; give an example "
+                "with realistic values"
             )
         return kept
 
@@ -250,13 +250,16 @@ class Verifier:
             try:
                 leaves = self._eager.run(args, kwargs, self._options.seed)
             except Exception as error:
-                raise UsageError(f"The model itself raises on {label}: {explain(error)}.") from error
+                raise UsageError(
+                    f"The model itself fails on {label}: {explain(error)}. Give inputs that the model accepts."
+                ) from error
             self._compare("given", label, args, kwargs, self._matching.expected(leaves))
         if isinstance(self._options.inputs, Calls):
             return
         if len(shapes) == 1 and self._matching.dynamic_sizes().groups():
             self._notes.append(
-                "no other sizes of dynamic dimensions were tried, as all inputs given have the sizes of the example"
+                "no other sizes of dynamic dimensions were tried, because all given inputs have the sizes of "
+                "the example"
             )
 
     def _run_other_sizes(self) -> None:
@@ -388,9 +391,7 @@ class Verifier:
         if run.left_out is not None:
             return False
         if run.ok:
-            self._notes.append(
-                f"{run.label} was tried although {_outside(condition)}, and the file agrees with PyTorch"
-            )
+            self._notes.append(f"{run.label} was tried although {_outside(condition)}; the file agrees with PyTorch")
             return True
         how = "the two differ" if run.failure is None else f"the runtime raises: {run.failure}"
         return self._leave_out(f"{_outside(condition)}; here {how}")
@@ -403,7 +404,7 @@ class Verifier:
         differing = [each for each in self._runs[-1].comparisons if not each.ok]
         if not differing or not all(each.noisy for each in differing):
             return True
-        return self._leave_out("PyTorch's result has no digits here: inputs that differ by one rounding give another")
+        return self._leave_out("PyTorch's own result is not accurate here: a perturbation of one ulp changes it")
 
     def _leave_out(self, reason: str) -> bool:
         """Leaves the last run out: what it shows proves nothing. Returns false."""
@@ -420,12 +421,12 @@ class Verifier:
         try:
             leaves = self._eager.run(args, kwargs, self._options.seed)
         except Exception as error:
-            self._runs.append(Run(kind, label, left_out=f"the model itself raises {explain(error)}"))
+            self._runs.append(Run(kind, label, left_out=f"the model itself fails: {explain(error)}"))
             return False
         try:
             expected = self._matching.expected(leaves)
         except OtherOutputs as error:
-            reason = f"PyTorch gives {counted(error.given, 'output')} here, and the file has {len(self._constants)}"
+            reason = f"PyTorch returns {counted(error.given, 'output')} here, but the file has {len(self._constants)}"
             names = self._matching.output_names
             self._runs.append(Run(kind, label, tuple(incomparable(name, reason) for name in names)))
             self._set_aside(args, kwargs, None)
@@ -584,7 +585,9 @@ class Verifier:
         if self._mismatch is None or self._runs[self._mismatch.run].ok or self._runs[self._mismatch.run].condition:
             return None
         if not self._options.in_onnxruntime:
-            self._notes.append("which operator differs is looked for in ONNX Runtime only: verify the file there too")
+            self._notes.append(
+                "the first operator that differs can be located only in ONNX Runtime; verify the file there too"
+            )
             return None
         wrong = {
             position: self._mismatch.expected[position]
@@ -606,7 +609,7 @@ class Verifier:
                 self._notes.append(otherwise)
                 return None
         if search.difference is None:
-            self._notes.append(f"the operator that differs could not be found: {search.reason}")
+            self._notes.append(f"the first operator that differs could not be located: {search.reason}")
         return search.difference
 
     def _place(self, mismatch: Mismatch, wrong: Mapping[int, torch.Tensor]) -> str:
@@ -642,7 +645,7 @@ def _shapes_of(leaves: Sequence[Any]) -> tuple[Any, ...]:
 
 def _outside(condition: str) -> str:
     """The reason why a run is left out whose sizes break a condition of the capture."""
-    return f"the capture holds only where {condition}"
+    return f"the file is valid only for {condition}"
 
 
 def runtime_label(runtime: str = known.ONNXRUNTIME) -> str:

@@ -81,16 +81,16 @@ class Walk:
                     if found is not None:
                         return Search(found, self._compared)
         if not self._compared:
-            return Search(None, 0, "none of its values belongs to an operator that the wrong outputs depend on")
-        reason = f"none of {self._compared} operators differs by more than is allowed when given the same inputs"
+            return Search(None, 0, "no value of the file belongs to an operator that the differing outputs depend on")
+        reason = f"none of {self._compared} operators exceeds the tolerance when given the same inputs"
         return Search(self._nearest, self._compared, reason)
 
     def _call(self, node: Node) -> FirstDifference | None:
         """Computes one node, compares it, and gives it the runtime's value. Returns the difference, if there is one."""
         if self._runtime.isolated is not False and not _bears_any_values(node):
             raise Unusable(
-                f"PyTorch would compute {operator_of(node)} in this process on values of the file, which isolated= is "
-                "there to prevent; leave it out if you trust the file"
+                f"PyTorch would have to compute {operator_of(node)} in this process on values of the file, which "
+                "isolated= prevents; leave isolated= out if you trust the file"
             )
         result = self._run.compute(node)
         in_file = {
