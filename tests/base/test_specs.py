@@ -135,7 +135,7 @@ def test_no_such_factory_lists_those_that_there_are(write):
     assert "net.py has no function 'biuld'. It has build, build_small." in message
     assert "Did you mean net.py:build?" in message
     assert "'SIZE' in net.py is a int, not a function" in refused("net.py:SIZE")
-    assert "helper() in net.py needs the arguments x" in refused("net.py:helper")
+    assert "helper() in net.py requires the arguments x" in refused("net.py:helper")
     write("")
     assert "It has no functions." in refused("net.py:build")
 
@@ -170,7 +170,7 @@ def test_a_file_that_ends_the_program(write):
         ("(abs, 1, 2, 3)", "returned a tuple of 4 values."),
         ("('model.pt', (1,))", "returned a str as its model"),
         ("(abs, 1)", "returned a int as its example inputs"),
-        ("(abs, {'x': 1})", "Inputs passed by name go among the keywords"),
+        ("(abs, {'x': 1})", "Return keyword inputs in the keywords"),
         ("(abs, (1,), (2,))", "returned a tuple as its third value"),
         ("(abs, (1,), {1: 2})", "returned a dict as its third value"),
         ("(abs, (1,), {'dynamic_shape': 'auto'})", "Did you mean 'dynamic_shapes'?"),

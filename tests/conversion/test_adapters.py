@@ -206,7 +206,7 @@ def test_adapter(op: str, opset: int, target: int, inputs: list[Any], attributes
 @pytest.mark.parametrize(
     ("op", "opset", "target", "inputs", "attributes", "why"),
     [
-        ("Slice", 13, 9, [X, (INT64, [1]), (INT64, [1])], {}, "starts that the model computes"),
+        ("Slice", 13, 9, [X, (INT64, [1]), (INT64, [1])], {}, "starts computed at run time"),
         ("Slice", 13, 9, [X, ints(0), ints(4), ints(1), ints(2)], {}, "steps other than 1"),
         ("Pad", 19, 18, [[2, 3], ints(1, 0, 0, 1)], {"mode": "wrap"}, "mode=wrap"),
         (
@@ -221,7 +221,7 @@ def test_adapter(op: str, opset: int, target: int, inputs: list[Any], attributes
         ("ScatterND", 18, 16, [[4], ints(1).reshape(1, 1), [1]], {"reduction": "max"}, "reduction=max"),
         ("BitwiseAnd", 18, 17, [(INT64, [3]), (INT64, [3])], {}, "needs opset 18"),
         ("ArgMax", 12, 11, [X], {"select_last_index": 1}, "select_last_index=1"),
-        ("Split", 18, 11, [["n", 3]], {"num_outputs": 2}, "parts that the model computes"),
+        ("Split", 18, 11, [["n", 3]], {"num_outputs": 2}, "parts computed at run time"),
         ("BatchNormalization", 7, 9, [["n", 3], *[floats(1, 1, 1)] * 4], {"spatial": 0}, "spatial=0"),
     ],
 )

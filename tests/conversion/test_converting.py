@@ -60,7 +60,7 @@ def test_converts_and_compares() -> None:
     assert found.counted() == [("Squeeze", "axes are an attribute", 1), ("Gelu", "composed of Erf or Tanh", 1)]
     assert found.summary() == "Opset 20 to 11, IR version 9 to 6: 2 nodes changed."
     assert found.comparison.ok and len(found.comparison.runs) == 4  # several sizes
-    assert "Same results in ONNX Runtime on 4 sets" in found.comparison.summary()
+    assert "The results agree in ONNX Runtime on 4 sets" in found.comparison.summary()
     assert found.document()["opset"] == {"from": 20, "to": 11}
 
 
@@ -87,7 +87,7 @@ def test_lists_all_refusals_with_their_lines() -> None:
     assert (first.operator, first.place, first.needed) == ("BitShift", "model.py:7", 11)
     assert (second.operator, second.place, second.needed) == ("Resize", "model.py:8", 11)
     text = str(refused.value)
-    assert "2 nodes" in text and "model.py:7" in text and "model.py:8" in text and "Opset 11 takes all" in text
+    assert "2 nodes" in text and "model.py:7" in text and "model.py:8" in text and "Opset 11 supports all" in text
 
 
 def test_writes_nothing_where_results_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_ir_version(ir_version: int | None, expected: int) -> None:
 
 def test_wrong_use(tmp_path: Path) -> None:
     for opset in (6, onnx.defs.onnx_opset_version() + 1):
-        with pytest.raises(UsageError, match="Choose 7 to"):
+        with pytest.raises(UsageError, match="Use 7 to"):
             convert(squeeze_and("Relu"), opset=opset)
     with pytest.raises(UsageError, match="ir_version=99"):
         convert(squeeze_and("Relu"), opset=13, ir_version=99)
@@ -197,7 +197,7 @@ def test_says_why_it_did_not_compare() -> None:
     assert "random" in convert(made(nodes), opset=15).comparison.summary()
     unknown = made([helper.make_node("Nowhere", ["x"], ["y"], domain="com.example")])
     unknown.opset_import.add(domain="com.example", version=1)
-    assert "does not load the original" in convert(unknown, opset=13).comparison.summary()
+    assert "cannot load the original model" in convert(unknown, opset=13).comparison.summary()
 
 
 def test_difference() -> None:
@@ -216,5 +216,5 @@ def test_a_model_older_than_all_opsets_is_refused_with_what_to_do(tmp_path):
         '<ir_version: 3, opset_import: ["" : 6]> g (float[2] x) => (float[2] y) { y = Abs (x) }'
     )
     onnx.save(old, tmp_path / "old.onnx")
-    with pytest.raises(opbridge.UsageError, match="is of opset 6; .* Put it at opset 7 first"):
+    with pytest.raises(opbridge.UsageError, match="has opset 6; .* Convert it to opset 7 first"):
         opbridge.convert(tmp_path / "old.onnx", opset=13, output=tmp_path / "new.onnx")

@@ -260,7 +260,7 @@ def test_loop_with_a_constant_count(lacking, count, cond, end, extra):
 def test_loop_that_its_body_ends_is_kept(lacking):
     extra = "q = ReduceMax <keepdims = 0> (s) l = Constant <value_float = 5.0> () e = Less (q, l)"
     made = model(_LOOP.format(count="m", cond="c", end="e", extra=extra), m=np.array(3))
-    kept(made, lacking("Loop"), said="There is no repair for Loop whose body decides when it ends.")
+    kept(made, lacking("Loop"), said="There is no repair for Loop whose body computes the condition.")
 
 
 _CONSTANT = '[[fact]]\nkind = "constant"\noperators = ["{}"]\ninputs = [{}]\nsource = "published: x"\n'
@@ -360,7 +360,7 @@ def test_zero_points_of_constants_and_biases():
 
 def test_a_quantized_value_that_others_read_is_kept():
     text = "(float[n, 3] x) => (int8[n, 3] q) { q = QuantizeLinear (x, s, z) }"
-    kept(model(text, s=np.float32(0.05), z=np.int8(4)), "tensorrt:8.6", "nonzero-input", "read by others")
+    kept(model(text, s=np.float32(0.05), z=np.int8(4)), "tensorrt:8.6", "nonzero-input", "also used by nodes")
 
 
 _TYPES = '[[fact]]\nkind = "types"\noperators = ["{}"]\nallowed = [{}]\nsource = "published: x"\n'
@@ -402,7 +402,7 @@ def test_small_operators(lacking, text, operator):
 
 def test_one_hot_of_a_computed_depth_is_kept(lacking):
     made = model("(int64[n] x, int64 d, float[2] v) => (float[n, k] y) { y = OneHot (x, d, v) }")
-    kept(made, lacking("OneHot"), said="with a depth that the model computes")
+    kept(made, lacking("OneHot"), said="with a depth computed at run time")
 
 
 def test_what_is_defined_by_a_loop_stays_where_there_are_none(lacking):
@@ -476,11 +476,11 @@ def test_int64_where_int32_holds_it(lacking):
     )
     repaired(made, target, "unsupported-type")
     made = model("(int64[n] i) => (bool[n] y) { y = Less (i, t) }", t=np.array(2))
-    kept(made, target, "unsupported-type", "which int32 does not hold")
+    kept(made, target, "unsupported-type", "which int32 cannot represent")
     made = model(
         "(float[n, 3] x) => (bool[n] y) { i = ArgMax <axis = 1, keepdims = 0> (x) y = Less (i, t) }", t=np.array(2**40)
     )
-    kept(made, target, "unsupported-type", "which int32 does not hold")
+    kept(made, target, "unsupported-type", "which int32 cannot represent")
 
 
 def test_marks_of_truth_values():

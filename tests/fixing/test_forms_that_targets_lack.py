@@ -48,7 +48,7 @@ def test_the_transform_of_one_signal():
 
 def test_a_transform_back_to_real_numbers_is_kept():
     made = _transform("2, 6, 5, 2", "<onesided = 1, inverse = 1>")
-    kept(made, "openvino", "unsupported-form", "There is no repair for DFT that gives real numbers")
+    kept(made, "openvino", "unsupported-form", "There is no repair for DFT with a real output")
 
 
 @pytest.mark.parametrize("operator", REDUCTIONS)

@@ -84,12 +84,12 @@ def test_a_finding_has_the_severity_and_the_note_of_its_fact(tmp_path):
     findings = lint(_model("y = Relu (x)").SerializeToString(), str(path), select=["missing-operator"])
     (one,) = findings
     assert (one.severity, one.source, one.operator) == ("warning", "asked: here", "Relu")
-    assert one.message == "The target has no operator Relu. It runs on the CPU."
+    assert one.message == "The target does not support the operator Relu. It runs on the CPU."
     assert findings.ok
 
 
 def test_a_fact_that_names_no_rule_is_refused(found):
-    with pytest.raises(UsageError, match=r"there is no rule 'branch-rank' .* Did you mean 'branch-ranks'\?"):
+    with pytest.raises(UsageError, match=r"unknown rule 'branch-rank' .* Did you mean 'branch-ranks'\?"):
         found(_model("y = Relu (x)"), {"kind": "pattern", "rule": "branch-rank"})
 
 

@@ -161,7 +161,7 @@ def test_releases_of_onnxruntime_are_known_by_what_is_published():
     assert found(model(SCALED, constants={"many": np.float32(2)}, opset=20, ir_version=10), "onnxruntime:1.17.3") == [
         "opset-range"
     ]
-    with pytest.raises(opbridge.UsageError, match="The facts of onnxruntime are asked of the installed release"):
+    with pytest.raises(opbridge.UsageError, match="The facts of onnxruntime come from the installed version"):
         opbridge.lint(SHUFFLED.SerializeToString(), "onnxruntime:99.0")
 
 
@@ -199,4 +199,4 @@ def test_a_large_weight_is_looked_through_in_parts(tmp_path, placed, said):
     whole = model.SerializeToString()
     onnx.save(model, tmp_path / "beside.onnx", save_as_external_data=True, location="weights")
     for found in (opbridge.lint(whole), opbridge.lint(tmp_path / "beside.onnx")):
-        assert [each.message for each in found] == ([f"The weight 'w' has {said} in it."] if said else [])
+        assert [each.message for each in found] == ([f"The weight 'w' contains {said}."] if said else [])

@@ -158,7 +158,7 @@ def test_facts_hold_for_their_versions_only(tmp_path):
 def test_a_version_between_two_is_taken_as_the_older_one(tmp_path, asked, taken):
     target = find_target(f"{_written(tmp_path, ONE)}:{asked}")
     assert (target.version, target.asked_for) == (taken, asked)
-    assert f"{asked} is taken as {taken}" in target.remark
+    assert f"{asked} is treated as {taken}" in target.remark
     assert target.document()["remark"] == target.remark
 
 
@@ -168,17 +168,17 @@ def test_an_older_version_is_refused(tmp_path):
 
 
 def test_a_version_without_numbers_is_refused():
-    with pytest.raises(UsageError, match=r"'new' is no version; give numbers"):
+    with pytest.raises(UsageError, match=r"'new' is not a valid version; expected numbers"):
         find_target("tensorrt:new")
 
 
 def test_a_name_that_is_no_target_is_refused_with_the_nearest_one():
-    with pytest.raises(UsageError, match=r"There is no target 'tensort'; the targets are: .*Did you mean 'tensorrt'\?"):
+    with pytest.raises(UsageError, match=r"Unknown target 'tensort'. The targets are: .*Did you mean 'tensorrt'\?"):
         find_target("tensort")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"There is no file .*none\.toml"):
+    with pytest.raises(UsageError, match=r"The file .*none\.toml does not exist"):
         find_target(str(tmp_path / "none.toml"))
 
 
@@ -194,56 +194,68 @@ def _fact(*lines, source='source = "asked: x"'):
 
 WRONG = {
     "no TOML": ("versions = [", "cannot be read"),
-    "no versions": ('name = "chip"', "versions is no list of texts"),
-    "empty versions": ("versions = []", "versions is no list of texts"),
-    "versions of numbers": ("versions = [1.0]", "versions is no list of texts"),
-    "versions that are no numbers": ('versions = ["one"]', "'one' is no version"),
-    "versions out of order": ('versions = ["2.0", "1.0"]', r"are not in order\. List each once, the oldest first"),
-    "a version twice": ('versions = ["1.0", "1.0"]', "are not in order"),
-    "sources that are no table": ('versions = ["1.0"]\nsources = 3', "sources is no table"),
+    "no versions": ('name = "chip"', "versions must be a list of strings"),
+    "empty versions": ("versions = []", "versions must be a list of strings"),
+    "versions of numbers": ("versions = [1.0]", "versions must be a list of strings"),
+    "versions that are no numbers": ('versions = ["one"]', "'one' is not a valid version"),
+    "versions out of order": ('versions = ["2.0", "1.0"]', r"are not sorted\. List each once, oldest first"),
+    "a version twice": ('versions = ["1.0", "1.0"]', "are not sorted"),
+    "sources that are no table": ('versions = ["1.0"]\nsources = 3', "sources must be a table"),
     "one fact for a list": (
         'versions = ["1.0"]\n[fact]\nkind = "missing"',
-        r"fact is no list of tables\. Write \[\[fact",
+        r"fact must be a list of tables\. Write \[\[fact",
     ),
-    "facts that are texts": ('versions = ["1.0"]\nfact = ["missing"]', "fact is no list of tables"),
-    "opsets that are no tables": ('versions = ["1.0"]\nopsets = 3', "opsets is no list of tables"),
+    "facts that are texts": ('versions = ["1.0"]\nfact = ["missing"]', "fact must be a list of tables"),
+    "opsets that are no tables": ('versions = ["1.0"]\nopsets = 3', "opsets must be a list of tables"),
     "opsets without numbers": (
         'versions = ["1.0"]\n[[opsets]]\noldest = "9"\nsource = "asked: x"',
-        "lack the numbers oldest and newest",
+        "must contain the numbers oldest and newest",
     ),
-    "no kind": (_fact('operators = ["If"]'), "kind = None is none of missing, only"),
-    "another kind": (_fact('kind = "banned"'), "kind = 'banned' is none of missing, only"),
+    "no kind": (_fact('operators = ["If"]'), "kind = None is invalid; expected one of missing, only"),
+    "another kind": (_fact('kind = "banned"'), "kind = 'banned' is invalid; expected one of missing, only"),
     "a field that the kind has not": (
         _fact('kind = "missing"', 'operators = ["If"]', "bound = 3"),
-        "a fact of kind missing has no bound; it has",
+        "unknown key bound in a fact of kind missing; expected",
     ),
     "another severity": (
         _fact('kind = "missing"', 'operators = ["If"]', 'severity = "bad"'),
-        "severity = 'bad' is none of error, warning",
+        "severity = 'bad' is invalid; expected one of error, warning",
     ),
-    "a text for a list": (_fact('kind = "missing"', 'operators = "If"'), r"is no list\. Write operators = \['If'\]"),
-    "a list of lists": (_fact('kind = "missing"', 'operators = [["If"]]'), "is no list"),
+    "a text for a list": (
+        _fact('kind = "missing"', 'operators = "If"'),
+        r"must be a list\. Write operators = \['If'\]",
+    ),
+    "a list of lists": (_fact('kind = "missing"', 'operators = [["If"]]'), "must be a list"),
     "a text for a number": (
         _fact('kind = "below"', 'operators = ["TopK"]', 'input = "K"', 'bound = "many"'),
-        "bound = 'many' is no float",
+        "bound = 'many' must be of type float",
     ),
-    "a number for a text": (_fact('kind = "missing"', 'operators = ["If"]', "note = 3"), "note = 3 is no str"),
-    "a number for a version": (_fact('kind = "missing"', 'operators = ["If"]', "since = 1.0"), "since = 1.0 is no str"),
+    "a number for a text": (
+        _fact('kind = "missing"', 'operators = ["If"]', "note = 3"),
+        "note = 3 must be of type str",
+    ),
+    "a number for a version": (
+        _fact('kind = "missing"', 'operators = ["If"]', "since = 1.0"),
+        "since = 1.0 must be of type str",
+    ),
     "a version that is not listed": (
         _fact('kind = "missing"', 'operators = ["If"]', 'since = "3.0"'),
-        r"3\.0 is none of the versions 1\.0",
+        r"3\.0 is not one of the versions 1\.0",
     ),
-    "no operators": (_fact('kind = "missing"'), "a fact of kind missing says no operators"),
-    "no inputs": (_fact('kind = "constant"', 'operators = ["Pad"]'), "a fact of kind constant says no inputs"),
-    "no rule": (_fact('kind = "pattern"'), "a fact of kind pattern says no rule"),
+    "no operators": (_fact('kind = "missing"'), "the key operators is missing"),
+    "no inputs": (_fact('kind = "constant"', 'operators = ["Pad"]'), "the key inputs is missing"),
+    "no rule": (_fact('kind = "pattern"'), "the key rule is missing"),
     "a condition without a value": (
         _fact('kind = "missing"', 'operators = ["Resize"]', 'when = ["mode"]'),
-        r"when = 'mode' names no value\. Write when = ",
+        r"when = 'mode' contains no value\. Write when = ",
     ),
-    "no source": (_fact('kind = "missing"', 'operators = ["If"]', source=""), "the source '' says neither published"),
+    "no source": (
+        _fact('kind = "missing"', 'operators = ["If"]', source=""),
+        "the source '' must start with published",
+    ),
     "a source of another kind": (
         _fact('kind = "missing"', 'operators = ["If"]', source='source = "heard"'),
-        "the source 'heard' says neither published:, measured: nor asked:",
+        "the source 'heard' must start with published:, measured: or asked:",
     ),
 }
 

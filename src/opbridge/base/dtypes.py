@@ -71,6 +71,6 @@ def torch_dtype(dtype: ir.DataType) -> torch.dtype:
         import torch
 
         raise UsageError(
-            f"PyTorch {torch.__version__} has no dtype for ONNX's {ir.DataType(dtype).name}; cast the value to one "
-            "that it has."
+            f"PyTorch {torch.__version__} has no dtype that corresponds to ONNX's {ir.DataType(dtype).name}. Cast "
+            "the value to a supported dtype."
         ) from None

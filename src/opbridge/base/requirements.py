@@ -55,9 +55,10 @@ def require(use: Use) -> None:
         return
     needs = " and ".join(_need(package, found) for package, found in unmet.items())
     install = " ".join(f"'{_to_install(package, found)}'" for package, found in unmet.items())
-    without = " Running, linting, repairing and converting ONNX files does without torch." if "torch" in unmet else ""
+    without = " Running, linting, repairing and converting ONNX files do not require torch." if "torch" in unmet else ""
     raise RequirementError(
-        f"This needs {needs}. In the environment of {sys.executable}: pip install {install}.{without}",
+        f"This requires {needs}. Install with: pip install {install} (in the environment of "
+        f"{sys.executable}).{without}",
         name=next(iter(unmet)),
     )
 

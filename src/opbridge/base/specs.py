@@ -90,7 +90,7 @@ def returned(spec: str) -> Any:
     if not separator or not place or not name.isidentifier():
         file = place or name
         hint = f" {file} is a file; add the name of a function in it: {file}:build." if Path(file).is_file() else ""
-        raise UsageError(f"'{spec}' does not say where the model comes from. Write {_FORM}.{hint}")
+        raise UsageError(f"'{spec}' is not a valid SPEC. Write {_FORM}.{hint}")
     _seed()
     module = _import_file(spec, Path(place)) if _is_file(place) else _import_module(spec, place)
     factory = _find(spec, module, place, name)
@@ -111,10 +111,10 @@ def attribute(spec: str, what: str) -> Any:
     """
     place, separator, name = spec.rpartition(":")
     if not separator or not place or not name.isidentifier():
-        raise UsageError(f"'{spec}' names no {what}. Write FILE.py:NAME or package.module:NAME.")
+        raise UsageError(f"'{spec}' is not a valid {what}. Write FILE.py:NAME or package.module:NAME.")
     module = _import_file(spec, Path(place)) if _is_file(place) else _import_module(spec, place)
     if not hasattr(module, name):
-        raise UsageError(f"{place} has no '{name}', which should be a {what}. Correct the name.")
+        raise UsageError(f"{place} has no '{name}'; expected a {what}. Correct the name.")
     return getattr(module, name)
 
 
@@ -132,12 +132,12 @@ def _import_file(spec: str, path: Path) -> ModuleType:
         kind = "is a folder" if path.is_dir() else "does not exist"
         near = difflib.get_close_matches(path.name, (other.name for other in path.parent.glob("*.py")), n=1)
         hint = f" Did you mean {path.with_name(near[0])}?" if near else ""
-        raise UsageError(f"{path} {kind}, so '{spec}' names no model. Write {_FORM}.{hint}")
+        raise UsageError(f"{path} {kind}, so '{spec}' is not a valid SPEC. Write {_FORM}.{hint}")
     _put_on_path(path.resolve().parent)
     name = f"opbridge_spec_{path.stem}"
     loader = importlib.util.spec_from_file_location(name, path)
     if loader is None or loader.loader is None:
-        raise UsageError(f"{path} is not a Python file, so '{spec}' names no model. Write {_FORM}.")
+        raise UsageError(f"{path} is not a Python file, so '{spec}' is not a valid SPEC. Write {_FORM}.")
     module = importlib.util.module_from_spec(loader)
     sys.modules[name] = module  # while it runs too: dataclasses look their module up
     with _explained(str(path)):
@@ -177,14 +177,14 @@ def _find(spec: str, module: ModuleType, place: str, name: str) -> Callable[[], 
         raise UsageError(f"{place} has no function '{name}'. {listed}{hint}")
     if not callable(found):
         raise UsageError(
-            f"'{name}' in {place} is a {_kind(found)}, not a function. Name a function that takes nothing; let it "
-            f"{_RETURNS}."
+            f"'{name}' in {place} is a {_kind(found)}, not a function. Give a function without required arguments; "
+            f"it must {_RETURNS}."
         )
     needed = _needed_parameters(found)
     if needed:
         raise UsageError(
-            f"{name}() in {place} needs the arguments {', '.join(needed)}, and opbridge calls it with nothing. Give "
-            f"them defaults, or write a function that takes nothing and calls it."
+            f"{name}() in {place} requires the arguments {', '.join(needed)}, but opbridge calls it without "
+            "arguments. Add default values, or write a function without arguments that calls it."
         )
     return found
 
@@ -272,33 +272,35 @@ def checked(spec: str, returned: Any, known: Collection[str] | None = None) -> S
         returned = returned.subject()
     if not isinstance(returned, tuple) or len(returned) not in (2, 3):
         many = f"a tuple of {len(returned)} values" if isinstance(returned, tuple) else f"a {_kind(returned)}"
-        raise UsageError(f"{name}() in {spec} returned {many}. Let it {_RETURNS}.")
+        raise UsageError(f"{name}() in {spec} returned {many}. It must {_RETURNS}.")
     model, args, *rest = returned
     keywords = rest[0] if rest else {}
     if not callable(model):
         raise UsageError(
-            f"{name}() in {spec} returned a {_kind(model)} as its model. Let it {_RETURNS}; the model is a "
-            f"torch.nn.Module, a function or an ExportedProgram."
+            f"{name}() in {spec} returned a {_kind(model)} as its model. It must {_RETURNS}; the model is a "
+            "torch.nn.Module, a function or an ExportedProgram."
         )
     if not isinstance(keywords, dict) or not all(isinstance(key, str) for key in keywords):
         raise UsageError(
-            f"{name}() in {spec} returned a {_kind(keywords)} as its third value, where a dict of export keywords "
-            f"belongs. Several example inputs go into one tuple: return (model, (x, y))."
+            f"{name}() in {spec} returned a {_kind(keywords)} as its third value; expected a dict of export "
+            "keywords. Return several example inputs in one tuple: return (model, (x, y))."
         )
     if isinstance(args, dict):
         raise UsageError(
-            f"{name}() in {spec} returned a dict as its example inputs. Inputs passed by name go among the keywords: "
-            f"return (model, (), {{'kwargs': {{...}}}})."
+            f"{name}() in {spec} returned a dict as its example inputs. Return keyword inputs in the keywords: "
+            "return (model, (), {'kwargs': {...}})."
         )
     if hasattr(args, "shape") and hasattr(args, "dtype"):
         args = (args,)  # one tensor, as torch.onnx.export takes it too
     if not isinstance(args, (tuple, list)):
-        raise UsageError(f"{name}() in {spec} returned a {_kind(args)} as its example inputs. Let it {_RETURNS}.")
+        raise UsageError(f"{name}() in {spec} returned a {_kind(args)} as its example inputs. It must {_RETURNS}.")
     for key in keywords:
         if known is not None and key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" It takes {', '.join(sorted(known))}."
-            raise UsageError(f"{name}() in {spec} returned the keyword '{key}', which opbridge.export has not.{hint}")
+            hint = f" Did you mean '{near[0]}'?" if near else f" The valid keywords are {', '.join(sorted(known))}."
+            raise UsageError(
+                f"{name}() in {spec} returned '{key}', which is an unknown argument of opbridge.export.{hint}"
+            )
     return Subject(spec, model, tuple(args), dict(keywords))
 
 

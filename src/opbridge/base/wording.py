@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["counted", "duration", "listed", "sentence"]
+__all__ = ["counted", "duration", "listed", "sentence", "within"]
 
 
 def counted(count: int, what: str) -> str:
@@ -23,6 +23,11 @@ def listed(names: Sequence[str], most: int) -> str:
     """ "a, b and 3 more" """
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def within(name: str) -> str:
+    """A model's name within a sentence: "the model in memory"; names of files stay as they are."""
+    return name.replace("The model in memory", "the model in memory")
 
 
 def sentence(text: str) -> str:

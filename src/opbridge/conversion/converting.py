@@ -7,6 +7,7 @@ import os
 import onnx
 import onnx_ir as ir
 
+from opbridge.base.wording import within
 from opbridge.conversion import schemas
 from opbridge.conversion.report import Conversion, Refusal
 from opbridge.conversion.steps import Converter
@@ -101,21 +102,19 @@ def converted(
     """
     if not OLDEST <= opset <= schemas.newest():
         raise UsageError(
-            f"opset={opset} is none that a model can be converted to. Choose {OLDEST} to {schemas.newest()}, the "
-            f"newest that the installed onnx {onnx.__version__} knows."
+            f"opset={opset} is not supported. Use {OLDEST} to {schemas.newest()}, the newest one of the installed "
+            f"onnx {onnx.__version__}."
         )
     loaded = reading.load(content)
     damage.refuse(loaded, label)
     source = loaded.graph.opset_imports.get("", loaded.graph.opset_imports.get("ai.onnx", opset))
     if not OLDEST <= source <= schemas.newest():
         remedy = (
-            f"Put it at opset {OLDEST} first (onnx.version_converter.convert_version), or export the model again."
+            f"Convert it to opset {OLDEST} first (onnx.version_converter.convert_version), or export the model again."
             if source < OLDEST
             else "Install a newer onnx package, or export the model again."
         )
-        raise UsageError(
-            f"{label} is of opset {source}; models are converted from {OLDEST} to {schemas.newest()}. {remedy}"
-        )
+        raise UsageError(f"{label} has opset {source}; supported are {OLDEST} to {schemas.newest()}. {remedy}")
     proto = _proto(content)
     before = loaded.ir_version or _IR_OF_INITIALIZERS
     versions = before, _ir_version(loaded, opset, ir_version)
@@ -127,7 +126,7 @@ def converted(
     _as_inputs(loaded)
     _check_form(label, proto, loaded, isolated)
     return Conversion(
-        loaded, source, opset, versions, converter.changes, SideBySide(note="the comparison was left out.")
+        loaded, source, opset, versions, converter.changes, SideBySide(note="The comparison was disabled.")
     )
 
 
@@ -141,13 +140,13 @@ def _proto(content: str | bytes) -> onnx.ModelProto:
 def _refusal(label: str, source: int, opset: int, refusals: list[Refusal]) -> str:
     lines = [each.line() for each in refusals]
     needed = [each.needed for each in refusals]
-    said = f"{len(refusals)} node{'s' if len(refusals) > 1 else ''} of {label}"
-    text = f"{said} cannot be put from opset {source} to opset {opset}:\n  " + "\n  ".join(lines)
+    said = f"{len(refusals)} node{'s' if len(refusals) > 1 else ''} of {within(label)}"
+    text = f"{said} cannot be converted from opset {source} to opset {opset}:\n  " + "\n  ".join(lines)
     if all(each is not None for each in needed):
         least = max(each for each in needed if each is not None)
-        text += f"\nNothing was written. Opset {least} takes all of them: convert to that, or change the model."
+        text += f"\nNothing was written. Opset {least} supports all of them: convert to it, or change the model."
     else:
-        text += "\nNothing was written. Change these lines of the model, or choose another opset."
+        text += "\nNothing was written. Change these lines of the model, or use another opset."
     return text
 
 
@@ -162,7 +161,7 @@ def _ir_version(model: ir.Model, opset: int, asked: int | None) -> int:
     if asked is not None:
         if not least <= asked <= newest:
             why = " (the model has functions)" if model.functions else ""
-            raise UsageError(f"ir_version={asked} is none that this model can have{why}. Choose {least} to {newest}.")
+            raise UsageError(f"ir_version={asked} is not valid for this model{why}. Use {least} to {newest}.")
         return asked
     imports = [
         onnx.helper.make_opsetid(domain, version)
@@ -194,8 +193,8 @@ def _check_form(label: str, original: onnx.ModelProto, model: ir.Model, isolated
     said = checked(_serialized(model), isolated=isolated)
     if said and not checked(lean(original), isolated=isolated):
         raise ConversionError(
-            f"{label} was not converted: ONNX's checker refuses the result ({' '.join(said.split())[:400]}). "
-            "Nothing was written. This is a fault of opbridge; report it with the model."
+            f"{label} was not converted: ONNX's checker rejects the result ({' '.join(said.split())[:400]}). "
+            "Nothing was written. This is a bug in opbridge; please report it with the model."
         )
 
 

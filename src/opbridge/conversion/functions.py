@@ -31,7 +31,7 @@ def expanded(step: Step, schema: onnx.defs.OpSchema, target: int) -> list[ir.Val
     made = {*proto.input, *(name for node in proto.node for name in node.output)}
     kept = [name if name in made else None for name in proto.output]  # what nobody reads may be left out
     if any(name is None and step.is_used(at) for at, name in enumerate(kept)):
-        raise Refused("with an output that its definition does not give", schema.since_version)
+        raise Refused("with an output that its definition does not have", schema.since_version)
     del proto.output[:]
     proto.output.extend(name for name in kept if name is not None)
     body = ir.serde.deserialize_function(proto)
@@ -65,7 +65,7 @@ def expanded(step: Step, schema: onnx.defs.OpSchema, target: int) -> list[ir.Val
 
 def _copied(step: Step, value: Any) -> ir.Value:
     if value is None:
-        raise Refused("without an input that its definition needs")
+        raise Refused("without an input that its definition requires")
     made: ir.Value = step.emit("Identity", value)
     return made
 
@@ -79,9 +79,7 @@ def _definition(step: Step, schema: onnx.defs.OpSchema, target: int) -> onnx.Fun
     for value in step.node.inputs:
         type_ = step.types.of(value)
         if value is not None and type_ is None:
-            raise Refused(
-                "of a type that is not known", schema.since_version, "Inline the model's functions, or infer its types."
-            )
+            raise Refused("of unknown type", schema.since_version, "Inline the model's functions, or infer its types.")
         given.append((type_ or onnx.TypeProto()).SerializeToString())
     call = ir.serde.serialize_node(step.node)
     for opset in sorted(of_types, key=lambda each: abs(each - target)):

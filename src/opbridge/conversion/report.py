@@ -69,7 +69,7 @@ class Refusal:
     def line(self) -> str:
         """The refusal in one line."""
         where = " at ".join(each for each in (self.node and f"'{self.node}'", self.place) if each)
-        needs = f" needs opset {self.needed}." if self.needed is not None else " has no form there."
+        needs = f" needs opset {self.needed}." if self.needed is not None else " has no equivalent there."
         return f"{self.why}{f' ({where})' if where else ''}{needs}{f' {self.remedy}' if self.remedy else ''}"
 
 

@@ -97,14 +97,14 @@ class Step:
             return None
         found = self.constant(at)
         if found is None:
-            self.refuse(f"with {what} that the model computes", remedy=f"Make {what} constant in the model.")
+            self.refuse(f"with {what} computed at run time", remedy=f"Make {what} constant in the model.")
         return [int(each) for each in found.ravel()]
 
     def dtype(self, value: ir.Value | None) -> ir.DataType:
         """The type of a value's elements; one that is not known is refused."""
         found = self.types.dtype(value)
         if found is None:
-            self.refuse("of a type that is not known", remedy="Inline the model's functions, or infer its types first.")
+            self.refuse("of unknown type", remedy="Inline the model's functions, or infer its types first.")
         return found
 
     def shape(self, value: ir.Value | None) -> Sizes | None:
@@ -115,9 +115,7 @@ class Step:
         """The number of a value's dimensions, the first input's by default; one that is not known is refused."""
         found = self.types.shape(self.data if value is None else value)
         if found is None:
-            self.refuse(
-                "of a tensor whose number of dimensions is not known", remedy="Give the model's inputs their shapes."
-            )
+            self.refuse("of a tensor of unknown rank", remedy="Add shapes to the model's inputs.")
         return len(found)
 
     def is_used(self, at: int) -> bool:

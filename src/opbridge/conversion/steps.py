@@ -206,7 +206,7 @@ class Converter:
         if (found := RAISE.get((node.op_type, stop))) is not None:
             return self._adapted(step, *found, source, target)
         if source is None:
-            raise Refused("", stop, "Declare the opset that the model was made for.")
+            raise Refused("", stop, "Declare the opset that the model was written for.")
         assert target is not None
         if target.deprecated:
             return self._by_definition(step, source)
@@ -242,7 +242,7 @@ class Converter:
         """The same call in another form of its operator."""
         node = step.node
         if max(source.since_version, target.since_version) > _REVIEWED and source.doc != target.doc:
-            raise Refused("(in a form that opbridge does not know)", step.changed)
+            raise Refused("(in an unknown form)", step.changed)
         attributes, left_out = self._said(node, source, target)
         why = schemas.lacking(node, source, target, attributes)
         if why is None and (value := self._not_permitted(node, target)) is None:
@@ -256,7 +256,7 @@ class Converter:
             if len(node.outputs) > target.max_output:
                 node.resize_outputs(target.max_output)
             given = [name for name in left_out if name in source.attributes]
-            return None, f"left out {', '.join(given)}, at its default" if given else ""
+            return None, f"removed {', '.join(given)}, which has its default value" if given else ""
         needed = step.changed if step.to < step.changed else None
         if source.has_function or source.has_context_dependent_function:
             try:
@@ -269,7 +269,7 @@ class Converter:
         results = widened(step, target)
         if results is not None:
             return results
-        raise Refused(f"of {self._types.text(value)}", needed, "Cast to a type that the older form takes.")
+        raise Refused(f"of {self._types.text(value)}", needed, "Cast to a type that the older version supports.")
 
     def _said(
         self, node: ir.Node, source: onnx.defs.OpSchema, target: onnx.defs.OpSchema

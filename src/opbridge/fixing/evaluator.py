@@ -65,5 +65,5 @@ def compare_with_evaluator(original: str | bytes, new: str | Path | bytes) -> Si
         return None
     first: Any = _Evaluated(evaluator, second)
     found = compare_sessions(narrowed(first), narrowed(second)) if wide else compare_sessions(first, second)
-    note = "The reference evaluator of onnx ran the original, which ONNX Runtime refuses."
+    note = "ONNX Runtime cannot load the original model; the ONNX reference evaluator was used for it instead."
     return dataclasses.replace(found, note=f"{note} {found.note}".rstrip())

@@ -14,6 +14,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from opbridge.base.wording import within
 from opbridge.errors import FixError, UsageError
 from opbridge.fixing.attempts import Attempts
 from opbridge.fixing.evaluator import compare_with_evaluator
@@ -54,12 +55,14 @@ class Fixed:
     def summary(self) -> str:
         """What was done, in one paragraph."""
         if not self.changes:
-            return "Nothing to repair."
+            return (
+                f"No repair was made. Remaining: {self.left.counted()}." if len(self.left) else "No findings to repair."
+            )
         found = self.comparison
         assert found is not None
         counts = Counter(each.finding.rule for each in self.changes)
         said = ", ".join(f"{rule} {count}" for rule, count in counts.items())
-        left = f" {len(self.undone)} undone: {self.undone[0][1]}" if self.undone else ""
+        left = f" {len(self.undone)} repairs undone: {self.undone[0][1]}" if self.undone else ""
         return f"Repaired {said}. {found.summary()}{left}"
 
     def document(self) -> dict[str, Any]:
@@ -123,7 +126,7 @@ def _fixed(
 ) -> Fixed:
     """`fix` for a model that was checked."""
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
-        raise UsageError(f"{output} is the model itself. Name another file with -o (output=).")
+        raise UsageError(f"{output} is the input model itself. Give another file with -o (output=).")
     changed = reading.load_with_clashes(checked)
     looked = Looked(changed)
     if look(looked, (), frozenset({"unreadable-weight"})):
@@ -145,8 +148,8 @@ def _fixed(
             found = _tried(reference, made.model, output, keep=True)
     if not found.runs or not found.ok:
         raise FixError(
-            f"The repaired model of {label} was not shown to give what the original gives, so nothing was written. "
-            f"{found.summary()} Leave out rules with --ignore (ignore=) to see which repair it is."
+            f"The repaired model of {within(label)} could not be verified against the original, so no file was "
+            f"written. {found.summary()} Exclude rules with --ignore (ignore=) to find the repair that causes it."
         )
     return Fixed(made.model, made.changes, left, found, "" if output is None else os.fspath(output), attempts.undone)
 

@@ -151,7 +151,7 @@ def _repaired(site: Site) -> tuple[str, str]:
 
 def _undone(finding: Finding, why: str) -> Finding:
     """A finding whose repair was undone."""
-    return dataclasses.replace(finding, remedy=f"{finding.remedy} Its repair was undone: {why}")
+    return dataclasses.replace(finding, remedy=f"{finding.remedy} The repair was undone: {why}")
 
 
 def _explained(finding: Finding, why: str) -> Finding:

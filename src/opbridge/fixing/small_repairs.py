@@ -71,7 +71,7 @@ def gives_too_much(looked: Looked) -> bool:
 def clashing_names(looked: Looked, node: ir.Node | None) -> str:
     """clashing-names: they were given other names when the file was read."""
     names = looked.model.meta.pop(reading.CLASHES, None)
-    return f"gave {len(names)} values whose names were taken names of their own" if names else ""
+    return f"renamed {len(names)} values with duplicate names" if names else ""
 
 
 def sort_nodes(looked: Looked, node: ir.Node | None) -> str:
@@ -90,7 +90,7 @@ def declared_shape(looked: Looked, node: ir.Node | None) -> str:
     for value, given in zip(node.outputs, infer(node, looked.opset_of(node)), strict=True):
         if given is not None:
             value.shape = ir.Shape(given)
-    return f"corrected the shapes that the file says of the outputs of {node.op_type}"
+    return f"corrected the shapes in the file of the outputs of {node.op_type}"
 
 
 def declared_type(looked: Looked, node: ir.Node | None) -> str:
@@ -99,7 +99,7 @@ def declared_type(looked: Looked, node: ir.Node | None) -> str:
     for value, given in zip(node.outputs, types_given(node, looked), strict=False):
         if given is not None and isinstance(value.type, ir.TensorType):
             value.type = ir.TensorType(given)
-    return f"corrected the types that the file says of the outputs of {node.op_type}"
+    return f"corrected the types in the file of the outputs of {node.op_type}"
 
 
 def scalar_axes(looked: Looked, node: ir.Node | None) -> str:
@@ -120,7 +120,7 @@ def scalar_axes(looked: Looked, node: ir.Node | None) -> str:
             listed.outputs[0].type, listed.outputs[0].shape = value.type, ir.Shape([1])
             node.graph.insert_before(node, listed)
             node.replace_input_with(at, listed.outputs[0])
-        changed = f"made the scalar that {node.op_type} takes a list of one number"
+        changed = f"replaced the scalar input of {node.op_type} by a list of one element"
     return changed
 
 
@@ -177,7 +177,7 @@ def asymmetric_pads(looked: Looked, node: ir.Node | None) -> str:
     ir.convenience.replace_all_uses_with(result, sliced.outputs[0], replace_graph_outputs=True)
     result.name, sliced.outputs[0].name = f"{name}_before", name
     node.graph.remove(node, safe=True)
-    return "wrote ConvTranspose without padding, and a Slice after it"
+    return "replaced ConvTranspose by one without padding and a Slice"
 
 
 def quantized_bias(looked: Looked, node: ir.Node | None) -> str:
@@ -255,7 +255,7 @@ def rounded_integers(looked: Looked, node: ir.Node | None) -> str:
     same.metadata_props.update(node.metadata_props)
     ir.convenience.replace_nodes_and_values(node.graph, node, [node], [same], node.outputs, same.outputs)
     same.outputs[0].type = value.type
-    return f"left out {node.op_type} of integers"
+    return f"removed {node.op_type} of integers"
 
 
 REPAIRS: dict[str, Callable[[Looked, ir.Node | None], str]] = {

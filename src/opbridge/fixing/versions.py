@@ -58,11 +58,11 @@ def to_versions(
             model = converted(original, label, wanted, isolated=True).model
         except OpbridgeError:  # it says so where it is asked to convert
             return model, []
-        done.append(f"put the model from opset {opset} to {wanted}")
+        done.append(f"converted the model from opset {opset} to {wanted}")
     limits = [each.opsets.ir_version for each in targets if each.opsets is not None]
     known = [each for each in limits if each is not None]
     if known and model.ir_version is not None and model.ir_version > min(known) >= _least(model):
-        done.append(f"wrote IR version {min(known)} in the place of {model.ir_version}")
+        done.append(f"changed the IR version from {model.ir_version} to {min(known)}")
         model.ir_version = min(known)
     return model, [(found[0], " and ".join(done))] if done else []
 

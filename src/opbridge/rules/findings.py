@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from opbridge.base.wording import within
 from opbridge.targets import Target
 
 if TYPE_CHECKING:
@@ -81,15 +82,13 @@ class Findings(Sequence[Finding]):
     def summary(self) -> str:
         """How many there are, in one line."""
         wanted = ", ".join(map(str, self.targets)) or "ONNX"
-        if not self.found:
-            return f"Nothing found: {self.model} for {wanted}."
-        return f"{self.counted()} in {self.model} for {wanted}."
+        return f"{self.counted() if self.found else 'No findings'} in {within(self.model)} for {wanted}."
 
     def counted(self) -> str:
         """How many there are: "2 errors and 1 warning"."""
         counts = Counter(each.severity for each in self.found)
         said = [f"{counts[each]} {each}{'s' * (counts[each] != 1)}" for each in ("error", "warning") if counts[each]]
-        return " and ".join(said) or "nothing found"
+        return " and ".join(said) or "no findings"
 
     def describe_errors(self) -> str:
         """What the targets do not take, each with its place and what to do, as the message of an error."""
@@ -101,7 +100,7 @@ class Findings(Sequence[Finding]):
                 said = f"  {each.rule}{where}: {each.message} {each.remedy}"
                 lines[said] = lines.get(said, 0) + 1
         told = [line if count == 1 else f"{line} ({count} times)" for line, count in lines.items()]
-        return "\n".join([f"{wanted} does not take the model, and no repair mends that:", *told])
+        return "\n".join([f"{wanted} does not support the model, and there is no automatic repair:", *told])
 
     def tell(self, report: Report, model: ir.Model) -> None:
         """Tells a report what was found, and colours the nodes of the model by it."""

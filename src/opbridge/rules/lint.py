@@ -43,8 +43,8 @@ class OpsetRange(Rule):
     """The model's opset, or its version of the format, is none that the target takes."""
 
     identifier = "opset-range"
-    title = "An opset or IR version that the target does not take"
-    why = "The target refuses the whole model, or takes operators in another meaning."
+    title = "An opset or IR version that the target does not support"
+    why = "The target rejects the whole model, or computes operators differently."
     remedy = "Export with --opset (opset_version=), or convert the file: opbridge convert MODEL.onnx --opset N."
 
 
@@ -52,20 +52,21 @@ class DynamicInputs(Rule):
     """An input of the model has dynamic dimensions, and the target takes none."""
 
     identifier = "dynamic-inputs"
-    title = "A dynamic dimension of an input, where the target takes fixed sizes only"
-    why = "The target builds a program for one size of each input."
-    remedy = "Export with fixed sizes: leave out dynamic_shapes."
+    title = "A dynamic dimension of an input, but the target supports only static shapes"
+    why = "The target compiles the model for one shape of each input."
+    remedy = "Export with static shapes: leave out dynamic_shapes."
 
 
 class NeedsRanges(Rule):
     """Inputs of the model have dynamic dimensions, for which the target wants ranges."""
 
     identifier = "needs-ranges"
-    title = "Dynamic dimensions, for which the target wants ranges when it builds the model"
+    title = "Dynamic dimensions, for which the target requires ranges when it builds the model"
     why = (
-        "The target chooses its kernels by the smallest, the usual and the largest size, and refuses to build without."
+        "The target selects its kernels by the minimum, optimum and maximum shapes, and cannot build the model "
+        "without them."
     )
-    remedy = "Give the sizes there; with trtexec: --minShapes, --optShapes and --maxShapes."
+    remedy = "Give the shapes when building; with trtexec: --minShapes, --optShapes and --maxShapes."
     severity = "warning"
     asked = True
 
@@ -74,18 +75,18 @@ class LocalFunction(Rule):
     """Functions of the model itself, where the target takes none."""
 
     identifier = "local-function"
-    title = "A call of a function that the model itself defines, where the target takes none"
-    why = "The target looks for an operator of that name, and refuses the model."
-    remedy = "Put the functions' nodes in the place of their calls, as opbridge fix does, or onnx.inliner."
+    title = "A call of an ONNX function in the model, which the target does not support"
+    why = "The target searches for an operator of that name and rejects the model."
+    remedy = "Inline the functions with opbridge fix or onnx.inliner."
 
 
 class ValueType(Rule):
     """Values of a type that the target has nowhere."""
 
     identifier = "value-type"
-    title = "Values of a type that the target does not have"
-    why = "The target refuses the model, or computes in another type."
-    remedy = "Cast to a type that the target has."
+    title = "Values of a type that the target does not support"
+    why = "The target rejects the model, or computes in another type."
+    remedy = "Cast to a type that the target supports."
 
 
 _LONGEST_TEXT = 10_000
@@ -176,7 +177,7 @@ def check_patterns(targets: Sequence[Target]) -> None:
             if fact.rule not in known:
                 near = difflib.get_close_matches(fact.rule, known, n=1)
                 guess = f" Did you mean '{near[0]}'?" if near else ""
-                raise UsageError(f"{target}: there is no rule '{fact.rule}' for a fact to name.{guess}")
+                raise UsageError(f"{target}: unknown rule '{fact.rule}' in a fact.{guess}")
 
 
 def _loaded(model: str | bytes) -> ir.Model:
@@ -197,7 +198,7 @@ def chosen_rules(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str]
         if not fnmatch.filter(known, pattern):
             near = difflib.get_close_matches(pattern, known, n=1)
             guess = f" Did you mean '{near[0]}'?" if near else ""
-            raise UsageError(f"There is no rule '{pattern}'.{guess} The rules are: {', '.join(known)}.")
+            raise UsageError(f"Unknown rule '{pattern}'.{guess} The rules are: {', '.join(known)}.")
     usual = [each.identifier for each in catalogue() if not each.asked]
     kept = {name for pattern in select for name in fnmatch.filter(known, pattern)} if select else set(usual)
     return frozenset(kept - {name for pattern in ignore for name in fnmatch.filter(known, pattern)})
@@ -270,10 +271,10 @@ def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iter
     opsets = target.opsets
     if opsets is not None and OpsetRange.identifier in chosen:
         if not opsets.oldest <= looked.opset <= opsets.newest:
-            told = f"The model is of opset {looked.opset}; {target} takes {opsets.oldest} to {opsets.newest}."
+            told = f"The model has opset {looked.opset}; {target} supports {opsets.oldest} to {opsets.newest}."
             yield _finding(OpsetRange, Hit(told), "error", opsets.source)
         if opsets.ir_version is not None and looked.model.ir_version > opsets.ir_version:
-            told = f"The file is of IR version {looked.model.ir_version}; {target} reads up to {opsets.ir_version}."
+            told = f"The file has IR version {looked.model.ir_version}; {target} supports up to {opsets.ir_version}."
             yield _finding(OpsetRange, Hit(told), "error", opsets.source)
     for fact in target.of_kind(facts.Static):
         if not fact.operators and DynamicInputs.identifier in chosen:
@@ -289,7 +290,7 @@ def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iter
     if without is not None and LocalFunction.identifier in chosen:
         for node in looked.nodes:
             if _is_function(looked, node):
-                hit = Hit(f"{name_of(node)} is a function of the model.", node)
+                hit = Hit(f"{name_of(node)} is an ONNX function defined in the model.", node)
                 yield _finding(LocalFunction, hit, without.severity, without.source, without.note)
     for unstored in target.of_kind(facts.Unstored):
         if ValueType.identifier in chosen:
@@ -313,13 +314,13 @@ def _values_of(looked: Looked, fact: facts.Unstored) -> Iterator[Found]:
     if not fact.at_ends:
         for value in looked.model.graph.inputs:
             if value.dtype is not None and of_facts.type_name(value.dtype) in fact.types:
-                hit = Hit(f"The input '{value.name}' is of {of_facts.type_name(value.dtype)}.")
+                hit = Hit(f"The input '{value.name}' has type {of_facts.type_name(value.dtype)}.")
                 yield _finding(ValueType, hit, fact.severity, fact.source, fact.note)
     types = {each for each in ir.DataType if of_facts.type_name(each) in fact.types}
     for node in looked.nodes:
         for value in node.outputs:
             if value.dtype in types and not (fact.at_ends and value in ends):
-                hit = Hit(f"{node.op_type} gives {of_facts.type_name(value.dtype)}.", node)
+                hit = Hit(f"{node.op_type} returns {of_facts.type_name(value.dtype)}.", node)
                 yield _finding(ValueType, hit, fact.severity, fact.source, fact.note)
                 break
 

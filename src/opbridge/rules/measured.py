@@ -35,8 +35,8 @@ class Float16Activation(Rule):
     """A value that was beyond float16 when the model ran on inputs of the user's."""
 
     identifier = "float16-activation"
-    title = "A value that float16 does not hold, on the inputs that lint was given"
-    why = "It becomes infinity where the model computes in float16, and nan in what follows."
+    title = "A value that overflows in float16 on the given inputs"
+    why = "It becomes infinity if the model computes in float16, and NaN afterwards."
     remedy = "Leave this part in float32 (Casts around it), or use bfloat16."
     severity = "warning"
 
@@ -82,7 +82,10 @@ def _feeds(looked: Looked, inputs: Inputs) -> dict[str, np.ndarray]:
     wanted = [value.name or "" for value in looked.model.graph.inputs if value.name not in stored]
     given = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(wanted, inputs, strict=False))
     if set(given) != set(wanted) or len(given) != len(inputs):
-        raise UsageError(f"inputs= has {len(inputs)} arrays; the model has the inputs {', '.join(wanted)}.")
+        raise UsageError(
+            f"inputs= has {len(inputs)} arrays, but the model has the inputs {', '.join(wanted)}. Give one array "
+            "for each input."
+        )
     return {name: np.asarray(value) for name, value in given.items()}
 
 
@@ -93,9 +96,9 @@ def _read(path: Path) -> dict[str, np.ndarray] | list[np.ndarray]:
         UsageError: It does not exist, or is no .npz file.
     """
     if path.suffix != ".npz":
-        raise UsageError(f"{path} is no file of inputs. Save them with numpy.savez as .npz.")
+        raise UsageError(f"{path} is not a file of inputs. Save them with numpy.savez as .npz.")
     if why := files.problem(path, _LARGEST_BYTES):
-        raise UsageError(f"The inputs in {path} are not read: {why}.")
+        raise UsageError(f"The inputs in {path} cannot be read: {why}.")
     try:
         with np.load(path, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}

@@ -20,23 +20,23 @@ class MissingOperator(FactRule):
     """Reads `facts.Missing` and `facts.Only`."""
 
     identifier = "missing-operator"
-    title = "An operator that the target does not have"
-    why = "The target refuses the model, or leaves the node to another runtime where it can."
-    remedy = "Write the computation with other operators, or give the target an implementation of this one."
+    title = "An operator that the target does not support"
+    why = "The target rejects the model, or delegates the node to another runtime."
+    remedy = "Use other operators, or provide an implementation (a plugin) for the target."
     kind = facts.Missing
     of_malformed = True
 
     def hits(self, node: ir.Node, fact: facts.Missing, looked: Looked) -> Iterator[Hit]:
-        yield Hit(f"The target has no operator {name_of(node)}.", node)
+        yield Hit(f"The target does not support the operator {name_of(node)}.", node)
 
 
 class UnsupportedType(FactRule):
     """Reads `facts.Types`."""
 
     identifier = "unsupported-type"
-    title = "An input whose type the target does not take there"
-    why = "The target has the operator, but not for this type."
-    remedy = "Cast the input to a type that the target takes, and the result back."
+    title = "An input whose type the target does not support"
+    why = "The target supports the operator, but not for this type."
+    remedy = "Cast the input to a supported type, and the result back."
     kind = facts.Types
 
     def hits(self, node: ir.Node, fact: facts.Types, looked: Looked) -> Iterator[Hit]:
@@ -45,16 +45,18 @@ class UnsupportedType(FactRule):
             found = _type(value)
             if found and found not in fact.allowed:
                 which = f"'{name}'" if name else "its first input"
-                yield Hit(f"{node.op_type} has {which} of {found}; the target takes {_either(fact.allowed)}.", node)
+                yield Hit(
+                    f"{node.op_type} has {which} of type {found}; the target supports {_either(fact.allowed)}.", node
+                )
 
 
 class ConstantInput(FactRule):
     """Reads `facts.Constant`."""
 
     identifier = "constant-input"
-    title = "An input that the target has to know when it loads the model"
-    why = "The target builds the operator for the value of this input, so it has to be an initializer."
-    remedy = "Compute the value before the export, so that it is a number in the model's code."
+    title = "An input that must be constant for the target"
+    why = "The target compiles the operator for the value of this input, so it must be an initializer."
+    remedy = "Compute the value before the export, so that it is a constant in the model's code."
     kind = facts.Constant
 
     def hits(self, node: ir.Node, fact: facts.Constant, looked: Looked) -> Iterator[Hit]:
@@ -63,19 +65,19 @@ class ConstantInput(FactRule):
             if value is None or looked.is_stored(value):
                 continue
             if not looked.is_known(value):
-                yield Hit(f"The input '{name}' of {node.op_type} is computed when the model runs.", node)
+                yield Hit(f"The input '{name}' of {node.op_type} is computed at run time.", node)
             elif fact.stored:
-                told = f"The input '{name}' of {node.op_type} is computed from constants, and is no initializer."
-                yield Hit(told, node, "Fold the constants of the model before it is loaded there.")
+                told = f"The input '{name}' of {node.op_type} is computed from constants, but is not an initializer."
+                yield Hit(told, node, "Fold the constants of the model before it is loaded on the target.")
 
 
 class NonZeroInput(FactRule):
     """Reads `facts.Zero`."""
 
     identifier = "nonzero-input"
-    title = "An input that has to be zero for the target"
-    why = "The target computes as if it were zero, or refuses the model."
-    remedy = "Quantise symmetrically, so that zero points are 0."
+    title = "An input that must be zero for the target"
+    why = "The target treats it as zero, or rejects the model."
+    remedy = "Use symmetric quantization, with zero points of 0."
     kind = facts.Zero
 
     def hits(self, node: ir.Node, fact: facts.Zero, looked: Looked) -> Iterator[Hit]:
@@ -84,7 +86,7 @@ class NonZeroInput(FactRule):
             found = looked.constant(value)
             if value is not None and (found is None or np.any(found.astype(np.float64))):
                 said = "is not known" if found is None else f"is {_some(found[found != 0])}"
-                yield Hit(f"The input '{name}' of {node.op_type} {said}; the target takes 0.", node)
+                yield Hit(f"The input '{name}' of {node.op_type} {said}; the target supports only 0.", node)
 
 
 class TooLarge(FactRule):
@@ -92,7 +94,7 @@ class TooLarge(FactRule):
 
     identifier = "too-large"
     title = "A number that is above the target's limit"
-    why = "The target has a limit for this input, past which it refuses the model."
+    why = "The target has a limit for this input, and rejects the model above it."
     remedy = "Stay below the limit, or compute the result in parts."
     kind = facts.Below
 
@@ -100,7 +102,7 @@ class TooLarge(FactRule):
         found = looked.constant(looked.input(node, fact.input))
         if found is not None and found.size and found.max() >= fact.bound:
             yield Hit(
-                f"The input '{fact.input}' of {node.op_type} is {found.max()}; the target takes numbers below "
+                f"The input '{fact.input}' of {node.op_type} is {found.max()}; the target supports numbers below "
                 f"{fact.bound:g}.",
                 node,
             )
@@ -110,17 +112,17 @@ class TooSmall(FactRule):
     """Reads `facts.Least`."""
 
     identifier = "too-small"
-    title = "A number that is below what the target takes"
-    why = "The target does not take such numbers there: it refuses the node, or computes something else."
-    remedy = "Write the number in another form, as an index counted from the front."
+    title = "A number below the target's limit"
+    why = "The target does not support such numbers here: it rejects the node, or computes something else."
+    remedy = "Use an equivalent number, for example a non-negative index."
     kind = facts.Least
 
     def hits(self, node: ir.Node, fact: facts.Least, looked: Looked) -> Iterator[Hit]:
         found = looked.constant(looked.input(node, fact.input))
         if found is not None and found.size and found.min() < fact.bound:
             yield Hit(
-                f"The input '{fact.input}' of {node.op_type} has {found.min()} in it; the target takes numbers from "
-                f"{fact.bound:g} on.",
+                f"The input '{fact.input}' of {node.op_type} contains {found.min()}; the target supports numbers "
+                f"of {fact.bound:g} and above.",
                 node,
             )
 
@@ -129,9 +131,9 @@ class UnsupportedNumber(FactRule):
     """Reads `facts.Elements`."""
 
     identifier = "unsupported-number"
-    title = "An input with a number that the target does not take"
-    why = "The target has the operator, but not for this number."
-    remedy = "Choose a number that the target takes, or write the computation with other operators."
+    title = "An input with a number that the target does not support"
+    why = "The target supports the operator, but not for this number."
+    remedy = "Use a supported number, or other operators."
     kind = facts.Elements
 
     def hits(self, node: ir.Node, fact: facts.Elements, looked: Looked) -> Iterator[Hit]:
@@ -143,41 +145,45 @@ class UnsupportedNumber(FactRule):
             if fact.allowed:
                 wrong |= ~np.isin(found, fact.allowed)
             if wrong.any():
-                taken = f"; the target takes {_either(fact.allowed)}" if fact.allowed else ", which the target does not"
-                yield Hit(f"The input '{name}' of {node.op_type} has {_some(found[wrong])} in it{taken}.", node)
+                taken = (
+                    f"; the target supports {_either(fact.allowed)}"
+                    if fact.allowed
+                    else ", which the target does not support"
+                )
+                yield Hit(f"The input '{name}' of {node.op_type} contains {_some(found[wrong])}{taken}.", node)
 
 
 class UnsupportedArgument(FactRule):
     """Reads `facts.Absent`."""
 
     identifier = "unsupported-argument"
-    title = "An optional input or output that the target does not have"
-    why = "The target has the operator without it."
-    remedy = "Leave it out, or compute it with other operators."
+    title = "An optional input or output that the target does not support"
+    why = "The target supports the operator only without it."
+    remedy = "Remove it, or compute it with other operators."
     kind = facts.Absent
 
     def hits(self, node: ir.Node, fact: facts.Absent, looked: Looked) -> Iterator[Hit]:
         for name in fact.inputs:
             if looked.input(node, name) is not None:
-                yield Hit(f"The target has no input '{name}' of {node.op_type}.", node)
+                yield Hit(f"The target does not support the input '{name}' of {node.op_type}.", node)
         for name in fact.outputs:
             if (looked.named_output if fact.unread else looked.output)(node, name) is not None:
-                yield Hit(f"The target has no output '{name}' of {node.op_type}.", node)
+                yield Hit(f"The target does not support the output '{name}' of {node.op_type}.", node)
 
 
 class UnsupportedAttribute(FactRule):
     """Reads `facts.Attribute`."""
 
     identifier = "unsupported-attribute"
-    title = "An attribute with a value that the target does not take"
-    why = "The target has the operator, but not in this form."
-    remedy = "Choose a form that the target has, or write the computation with other operators."
+    title = "An attribute value that the target does not support"
+    why = "The target supports the operator, but not with this value."
+    remedy = "Use a supported value, or other operators."
     kind = facts.Attribute
 
     def hits(self, node: ir.Node, fact: facts.Attribute, looked: Looked) -> Iterator[Hit]:
         if not fact.allowed:
             if fact.attribute in node.attributes:
-                yield Hit(f"The target has no attribute '{fact.attribute}' of {node.op_type}.", node)
+                yield Hit(f"The target does not support the attribute '{fact.attribute}' of {node.op_type}.", node)
             return
         value = looked.attribute(node, fact.attribute)
         if value is None:
@@ -185,7 +191,7 @@ class UnsupportedAttribute(FactRule):
         for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
             if each not in fact.allowed:
                 yield Hit(
-                    f"{node.op_type} has {fact.attribute}={value}; the target takes {_either(fact.allowed)}.", node
+                    f"{node.op_type} has {fact.attribute}={value}; the target supports {_either(fact.allowed)}.", node
                 )
                 return
 
@@ -194,8 +200,8 @@ class UnsupportedRevision(FactRule):
     """Reads `facts.Revision`."""
 
     identifier = "unsupported-revision"
-    title = "An operator in a form of an opset that the target does not have"
-    why = "Operators change from opset to opset, and the target has this one in other forms only."
+    title = "An operator version that the target does not support"
+    why = "Operators change between opsets, and the target supports only other versions of this one."
     remedy = "Export with an older opset (--opset)."
     kind = facts.Revision
 
@@ -203,53 +209,53 @@ class UnsupportedRevision(FactRule):
         name = name_of(node)
         form = looked.revision(node)
         if form and form < fact.oldest:
-            told = f"{name} is of opset {form} here; the target has it from opset {fact.oldest} on."
+            told = f"{name} has version {form} here; the target supports it from opset {fact.oldest}."
             yield Hit(told, node, "Export with a newer opset (--opset).")
         elif fact.newest and form > fact.newest:
-            yield Hit(f"{name} is of opset {form} here; the target has it up to opset {fact.newest}.", node)
+            yield Hit(f"{name} has version {form} here; the target supports it up to opset {fact.newest}.", node)
 
 
 class PartlySupported(FactRule):
     """Reads `facts.Partly`."""
 
     identifier = "partly-supported"
-    title = "An operator that the target has in some forms only"
-    why = "Whether the target takes it is not known from the model alone, or not published in full."
-    remedy = "Try this part of the model on the target first."
+    title = "An operator that the target supports only partly"
+    why = "Whether the target supports this use cannot be determined from the model, or is not fully documented."
+    remedy = "Test this part of the model on the target first."
     kind = facts.Partly
 
     def hits(self, node: ir.Node, fact: facts.Partly, looked: Looked) -> Iterator[Hit]:
-        yield Hit(f"The target has {name_of(node)} in some forms only.", node)
+        yield Hit(f"The target supports {name_of(node)} only partly.", node)
 
 
 class UnsupportedForm(FactRule):
     """Reads `facts.Form`."""
 
     identifier = "unsupported-form"
-    title = "An operator in a form that the target does not take"
-    why = "The target was seen to refuse the operator in this form, or to answer wrongly."
-    remedy = "Write the operator in another form, or the computation with other operators."
+    title = "A use of an operator that the target does not support"
+    why = "The target was measured to reject this use of the operator, or to compute wrong results."
+    remedy = "Use the operator differently, or other operators."
     kind = facts.Form
 
     def hits(self, node: ir.Node, fact: facts.Form, looked: Looked) -> Iterator[Hit]:
         if all(holds(each, node, looked) for each in fact.form):
-            yield Hit(f"The target does not take {name_of(node)} where {' and '.join(fact.form)}.", node)
+            yield Hit(f"The target does not support {name_of(node)} if {' and '.join(fact.form)}.", node)
 
 
 class UnsupportedRank(FactRule):
     """Reads `facts.Rank`."""
 
     identifier = "unsupported-rank"
-    title = "An input with a number of dimensions that the target does not take"
-    why = "The target has the operator for tensors of some numbers of dimensions only."
-    remedy = "Reshape to a number of dimensions that the target takes, and back."
+    title = "An input whose rank the target does not support"
+    why = "The target supports the operator only for tensors of some ranks."
+    remedy = "Reshape to a supported rank, and back."
     kind = facts.Rank
 
     def hits(self, node: ir.Node, fact: facts.Rank, looked: Looked) -> Iterator[Hit]:
         shape = looked.shape(looked.input(node, fact.input))
         if shape is not None and len(shape) not in fact.allowed:
             yield Hit(
-                f"{node.op_type} has an input of {len(shape)} dimensions; the target takes {_either(fact.allowed)}.",
+                f"{node.op_type} has an input of rank {len(shape)}; the target supports {_either(fact.allowed)}.",
                 node,
             )
 
@@ -258,9 +264,9 @@ class DynamicShape(FactRule):
     """Reads `facts.Static`, for operators."""
 
     identifier = "dynamic-shape"
-    title = "A dynamic dimension where the target takes none"
-    why = "The target builds the operator for one shape."
-    remedy = "Export with fixed sizes there (leave the dimension out of dynamic_shapes)."
+    title = "A dynamic dimension that the target does not support"
+    why = "The target compiles the operator for one shape."
+    remedy = "Export with a fixed size (leave the dimension out of dynamic_shapes)."
     kind = facts.Static
 
     def hits(self, node: ir.Node, fact: facts.Static, looked: Looked) -> Iterator[Hit]:
@@ -269,7 +275,7 @@ class DynamicShape(FactRule):
             shape = looked.shape(value)
             if value is not None and (shape is None or not all(isinstance(each, int) for each in shape)):
                 said = "of unknown shape" if shape is None else f"of shape {_shape(shape)}"
-                yield Hit(f"{node.op_type} has an input {said}; the target takes fixed sizes there.", node)
+                yield Hit(f"{node.op_type} has an input {said}; the target requires a static shape.", node)
 
 
 RULES: tuple[type[FactRule], ...] = (

@@ -26,8 +26,8 @@ class UnusedInitializer(ModelRule):
     """An initializer that nothing reads."""
 
     identifier = "unused-initializer"
-    title = "An initializer that nothing reads"
-    why = "It takes room in the file and, with some targets, in memory."
+    title = "An unused initializer"
+    why = "It takes space in the file and, on some targets, in memory."
     remedy = "Remove it."
     severity = "warning"
     always = True
@@ -35,16 +35,16 @@ class UnusedInitializer(ModelRule):
     def hits(self, looked: Looked) -> Iterator[Hit]:
         for name, value in looked.model.graph.initializers.items():
             if not value.uses() and not value.is_graph_output():
-                yield Hit(f"Nothing reads the initializer '{name}'.")
+                yield Hit(f"The initializer '{name}' is not used.")
 
 
 class DuplicateNames(ModelRule):
     """Nodes of one name."""
 
     identifier = "duplicate-names"
-    title = "Several nodes of one name"
-    why = "ONNX Runtime refuses such a model, and quantisers and profilers take one node for another."
-    remedy = "Give each node a name of its own."
+    title = "Several nodes with the same name"
+    why = "ONNX Runtime rejects such a model, and quantizers and profilers confuse the nodes."
+    remedy = "Give each node a unique name."
     always = True
 
     def hits(self, looked: Looked) -> Iterator[Hit]:
@@ -59,9 +59,9 @@ class ClashingNames(ModelRule):
     """Several values of one name."""
 
     identifier = "clashing-names"
-    title = "Several values of one name"
-    why = "Each name stands for one value in ONNX: runtimes refuse the model, or take the first value for the second."
-    remedy = "Give each value a name of its own; names of outputs (output_names) are taken by inner values at times."
+    title = "Several values with the same name"
+    why = "Value names must be unique in ONNX: runtimes reject the model, or use the first value instead of the second."
+    remedy = "Give each value a unique name; a name in output_names may already be used by an intermediate value."
     always = True
 
     def hits(self, looked: Looked) -> Iterator[Hit]:
@@ -73,9 +73,9 @@ class InputIsOutput(ModelRule):
     """An input of the model that is an output too."""
 
     identifier = "input-is-output"
-    title = "An input of the model that is its output too"
-    why = "Runtimes that give each output memory of its own refuse such a model."
-    remedy = "Put an Identity between the two."
+    title = "An input of the model that is also its output"
+    why = "Runtimes that allocate separate memory for each output reject such a model."
+    remedy = "Insert an Identity between the two."
     severity = "warning"
     always = True
 
@@ -91,9 +91,9 @@ class UndefinedNumbers(ModelRule):
     """A weight with nan or infinity."""
 
     identifier = "undefined-numbers"
-    title = "A weight with nan or infinity"
-    why = "A mask of minus infinity may be meant; nan never is, and float16 turns large weights into infinity."
-    remedy = "Look at the checkpoint; for masks, use a large finite number."
+    title = "A weight with NaN or infinity"
+    why = "Minus infinity may be intended in a mask; NaN is not, and float16 turns large weights into infinity."
+    remedy = "Check the checkpoint; for masks, use a large finite number."
     severity = "warning"
     always = True
 
@@ -106,7 +106,7 @@ class UndefinedNumbers(ModelRule):
             if found is None or found.dtype not in (np.float32, np.float64, np.float16):
                 continue
             if what := _undefined(found, tensor):
-                yield Hit(f"The weight '{name}' has {what} in it.")
+                yield Hit(f"The weight '{name}' contains {what}.")
 
 
 def _undefined(found: np.ndarray, tensor: ir.TensorProtocol) -> str:
@@ -131,15 +131,15 @@ class UnreadableWeight(ModelRule):
 
     identifier = "unreadable-weight"
     title = "A weight that cannot be read"
-    why = "Its file is not there, is outside of the model's folder, or has fewer bytes than the weight's sizes need."
-    remedy = "Put the file of the weights beside the model, or export again."
+    why = "Its file is missing, is outside of the model's folder, or is shorter than the weight."
+    remedy = "Copy the weight file to the folder of the model, or export again."
     always = True
 
     def hits(self, looked: Looked) -> Iterator[Hit]:
         graphs = [looked.model.graph, *(body for node in looked.nodes for body in bodies(node))]
         for name, value in [each for graph in graphs for each in graph.initializers.items()]:
             if value.const_value is None and not value.is_graph_input():
-                yield Hit(f"The weight '{name}' has no numbers.")
+                yield Hit(f"The weight '{name}' has no data.")
             elif value.const_value is not None and (wrong := damage.unreadable(value.const_value)):
                 yield Hit(f"The weight '{name}' cannot be read: {wrong}.")
 
@@ -148,8 +148,8 @@ class Float64(ModelRule):
     """Values of float64."""
 
     identifier = "float64"
-    title = "Values of float64 in a model whose inputs and outputs have none"
-    why = "One constant of float64 makes what follows slow, or refused: few targets compute in float64."
+    title = "float64 values in a model without float64 inputs or outputs"
+    why = "One float64 constant makes the following operators slow or unsupported: few targets compute in float64."
     remedy = "Cast to float32 in the model's code, or register the buffer as float32."
     severity = "warning"
     always = True
@@ -163,7 +163,7 @@ class Float64(ModelRule):
             if any(each.dtype == double for each in node.outputs) and not any(
                 each is not None and each.dtype == double for each in node.inputs
             ):
-                yield Hit(f"{node.op_type} gives float64.", node)
+                yield Hit(f"{node.op_type} returns float64.", node)
 
 
 RULES: tuple[type[ModelRule], ...] = (

@@ -19,9 +19,9 @@ class Float16Constant(NodeRule):
     """A constant that is cast to float16, which does not hold it."""
 
     identifier = "float16-constant"
-    title = "A constant that float16 does not hold"
-    why = "It becomes infinity; a softmax over such a mask gives nan, and a sum too."
-    remedy = "Use a number within -65504 to 65504, as torch.finfo(torch.float16).min for a mask."
+    title = "A constant outside of the float16 range"
+    why = "It becomes infinity; a softmax or a sum over such a mask returns NaN."
+    remedy = "Use a number from -65504 to 65504, for example torch.finfo(torch.float16).min for a mask."
     severity = "warning"
     always = True
     operators = frozenset({"Cast"})
@@ -35,7 +35,7 @@ class Float16Constant(NodeRule):
         finite = found[np.isfinite(found)]
         if finite.size and np.abs(finite).max() > LARGEST_FLOAT16:
             largest = finite[np.abs(finite).argmax()]
-            yield Hit(f"Cast makes the constant {largest:g} to float16, which holds up to {LARGEST_FLOAT16:g}.", node)
+            yield Hit(f"Cast converts the constant {largest:g} to float16, whose maximum is {LARGEST_FLOAT16:g}.", node)
 
 
 _SUMMING = frozenset({"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2"})
@@ -46,8 +46,8 @@ class Float16Squares(NodeRule):
 
     identifier = "float16-squares"
     title = "Squares that are computed and summed in float16"
-    why = "The square of 256 is infinity in float16, so that a normalisation written so gives 0 or nan."
-    remedy = "Compute the normalisation in float32: cast before the square, and back after the root."
+    why = "The square of 256 is infinity in float16, so such a normalization returns 0 or NaN."
+    remedy = "Compute the normalization in float32: cast before the square and back after the square root."
     severity = "warning"
     always = True
     operators = _SUMMING

@@ -17,9 +17,12 @@ class BranchRanks(NodeRule):
     """The branches of an If give tensors of different ranks."""
 
     identifier = "branch-ranks"
-    title = "Branches of an If that give tensors of different ranks"
-    why = "The target gives the If's output one rank, so it refuses the model, or takes the rank of one branch."
-    remedy = "Make both branches give one number of dimensions, with unsqueeze or reshape; or decide before the export."
+    title = "Branches of an If that return tensors of different ranks"
+    why = "The target requires one rank for the output of an If: it rejects the model, or uses the rank of one branch."
+    remedy = (
+        "Return the same rank from both branches, with unsqueeze or reshape, or evaluate the condition before the "
+        "export."
+    )
     operators = frozenset({"If"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -30,8 +33,8 @@ class BranchRanks(NodeRule):
             shapes = looked.shape(one), looked.shape(other)
             if shapes[0] is not None and shapes[1] is not None and len(shapes[0]) != len(shapes[1]):
                 yield Hit(
-                    f"The branches of the If give '{one.name}' of {len(shapes[0])} and '{other.name}' of "
-                    f"{len(shapes[1])} dimensions.",
+                    f"The branches of the If return '{one.name}' of rank {len(shapes[0])} and '{other.name}' of "
+                    f"rank {len(shapes[1])}.",
                     node,
                 )
 
@@ -40,8 +43,8 @@ class BranchNames(NodeRule):
     """The branches of an If give outputs of the same name."""
 
     identifier = "branch-names"
-    title = "Branches of an If whose outputs have one name"
-    why = "The target takes names of tensors to be unique in the whole model."
+    title = "Branches of an If whose outputs have the same name"
+    why = "The target requires tensor names that are unique in the whole model."
     remedy = "Rename one of them."
     operators = frozenset({"If"})
 
@@ -50,7 +53,7 @@ class BranchNames(NodeRule):
         if len(graphs) == 2:
             names = {each.name for each in graphs[0].outputs} & {each.name for each in graphs[1].outputs}
             for name in sorted(filter(None, names)):
-                yield Hit(f"Both branches of the If give a tensor named '{name}'.", node)
+                yield Hit(f"Both branches of the If return a tensor named '{name}'.", node)
 
 
 class ConstantCondition(NodeRule):
@@ -58,8 +61,8 @@ class ConstantCondition(NodeRule):
 
     identifier = "constant-condition"
     title = "An If whose condition is known when the model is loaded"
-    why = "One branch never runs, and targets without If refuse the model for it."
-    remedy = "Take the branch that runs in the place of the If."
+    why = "One branch never runs, and targets without If reject the model because of it."
+    remedy = "Replace the If by the branch that runs."
     severity = "warning"
     always = True
     operators = frozenset({"If"})
@@ -74,8 +77,8 @@ class MixedPow(NodeRule):
 
     identifier = "mixed-pow"
     title = "A Pow whose base and exponent differ in type"
-    why = "ONNX allows that; the target does not."
-    remedy = "Cast the exponent to the type of the base, or both where the base is of integers."
+    why = "ONNX allows this; the target does not support it."
+    remedy = "Cast the exponent to the type of the base, or both if the base is an integer."
     operators = frozenset({"Pow"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -92,12 +95,12 @@ class ShapeOfData(NodeRule):
 
     identifier = "data-dependent-shape"
     title = "A result whose shape depends on values"
-    why = "The target plans its memory by shapes, and cannot for these."
-    remedy = "Compute with masks of a fixed shape (torch.where), or take a fixed number with topk."
+    why = "The target allocates memory by shape, which is not possible here."
+    remedy = "Use masks of a fixed shape (torch.where), or select a fixed number of elements with topk."
     operators = _OF_DATA
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        yield Hit(f"{node.op_type} gives as many elements as the values of its input decide.", node)
+        yield Hit(f"The output shape of {node.op_type} depends on the values of its input.", node)
 
 
 _SHAPE_INPUTS = {
@@ -117,12 +120,12 @@ class SizeOfData(NodeRule):
     """A size that is computed from data."""
 
     identifier = "size-of-data"
-    title = "A size or bound that is computed from data"
+    title = "A size or bound that is computed from tensor values"
     why = (
-        "The target computes sizes apart from data, by operators that it has for sizes only; ArgMax, TopK and NonZero "
-        "are none of these."
+        "The target computes sizes separately from tensor values, with a few operators; ArgMax, TopK and NonZero "
+        "are not among them."
     )
-    remedy = "Take the bound from the shape of a tensor (x.shape[1] in the place of an argmax over positions)."
+    remedy = "Take the bound from the shape of a tensor (x.shape[1] instead of an argmax over positions)."
     operators = frozenset(_SHAPE_INPUTS)
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -130,7 +133,7 @@ class SizeOfData(NodeRule):
             value = node.inputs[at] if at < len(node.inputs) else None
             found = None if value is None else origin(value)
             if found is not None:
-                yield Hit(f"The size that {node.op_type} takes comes from {found.op_type} '{found.name}'.", node)
+                yield Hit(f"The size input of {node.op_type} is computed by {found.op_type} '{found.name}'.", node)
                 return
 
 
@@ -143,9 +146,11 @@ class Int64Range(NodeRule):
     """A constant of int64 outside of int32."""
 
     identifier = "int64-range"
-    title = "A constant of int64 that int32 does not hold"
-    why = "The target computes int64 in int32, and cuts the number off or clamps it."
-    remedy = "Use a number within -2147483648 to 2147483647, as for an end of a slice or a mask's fill."
+    title = "An int64 constant outside of the int32 range"
+    why = "The target computes int64 in int32 and truncates or clamps the number."
+    remedy = (
+        "Use a number from -2147483648 to 2147483647, for example as the end of a slice or the fill value of a mask."
+    )
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         for value in node.inputs:
@@ -156,7 +161,7 @@ class Int64Range(NodeRule):
                 continue
             limits = np.iinfo(np.int32)
             if (found.min() < limits.min or found.max() > limits.max) and not _is_an_end(node, value):
-                yield Hit(f"{node.op_type} has a constant of {found.max()}, which int32 does not hold.", node)
+                yield Hit(f"{node.op_type} has a constant of {found.max()}, which is outside of the int32 range.", node)
 
 
 def _is_an_end(node: ir.Node, value: ir.Value) -> bool:

@@ -17,15 +17,15 @@ class FaultyChain(FactRule):
     """Reads `facts.Chain`."""
 
     identifier = "faulty-chain"
-    title = "Operators in a row that a release of the target computes wrongly"
-    why = "People reported wrong results of that release for these operators in this order, each of which it has."
-    remedy = "Compare the results there, take another release, or change the order in the model's code."
+    title = "A sequence of operators that a version of the target computes incorrectly"
+    why = "Users reported wrong results of that version for these operators in this order."
+    remedy = "Compare the results on the target, use another version, or change the order in the model's code."
     kind = facts.Chain
 
     def hits(self, node: ir.Node, fact: facts.Chain, looked: Looked) -> Iterator[Hit]:
         if _follows(node, fact.after, looked):
             order = " -> ".join([*reversed(fact.after), node.op_type])
-            yield Hit(f"The release is reported to compute {order} wrongly.", node)
+            yield Hit(f"This version is reported to compute {order} incorrectly.", node)
 
 
 def _follows(node: ir.Node, after: tuple[str, ...], looked: Looked) -> bool:
@@ -48,9 +48,9 @@ class BranchShapes(NodeRule):
     """The branches of an If give tensors of one rank and other sizes."""
 
     identifier = "branch-shapes"
-    title = "Branches of an If that give tensors of different sizes"
-    why = "The target gives the If's output one shape, and refuses the model where the branches have different ones."
-    remedy = "Make both branches give one shape, or decide before the export."
+    title = "Branches of an If that return tensors of different shapes"
+    why = "The target requires one shape for the output of an If, and rejects the model if the branches differ."
+    remedy = "Return the same shape from both branches, or evaluate the condition before the export."
     operators = frozenset({"If"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -62,16 +62,19 @@ class BranchShapes(NodeRule):
             if left is None or right is None or len(left) != len(right):
                 continue
             if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(left, right, strict=True)):
-                yield Hit(f"The branches of the If give '{one.name}' of {left} and '{other.name}' of {right}.", node)
+                yield Hit(
+                    f"The branches of the If return '{one.name}' of shape {left} and '{other.name}' of shape {right}.",
+                    node,
+                )
 
 
 class LoopShapes(NodeRule):
     """A Loop that gives a tensor of as many rows as it runs, or changes the shape of what it carries."""
 
     identifier = "loop-shapes"
-    title = "A Loop whose results have sizes that the target cannot tell"
-    why = "The target plans the memory of a Loop before it runs."
-    remedy = "Let the number of turns be a number in the model's code, and write into a tensor of a fixed size."
+    title = "A Loop whose output shapes the target cannot infer"
+    why = "The target allocates the memory of a Loop before it runs."
+    remedy = "Use a constant number of iterations in the model's code, and write into a tensor of a fixed shape."
     operators = frozenset({"Loop"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -81,7 +84,9 @@ class LoopShapes(NodeRule):
         carried = len(node.inputs) - 2
         turns = node.inputs[0]
         if len(body.outputs) > carried + 1 and (turns is None or not looked.is_known(turns)):
-            yield Hit("The Loop gives a row for each of its turns, whose number is computed when the model runs.", node)
+            yield Hit(
+                "The Loop returns one row per iteration, but the number of iterations is computed at run time.", node
+            )
         for before, after in zip(body.inputs[2:], body.outputs[1 : carried + 1], strict=False):
             one, other = looked.shape(before), looked.shape(after)
             if one is None or other is None:
@@ -89,16 +94,19 @@ class LoopShapes(NodeRule):
             if len(one) != len(other) or any(
                 isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one, other, strict=True)
             ):
-                yield Hit(f"The Loop carries '{before.name}' of {one}, and '{after.name}' of {other} afterwards.", node)
+                yield Hit(
+                    f"The loop-carried value changes its shape: '{before.name}' is {one}, '{after.name}' is {other}.",
+                    node,
+                )
 
 
 class EinsumForm(NodeRule):
     """An Einsum with an ellipsis, a diagonal, or inputs that broadcast."""
 
     identifier = "einsum-form"
-    title = "An Einsum with an ellipsis, a repeated label, or sizes that broadcast"
-    why = "The target has Einsum without these."
-    remedy = "Write it with matmul, transpose and reshape, or with one label for each dimension."
+    title = "An Einsum with an ellipsis, a repeated label, or broadcast sizes"
+    why = "The target does not support these in Einsum."
+    remedy = "Use matmul, transpose and reshape, or one label for each dimension."
     operators = frozenset({"Einsum"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -118,7 +126,7 @@ class EinsumForm(NodeRule):
         for term, value in zip(terms, node.inputs, strict=False):
             for label, size in zip(term, looked.shape(value) or (), strict=False):
                 if isinstance(size, int) and known.setdefault(label, size) != size:
-                    yield Hit(f"The sizes of '{label}' in '{equation}' are {known[label]} and {size}.", node)
+                    yield Hit(f"The label '{label}' in '{equation}' has the sizes {known[label]} and {size}.", node)
                     return
 
 
@@ -137,9 +145,9 @@ class ShapeOfRank(NodeRule):
     """A size that is computed from shapes by way of a tensor of two dimensions or more."""
 
     identifier = "shape-of-rank"
-    title = "A size that is computed by way of a tensor of two or more dimensions"
-    why = "The target computes sizes in tensors of no or one dimension only."
-    remedy = "Compute the size with numbers and lists of them; for pads, give them in the order that ONNX has."
+    title = "A size that is computed through a tensor of two or more dimensions"
+    why = "The target computes sizes only in tensors of at most one dimension."
+    remedy = "Compute the size with scalars and one-dimensional tensors; give pads in the order of ONNX."
     operators = frozenset(_SIZE_INPUTS)
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -148,7 +156,9 @@ class ShapeOfRank(NodeRule):
             found = None if value is None or looked.is_known(value) else _of_rank(value, looked)
             if found is not None:
                 shape = looked.shape(found) or []
-                yield Hit(f"The size that {node.op_type} takes is computed by way of '{found.name}' of {shape}.", node)
+                yield Hit(
+                    f"The size input of {node.op_type} is computed through '{found.name}' of shape {shape}.", node
+                )
                 return
 
 
@@ -166,8 +176,8 @@ class BroadcastScale(NodeRule):
 
     identifier = "broadcast-scale"
     title = "A LayerNormalization whose scale broadcasts"
-    why = "The target infers another shape of the result than ONNX has."
-    remedy = "Expand the scale and the bias to the sizes that are normalised."
+    why = "The target infers a different output shape than ONNX."
+    remedy = "Expand the scale and the bias to the normalized shape."
     operators = frozenset({"LayerNormalization"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -189,8 +199,8 @@ class AsymmetricPads(NodeRule):
 
     identifier = "asymmetric-pads"
     title = "A three-dimensional ConvTranspose with asymmetric padding"
-    why = "Some devices of the target have it with the same padding on both sides only."
-    remedy = "Use output_padding=0, and slice the result."
+    why = "Some devices of the target support only symmetric padding."
+    remedy = "Use output_padding=0 and slice the result."
     operators = frozenset({"ConvTranspose"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -207,24 +217,27 @@ class QuantizedBias(NodeRule):
     """A DequantizeLinear of int32."""
 
     identifier = "quantized-bias"
-    title = "A bias of int32 that is dequantised in the model"
-    why = "Quantisers write biases so; the target has DequantizeLinear for int8 and narrower types only."
-    remedy = "Keep the bias as float32 (QuantizeBias=False of ONNX Runtime's quantiser)."
+    title = "An int32 bias that is dequantized in the model"
+    why = "Quantizers write biases this way, but the target supports DequantizeLinear only for int8 and narrower types."
+    remedy = "Keep the bias in float32 (QuantizeBias=False in ONNX Runtime's quantizer)."
     operators = frozenset({"DequantizeLinear"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         value = node.inputs[0]
         if value is not None and value.dtype == ir.DataType.INT32:
-            yield Hit(f"DequantizeLinear has '{value.name}' of int32.", node)
+            yield Hit(f"DequantizeLinear has the int32 input '{value.name}'.", node)
 
 
 class QuantizedAxis(NodeRule):
     """Weights of a ConvTranspose that are quantised for each output channel."""
 
     identifier = "quantized-axis"
-    title = "Weights of a ConvTranspose that are quantised along their second dimension"
-    why = "The target has scales of such weights along the first dimension only: it refuses others, or is wrong."
-    remedy = "Quantise the weights of ConvTranspose along axis 0, or with one scale."
+    title = "Weights of a ConvTranspose that are quantized along their second dimension"
+    why = (
+        "The target supports scales of such weights only along the first dimension: it rejects others or computes "
+        "wrong results."
+    )
+    remedy = "Quantize the weights of ConvTranspose along axis 0, or per tensor."
     operators = frozenset({"ConvTranspose"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -234,7 +247,7 @@ class QuantizedAxis(NodeRule):
             return
         scale, axis = looked.shape(producer.inputs[1]), looked.attribute(producer, "axis")
         if scale and scale != [1] and axis == 1:
-            yield Hit("The weights of ConvTranspose are dequantised along axis 1.", node)
+            yield Hit("The weights of ConvTranspose are dequantized along axis 1.", node)
 
 
 class Unfolded(NodeRule):
@@ -242,13 +255,13 @@ class Unfolded(NodeRule):
 
     identifier = "unfolded"
     title = "A Reshape, Squeeze or Flatten of constants, left to the runtime to fold"
-    why = "The release folds it wrongly: results are unstable, or nan."
-    remedy = "Fold the constants of the model before it is loaded there."
+    why = "This version folds it incorrectly: the results are unstable or NaN."
+    remedy = "Fold the constants of the model before it is loaded on the target."
     operators = frozenset({"Flatten", "Reshape", "Squeeze"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         if node.outputs and looked.is_known(node.outputs[0]):
-            yield Hit(f"{node.op_type} is of constants alone.", node)
+            yield Hit(f"All inputs of {node.op_type} are constant.", node)
 
 
 class TextAttribute(NodeRule):
@@ -256,23 +269,23 @@ class TextAttribute(NodeRule):
 
     identifier = "text-attribute"
     title = "An attribute that is a tensor of strings"
-    why = "The release ends with an error while it looks for common subexpressions."
-    remedy = "Give the texts as a list of strings (keys_strings), or switch that optimisation off."
+    why = "This version fails during common subexpression elimination."
+    remedy = "Use a list of strings (keys_strings), or disable that optimization."
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         for each in node.attributes.values():
             if each.type == ir.AttributeType.TENSOR and each.value.dtype == ir.DataType.STRING:
                 if node.op_type != "Constant":  # an initializer by then
-                    yield Hit(f"{name_of(node)} has a tensor of strings for {each.name}.", node)
+                    yield Hit(f"{name_of(node)} has a string tensor as its attribute {each.name}.", node)
 
 
 class FirstConvolution(NodeRule):
     """A Conv of an input of the model with more than three channels."""
 
     identifier = "first-convolution"
-    title = "A Conv of an input of the model with more than three channels"
-    why = "People reported wrong results of the release for it."
-    remedy = "Compare the results there, or take another release."
+    title = "A Conv on a model input with more than three channels"
+    why = "Users reported wrong results of this version for it."
+    remedy = "Compare the results on the target, or use another version."
     operators = frozenset({"Conv"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:

@@ -24,9 +24,9 @@ class NotInOnnx(ModelRule):
     """An operator that ONNX does not have at the model's opset."""
 
     identifier = "not-in-onnx"
-    title = "An operator that ONNX does not have at the model's opset"
-    why = "No runtime loads such a model, but for one that has the operator of its own accord."
-    remedy = "Raise the model's opset to one that has the operator, or use another operator."
+    title = "An operator that does not exist in ONNX at the model's opset"
+    why = "No runtime loads such a model, unless it has the operator as an extension."
+    remedy = "Use an opset that has the operator, or another operator."
     always = True
 
     def hits(self, looked: Looked) -> Iterator[Hit]:
@@ -51,9 +51,9 @@ class InvalidNode(ModelRule):
     """A node that is not as its operator's schema has it."""
 
     identifier = "invalid-node"
-    title = "A node with inputs, outputs or attributes that its operator does not have"
-    why = "Runtimes refuse the model. Often an operator has the form of another opset than the model's."
-    remedy = "Export again with one opset, or write the node in the form that the model's opset has."
+    title = "A node that does not match the schema of its operator"
+    why = "Runtimes reject the model. Often the node was written for a different opset."
+    remedy = "Export again for one opset, or write the node as defined in the model's opset."
     always = True
 
     def hits(self, looked: Looked) -> Iterator[Hit]:
@@ -66,8 +66,8 @@ class UndefinedValue(ModelRule):
     """A node that reads a value that nothing gives."""
 
     identifier = "undefined-value"
-    title = "A value that nothing gives"
-    why = "No runtime can compute it: the model was cut out of another one, or is damaged."
+    title = "A value that is not defined"
+    why = "No runtime can compute it: the model was extracted incorrectly, or is damaged."
     remedy = "Make the value an input of the model, or export again."
     always = True
 
@@ -75,16 +75,16 @@ class UndefinedValue(ModelRule):
         for node, values in looked.early.items():
             for value in values:
                 if value.producer() is None:
-                    yield Hit(f"{node.op_type} reads '{value.name}', which nothing gives.", node)
+                    yield Hit(f"{node.op_type} uses '{value.name}', which is not defined.", node)
 
 
 class UnsortedNodes(ModelRule):
     """A node that stands before one whose result it reads."""
 
     identifier = "unsorted-nodes"
-    title = "A node that stands before one whose result it reads"
-    why = "ONNX has nodes in the order in which they can be computed. Where they are in a circle there is none."
-    remedy = "Sort the nodes; where they are in a circle, export again."
+    title = "Nodes that are not topologically sorted"
+    why = "ONNX requires nodes in the order of computation. A cycle has no such order."
+    remedy = "Sort the nodes; if there is a cycle, export again."
     always = True
 
     def hits(self, looked: Looked) -> Iterator[Hit]:
@@ -92,7 +92,7 @@ class UnsortedNodes(ModelRule):
             for value in values:
                 producer = value.producer()
                 if producer is not None:
-                    yield Hit(f"{node.op_type} reads '{value.name}', which {producer.op_type} gives only later.", node)
+                    yield Hit(f"{node.op_type} uses '{value.name}' before {producer.op_type} computes it.", node)
 
 
 class MixedTypes(NodeRule):
@@ -100,7 +100,7 @@ class MixedTypes(NodeRule):
 
     identifier = "mixed-types"
     title = "Inputs of one operator that differ in type"
-    why = "ONNX has these inputs of one type. Some runtimes load the model all the same, and others refuse it."
+    why = "ONNX requires the same type for these inputs. Some runtimes load the model anyway, and others reject it."
     remedy = "Cast one to the type of the other."
     always = True
 
@@ -114,15 +114,15 @@ class TypeNotInOnnx(NodeRule):
     """A type that ONNX does not allow for an operator."""
 
     identifier = "type-not-in-onnx"
-    title = "A type that ONNX does not have an operator for at the model's opset"
-    why = "Runtimes refuse the model, but for those that have kernels beyond the specification."
-    remedy = "Cast to a type that the operator has, or raise the model's opset."
+    title = "A type that the operator does not support at the model's opset"
+    why = "Runtimes reject the model, except those with kernels beyond the specification."
+    remedy = "Cast to a type that the operator supports, or use a newer opset."
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         opset = looked.opset_of(node)
         if node.domain in _ONNX and (found := _not_allowed(node.op_type, opset, looked.types_of_inputs(node))):
-            yield Hit(f"{node.op_type} of opset {opset} does not take {found}.", node)
+            yield Hit(f"{node.op_type} of opset {opset} does not support {found}.", node)
 
 
 _Types = tuple[ir.DataType | None, ...]
@@ -155,9 +155,9 @@ class NoKernel(FactRule):
     """Reads `facts.Kernels`."""
 
     identifier = "no-kernel"
-    title = "An operator that the runtime has no kernel for, with these types"
-    why = "The model loads nowhere without such a kernel, though it is valid."
-    remedy = "Cast to a type that the runtime has a kernel for, as float32, or choose another opset."
+    title = "An operator without a kernel in the runtime for these types"
+    why = "The model is valid, but cannot be loaded without such a kernel."
+    remedy = "Cast to a type with a kernel, such as float32, or use another opset."
     kind = facts.Kernels
 
     def hits(self, node: ir.Node, fact: facts.Kernels, looked: Looked) -> Iterator[Hit]:

@@ -29,11 +29,9 @@ class ShapeMismatch(NodeRule):
     """Inputs of fixed sizes that do not go together."""
 
     identifier = "shape-mismatch"
-    title = "Inputs of one operator whose sizes do not go together"
-    why = (
-        "No runtime can compute it. One that plans by other shapes than the file says loads the model, and fails later."
-    )
-    remedy = "Correct the sizes in the model's code, or export with the sizes that it is to run at."
+    title = "Inputs of an operator with incompatible shapes"
+    why = "No runtime can compute it. A runtime that ignores the shapes in the file loads the model and fails later."
+    remedy = "Correct the shapes in the model's code, or export with the shapes that it will run with."
     always = True
     operators = _BROADCASTING | _MULTIPLYING | _CONVOLVING | {"Concat"}
 
@@ -136,9 +134,9 @@ class RankNotInOnnx(NodeRule):
     """An input with a number of dimensions that ONNX does not have the operator for."""
 
     identifier = "rank-not-in-onnx"
-    title = "A number of dimensions that ONNX does not have an operator for at the model's opset"
-    why = "Runtimes refuse the model; the exporter wrote a form of the operator that there is not."
-    remedy = "Raise the model's opset to one that has the form, or reshape."
+    title = "A rank that the operator does not support at the model's opset"
+    why = "Runtimes reject the model, because the exporter wrote an operator that is not valid in ONNX."
+    remedy = "Use an opset that supports this rank, or reshape the input."
     always = True
     operators = frozenset(_RANKS)
 
@@ -151,8 +149,7 @@ class RankNotInOnnx(NodeRule):
             if shape is not None and len(shape) not in each.allowed and opset <= each.until:
                 allowed = " or ".join(map(str, each.allowed))
                 yield Hit(
-                    f"{node.op_type} of opset {opset} has an input of {len(shape)} dimensions; ONNX has it for "
-                    f"{allowed}.",
+                    f"{node.op_type} of opset {opset} has an input of rank {len(shape)}; ONNX supports {allowed}.",
                     node,
                 )
                 return
@@ -175,9 +172,9 @@ class ScalarAxes(NodeRule):
     """Axes, sizes or bounds that are one number without a dimension."""
 
     identifier = "scalar-axes"
-    title = "Axes or sizes that are a scalar, where ONNX has a list of numbers"
-    why = "Some runtimes read the scalar as a list of one number, and others refuse the model or take it for empty."
-    remedy = "Write the number as a list of one."
+    title = "Axes or sizes given as a scalar instead of a one-dimensional tensor"
+    why = "Some runtimes read the scalar as a list of one element; others reject the model or treat it as empty."
+    remedy = "Use a one-dimensional tensor with one element."
     severity = "warning"
     always = True
     operators = frozenset(_LISTS)
@@ -197,8 +194,10 @@ class FrozenSize(NodeRule):
 
     identifier = "frozen-size"
     title = "A Reshape to fixed sizes of a tensor with a dynamic dimension"
-    why = "The model runs at the sizes of the example only, though its inputs say otherwise: a size was frozen."
-    remedy = "Compute the size from the tensor's shape (x.shape[0]) in the model's code, or write -1 for it."
+    why = (
+        "The model runs only with the sizes of the example, although its inputs are dynamic: a size became a constant."
+    )
+    remedy = "Compute the size from the tensor's shape (x.shape[0]) in the model's code, or use -1."
     severity = "warning"
     always = True
     operators = frozenset({"Reshape"})
@@ -213,18 +212,18 @@ class FrozenSize(NodeRule):
         of_inputs = {size for each in looked.model.graph.inputs for size in looked.shape(each) or ()}
         dynamic = [each for each in data if not isinstance(each, int)]
         if dynamic and all(isinstance(each, str) and each in of_inputs for each in dynamic):
-            yield Hit(
-                f"Reshape makes {_text(data)} to {wanted.ravel().tolist()}, whatever the sizes of the input.", node
-            )
+            yield Hit(f"Reshape changes {_text(data)} to the fixed shape {wanted.ravel().tolist()}.", node)
 
 
 class DeclaredShape(NodeRule):
     """A shape that the file says, and the operator does not give."""
 
     identifier = "declared-shape"
-    title = "A shape in the file that is not what the operator gives"
-    why = "Runtimes plan their memory by what the file says: they refuse the model, or reuse memory that is too small."
-    remedy = "Remove the shapes of inner values (value_info), and let them be inferred again."
+    title = "A shape in the file that differs from the operator's output"
+    why = (
+        "Runtimes allocate memory for the shapes in the file: they reject the model, or use buffers that are too small."
+    )
+    remedy = "Remove the shapes of intermediate values (value_info) and run shape inference again."
     always = True
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -236,7 +235,9 @@ class DeclaredShape(NodeRule):
                 continue
             if len(said) != len(given) or any(_differ(one, two) for one, two in zip(said, given, strict=True)):
                 yield Hit(
-                    f"The file says that '{value.name}' is {_text(said)}; {node.op_type} gives {_text(given)}.", node
+                    f"The shape of '{value.name}' in the file is {_text(said)}, but {node.op_type} returns "
+                    f"{_text(given)}.",
+                    node,
                 )
 
 
@@ -244,8 +245,8 @@ class DeclaredType(NodeRule):
     """A type that the file says, and the operator does not give."""
 
     identifier = "declared-type"
-    title = "A type in the file that is not what the operator gives"
-    why = "ONNX Runtime refuses such a model. Converters to float16 leave it where a Cast to float32 was there before."
+    title = "A type in the file that differs from the operator's output"
+    why = "ONNX Runtime rejects such a model. Converters to float16 produce it from a Cast to float32."
     remedy = "Correct the type in the file, or the Cast (its attribute 'to')."
     always = True
 
@@ -256,7 +257,8 @@ class DeclaredType(NodeRule):
             if given is not None and isinstance(value.type, ir.TensorType) and value.type.dtype != given:
                 said = type_name(value.type.dtype)
                 yield Hit(
-                    f"The file says that '{value.name}' is {said}; {node.op_type} gives {type_name(given)}.", node
+                    f"The type of '{value.name}' in the file is {said}, but {node.op_type} returns {type_name(given)}.",
+                    node,
                 )
 
 
@@ -290,9 +292,9 @@ class ScalarEllipsis(NodeRule):
     """An Einsum with an ellipsis that stands for no dimension of one input and for some of another."""
 
     identifier = "scalar-ellipsis"
-    title = "An Einsum whose ellipsis stands for different numbers of dimensions"
-    why = "ONNX's own shape inference ends the process at such a node (onnx/onnx, issue 8207)."
-    remedy = "Give the inputs the same number of dimensions, or multiply them without Einsum."
+    title = "An Einsum whose ellipsis has different ranks in its inputs"
+    why = "ONNX's shape inference crashes at such a node (onnx/onnx, issue 8207)."
+    remedy = "Give the inputs the same rank, or use MatMul instead of Einsum."
     severity = "warning"
     always = True
     operators = frozenset({"Einsum"})

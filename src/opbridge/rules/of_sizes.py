@@ -25,14 +25,16 @@ class SmallerIndices(NodeRule):
 
     identifier = "smaller-indices"
     title = "GatherElements with indices that are smaller than the data"
-    why = "Along the other axes, the target takes indices of the size that the data has."
+    why = "Along the other axes, the target requires indices of the same size as the data."
     remedy = "Narrow the data to the indices first (x[:, : index.shape[1]].gather(...))."
     operators = frozenset({"GatherElements"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         if axes := smaller_axes(node, looked):
             data, indices = (looked.shape(each) for each in node.inputs[:2])
-            yield Hit(f"GatherElements has indices of {indices} for data of {data}; axis {axes[0]} differs.", node)
+            yield Hit(
+                f"GatherElements has indices of shape {indices} for data of shape {data}; axis {axes[0]} differs.", node
+            )
 
 
 def smaller_axes(node: ir.Node, looked: Looked) -> list[int]:
@@ -50,8 +52,8 @@ class TooManyParts(NodeRule):
 
     identifier = "too-many-parts"
     title = "A Split into more parts than the dimension has elements"
-    why = "The target looks at all branches of an If, also at one that never runs for the sizes that there are."
-    remedy = "Decide by the sizes before the export, so that the model has the branch that runs alone."
+    why = "The target checks all branches of an If, including one that never runs for the given sizes."
+    remedy = "Evaluate the condition before the export, so that the model contains only the branch that runs."
     operators = frozenset({"Split"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
@@ -60,21 +62,21 @@ class TooManyParts(NodeRule):
             return
         size, count = shape[int(looked.attribute(node, "axis") or 0) % len(shape)], len(node.outputs)
         if isinstance(size, int) and size < count:
-            yield Hit(f"Split makes {count} parts of a dimension of {size}.", node)
+            yield Hit(f"Split divides a dimension of size {size} into {count} parts.", node)
 
 
 class MaskedRows(NodeRule):
     """A comparison that finds rows of which a mask of truth values leaves nothing, by their maximum."""
 
     identifier = "masked-rows"
-    title = "Rows that are masked as a whole, found by their maximum"
-    why = "Of infinities alone, the target gives a finite maximum, so that a row without any element is not found."
-    remedy = "Find such rows by the mask: (~mask).all(-1)."
+    title = "Fully masked rows, detected by their maximum"
+    why = "The target returns a finite maximum of only infinities, so a fully masked row is not detected."
+    remedy = "Detect such rows by the mask: (~mask).all(-1)."
     operators = frozenset({"Equal"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         if masked_maximum(node, looked) is not None:
-            yield Hit("A maximum of elements that a mask may all set to -inf is compared with -inf.", node)
+            yield Hit("A maximum of elements that may all be masked with -inf is compared with -inf.", node)
 
 
 def masked_maximum(node: ir.Node, looked: Looked) -> ir.Node | None:

@@ -53,12 +53,12 @@ class SideBySide:
     def summary(self) -> str:
         """The comparison in one sentence."""
         if self.failed:
-            return f"The original runs, and the new model does not: {self.failed}"
+            return f"The original model runs, but the new model fails: {self.failed}"
         if not self.runs:
-            return f"Not compared: {self.note}"
+            return f"Not compared. {self.note}"
         sizes = f"{len(self.runs)} set{'s' if len(self.runs) > 1 else ''} of random inputs"
         if self.ok:
-            said = f"Same results in ONNX Runtime on {sizes}; the largest difference is {self.largest:.2g}."
+            said = f"The results agree in ONNX Runtime on {sizes}; the largest difference is {self.largest:.2g}."
         else:
             said = f"The results differ in ONNX Runtime by {self.largest:.2g}, at the output '{self.output}'."
         return f"{said} {self.note}".rstrip()

@@ -71,7 +71,7 @@ def compare(
     try:
         first = open_session(original, isolated, **options)
     except OpbridgeError as error:
-        return SideBySide(note=f"ONNX Runtime does not load the original: {_short(error)}")
+        return SideBySide(note=f"ONNX Runtime cannot load the original model: {_short(error).rstrip('.')}.")
     try:
         second = open_session(new if isinstance(new, bytes) else str(new), isolated, **options)
     except OpbridgeError as error:
@@ -82,7 +82,7 @@ def compare(
                 each.close()
         first, second = (narrowed(open_session(in_float32(each), isolated, **options)) for each in (original, new))
     if random:
-        return SideBySide(note="the model draws random numbers. Both models load.")
+        return SideBySide(note="The model generates random numbers; both models load.")
     try:
         return compare_sessions(first, second)
     finally:
@@ -123,7 +123,7 @@ def compare_sessions(first: Any, second: Any) -> SideBySide:
             largest = max(largest, distance)
         result.runs.append(Run(shapes, largest, matches))
     if not result.runs:
-        result.note = f"the original does not run on random inputs: {why}"
+        result.note = f"The original model fails on random inputs: {why.rstrip('.')}."
     return result
 
 
@@ -150,7 +150,7 @@ def _inputs(arguments: Sequence[Any]) -> Iterator[Any]:
                 kind = re.fullmatch(r"tensor\((\w+)\)", each.type)
                 dtype = _TYPES.get(kind[1]) if kind else None
                 if dtype is None:
-                    yield f"the input '{each.name}' is a {each.type}."
+                    yield f"The input '{each.name}' has type {each.type}, for which no random values are generated."
                     return
                 sizes = []
                 for axis, size in enumerate(each.shape):
@@ -159,7 +159,7 @@ def _inputs(arguments: Sequence[Any]) -> Iterator[Any]:
                         size = symbols.setdefault(name, batch if axis == 0 else other + len(symbols))
                     sizes.append(size)
                 if math.prod(sizes) > _MOST_ELEMENTS or min(sizes, default=0) < 0:
-                    yield f"the input '{each.name}' is of shape {sizes}."
+                    yield f"The input '{each.name}' has shape {sizes}, which is too large or invalid."
                     return
                 feeds[each.name] = _drawn(rng, sizes, np.dtype(dtype), attempt)
             attempts.append(feeds)

@@ -39,7 +39,7 @@ def _onnx(version: str) -> Target:
     versions = [str(each) for each in range(1, newest + 1)]
     if version and version not in versions:
         raise UsageError(
-            f"onnx:{version} is no opset that the installed onnx {onnx.__version__} describes; they are 1 to {newest}."
+            f"onnx:{version} is not an opset of the installed onnx {onnx.__version__}, which has opsets 1 to {newest}."
         )
     chosen = int(version or newest)
     source = f"asked: onnx {onnx.__version__}"
@@ -69,8 +69,8 @@ def _onnxruntime(version: str) -> Target:
     installed = onnxruntime.version()
     if version and version != installed:
         raise UsageError(
-            f"The facts of onnxruntime are asked of the installed release, which is {installed}, not {version}. "
-            f"Install that one (pip install onnxruntime=={version}), or leave the version out."
+            f"The facts of onnxruntime come from the installed version, which is {installed}, not {version}. "
+            f"Install that version (pip install onnxruntime=={version}), or leave the version out."
         )
     source = f"asked: onnxruntime {installed}"
     opsets = Opsets(1, onnxruntime.newest_opset(), None, source)

@@ -31,7 +31,7 @@ def document() -> dict[str, Any]:
         rows.append({"n": operator, "g": operator[:1], "c": found})
     return {
         "kind": "targets",
-        "title": "What takes which ONNX operator",
+        "title": "Supported ONNX operators by target",
         "what": "operator",
         "groups": "letter",
         "states": STATES,
@@ -41,7 +41,7 @@ def document() -> dict[str, Any]:
                 "release": each.version,
                 "title": each.title,
                 "share": (counts["yes"] + counts["partly"]) / len(rows),
-                "line": f"{counts['yes']} taken, {counts['partly']} in some forms, of {len(rows)}",
+                "line": f"{counts['yes']} of {len(rows)} supported, {counts['partly']} partly",
                 "counts": {name: counts[name] for name, _ in STATES if counts[name]},
                 "versions": {each.name: each.version},
                 "file": "",

@@ -52,15 +52,15 @@ def find_target(name: str) -> Target:
     if head.endswith(".toml"):
         path = Path(head)
         if why := files.problem(str(path), _MOST_BYTES):
-            raise UsageError(f"The target {head} cannot be read: {why}. Name another file.")
+            raise UsageError(f"The target file {head} cannot be read: {why}. Give another file.")
         if not path.exists():
-            raise UsageError(f"There is no file {head}. Correct the path, or name one of: {', '.join(names())}.")
+            raise UsageError(f"The file {head} does not exist. Correct the path, or use one of: {', '.join(names())}.")
     elif head in names():
         return _known(head, version)
     else:
         near = difflib.get_close_matches(head, names(), n=1)
         guess = f" Did you mean '{near[0]}'?" if near else ""
-        raise UsageError(f"There is no target '{head}'; the targets are: {', '.join(names())}.{guess}")
+        raise UsageError(f"Unknown target '{head}'. The targets are: {', '.join(names())}.{guess}")
     return _target(_read(path), version, str(path))
 
 
@@ -94,7 +94,7 @@ def published_target(name: str, version: str) -> Target:
     """
     path = _FOLDER / f"{name}.toml"
     if not path.exists():
-        raise UsageError(f"Nothing is published of {name}.")
+        raise UsageError(f"No facts are published for {name}.")
     return _target(_read(path), version, str(path))
 
 
@@ -137,14 +137,16 @@ def _target(document: Mapping[str, Any], version: str, path: str) -> Target:
     """
     versions = document.get("versions")
     if not isinstance(versions, list) or not versions or not all(isinstance(each, str) for each in versions):
-        raise UsageError(f'{path}: versions is no list of texts, oldest first, as versions = ["1.0", "2.0"].')
+        raise UsageError(
+            f'{path}: versions must be a list of strings, oldest first, such as versions = ["1.0", "2.0"].'
+        )
     if sorted(set(versions), key=_order) != versions:
-        raise UsageError(f"{path}: versions = {versions} are not in order. List each once, the oldest first.")
+        raise UsageError(f"{path}: versions = {versions} are not sorted. List each once, oldest first.")
     name, title = str(document.get("name", Path(path).stem)), str(document.get("title", ""))
     chosen = _chosen(versions, version, name)
     sources = document.get("sources", {})
     if not isinstance(sources, dict):
-        raise UsageError(f"{path}: sources is no table. Write [sources] with a line for each.")
+        raise UsageError(f"{path}: sources must be a table. Write [sources] with one line for each source.")
     holding = functools.partial(_holds, versions=versions, chosen=chosen, path=path)
     common = {key: document[key] for key in ("severity", "note") if key in document}
     facts = [_fact({**common, **each}, sources, path) for each in _tables(document, "fact", path)]
@@ -168,7 +170,7 @@ def _tables(document: Mapping[str, Any], name: str, path: str) -> list[dict[str,
     """
     found = document.get(name, [])
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise UsageError(f"{path}: {name} is no list of tables. Write [[{name}]] above each.")
+        raise UsageError(f"{path}: {name} must be a list of tables. Write [[{name}]] above each.")
     return found
 
 
@@ -179,8 +181,7 @@ def _chosen(versions: list[str], asked: str, name: str) -> str:
     older = [each for each in versions if _order(each) <= _order(asked)]
     if not older:
         raise UsageError(
-            f"{name} {asked} is older than all versions that facts are known for: {', '.join(versions)}. Name one of "
-            "them."
+            f"{name} {asked} is older than all versions with known facts: {', '.join(versions)}. Use one of these."
         )
     return older[-1]
 
@@ -190,14 +191,16 @@ def _order(version: str) -> tuple[int, ...]:
     try:
         return tuple(map(int, version.split(".")))
     except ValueError:
-        raise UsageError(f"'{version}' is no version; give numbers with dots between them, as 10.1.") from None
+        raise UsageError(
+            f"'{version}' is not a valid version; expected numbers separated by dots, such as 10.1."
+        ) from None
 
 
 def _holds(fact: Mapping[str, Any], *, versions: list[str], chosen: str, path: str) -> bool:
     """Whether a fact is for a version."""
     bounds = [str(fact.get(key) or default) for key, default in (("since", versions[0]), ("until", versions[-1]))]
     if unknown := [each for each in bounds if each not in versions]:
-        raise UsageError(f"{path}: {unknown[0]} is none of the versions {', '.join(versions)}.")
+        raise UsageError(f"{path}: {unknown[0]} is not one of the versions {', '.join(versions)}.")
     first, last = map(versions.index, bounds)
     return first <= versions.index(chosen) <= last
 
@@ -210,7 +213,7 @@ def _opsets(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> 
     """
     oldest, newest, ir_version = (found.get(key) for key in ("oldest", "newest", "ir_version"))
     if type(oldest) is not int or type(newest) is not int or not isinstance(ir_version, int | None):
-        raise UsageError(f"{path}: opsets {dict(found)} lack the numbers oldest and newest.")
+        raise UsageError(f"{path}: opsets {dict(found)} must contain the numbers oldest and newest.")
     return Opsets(oldest, newest, ir_version, _source(found, sources, path))
 
 
@@ -222,22 +225,24 @@ def _fact(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> Fa
     """
     kind = KINDS.get(str(found.get("kind")))
     if kind is None:
-        raise UsageError(f"{path}: kind = {found.get('kind')!r} is none of {', '.join(KINDS)}.")
+        raise UsageError(f"{path}: kind = {found.get('kind')!r} is invalid; expected one of {', '.join(KINDS)}.")
     fields = {each.name for each in dataclasses.fields(kind)}
     if unknown := found.keys() - fields - {"kind"}:
         raise UsageError(
-            f"{path}: a fact of kind {found['kind']} has no {sorted(unknown)[0]}; it has {sorted(fields)}."
+            f"{path}: unknown key {sorted(unknown)[0]} in a fact of kind {found['kind']}; expected {sorted(fields)}."
         )
     if found.get("severity", "error") not in _SEVERITIES:
-        raise UsageError(f"{path}: severity = {found['severity']!r} is none of {', '.join(_SEVERITIES)}.")
+        raise UsageError(
+            f"{path}: severity = {found['severity']!r} is invalid; expected one of {', '.join(_SEVERITIES)}."
+        )
     given: dict[str, Any] = {"source": _source(found, sources, path)}
     for field in dataclasses.fields(kind):
         if field.name in found and field.name != "source":
             given[field.name] = _value(found[field.name], field, path)
     if lacking := [each for each in kind.needs if not given.get(each)]:
-        raise UsageError(f"{path}: a fact of kind {found['kind']} says no {lacking[0]}: {dict(found)}.")
+        raise UsageError(f"{path}: the key {lacking[0]} is missing in a fact of kind {found['kind']}: {dict(found)}.")
     if wrong := [each for each in given.get("when", ()) if "=" not in str(each)]:
-        raise UsageError(f'{path}: when = {wrong[0]!r} names no value. Write when = ["mode=nearest"].')
+        raise UsageError(f'{path}: when = {wrong[0]!r} contains no value. Write when = ["mode=nearest"].')
     return kind(**given)
 
 
@@ -251,11 +256,11 @@ def _value(value: Any, field: dataclasses.Field[Any], path: str) -> Any:
     if wanted is tuple:
         if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
             return tuple(value)
-        raise UsageError(f"{path}: {field.name} = {value!r} is no list. Write {field.name} = [{value!r}].")
+        raise UsageError(f"{path}: {field.name} = {value!r} must be a list. Write {field.name} = [{value!r}].")
     if wanted is float and isinstance(value, int):
         return float(value)
     if type(value) is not wanted:
-        raise UsageError(f"{path}: {field.name} = {value!r} is no {wanted.__name__}. Correct the file.")
+        raise UsageError(f"{path}: {field.name} = {value!r} must be of type {wanted.__name__}. Correct the file.")
     return value
 
 
@@ -269,7 +274,7 @@ def _source(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> 
     source = str(sources.get(given, given))
     if source.partition(":")[0] not in _ORIGINS:
         raise UsageError(
-            f"{path}: the source {source!r} says neither published:, measured: nor asked:. Say where the fact "
-            f"{dict(found)} is known from."
+            f"{path}: the source {source!r} must start with published:, measured: or asked:. Correct the source of "
+            f"the fact {dict(found)}."
         )
     return source

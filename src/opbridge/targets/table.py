@@ -30,11 +30,11 @@ def markdown() -> str:
 
 _INTRODUCTION = """# Operators and targets
 
-The newest version of each target that there are facts for. **yes**: the target takes the operator. **partly**: it does
+The newest version of each target with known facts. **yes**: the target supports the operator. **partly**: it does
 in some forms, types or opsets only; `opbridge targets NAME` lists which. **no**: it does not have it. A cell is empty
-where nothing is known. How it is known stands behind: m measured with ONNX's node tests, p published, a asked of what
-is installed. [Where a file runs](targets.md) says more, and [this page](sweeps/targets.html) shows the same table to
-search and filter.
+where nothing is known. The letter is the source: m measured with ONNX's node tests, p published, a read from the
+installed package. [Where a file runs](targets.md) has the details, and [this page](sweeps/targets.html) shows the same
+table with search and filters.
 """
 
 

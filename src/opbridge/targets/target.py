@@ -67,8 +67,8 @@ class Target:
             return ""
         known = ", ".join(self.versions)
         return (
-            f"{self.name} {self.asked_for} is taken as {self.version}, the nearest older version that facts are known "
-            f"for ({known})."
+            f"{self.name} {self.asked_for} is treated as {self.version}, the nearest older version with known "
+            f"facts ({known})."
         )
 
     def document(self) -> dict[str, Any]:

@@ -67,4 +67,6 @@ def constants(values: Sequence[tuple[str, float | None]]) -> Iterator[str]:
     """
     for name, value in values:
         if value is not None:
-            yield f"output '{name}' is {value:g} throughout, on all inputs, so little is proved of what it comes from"
+            yield (
+                f"output '{name}' is {value:g} everywhere on all inputs, so the operators before it are hardly verified"
+            )

@@ -48,7 +48,10 @@ def load(folder: str) -> Any:
         return AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False).eval()
     except Exception as error:  # what transformers raises for a folder has no common class
         said = " ".join(str(error).split())[:400].rstrip(".")
-        raise UsageError(f"transformers loads no causal model from the folder {folder}: {said}.") from error
+        raise UsageError(
+            f"transformers cannot load a causal language model from the folder {folder}: {said}. Give a folder "
+            "written by save_pretrained."
+        ) from error
 
 
 def parameters(model: Any) -> tuple[str, ...]:

@@ -174,7 +174,7 @@ def _pad_11(step: Step) -> None:
     if step.input(2) is not None:
         found = step.constant(2)
         if found is None:
-            step.refuse("with a value that the model computes")
+            step.refuse("with a value computed at run time")
         value = float(found.ravel()[0])
     step.put(step.data)
     step.set(pads=pads, value=value)

@@ -117,7 +117,7 @@ def _pow_12(step: Step) -> Sequence[ir.Value] | None:
                 numbers.astype(types[0].numpy()).astype(numbers.dtype), numbers
             )
             if not exact and types != (_D.DOUBLE, _D.FLOAT):
-                step.refuse("with an exponent of another type than the base")
+                step.refuse("with an exponent of a different type than the base")
         step.put(base, step.emit("Cast", exponent, to=int(types[0])))
         return None
     assert exponent is not None

@@ -60,7 +60,7 @@ def _dropout_to_12(step: Step) -> None:
 @raised(10, "Dropout", says="")
 def _dropout_10(step: Step) -> None:
     if step.is_used(1):
-        step.refuse("whose mask is read: its type changed")
+        step.refuse("whose mask is used: its type changed")
     step.outputs(1)
 
 
@@ -95,7 +95,7 @@ def _depth_to_space_11(step: Step) -> Sequence[ir.Value] | None:
     block = int(step.get("blocksize"))
     channels = step.size(step.data, 1)
     if not isinstance(channels, int):
-        step.refuse("of a number of channels that only the model's run tells")
+        step.refuse("of a dynamic number of channels")
     places = np.arange(channels).reshape(-1, block**2).T
     data = step.emit("Gather", step.data, step.number(places.ravel()), axis=1)
     return [step.emit("DepthToSpace", data, blocksize=block)]
@@ -110,7 +110,7 @@ def _space_to_depth_28(step: Step) -> Sequence[ir.Value] | None:
     block = int(step.get("blocksize"))
     channels = step.size(step.data, 1)
     if not isinstance(channels, int):
-        step.refuse("of a number of channels that only the model's run tells")
+        step.refuse("of a dynamic number of channels")
     found = step.emit("SpaceToDepth", step.data, blocksize=block)
     places = np.arange(channels * block**2).reshape(block**2, channels).T
     return [step.emit("Gather", found, step.number(places.ravel()), axis=1)]

@@ -40,7 +40,7 @@ def _gather_elements_11(step: Step) -> Sequence[ir.Value]:
     fixed = [each for each in sizes if isinstance(each, int)]
     of_fixed = [each for each in of_indices if isinstance(each, int)]
     if len(fixed) < rank or len(of_fixed) < rank:
-        step.refuse("of sizes that only the model's run tells")
+        step.refuse("of dynamic sizes")
     whole = step.cast(indices, ir.DataType.INT64)
     places = step.emit("Where", step.emit("Less", whole, [0]), step.emit("Add", whole, [fixed[axis]]), whole)
     strides = [int(np.prod(fixed[each + 1 :], dtype=np.int64)) for each in range(rank)]

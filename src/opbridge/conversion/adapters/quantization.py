@@ -20,7 +20,7 @@ def _quantize_21(step: Step) -> None:
         scale = step.input(1)
         shape = step.shape(scale)
         if shape is None or not all(isinstance(each, int) for each in shape):
-            step.refuse("with an output_dtype and a scale whose shape is not known")
+            step.refuse("with an output_dtype and a scale of unknown shape")
         zero = step.number(np.zeros([int(each) for each in shape if isinstance(each, int)]), _D(dtype))
         step.put(step.data, scale, zero)
 
@@ -45,7 +45,7 @@ def _per_axis(step: Step) -> tuple[int, int] | None:
     """The axis and the number of dimensions where there is a scale for each place along an axis."""
     shape = step.shape(step.input(1))
     if shape is None:
-        step.refuse("with a scale whose number of dimensions is not known")
+        step.refuse("with a scale of unknown rank")
     if shape in ([], [1]):
         step.set(axis=None)
         return None

@@ -14,7 +14,7 @@ from opbridge.conversion.step import Step, lower, raised
 def _scales(step: Step, at: int) -> np.ndarray:
     found = step.constant(at)
     if found is None:
-        step.refuse("with scales that the model computes")
+        step.refuse("with scales computed at run time")
     return found.astype(np.float32)
 
 
@@ -41,7 +41,7 @@ def _upsample_to_10(step: Step) -> Sequence[ir.Value]:
 @lower(10, "Resize", says="called Upsample")
 def _resize_10(step: Step) -> Sequence[ir.Value]:
     if (_scales(step, 1) < 1).any():
-        step.refuse("that makes a tensor smaller")
+        step.refuse("that downsamples")
     found: ir.Value = step.emit("Upsample", step.data, step.input(1), mode=step.get("mode", "nearest"))
     return [found]
 
@@ -50,7 +50,7 @@ def _resize_10(step: Step) -> Sequence[ir.Value]:
 def _resize_to_11(step: Step) -> None:
     if step.get("mode", "nearest") == "nearest":
         if (_scales(step, 1) < 1).any():
-            step.refuse("to the nearest element of a larger tensor: older opsets do not say which that is")
+            step.refuse("that upsamples in nearest mode, which older opsets do not define exactly")
         step.set(nearest_mode="floor")
     step.set(coordinate_transformation_mode="asymmetric")
     step.put(step.data, step.number(np.zeros(0, np.float32)), step.input(1))
@@ -69,7 +69,7 @@ def _resize_11(step: Step) -> None:
     if target is not None and sizes is not None and all(isinstance(each, int) and each for each in sizes):
         scales = target / np.asarray(sizes, np.float64)
     if scales is None or not scales.size:
-        step.refuse("to sizes that only the model's run tells")
+        step.refuse("to sizes computed at run time")
     if (target is not None or mode == "nearest") and ((scales != np.floor(scales)).any() or (scales < 1).any()):
         step.refuse("other than by repeating elements a constant number of times")
     step.put(step.data, step.number(scales.astype(np.float32)))

@@ -53,7 +53,7 @@ def _shape_15(step: Step) -> Sequence[ir.Value] | None:
     return [step.sliced(whole, start, _ENDLESS if end is None else int(end), 0)]
 
 
-@lower(14, "Reshape", says="without allowzero: a tensor without elements may be refused, or take another shape")
+@lower(14, "Reshape", says="without allowzero: an empty tensor may be rejected or get a different shape")
 def _reshape_14(step: Step) -> Sequence[ir.Value] | None:
     """Before opset 14 a size of 0 always meant the size that the tensor had there.
 

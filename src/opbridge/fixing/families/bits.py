@@ -23,7 +23,7 @@ def by_subtraction(site: Site) -> str:
     greatest = -1 if dtype in _SIGNED else (1 << width) - 1
     made = step.emit("Sub", step.number(greatest, wide), step.cast(step.data, wide))
     site.put(step, step.cast(made, dtype))
-    return "wrote BitwiseNot as a difference"
+    return "replaced BitwiseNot by a subtraction"
 
 
 @repair("missing-operator", "no-kernel", operators=["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
@@ -35,7 +35,7 @@ def bit_by_bit(site: Site) -> str:
     bits = width - (dtype in _SIGNED)
     shapes = [step.shape(value) for value in step.node.inputs]
     if None in shapes:
-        raise Refused("of a tensor whose number of dimensions is not known")
+        raise Refused("of a tensor of unknown rank")
     ranks = [len(each or ()) for each in shapes]
     powers = step.number(np.asarray([1 << at for at in range(bits)]), wide)
     sides = [_bits(step, value, wide, powers, rank) for value, rank in zip(step.node.inputs, ranks, strict=True)]
@@ -51,7 +51,7 @@ def bit_by_bit(site: Site) -> str:
     flat = step.squeezed(negative, [max(ranks)])
     complement = step.emit("Sub", step.number(-1, wide), total)
     site.put(step, step.cast(step.emit("Where", flat, complement, total), dtype))
-    return f"wrote {operator} with arithmetic"
+    return f"replaced {operator} by arithmetic"
 
 
 def _bits(step: Step, value: ir.Value | None, wide: _D, powers: ir.Value, rank: int) -> tuple[ir.Value, ir.Value]:
@@ -102,7 +102,7 @@ def by_powers(site: Site) -> str:
         limit = step.number(1 << width, _D.INT64)
         made = step.emit("Sub", made, step.emit("Mul", step.emit("Div", made, limit), limit))
     site.put(step, step.cast(made, dtype))
-    return "wrote BitShift with powers of two"
+    return "replaced BitShift by multiplication or division with powers of two"
 
 
 def _wide(dtype: _D) -> tuple[_D, int]:

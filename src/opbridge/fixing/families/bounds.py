@@ -17,12 +17,12 @@ def clip_by_extremes(site: Site) -> str:
     if result is step.data:
         return ""
     site.put(step, result)
-    return "wrote Clip with Max and Min"
+    return "replaced Clip by Max and Min"
 
 
 @repair("constant-input", "dynamic-shape", operators=["Pad"])
 def pad_by_concatenation(site: Site) -> str:
-    """Padding with a number is a Concat with tensors of it, of the sizes that the model computes."""
+    """Padding with a number is a Concat with tensors of it, of the sizes computed at run time."""
     step = site.step()
     if step.get("mode", "constant") != "constant":
         return ""
@@ -48,7 +48,7 @@ def pad_by_concatenation(site: Site) -> str:
             more = step.emit("Expand", number, step.emit("Concat", *sizes, axis=0))
             result = step.emit("Concat", *((more, result) if before else (result, more)), axis=axis)
     site.put(step, result)
-    return "wrote Pad with Concat"
+    return "replaced Pad by Concat"
 
 
 @repair("data-dependent-shape", "missing-operator", operators=["NonZero"])

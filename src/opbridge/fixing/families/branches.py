@@ -17,4 +17,4 @@ def the_branch_that_runs(site: Site) -> str:
     condition = step.number(found, bool)
     site.put_before(step)
     site.node.replace_input_with(0, condition)
-    return fold(site) and f"took the branch that runs, where the condition is {found}"
+    return fold(site) and f"inlined the branch for the constant condition {found}"

@@ -18,7 +18,7 @@ def as_convolution(site: Site) -> str:
     if image is None or block is None or len(image) > 3:
         raise Refused("of more than three dimensions")
     if step.dtype(step.data) not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
-        raise Refused("of other types than float32 and float16")
+        raise Refused("of types other than float32 and float16")
     rank = len(image)
     strides = step.integers("strides") or [1] * rank
     dilations = step.integers("dilations") or [1] * rank
@@ -39,7 +39,7 @@ def as_convolution(site: Site) -> str:
     weights = step.number(np.eye(within).reshape(within, 1, *block), dtype)
     columns = step.emit("Reshape", step.data, step.number([-1, within, *counts]))
     if any(further) and any(extra >= max(a, b) for extra, a, b in zip(further, strides, dilations, strict=True)):
-        raise Refused("whose blocks leave out so much of the image")
+        raise Refused("whose blocks skip too much of the image")
     folded = step.emit(
         "ConvTranspose",
         columns,
@@ -51,4 +51,4 @@ def as_convolution(site: Site) -> str:
     )
     result = step.emit("Reshape", folded, step.number([-1, size // within, *image]))
     site.put(step, result)
-    return "wrote Col2Im with ConvTranspose"
+    return "replaced Col2Im by ConvTranspose"

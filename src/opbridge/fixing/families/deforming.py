@@ -37,19 +37,19 @@ def by_columns(site: Site) -> str:
     step = site.step()
     weight, offset = step.input(1), step.input(2)
     if step.to < _OLDEST:
-        raise Refused(f"below opset {_OLDEST}, which GatherElements came with")
+        raise Refused(f"below opset {_OLDEST}, which introduced GatherElements")
     if weight is None or offset is None:
         raise Refused("without weights or offsets")
     if step.rank() != 4:
-        raise Refused("of other than two dimensions")
+        raise Refused("of other than two spatial dimensions")
     kernel = step.shape(weight)
     sizes = [each for each in (kernel or [])[1:] if isinstance(each, int)]
     if kernel is None or len(sizes) != len(kernel) - 1:
-        raise Refused("with weights of a shape that is not known")
+        raise Refused("with weights of unknown shape")
     if step.dtype(step.data) not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16):
-        raise Refused("of other types than float16, float32 and float64")
+        raise Refused("of types other than float16, float32 and float64")
     site.put(step, _convolved(step, _call(step), weight, offset, sizes))
-    return "wrote the deformable convolution with GatherElements and MatMul"
+    return "replaced DeformConv by GatherElements and MatMul"
 
 
 def _call(step: Step) -> _Call:

@@ -31,7 +31,7 @@ def write_out(site: Site) -> str:
         left = _contracted(step, left, right, {*result, *later})
     left = _summed(step, left, set(result))
     site.put(step, _in_order(step, left, result).value)
-    return "wrote Einsum with MatMul, Mul, Transpose and Reshape"
+    return "replaced Einsum by MatMul, Mul, Transpose and Reshape"
 
 
 @dataclass
@@ -47,12 +47,12 @@ def _terms(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     given, arrow, result = equation.replace(" ", "").partition("->")
     terms = given.split(",")
     if len(terms) != len(ranks):
-        raise Refused("whose equation has another number of terms than there are inputs")
+        raise Refused("whose equation has a different number of terms than inputs")
     counts = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
     most = max((count for term, count in zip(terms, counts, strict=True) if "..." in term), default=0)
     free = "".join(each for each in _OTHERS if each not in equation)[:most]
     if len(free) < most or any(count and "..." not in term for term, count in zip(terms, counts, strict=True)):
-        raise Refused("whose equation does not fit the number of dimensions")
+        raise Refused("whose equation does not match the ranks of the inputs")
     named = [
         term.replace("...", free[len(free) - count :] if count else "")
         for term, count in zip(terms, counts, strict=True)

@@ -34,7 +34,7 @@ def over_two_dimensions(site: Site) -> str:
         attributes["pads"] = [0, begin, 0, end]
     made = step.emit(site.node.op_type, _raised(step, step.data), _raised(step, weights), step.input(2), **attributes)
     site.put(step, step.squeezed(made, [2]))
-    return f"wrote {site.node.op_type} over one dimension with one over two"
+    return f"replaced {site.node.op_type} over one dimension by one over two"
 
 
 def _is_of_lines(fact: Form) -> bool:

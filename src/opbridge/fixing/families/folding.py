@@ -20,4 +20,4 @@ def fold(site: Site) -> str:
     if not optimizer.fold_constants(site.model).modified:
         return ""
     site.around.left_unread = True
-    return "computed what depends on constants alone"
+    return "folded constants"

@@ -20,24 +20,24 @@ def unrolled(site: Site) -> str:
     """
     step = site.step()
     node = step.node
-    count, condition = step.known(0, "a number of runs"), step.input(1)
+    count, condition = step.known(0, "a trip count"), step.input(1)
     body = next(bodies(node))
     if count is None:
-        raise Refused("without a number of runs")
+        raise Refused("without a trip count")
     if condition is not None and not _is_true(site.looked, condition):
-        raise Refused("whose condition the model computes")
+        raise Refused("whose condition is computed")
     if not _goes_on(site.looked, body.outputs[0], body.inputs[1]):
-        raise Refused("whose body decides when it ends")
+        raise Refused("whose body computes the condition")
     runs = max(count[0], 0)
     nodes = list(body)
     if runs * len(nodes) > _MOST_NODES:
-        raise Refused(f"of {runs * len(nodes)} nodes, which are more than {_MOST_NODES}")
+        raise Refused(f"of {runs * len(nodes)} nodes, more than {_MOST_NODES}")
     if any(True for each in nodes for _ in bodies(each)):
-        raise Refused("whose body has bodies of its own")
+        raise Refused("whose body contains subgraphs")
     carried = list(node.inputs[2:])
     collected: list[list[ir.Value]] = [[] for _ in body.outputs[1 + len(carried) :]]
     if not runs and collected:
-        raise Refused("that gives a list of nothing")
+        raise Refused("with zero iterations")
     stored = {
         value: step.emit("Constant", value=value.const_value)
         for value in body.initializers.values()
@@ -56,7 +56,7 @@ def unrolled(site: Site) -> str:
             parts.append(step.unsqueezed(result, [0]))
     lists = [step.emit("Concat", *parts, axis=0) for parts in collected]
     site.put(step, *[*carried, *lists][: len(node.outputs)])
-    return f"wrote out the {runs} runs of the Loop"
+    return f"unrolled the {runs} iterations of the Loop"
 
 
 def _copied(step: Step, node: ir.Node, known: dict[ir.Value, ir.Value | None]) -> None:

@@ -21,7 +21,7 @@ def all_are_lowest(site: Site) -> str:
     smallest = step.emit("ReduceMin", found, *maximum.inputs[1:], **kept)
     site.put(step, step.emit("Cast", smallest, to=int(ir.DataType.BOOL)))
     site.around.left_unread = True
-    return "wrote the comparison of the maximum with one of each element"
+    return "replaced the comparison of the maximum by comparisons of all elements"
 
 
 @repair("smaller-indices", operators=["GatherElements"])
@@ -32,10 +32,10 @@ def narrowed(site: Site) -> str:
     axes = smaller_axes(node, site.looked)
     sizes = step.shape(indices)
     if data is None or sizes is None or not axes:
-        raise Refused("of shapes that are not known")
+        raise Refused("of unknown shapes")
     ends = [size for size in (sizes[axis] for axis in axes) if isinstance(size, int)]
     if step.to < 11 or len(ends) < len(axes):
-        raise Refused("of shapes that are not known")
+        raise Refused("of unknown shapes")
     cut = step.emit("Slice", data, [0] * len(axes), ends, axes)
     site.put(step, step.emit("GatherElements", cut, indices, axis=step.get("axis", 0)))
-    return "cut the data to the sizes of the indices"
+    return "sliced the data to the sizes of the indices"

@@ -21,7 +21,7 @@ def remove_unused(site: Site) -> str:
     ]
     for name in unused:
         stored.pop(name)
-    return f"removed {len(unused)} initializer{'s' * (len(unused) != 1)} that nothing reads" if unused else ""
+    return f"removed {len(unused)} initializer{'s' * (len(unused) != 1)} that are not used" if unused else ""
 
 
 @repair("local-function")
@@ -31,14 +31,14 @@ def inline(site: Site) -> str:
     for each in functions.values():
         for domain, version in each.opset_imports.items():
             if site.model.opset_imports.get(domain, version) != version:
-                raise Refused(f"of opset {version}, where the model is of {site.model.opset_imports[domain]}")
+                raise Refused(f"of opset {version}, but the model has opset {site.model.opset_imports[domain]}")
     names = sorted({name for _, name, _ in functions})
     try:
         passes.InlinePass()(site.model)
     except ir.passes.PreconditionError:
         raise Refused("that calls itself") from None
     site.around.name = Names(site.model)
-    return f"put the nodes of {', '.join(names)} in the place of the calls"
+    return f"inlined the calls of {', '.join(names)}"
 
 
 @repair("duplicate-names", "branch-names")
@@ -64,7 +64,7 @@ def rename(site: Site) -> str:
                         renamed += 1
                     values.add(value.name or "")
         values.update(value.name or "" for value in each.outputs)
-    return f"gave {renamed} names that were taken another number" if renamed else ""
+    return f"renamed {renamed} duplicate names" if renamed else ""
 
 
 def _free(name: str, taken: set[str], last: dict[str, int]) -> str:
@@ -103,4 +103,4 @@ def copy_inputs(site: Site) -> str:
         graph.append(made)
         graph.outputs[at] = made.outputs[0]
         copied += 1
-    return f"put an Identity before {copied} output{'s' * (copied != 1)}" if copied else ""
+    return f"inserted an Identity before {copied} output{'s' * (copied != 1)}" if copied else ""

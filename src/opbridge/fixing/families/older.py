@@ -25,7 +25,7 @@ def in_other_operators(site: Site) -> str:
         return ""  # `widths` computes it in float32, and rounds once
     lacked = frozenset(each for each in _WITH_BODIES if site.is_lacked(each))
     made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, unwanted=lacked)
-    return f"wrote {operator} with {', '.join(made)}"
+    return f"replaced {operator} by {', '.join(made)}"
 
 
 @repair("unsupported-attribute")
@@ -38,7 +38,7 @@ def without_the_attribute(site: Site) -> str:
         return any(_is_refused(node, each) for each in facts)
 
     made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, refused)
-    return f"wrote {operator} with {', '.join(made)}"
+    return f"replaced {operator} by {', '.join(made)}"
 
 
 def _is_refused(node: ir.Node, fact: Attribute) -> bool:
@@ -67,7 +67,7 @@ def without_the_argument(site: Site) -> str:
         return (_count(other.inputs), _count(other.outputs)) == before
 
     made = in_older_operators(node, site.opset, site.around.types, site.around.name, refused)
-    return f"wrote {operator} with {', '.join(made)}"
+    return f"replaced {operator} by {', '.join(made)}"
 
 
 def _names_of(site: Site, values: Sequence[ir.Value]) -> list[str]:

@@ -19,4 +19,4 @@ def with_all_outputs(site: Site) -> str:
     attributes = {name: each.value for name, each in site.node.attributes.items()}
     made = step.emit(operator, *site.node.inputs, outputs=_COUNTS[operator], **attributes)
     site.put(step, *(value if old.name else None for value, old in zip(made, site.node.outputs, strict=False)))
-    return f"wrote {operator} with all its outputs"
+    return f"added the missing outputs of {operator}"

@@ -22,7 +22,7 @@ def places_by_taps(site: Site) -> str:
     """
     step = site.step()
     if not step.is_used(1):
-        raise Refused("without the places of its elements")
+        raise Refused("without its output Indices")
     spatial = step.rank() - 2
     kernel = step.integers("kernel_shape") or []
     taps = math.prod(kernel)
@@ -78,7 +78,7 @@ def places_by_taps(site: Site) -> str:
     batch = step.emit("Mul", _counted(step, sizes[0], 0, 2 + spatial), _one(step, sizes[1]))
     before = step.emit("Mul", step.emit("Add", batch, channel), image)
     site.put(step, values, step.emit("Add", place, before))
-    return f"found the places of MaxPool among {taps} slices"
+    return f"replaced the indices of MaxPool by {taps} slices"
 
 
 def _tap(step: Step, filled: ir.Value, place: Any, strides: list[int], sizes: list[int | ir.Value]) -> ir.Value:

@@ -51,7 +51,7 @@ def as_signed(site: Site) -> str:
         site.put_before(step)
         each.replace_input_with(2, made)
     site.around.left_unread = True
-    return "wrote int8 with the zero point 0 in the place of uint8 with 128"
+    return "replaced uint8 with zero point 128 by int8 with zero point 0"
 
 
 def _zero_of(node: ir.Node) -> np.ndarray | None:
@@ -70,7 +70,7 @@ def dequantized_constant(site: Site) -> str:
     if zero is not None:
         stored.append(_stored(zero))
     if any(each is None for each in stored):
-        raise Refused("of values that the model computes")
+        raise Refused("of computed values")
     numbers, scales, *zeros = [each for each in stored if each is not None]
     if step.get("block_size", 0):
         raise Refused("in blocks")
@@ -85,7 +85,7 @@ def dequantized_constant(site: Site) -> str:
     result = shifted.astype(scales.dtype) * scales
     dtype = step.dtype(step.node.outputs[0])
     site.put(step, step.number(result, dtype))
-    return f"stored the numbers that {value.name} stands for"
+    return f"stored the dequantized values of {value.name}"
 
 
 def _stored(value: ir.Value) -> np.ndarray | None:
@@ -108,14 +108,14 @@ def rounded_in_floats(site: Site) -> str:
     readers = [each for each, _ in result.uses()]
     zero, dtype = step.input(2), step.dtype(result)
     if not readers or result.is_graph_output() or any(not _is_inverse(each, node) for each in readers):
-        raise Refused("whose result is read by others than its DequantizeLinear")
+        raise Refused("whose result is also used by nodes other than DequantizeLinear")
     if dtype not in (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16):
         raise Refused(f"to {dtype.name.lower()}")
     scale = step.input(1)
     assert scale is not None
     floats = step.dtype(step.data)
     if floats != ir.DataType.FLOAT or step.get("block_size", 0):
-        raise Refused("of other types than float32, or in blocks")
+        raise Refused("of types other than float32, or blockwise")
     shift = None if zero is None else _along(step, step.cast(zero, floats))
     wide = _along(step, scale)
     limits = np.iinfo(dtype.numpy())

@@ -55,7 +55,7 @@ def in_parts(site: Site) -> str:
         places = step.sliced(step.emit("ScatterElements", places, target, places, axis=axis), size, _END, axis)
     results = [step.emit("Concat", *each, axis=axis) for each in (found_values, found_places)]
     site.put(step, *results)
-    return f"took the {wanted} elements in {parts} parts of at most {most}"
+    return f"replaced TopK of {wanted} elements by {parts} of at most {most}"
 
 
 _END = 2**31 - 1
@@ -69,7 +69,7 @@ def in_order(site: Site) -> str:
     if step.get("sorted", 1) or not bounds:
         return ""
     step.set(sorted=1)
-    return "took the elements of TopK in their order, where any was asked for"
+    return "sorted the elements of TopK, which may be in any order"
 
 
 def _filled(step: Step, number: float, like: ir.Value) -> ir.Value:

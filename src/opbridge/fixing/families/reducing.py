@@ -39,13 +39,13 @@ def with_a_sum(site: Site) -> str:
         result = _reduced(step, "ReduceSum", step.emit("Mul", data, data))
         result = step.emit("Sqrt", result) if operator == "ReduceL2" else result
     site.put(step, result)
-    return f"wrote {operator} with {_WRITTEN[operator]}"
+    return f"replaced {operator} by {_WRITTEN[operator]}"
 
 
 def _log_sum_exp(step: Step, data: ir.Value) -> ir.Value:
     shape = step.shape(data)
     if shape is None or 0 in shape:
-        raise Refused("of a tensor without elements, or of one whose shape is not known")
+        raise Refused("of an empty tensor or of one with unknown shape")
     dtype = step.dtype(data)
     infinite = step.number(float("inf"), dtype)
 

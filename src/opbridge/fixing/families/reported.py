@@ -40,7 +40,7 @@ def gelu_in_another_order(site: Site) -> str:
         if inner.op_type == "Mul" and len(sums) == 1:
             data = step.emit("Mul", factors[1 - sums[0]], half)
             site.put(step, step.emit("Mul", data, factors[sums[0]]))
-            return "halved the input of Gelu in the place of its result"
+            return "halved the input of Gelu instead of its result"
     raise Refused("in this order")
 
 

@@ -42,7 +42,7 @@ def by_products(site: Site) -> str:
     wanted = step.input(3) if step.input(3) is not None and not by_scales else step.input(2)
     if numbers is None or numbers.size != len(axes):
         site.put(step, _to_any_sizes(step, axes, wanted, by_scales=wanted is step.input(2)))
-        return "wrote Resize as products with weights that are computed"
+        return "replaced Resize by matrix products with computed weights"
     result = step.data
     done = 0
     for place, (axis, number) in enumerate(zip(axes, numbers.ravel(), strict=True)):
@@ -59,14 +59,14 @@ def by_products(site: Site) -> str:
         done += 1
     site.put(step, result)
     if not done:
-        return "left out a Resize to the same sizes"
-    return f"wrote Resize as {done} product{'s' * (done > 1)} with its weights"
+        return "removed a Resize to the same size"
+    return f"replaced Resize by {done} matrix product{'s' * (done > 1)}"
 
 
 def _to_any_sizes(step: Step, axes: Sequence[int], wanted: ir.Value | None, *, by_scales: bool) -> ir.Value:
-    """The tensor at sizes that the model computes, those of the batch and the channels left as they are."""
+    """The tensor at sizes computed at run time, those of the batch and the channels left as they are."""
     if wanted is None or step.shape(wanted) not in ([len(axes)], [None]):
-        raise Refused("to sizes that the model computes")
+        raise Refused("to computed sizes")
     result = step.data
     for place, axis in enumerate(axes):
         if axis >= 2 or len(axes) < step.rank():  # the first two of all are the batch and the channels
@@ -75,7 +75,7 @@ def _to_any_sizes(step: Step, axes: Sequence[int], wanted: ir.Value | None, *, b
 
 
 def _at_run_time(step: Step, value: ir.Value, axis: int, number: ir.Value, by_scale: bool) -> ir.Value:
-    """A tensor at another size along an axis, by weights that the model computes.
+    """A tensor at another size along an axis, by weights computed at run time.
 
     Args:
         step: The call, and what builds.
@@ -88,7 +88,7 @@ def _at_run_time(step: Step, value: ir.Value, axis: int, number: ir.Value, by_sc
         raise Refused("of a dynamic size with antialiasing")
     dtype = step.dtype(value)
     if dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
-        raise Refused("of a dynamic size in other types than float32 and float64")
+        raise Refused("of a dynamic size in types other than float32 and float64")
     if step.to < 11:
         raise Refused("of a dynamic size below opset 11")
     before = step.cast(step.sizes(step.size(value, axis)), dtype)
@@ -176,7 +176,7 @@ def _weights(step: Step, before: int, number: float | int) -> np.ndarray:
     """The share that each element after has of each element before, (after, before): the Resize of unit vectors."""
     attributes = {name: value for name in _SETTINGS if (value := step.get(name)) is not None}
     if before * (before * number if isinstance(number, float) else number) > _LARGEST:
-        raise Refused("of so large an axis")
+        raise Refused("of an axis of this size")
     units = np.eye(before, dtype=np.float32).reshape(before, 1, before, 1)
     if isinstance(number, float):
         wanted = onnx.numpy_helper.from_array(np.array([1, 1, number, 1], np.float32), "wanted")
@@ -198,7 +198,7 @@ def _weights(step: Step, before: int, number: float | int) -> np.ndarray:
     try:
         (found,) = open_session(model.SerializeToString(), False, optimised=False).run(None, {"x": units})
     except OpbridgeError as error:
-        raise Refused("in a form that ONNX Runtime does not compute") from error
+        raise Refused("in a form that ONNX Runtime does not support") from error
     return np.ascontiguousarray(found.reshape(before, -1).T)
 
 

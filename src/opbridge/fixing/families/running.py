@@ -19,7 +19,7 @@ def by_doubling(site: Site) -> str:
     axes = step.known(1, "an axis")
     shape = step.shape(step.data)
     if axes is None or shape is None:
-        raise Refused("of a tensor whose number of dimensions is not known")
+        raise Refused("of a tensor of unknown rank")
     axis = axes[0] % len(shape)
     size = shape[axis]
     if not isinstance(size, int) or not 0 < size <= _LONGEST:
@@ -43,4 +43,4 @@ def by_doubling(site: Site) -> str:
     if total is step.data:
         total = step.emit("Identity", total)
     site.put(step, total)
-    return f"wrote CumSum of {size} elements with sums over distances that double"
+    return f"replaced CumSum of {size} elements by a parallel prefix sum"

@@ -44,10 +44,10 @@ def by_gathering(site: Site) -> str:
         raise Refused(f"with mode={mode} of {spatial} dimensions")
     dtype = step.dtype(step.data)
     if dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
-        raise Refused("of other types than float32 and float64")
+        raise Refused("of types other than float32 and float64")
     sampler = _Sampler(step, spatial, mode, padding, int(step.get("align_corners", 0)))
     site.put(step, sampler.sampled(step.data, step.cast(grid, dtype)))
-    return f"wrote GridSample of {spatial} dimensions with Gather"
+    return f"replaced GridSample of {spatial} dimensions by Gather"
 
 
 class _Sampler:

@@ -23,7 +23,7 @@ def along_one_dimension(site: Site) -> str:
     shape = step.shape(indices)
     depth = None if shape is None else shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= rank:
-        raise Refused("of indices of an unknown depth")
+        raise Refused("of indices with an unknown last dimension")
     sizes = [step.size(data, axis) for axis in range(rank)]
     outer, inner = step.product(sizes[:depth]), step.product(sizes[depth:])
     place: Any = None
@@ -39,7 +39,7 @@ def along_one_dimension(site: Site) -> str:
     settings = {} if reduction == "none" else {"reduction": reduction}
     made = step.emit("ScatterElements", flat, spread, given, axis=0, **settings)
     site.put(step, step.emit("Reshape", made, step.sizes(*sizes)))
-    return "wrote ScatterND with ScatterElements"
+    return "replaced ScatterND by ScatterElements"
 
 
 def _row(size: int | ir.Value) -> Any:

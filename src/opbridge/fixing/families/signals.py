@@ -24,15 +24,15 @@ def transform_as_product(site: Site) -> str:
     given = step.known(1, "a length")
     if given is None and not isinstance(size, int) and parts in (1, 2) and not (inverse and onesided):
         site.put(step, _of_any_length(step, axis, int(parts), inverse=inverse, onesided=onesided))
-        return "wrote DFT of any length with MatMul"
+        return "replaced DFT by MatMul"
     length = given[0] if given else size
     if not isinstance(size, int) or not isinstance(parts, int) or not isinstance(length, int) or length != size:
-        raise Refused("of a dynamic length, or one that is cut or filled")
+        raise Refused("of a dynamic length, or one that is truncated or padded")
     if (inverse and onesided) or axis == rank - 1 or parts not in (1, 2):
-        raise Refused("that gives real numbers")
+        raise Refused("with a real output")
     matrix = _matrix(length, parts, inverse=inverse, kept=length // 2 + 1 if onesided else length)
     if matrix.size > _LARGEST:
-        raise Refused("of so great a length")
+        raise Refused("of this length")
     order = [*(each for each in range(rank - 1) if each != axis), axis, rank - 1]
     plain = order == list(range(rank))
     moved = step.data if plain else step.emit("Transpose", step.data, perm=order)
@@ -43,14 +43,14 @@ def transform_as_product(site: Site) -> str:
     if not plain:
         result = step.emit("Transpose", result, perm=[order.index(each) for each in range(rank)])
     site.put(step, result)
-    return f"wrote DFT of {length} elements with MatMul"
+    return f"replaced DFT of {length} elements by MatMul"
 
 
 def _of_any_length(step: Step, axis: int, parts: int, *, inverse: bool, onesided: bool) -> ir.Value:
     """The product with sines and cosines that are computed for the length that the tensor has."""
     rank, dtype = step.rank(), step.dtype(step.data)
     if axis == rank - 1:
-        raise Refused("that gives real numbers")
+        raise Refused("with a real output")
     length = step.sizes(step.size(step.data, axis))
     count = step.squeezed(length, [0])
     zero, one = step.number(np.asarray(0)), step.number(np.asarray(1))
@@ -88,7 +88,7 @@ def transform_of_dimension_1(site: Site) -> str:
     onesided, plain = bool(step.get("onesided", 0)), axis == 1 and rank > 2
     axis %= rank
     if (onesided and step.get("inverse", 0)) or axis == rank - 1:
-        raise Refused("that gives real numbers")
+        raise Refused("with a real output")
     if plain and not onesided:
         raise Refused("along dimension 1")
     data, order = step.data, list(range(rank))
@@ -110,7 +110,7 @@ def transform_of_dimension_1(site: Site) -> str:
     elif axis != 1:
         result = step.emit("Transpose", result, perm=order)
     site.put(step, result)
-    return f"wrote DFT along dimension {axis} with one along dimension 1"
+    return f"replaced DFT along dimension {axis} by one along dimension 1"
 
 
 def _matrix(length: int, parts: int, *, inverse: bool, kept: int) -> np.ndarray:
@@ -138,20 +138,20 @@ def frames_as_convolution(site: Site) -> str:
         raise Refused("of complex signals, or frames of unknown length")
     dtype = step.dtype(step.data)
     if dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
-        raise Refused("of other types than float32 and float16")
+        raise Refused("of types other than float32 and float16")
     if given is not None and of_window != size:
-        raise Refused("whose window is not as long as its frames")
+        raise Refused("whose window length differs from the frame length")
     kept = size // 2 + 1 if step.get("onesided", 1) else size
     if 2 * kept * size > _LARGEST:
-        raise Refused("of so long frames")
+        raise Refused("of frames of this length")
     shares = np.ones(size) if window is None else window.astype(np.float64)
     matrix = _matrix(size, 1, inverse=False, kept=kept).reshape(size, kept, 2) * shares[:, None, None]
     kernels = step.number(np.ascontiguousarray(matrix.transpose(2, 1, 0).reshape(2 * kept, 1, size)), dtype)
-    if given is not None and window is None:  # one that the model computes
+    if given is not None and window is None:  # one computed at run time
         kernels = step.emit("Mul", kernels, step.cast(given, dtype))
     batch = step.size(step.data, 0)
     signal = step.emit("Transpose", step.data, perm=[0, 2, 1])
     frames = step.emit("Conv", signal, kernels, strides=[hop[0]])
     split = step.emit("Reshape", frames, step.sizes(batch, 2, kept, -1))
     site.put(step, step.emit("Transpose", split, perm=[0, 3, 2, 1]))
-    return f"wrote STFT of frames of {size} elements with Conv"
+    return f"replaced STFT with frames of {size} elements by Conv"

@@ -122,7 +122,7 @@ def from_a_dimension(site: Site) -> str:
     if not changed:
         raise Refused(f"whose size '{origins[0]}' is no dimension of a tensor" if origins else "of such a size")
     site.around.left_unread = True
-    return f"took {' and '.join(map(str, changed))} from the shape of a tensor"
+    return f"computed {' and '.join(map(str, changed))} from the shape of a tensor"
 
 
 def _comes_from_data(value: ir.Value) -> bool:

@@ -13,7 +13,7 @@ def nan_differs_from_itself(site: Site) -> str:
     """IsNaN is true where an element is not equal to itself."""
     step = site.step()
     site.put(step, step.emit("Not", step.emit("Equal", step.data, step.data)))
-    return "wrote IsNaN with Equal and Not"
+    return "replaced IsNaN by Equal and Not"
 
 
 @repair("missing-operator", "no-kernel", operators=["Xor"])
@@ -21,7 +21,7 @@ def either(site: Site) -> str:
     """Xor is true where two truth values are not equal."""
     step = site.step()
     site.put(step, step.emit("Not", step.emit("Equal", step.data, step.input(1))))
-    return "wrote Xor with Equal and Not"
+    return "replaced Xor by Equal and Not"
 
 
 @repair("unsupported-form", operators=["Less"])
@@ -31,7 +31,7 @@ def greater_the_other_way(site: Site) -> str:
         raise Refused("without Greater")
     step = site.step()
     site.put(step, step.emit("Greater", step.input(1), step.data))
-    return "wrote Less with Greater"
+    return "replaced Less by Greater"
 
 
 @repair("unsupported-form", operators=["ConstantOfShape"])
@@ -41,7 +41,7 @@ def with_its_value(site: Site) -> str:
         raise Refused("with a value")
     step = site.step()
     site.put(step, step.emit("ConstantOfShape", step.data, value=ir.tensor(np.zeros(1, np.float32))))
-    return "said the value of ConstantOfShape"
+    return "set the value of ConstantOfShape explicitly"
 
 
 @repair("missing-operator", "no-kernel", operators=["Size"])
@@ -51,7 +51,7 @@ def number_of_elements(site: Site) -> str:
     sizes = [step.size(step.data, axis) for axis in range(step.rank())]
     product = step.product(sizes)
     site.put(step, step.number(product) if isinstance(product, int) else step.squeezed(product, [0]))
-    return "wrote Size with the product of the shape"
+    return "replaced Size by the product of the shape"
 
 
 @repair("missing-operator", "no-kernel", "unsupported-type", operators=["OneHot"])
@@ -64,7 +64,7 @@ def by_comparison(site: Site) -> str:
     axis = int(step.get("axis", -1)) % rank
     dtype = step.dtype(step.data)
     if not dtype.is_integer() or dtype.bitwidth < 32 or dtype not in (ir.DataType.INT32, ir.DataType.INT64):
-        raise Refused("of indices that are no int32 or int64")
+        raise Refused("of indices other than int32 or int64")
     places = np.arange(depth[0]).reshape([-1 if each == axis else 1 for each in range(rank)])
     given = step.data
     below = step.emit("Less", given, step.number(0, dtype))
@@ -72,4 +72,4 @@ def by_comparison(site: Site) -> str:
     found = step.emit("Equal", step.unsqueezed(given, [axis]), step.number(places, dtype))
     off, on = (step.squeezed(step.sliced(values, at, at + 1, 0), [0]) for at in (0, 1))
     site.put(step, step.emit("Where", found, on, off))
-    return "wrote OneHot with Equal and Where"
+    return "replaced OneHot by Equal and Where"

@@ -26,7 +26,7 @@ def as_matrices(site: Site) -> str:
     )
     lost = [*([rank - 2] if ranks[0] == 1 else []), *([rank - 1] if ranks[1] == 1 else [])]
     site.put(step, step.squeezed(made, lost))
-    return "wrote MatMul of a vector with one of matrices"
+    return "replaced MatMul of a vector by one of matrices"
 
 
 def _raised(step: Step, vector: ir.Value, axis: int) -> ir.Value:

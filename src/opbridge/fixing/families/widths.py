@@ -43,7 +43,7 @@ def cast_and_back(site: Site) -> str:
             continue
         return _computed_in(site, schema, variable, dtype, wide)
     if taken:
-        raise Refused(f"of {type_name(dtype)}, which {type_name(taken[0])} does not hold")
+        raise Refused(f"of {type_name(dtype)}, which {type_name(taken[0])} cannot represent")
     return ""
 
 
@@ -175,13 +175,13 @@ def marks_as_numbers(site: Site) -> str:
         return ""
     readers = [each for each, _ in node.outputs[0].uses()]
     if not readers or any(name_of(each) not in _READING for each in readers):
-        raise Refused("whose result others read than what chooses among its elements")
+        raise Refused("whose result is also used elsewhere")
     step = site.step()
     made = step.emit("Cast", value, to=int(_D.FLOAT))
     given = node.outputs[0]
     wide = given.dtype
     if any(name_of(each) in _EMPTY and not _has_elements(site, each) for each in readers):
-        raise Refused("that may be reduced over no elements")
+        raise Refused("that may reduce over an empty axis")
     for reader in readers:
         for at, each in enumerate(reader.inputs):
             if each is given:
@@ -192,7 +192,7 @@ def marks_as_numbers(site: Site) -> str:
     for reader in readers:
         if name_of(reader) in _GIVING_NUMBERS:
             _cast_back(site, reader, wide)
-    return "marked truth values in float32"
+    return "represented boolean values in float32"
 
 
 def _has_elements(site: Site, reader: ir.Node) -> bool:
