@@ -44,7 +44,7 @@ def test_a_page_that_ends_is_an_error_of_one_call_and_another_one_is_opened(monk
         assert opened.run(opened.load(content), {"x": x})[0].tolist() == [[1, 2, 3]]
         for each in _renderers(opened._process.pid):
             os.kill(each, signal.SIGKILL)
-        with pytest.raises(opbridge.RunError, match="The page of the browser ended"):
+        with pytest.raises(opbridge.RunError, match="The browser page terminated"):
             opened.load(content)
         profile = Path(opened._profile)
         assert not profile.exists()

@@ -64,8 +64,8 @@ def test_options_threads_and_providers():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"path_or_bytes": 5}, "from a path or from bytes, not from int"),
-        ({"path_or_bytes": RELU, "threads": -1}, "threads=-1 is no number"),
+        ({"path_or_bytes": 5}, "ONNX file, got int"),
+        ({"path_or_bytes": RELU, "threads": -1}, "Invalid value threads=-1"),
         (
             {"path_or_bytes": RELU, "providers": ["NoSuchProvider"]},
             r"no execution provider 'NoSuchProvider', only .*CPU",
@@ -81,11 +81,11 @@ def test_wrong_arguments(arguments, words):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    assert f"There is no file {tmp_path}/m.onnx." in refusal(tmp_path / "m.onnx")
+    assert f"The file {tmp_path}/m.onnx does not exist." in refusal(tmp_path / "m.onnx")
 
 
 def test_a_folder(tmp_path):
-    assert refusal(tmp_path).startswith(f"{tmp_path} is a folder. Name the ONNX file")
+    assert refusal(tmp_path).startswith(f"{tmp_path} is a folder. Give the path of the ONNX file")
 
 
 @pytest.mark.parametrize("path", ["a\0b", "m" * 300])
@@ -95,14 +95,14 @@ def test_a_path_that_cannot_be(path):
 
 DAMAGE = {
     "empty": (b"", "is empty"),
-    "text": (b"hello, this is no model\n" * 20, "it is no ONNX file, or is damaged"),
-    "image": (b"\x89PNG\r\n\x1a\n" + bytes(100), "it is no ONNX file, or is damaged"),
-    "checkpoint": (b"PK\x03\x04" + bytes(100), "zip archive, perhaps a checkpoint"),
+    "text": (b"hello, this is no model\n" * 20, "it is not an ONNX file or is damaged"),
+    "image": (b"\x89PNG\r\n\x1a\n" + bytes(100), "it is not an ONNX file or is damaged"),
+    "checkpoint": (b"PK\x03\x04" + bytes(100), "zip archive, possibly a PyTorch checkpoint"),
     "pointer": (b"version of the git-lfs specification\noid sha256:0\nsize 5\n", "git lfs pull"),
-    "cut off": (RELU[:-40], "it was cut off, and at least 34 bytes are missing"),
-    "cut off early": (RELU[:1], "it is no ONNX file, or is damaged"),
-    "no graph": (b"\x08\x0a", "it is no ONNX file, or is damaged"),
-    "overwritten": (RELU[:20] + b"\xff" * 12 + RELU[32:], "it is no ONNX file, or is damaged"),
+    "cut off": (RELU[:-40], "it is truncated; at least 34 bytes are missing"),
+    "cut off early": (RELU[:1], "it is not an ONNX file or is damaged"),
+    "no graph": (b"\x08\x0a", "it is not an ONNX file or is damaged"),
+    "overwritten": (RELU[:20] + b"\xff" * 12 + RELU[32:], "it is not an ONNX file or is damaged"),
 }
 
 
@@ -129,18 +129,18 @@ def test_every_truncation_of_a_model_is_refused(tmp_path):
 REFUSED = {
     "unknown domain": (
         content("y = mine.Foo(x)", opset='"" : 20, "mine" : 1'),
-        ["needs the operator mine::Foo", "register_custom_ops_library", "another route"],
+        ["requires the operator mine::Foo", "register_custom_ops_library", "another route"],
     ),
     "unknown torch operator": (
         content("y = Identity(x)").replace(b"Identity", b"aten::fo"),
-        ["uses the operator aten::fo, which ONNX Runtime", "does not know"],
+        ["uses the operator aten::fo, which is unknown to ONNX Runtime"],
     ),
     "no domain declared": (content("y = mine.Foo(x)"), ["uses the operator mine::Foo", "no entry for 'mine'"]),
     "newer operator": (
         content("y = Gelu(x)", opset='"" : 18'),
-        ["of opset 18", "operator Gelu", "since opset 20", "opset_version=20 or higher"],
+        ["has opset 18", "operator Gelu", "added to ONNX in opset 20", "opset_version=20 or higher"],
     ),
-    "older operator": (content("y = Upsample(x)", opset='"" : 18'), ["Upsample, which ONNX has no longer"]),
+    "older operator": (content("y = Upsample(x)", opset='"" : 18'), ["Upsample, which was removed from ONNX"]),
     "no kernel for the type": (
         content("y = Erf(x)", x="bfloat16[2]", y="bfloat16[2]"),
         ["operator Erf", "with types for which ONNX Runtime", "T: tensor(float)"],
@@ -153,7 +153,12 @@ REFUSED = {
             x="float[1,1,4,4]",
             y="float[N,C,H,W]",
         ),
-        ["operator RoiAlign", "as it is since opset 22", "kernels for it up to opset 21", "opset_version=21 or lower"],
+        [
+            "operator RoiAlign",
+            "in its version of opset 22",
+            "kernels for it only up to opset 21",
+            "opset_version=21 or lower",
+        ],
     ),
     "no kernel on the CPU": (
         content(
@@ -168,9 +173,12 @@ REFUSED = {
         content("y = MaxRoiPool <pooled_shape = [1, 1]> (x, x)", x="float[N,C]", y="float[N,C]"),
         ["Op (MaxRoiPool) [ShapeInferenceError]"],
     ),
-    "newer opset": (content("y = Relu(x)", opset='"" : 99'), ["is of opset 99", "models up to opset"]),
-    "newer IR version": (content("y = Relu(x)", ir_version=99), ["IR version 99", "reads versions up to"]),
-    "wrong type": (content("y = And(x, x)"), ["refuses the model in memory", "input parameter (x) of operator (And)"]),
+    "newer opset": (content("y = Relu(x)", opset='"" : 99'), ["has opset 99", "supports up to opset"]),
+    "newer IR version": (content("y = Relu(x)", ir_version=99), ["IR version 99", "supports up to"]),
+    "wrong type": (
+        content("y = And(x, x)"),
+        ["cannot load the model in", "input parameter (x) of operator (And)"],
+    ),
     "undefined value": (
         RELU.replace(b"\x0a\x01x\x12\x01y\x22\x04Relu", b"\x0a\x01q\x12\x01y\x22\x04Relu"),
         ["Node input 'q' is not a graph input"],
@@ -211,9 +219,9 @@ def test_weights_that_were_left_behind(tmp_path):
     [weights] = tmp_path.glob("m.onnx.*.data")
     whole = weights.read_bytes()
     weights.write_bytes(whole[:100])
-    assert "ends before the weight w does" in refusal(path)
+    assert "is too short for the weight w" in refusal(path)
     weights.unlink()
-    assert f"in a file of their own, {weights.name}, which is not beside it. Copy" in refusal(path)
+    assert f"in the file {weights.name}, which is not beside it. Copy" in refusal(path)
     assert f"{weights.name}, which is not in the working directory" in refusal(path.read_bytes())
 
 

@@ -31,7 +31,7 @@ def test_a_session_of_several_threads_says_what_to_do_after_a_fork():
     here = total(session)
     said = said_in_fork(lambda: total(session))
     assert said.startswith("UsageError: This session was made before the process was forked")
-    assert "Make the session in the new process" in said and "threads=1" in said
+    assert "Create the session in the new process" in said and "threads=1" in said
     assert said_in_fork(lambda: total(runtime.session(MODEL, threads=2))) == str(here)
     assert total(session) == here
 
@@ -48,7 +48,7 @@ def test_all_ways_to_run_say_it():
             found[method] = str(caught.value)
         return found
 
-    assert said_in_fork(said).count("made before the process was forked") == 4
+    assert said_in_fork(said).count("created before the process was forked") == 4
 
 
 @pytest.mark.slow

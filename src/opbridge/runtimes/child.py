@@ -115,8 +115,8 @@ class Child:
             except TimeoutError:
                 self.close()
                 raise ProcessEnded(
-                    f"The model took longer than the {seconds:g} s that it may take; the process that ran it was "
-                    "ended. Give it more (isolated=opbridge.Limits(seconds=...)), or other inputs.",
+                    f"The model exceeded the time limit of {seconds:g} s, and its process was terminated. Raise the "
+                    "limit (isolated=opbridge.Limits(seconds=...)), or use other inputs.",
                     f"after {seconds:g} s",
                 ) from None
             except (OSError, ValueError):
@@ -153,7 +153,7 @@ class Child:
         self.process = None
         self.close()
         if process is None:
-            return ProcessEnded("The process that runs the model is gone.", "gone")
+            return ProcessEnded("The process that ran the model has terminated.", "gone")
         try:
             status = process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -161,8 +161,8 @@ class Child:
             status = process.wait()
         name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return ProcessEnded(
-            f"{doing} ended the process of the model ({name}): an operator read or wrote where it may not, or there "
-            "was no memory left. The next run starts another one.",
+            f"{doing} crashed the process of the model ({name}): an operator accessed invalid memory, or the "
+            "process ran out of memory. The next run starts a new process.",
             name,
         )
 

@@ -25,7 +25,7 @@ def find(name: str) -> Runtime:
     if name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, n=1)
         guess = f" Did you mean '{near[0]}'?" if near else ""
-        raise UsageError(f"There is no runtime '{name}'; the runtimes are: {', '.join(NAMES)}.{guess}")
+        raise UsageError(f"Unknown runtime '{name}'. The runtimes are: {', '.join(NAMES)}.{guess}")
     return cast(Runtime, importlib.import_module(f"opbridge.runtimes.{name}"))
 
 

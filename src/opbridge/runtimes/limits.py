@@ -25,4 +25,4 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not (self.seconds > 0 and self.gigabytes > 0):
-            raise UsageError(f"{self} allows nothing; give numbers above 0.")
+            raise UsageError(f"{self} is invalid; expected numbers above 0.")

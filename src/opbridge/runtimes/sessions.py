@@ -76,7 +76,7 @@ class RuntimeSession:
         given = self._checked(feeds)
         names = [each.name for each in self._described.outputs]
         if unknown := set(output_names or ()) - set(names):
-            raise UsageError(f"The model has no output '{min(unknown)}'; its outputs are: {', '.join(names)}.")
+            raise UsageError(f"Unknown output '{min(unknown)}'. The outputs of the model are: {', '.join(names)}.")
         values = dict(zip(names, self._values(given), strict=True))
         return [values[name] for name in (names if output_names is None else output_names)]
 
@@ -104,17 +104,19 @@ class RuntimeSession:
         names = [each.name for each in self._described.inputs]
         if set(feeds) != set(names):
             raise UsageError(
-                f"The inputs of the model are {', '.join(names) or 'none'}, and {sorted(feeds)} are given."
+                f"The inputs of the model are {', '.join(names) or 'none'}, but {sorted(feeds)} were given. "
+                "Give one value for each input."
             )
         found: dict[str, np.ndarray] = {}
         for each in self._described.inputs:
             value = feeds[each.name]
             if not isinstance(value, (np.ndarray, np.generic)):
-                raise UsageError(f"The input '{each.name}' is a {type(value).__name__}. Give a NumPy array.")
+                raise UsageError(f"The input '{each.name}' is a {type(value).__name__}; expected a NumPy array.")
             wanted = type_named(each.type)
             if wanted != value.dtype.name and wanted != "str":
                 raise UsageError(
-                    f"The input '{each.name}' is of {wanted or each.type}, and {value.dtype.name} is given."
+                    f"The input '{each.name}' has type {wanted or each.type}, but {value.dtype.name} was "
+                    "given. Convert the array."
                 )
             found[each.name] = np.asarray(value)
         return found
@@ -174,14 +176,16 @@ def open_runtime(
     """
     runtime = known.installed(name)
     if kernels and not runtime.KERNELS:
-        raise UsageError(f"kernels= is for ONNX Runtime and OpenVINO, and runtime='{name}'. Leave one of them out.")
+        raise UsageError(
+            f"kernels= is valid only for ONNX Runtime and OpenVINO, not for runtime='{name}'. Leave one of them out."
+        )
     checked, label = checked_model(model)
     limits = isolated if isinstance(isolated, Limits) else Limits() if isolated or runtime.ISOLATED else None
     connected = _connected(runtime, label, described(checked).operators, kernels)
     try:
         return RuntimeSession(runtime, checked, limits, connected)
     except RunError as error:
-        raise ModelFileError(f"{known.label(name)} does not load {label}: {error}") from error
+        raise ModelFileError(f"{known.label(name)} cannot load {label}: {error}") from error
 
 
 def _connected(
@@ -216,11 +220,11 @@ def _lacking(runtime: Runtime, label: str, foreign: Mapping[str, str]) -> str:
     name = known.label(runtime.NAME)
     if set(foreign) == {aten.NAME}:
         return (
-            f"{label} has nodes that hand their operator to PyTorch, which they do in ONNX Runtime only, and {name} "
-            f"has no implementation of them: {named}. {advice}"
+            f"{label} has aten nodes, which run in PyTorch and are supported only in ONNX Runtime, not in {name}: "
+            f"{named}. {advice}"
         )
     others = ", nor has a library that is loaded or named in kernels=" if runtime.KERNELS else ""
     return (
-        f"{label} calls operators that {name} has no implementation of{others}: {named}. They run in ONNX Runtime and "
+        f"{label} has operators that {name} does not support{others}: {named}. They run in ONNX Runtime and "
         f"OpenVINO with the libraries of their kernels. {advice}"
     )

@@ -36,7 +36,7 @@ def to_message(value: Any) -> tuple[dict[str, Any], bytes | memoryview]:
         UsageError: It is no array.
     """
     if not isinstance(value, (np.ndarray, np.generic)):
-        raise UsageError(f"A runtime in a process of its own takes and returns tensors only, not a {type(value)}.")
+        raise UsageError(f"A runtime in a separate process supports only tensors, got {type(value)}.")
     array = np.ascontiguousarray(value).reshape(np.shape(value))
     described: dict[str, Any] = {"dtype": array.dtype.name, "shape": list(array.shape), "size": array.nbytes}
     if array.dtype.kind in _OF_NUMBERS or array.dtype.name in _NAMED:
@@ -57,5 +57,5 @@ def from_message(described: Mapping[str, Any], read: Read) -> np.ndarray:
     dtype = dtype_named(str(described["dtype"]))
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if size != described["size"]:
-        raise ValueError("a tensor has another size than its shape says")
+        raise ValueError("the size of a tensor does not match its shape")
     return np.frombuffer(read(size) if size else b"", dtype).reshape(shape)

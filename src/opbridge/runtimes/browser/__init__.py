@@ -55,4 +55,4 @@ def load_for(provider: str, model: str | bytes) -> _Session:
     try:
         return _Session(opened, opened.load(model))
     except RunError as error:
-        raise ModelFileError(f"onnxruntime-web {version()} refuses the model in the browser: {error}") from error
+        raise ModelFileError(f"onnxruntime-web {version()} cannot load the model in the browser: {error}") from error

@@ -127,7 +127,7 @@ class Page(Models):
                 break
             if not self.runs:
                 self.close()
-                raise RunError("The page of the browser ended: there was no memory left, or it crashed.")
+                raise RunError("The browser page terminated: it ran out of memory, or crashed.")
         answer = receive(read)
         refuse(answer)
         return answer, read

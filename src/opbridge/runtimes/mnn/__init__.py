@@ -70,14 +70,14 @@ class _Module:
             thread_num=1,
         )
         if self._module is None:
-            raise RuntimeError("its module does not load what its converter made")
+            raise RuntimeError("its module cannot load the converted model")
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         from MNN import expr
 
         found = self._module.onForward([_to_variable(feeds[name]) for name in self._inputs])
         if not found or any(each is None for each in found):
-            raise RuntimeError("its module gives nothing")
+            raise RuntimeError("its module returns nothing")
         results = []
         for variable, wanted in zip(found, self._types, strict=True):
             plain = expr.convert(variable, expr.NCHW) if variable.data_format == expr.NC4HW4 else variable
@@ -93,7 +93,7 @@ def load(model: str | bytes) -> _Module:
     said = described(model)
     for each in (*said.inputs, *said.outputs):
         if type_named(each.type) not in _HELD:
-            raise ModelFileError(f"MNN {version()} has no tensors of the type of '{each.name}', which is {each.type}.")
+            raise ModelFileError(f"MNN {version()} does not support the type of '{each.name}', {each.type}.")
     with tempfile.TemporaryDirectory(prefix="opbridge") as folder:
         path, made = str(Path(folder) / "model.onnx"), str(Path(folder) / "model.mnn")
         if isinstance(model, bytes):
@@ -107,13 +107,13 @@ def load(model: str | bytes) -> _Module:
             with contextlib.chdir(folder), _printing_to(log):
                 _tools.mnnconvert(["mnnconvert", *arguments])
         except Exception as error:  # its binding's errors have no common base class
-            raise ModelFileError(f"MNN {version()} does not convert the model: {error}") from error
+            raise ModelFileError(f"MNN {version()} cannot convert the model: {error}") from error
         if not os.path.exists(made) or not os.path.getsize(made):
-            raise ModelFileError(f"MNN {version()} does not convert the model: {_said(log)}")
+            raise ModelFileError(f"MNN {version()} cannot convert the model: {_said(log)}")
         try:
             return _Module(made, said)
         except Exception as error:
-            raise ModelFileError(f"MNN {version()} does not load the model: {error}") from error
+            raise ModelFileError(f"MNN {version()} cannot load the model: {error}") from error
 
 
 @contextlib.contextmanager
@@ -136,7 +136,7 @@ def _said(log: Path) -> str:
     text = log.read_text("utf-8", errors="replace")
     found = re.search(r"Start to Optimize the MNN Net\.\.\.(.*)", text, re.S)
     words = re.sub(r"\[\d+:\d+:\d+\] \S*:\d+:|Converted Failed!", " ", found[1] if found else text)
-    return " ".join(words.split())[:1000] or "its converter does not say why"
+    return " ".join(words.split())[:1000] or "its converter gives no reason"
 
 
 def _to_variable(array: np.ndarray) -> Any:
@@ -144,11 +144,11 @@ def _to_variable(array: np.ndarray) -> Any:
 
     held = _HELD.get(array.dtype.name)
     if held is None:
-        raise TypeError(f"MNN has no tensors of {array.dtype.name}")
+        raise TypeError(f"MNN does not support {array.dtype.name}")
     limits = np.iinfo(held) if held.startswith("int") else None
     if limits is not None and array.dtype.kind in "iu" and array.size:
         if array.min() < limits.min or array.max() > limits.max:
-            raise OverflowError("a number is larger than int32 holds, which MNN computes int64 in")
+            raise OverflowError("a number is outside of the int32 range, which MNN uses for int64")
     kinds = {"float32": expr.float, "int32": expr.int, "int8": expr.int8, "uint8": expr.uint8}
     variable = expr.placeholder(list(array.shape), expr.NCHW, kinds[held])
     content = np.ascontiguousarray(array.astype(held))

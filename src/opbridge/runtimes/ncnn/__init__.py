@@ -80,7 +80,7 @@ class _Converted:
         option.use_fp16_packed = option.use_fp16_storage = option.use_fp16_arithmetic = False
         option.use_bf16_packed = option.use_bf16_storage = False
         if self._net.load_param(str(folder / "ncnn.param")) or self._net.load_model(str(folder / "ncnn.bin")):
-            raise ModelFileError(f"ncnn {version()} does not load what pnnx made of the model{_lacking(folder, log)}")
+            raise ModelFileError(f"ncnn {version()} cannot load the model converted by pnnx{_lacking(folder, log)}")
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs.
@@ -95,7 +95,7 @@ class _Converted:
             for at, array in enumerate(arrays):
                 mat = ncnn.Mat(array, batch_index=self._in.get(at, _NO_BATCH)).clone()
                 if at in self._in and extractor.input(f"in{at}", mat):
-                    raise RuntimeError(f"ncnn does not take input {at}")
+                    raise RuntimeError(f"ncnn does not accept input {at}")
             for at, wanted in enumerate(self._types):
                 failed, mat = extractor.extract(f"out{at}")
                 if failed:
@@ -136,12 +136,12 @@ def load(model: str | bytes) -> _Module:
     said = described(model)
     for each in said.inputs:
         if type_named(each.type) not in _HELD:
-            raise ModelFileError(f"ncnn {version()} takes no input of the type of '{each.name}', which is {each.type}.")
+            raise ModelFileError(f"ncnn {version()} does not support the type of the input '{each.name}', {each.type}.")
         _check_rank(each.name, len(each.shape))
     for each in said.outputs:
         if type_named(each.type) not in (*_HELD, *_WHOLE):
             raise ModelFileError(
-                f"ncnn {version()} gives no output of the type of '{each.name}', which is {each.type}."
+                f"ncnn {version()} does not support the type of the output '{each.name}', {each.type}."
             )
     module = _Module(model, said)
     shapes = tuple(tuple(each.shape) for each in said.inputs)
@@ -153,7 +153,8 @@ def load(model: str | bytes) -> _Module:
 def _check_rank(name: str, rank: int) -> None:
     if not 0 < rank <= _MOST_RANKS:
         raise ModelFileError(
-            f"ncnn {version()} takes no input of {rank} dimensions, which '{name}' has; it takes 1 to {_MOST_RANKS}."
+            f"ncnn {version()} does not support inputs of rank {rank}, such as '{name}'; it supports 1 to "
+            f"{_MOST_RANKS}."
         )
 
 
@@ -165,10 +166,10 @@ def _held(name: str, array: np.ndarray) -> np.ndarray:
         ValueError: It has no elements.
     """
     if not array.size:
-        raise ValueError(f"ncnn has no tensors without elements, as '{name}' is")
+        raise ValueError(f"ncnn does not support empty tensors, such as '{name}'")
     held = _HELD[array.dtype.name][1]
     if held == "int32" and (array.min() < -(2**31) or array.max() >= 2**31):
-        raise OverflowError(f"a number of '{name}' is larger than int32 holds, which ncnn computes int64 in")
+        raise OverflowError(f"a number of '{name}' is outside of the int32 range, which ncnn uses for int64")
     return np.ascontiguousarray(array.astype(held))
 
 
@@ -199,8 +200,8 @@ def _convert(model: str | bytes, said: Described, shapes: Iterable[tuple[int, ..
         )
         log = done.stdout + done.stderr
         if done.returncode or not made["ncnnparam"].exists() or not made["ncnnbin"].exists():
-            ended = f"it ended with {done.returncode}" if done.returncode else "it made no files"
-            raise ModelFileError(f"pnnx {_pnnx()} does not convert the model: {_said(log) or ended}")
+            ended = f"it ended with {done.returncode}" if done.returncode else "it wrote no files"
+            raise ModelFileError(f"pnnx {_pnnx()} cannot convert the model: {_said(log) or ended}")
         return _Converted(folder, said, log)
 
 

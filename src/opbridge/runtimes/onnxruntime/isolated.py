@@ -90,7 +90,7 @@ class IsolatedSession:
             RunError: As `run`.
         """
         if run_options is not None:
-            raise UsageError("A session with isolated= takes no run options. Leave them out.")
+            raise UsageError("Run options are not supported with isolated=. Leave them out.")
         header: dict[str, Any] = {"outputs": None if output_names is None else list(output_names), "feeds": []}
         blocks = []
         for name, value in feeds.items():
@@ -172,11 +172,14 @@ def isolated_session(
         UsageError: An argument has the wrong type, or does not go to another process.
     """
     if options is not None:
-        raise UsageError("isolated= and options= do not go together: session options belong to this process.")
+        raise UsageError(
+            "options= is not supported with isolated=, because session options belong to this process. Leave one "
+            "of them out."
+        )
     if not isinstance(isolated, (bool, Limits)):
-        raise UsageError(f"isolated={isolated!r} is neither True nor opbridge.Limits(...).")
+        raise UsageError(f"isolated={isolated!r} is invalid; expected True or opbridge.Limits(...).")
     if providers is not None and not all(isinstance(each, str) for each in providers):
-        raise UsageError("With isolated=, providers= takes names only.")
+        raise UsageError("providers= supports only names with isolated=.")
     model, _ = checked_model(model)
     if loaded:
         kernels = [each.path for each in kernel_libraries.select(kernels, required_kernels(model), loaded=True)]
@@ -203,7 +206,7 @@ def _torch_libraries() -> list[str]:
 def tensor_to(value: Any) -> tuple[dict[str, Any], memoryview]:
     """An OrtValue as what a header says of it, and its bytes, which keep it."""
     if not value.is_tensor() or value.data_type() == "tensor(string)":
-        raise UsageError("A session with isolated= takes and returns tensors of numbers only.")
+        raise UsageError("A session with isolated= supports only numeric tensors.")
     size = value.tensor_size_in_bytes()
     described = {"type": value.element_type(), "shape": list(value.shape()), "size": size}
     if not size:
@@ -223,7 +226,7 @@ def tensor_from(described: Mapping[str, Any], read: Read) -> Any:
     made = onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, int(described["type"]))
     size = made.tensor_size_in_bytes()
     if size != described["size"]:
-        raise ValueError("a tensor has another size than its shape says")
+        raise ValueError("the size of a tensor does not match its shape")
     if size:
         data = read(size)
         ctypes.memmove(made.data_ptr(), (ctypes.c_char * size).from_buffer(data), size)

@@ -68,7 +68,9 @@ def select(kernels: Any, required: Sequence[str], *, loaded: bool) -> list[Libra
     for each in found.values():
         for name in each.names:
             if owners.setdefault(name, each) is not each:
-                raise UsageError(f"{owners[name].path} and {each.path} both have the kernel {name}. Leave one out.")
+                raise UsageError(
+                    f"{owners[name].path} and {each.path} both contain the kernel {name}. Leave one of them out."
+                )
     return list(found.values())
 
 
@@ -88,8 +90,8 @@ def check_complete(label: str, required: Sequence[str], libraries: Sequence[Libr
     ]
     if missing and all(each.is_ours for each in libraries):
         raise ModelFileError(
-            f"{label} was exported to run with kernels for {listed(missing, 10)}, which neither {RUNTIME} nor a "
-            "library that was named has. Name the libraries that do in kernels=[...]."
+            f"{label} requires kernels for {listed(missing, 10)}, which are neither in {RUNTIME} nor in a given "
+            "library. Pass the libraries that contain them in kernels=[...]."
         )
 
 
@@ -112,7 +114,7 @@ def register(options: onnxruntime.SessionOptions, libraries: Sequence[Library]) 
                 options.register_custom_ops_library(str(each.path))
             except ERRORS as error:
                 reason = plain_message(str(error))
-                raise UsageError(f"{RUNTIME} does not take {each.path} as a library of kernels: {reason}.") from error
+                raise UsageError(f"{RUNTIME} cannot load the kernel library {each.path}: {reason}.") from error
     options.add_session_config_entry(_REGISTERED, ":".join(names))
 
 
@@ -135,7 +137,8 @@ def register_aten(options: onnxruntime.SessionOptions, label: str, patterns: Seq
     if registered := _entry(options, _WITH_ATEN):
         if allowed and registered != f"for {allowed}":
             raise UsageError(
-                f"These session options were used {registered or 'before'}, and aten= names {allowed}. Give new ones."
+                f"These session options were already used {registered or 'before'}, but aten= allows "
+                f"{allowed}. Create new session options."
             )
         return
     aten_kernel.load_torch(label, _entry(options, aten_kernel.LIBTORCH))
@@ -156,8 +159,8 @@ def _patterns(patterns: Sequence[str]) -> str:
     wrong = next((each for each in found if each and not re.fullmatch(r"[\w.*]+(::[\w.*]+)?", each)), None)
     if wrong is not None:
         raise UsageError(
-            f"aten= names {wrong!r}, which is no operator. Give names as 'torchvision::nms', or patterns as "
-            "'torchvision::*'."
+            f"aten= names {wrong!r}, which is not the name of an operator. Use names such as 'torchvision::nms', "
+            "or patterns such as 'torchvision::*'."
         )
     return ",".join(each for each in found if each)
 

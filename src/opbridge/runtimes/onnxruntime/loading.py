@@ -74,7 +74,7 @@ def session(
         kernel_libraries.register_aten(options, label, aten)
     if threads is not None:
         if threads < 0:
-            raise UsageError(f"threads={threads} is no number of threads; give 1 or more, or 0 for one a core.")
+            raise UsageError(f"Invalid value threads={threads}; expected 1 or more, or 0 for one per core.")
         options.intra_op_num_threads = threads
     has_aten = aten_kernel.NAME in required
     try:
@@ -110,8 +110,8 @@ def _check_text(loaded: onnxruntime.InferenceSession, label: str) -> None:
             _ = each.name, each.shape
     except UnicodeDecodeError as error:
         raise ModelFileError(
-            f"{label} is damaged: {error.object.decode(errors='replace')!r} in it is a name or an entry of the "
-            "metadata, and not UTF-8. Export the model again."
+            f"{label} is damaged: {error.object.decode(errors='replace')!r} is a name or a metadata entry that is "
+            "not valid UTF-8. Export the model again."
         ) from None
 
 
@@ -130,7 +130,8 @@ def _checked_providers(providers: Any) -> list[Any]:
         name = provider[0] if isinstance(provider, tuple) else provider
         if name not in available:
             raise UsageError(
-                f"This ONNX Runtime ({onnxruntime.__version__}) has no execution provider {name!r}, only "
-                f"{', '.join(available)}. Choose one of these, or install the build of ONNX Runtime that has it."
+                f"The installed ONNX Runtime ({onnxruntime.__version__}) has no execution provider {name!r}, only "
+                f"{', '.join(available)}. Use one of these, or install a build of ONNX Runtime with that execution "
+                "provider."
             )
     return list(providers)

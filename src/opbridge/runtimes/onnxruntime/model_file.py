@@ -38,21 +38,20 @@ def checked_model(path_or_bytes: Any) -> tuple[str | bytes, str]:
         path = os.fsdecode(path_or_bytes)
     except TypeError:
         raise UsageError(
-            f"A model is loaded from a path or from bytes, not from {type(path_or_bytes).__name__}; give an ONNX "
-            "file, or its content."
+            f"Expected the path or the content (bytes) of an ONNX file, got {type(path_or_bytes).__name__}."
         ) from None
     if os.path.isdir(path):
-        raise ModelFileError(f"{path} is a folder. Name the ONNX file in it.")
+        raise ModelFileError(f"{path} is a folder. Give the path of the ONNX file in it.")
     if why := files.problem(path, _LARGEST_BYTES):
-        raise ModelFileError(f"{path} cannot be read as an ONNX file: {why}. Name another file.")
+        raise ModelFileError(f"{path} cannot be read as an ONNX file: {why}. Give another file.")
     try:
         with open(path, "rb") as file:
             if not file.read(1):
-                raise ModelFileError(f"{path} is empty, so it is no ONNX model. Export or copy it again.")
+                raise ModelFileError(f"{path} is empty and not an ONNX model. Export or copy it again.")
     except FileNotFoundError:
-        raise ModelFileError(f"There is no file {path}. Export the model first, or correct the path.") from None
+        raise ModelFileError(f"The file {path} does not exist. Export the model first, or correct the path.") from None
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"{path} cannot be read ({error}). Look into that, or name another file.") from None
+        raise ModelFileError(f"{path} cannot be read ({error}). Correct this, or give another file.") from None
     return path, path
 
 
@@ -109,13 +108,13 @@ def damage(model: str | bytes, label: str) -> str:
     else:
         with open(model, "rb") as file:
             content, size = file.read(_HEADER_BYTES), os.path.getsize(model)
-    cause = "it is no ONNX file, or is damaged. Copy or export it again"
+    cause = "it is not an ONNX file or is damaged. Copy or export it again"
     if b"git-lfs" in content[:64]:
-        cause = "it is a Git LFS pointer that stands in for the file. Fetch the file with git lfs pull"
+        cause = "it is a Git LFS pointer instead of the file. Fetch the file with git lfs pull"
     elif content.startswith(b"PK\x03\x04"):
-        cause = "it is a zip archive, perhaps a checkpoint or a program that torch saved. Export that model to ONNX"
+        cause = "it is a zip archive, possibly a PyTorch checkpoint. Export that model to ONNX"
     elif missing := _missing_bytes(content, size):
-        cause = f"it was cut off, and at least {missing:,} bytes are missing. Copy or export it again"
+        cause = f"it is truncated; at least {missing:,} bytes are missing. Copy or export it again"
     return f"{label} cannot be read: {cause}."
 
 

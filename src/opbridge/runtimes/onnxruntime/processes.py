@@ -85,9 +85,9 @@ class Session(onnxruntime.InferenceSession):
         """
         if self._of_fork == _forks or self._runs_anywhere:
             return
-        alone = "" if self._has_aten else ", make it with threads=1, which needs no other thread"
+        alone = "" if self._has_aten else ", create it with threads=1, which uses no other thread"
         raise UsageError(
-            "This session was made before the process was forked (multiprocessing's default on Linux, os.fork, "
-            "gunicorn --preload), and the threads that it runs in stayed behind. Make the session in the new process, "
-            f"or start that with multiprocessing.get_context('spawn'){alone}."
+            "This session was created before the process was forked (multiprocessing's default on Linux, os.fork, "
+            "gunicorn --preload), so its threads do not exist in the new process. Create the session in the new "
+            f"process, or start it with multiprocessing.get_context('spawn'){alone}."
         )

@@ -43,8 +43,8 @@ _NOISE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+:\d+ [^\n]*\)(?: \
 _LONGEST_READ, _LONGEST_SAID = 20_000, 2_000
 
 _BRING_KERNEL = (
-    "Register the shared library that has it (kernels=[...] here, or options.register_custom_ops_library), or export "
-    "the model again by another route"
+    "Register the shared library that contains it (kernels=[...], or options.register_custom_ops_library), or "
+    "export the model again by another route"
 )
 
 
@@ -61,15 +61,15 @@ def explain_refusal(model: str | bytes, label: str, message: str) -> str:
         return damage(model, label)
     if found := _UNKNOWN_OPERATOR.search(message):
         return (
-            f"{label} needs the operator {found['domain']}::{found['name']}, which {RUNTIME} does not have. "
-            f"{_required_sentence(model)}{_BRING_KERNEL}, one that builds it from standard operators."
+            f"{label} requires the operator {found['domain']}::{found['name']}, which is not registered in "
+            f"{RUNTIME}. {_required_sentence(model)}{_BRING_KERNEL}, one that builds it from standard operators."
         )
     if found := _UNKNOWN_IN_OPSET.search(message):
         return f"{label} {_explain_unknown(found['name'], int(found['opset']))}"
     if found := _UNDECLARED.search(message):
         return (
-            f"{label} uses the operator {found['domain']}::{found['name']} and does not say of which version, as an "
-            f"ONNX model must (opset_import has no entry for {found['domain']!r}). Add one, or export the model again."
+            f"{label} uses the operator {found['domain']}::{found['name']} without its version (opset_import has "
+            f"no entry for {found['domain']!r}). Add one, or export the model again."
         )
     if found := _NOT_FOR_LIBTORCH.search(message):
         return f"{label} cannot be loaded: {' '.join(found['message'].split()).rstrip('.')}."
@@ -77,29 +77,29 @@ def explain_refusal(model: str | bytes, label: str, message: str) -> str:
         return f"{label} {_explain_no_kernel(**found.groupdict())}"
     if found := _OPSET.search(message):
         return (
-            f"{label} is of opset {found['found']}, and {RUNTIME} runs models up to opset {found['newest']}. Install "
-            f"a newer onnxruntime, or export the model with opset_version={found['newest']} or lower."
+            f"{label} has opset {found['found']}, but {RUNTIME} supports up to opset {found['newest']}. Install a "
+            f"newer onnxruntime, or export the model with opset_version={found['newest']} or lower."
         )
     if found := _IR_VERSION.search(message):
         return (
-            f"{label} is of ONNX's IR version {found['found']}, and {RUNTIME} reads versions up to "
-            f"{found['newest']}. Install a newer onnxruntime, or save the model with a lower ir_version."
+            f"{label} has IR version {found['found']}, but {RUNTIME} supports up to {found['newest']}. Install a "
+            "newer onnxruntime, or save the model with a lower ir_version."
         )
     if found := _NO_WEIGHTS.search(message):
         where = "in the working directory" if isinstance(model, bytes) else "beside it"
         name = os.path.basename(found["path"])
         return (
-            f"{label} keeps its weights in a file of their own, {name}, which is not {where}. Copy that file along "
-            "with the model."
+            f"{label} stores its weights in the file {name}, which is not {where}. Copy that file together with "
+            "the model."
         )
     if found := _SHORT_WEIGHTS.search(message):
         return (
-            f"{label} keeps its weights in a file of their own, which ends before the weight {found['name']} does. "
+            f"{label} stores its weights in a separate file, which is too short for the weight {found['name']}. "
             "Copy that file again, or export the model again."
         )
     return (
-        f"{RUNTIME} refuses {_mid_sentence(label)}: {plain_message(message)}. Export the model again, or correct "
-        "that in the file."
+        f"{RUNTIME} cannot load {_mid_sentence(label)}: {plain_message(message)}. Export the model again, or "
+        "correct the file."
     )
 
 
@@ -112,22 +112,22 @@ def plain_message(message: str) -> str:
 def _required_sentence(model: str | bytes) -> str:
     """The sentence that names the kernels that a model needs; "" where it is one at most."""
     names = required_kernels(model)
-    return f"It was exported to run with kernels for {listed(names, 10)}. " if len(names) > 1 else ""
+    return f"It requires kernels for {listed(names, 10)}. " if len(names) > 1 else ""
 
 
 def _explain_unknown(name: str, opset: int) -> str:
     versions = schema_versions("").get(name)
     if versions and versions[0] > opset:
         return (
-            f"is of opset {opset} and uses the operator {name}, which ONNX has since opset {versions[0]}. Export the "
-            f"model with opset_version={versions[0]} or higher."
+            f"has opset {opset} but uses the operator {name}, which was added to ONNX in opset {versions[0]}. "
+            f"Export the model with opset_version={versions[0]} or higher."
         )
     if versions:
         return (
-            f"is of opset {opset} and uses the operator {name}, which ONNX has no longer in that opset. Export the "
-            "model again for this opset."
+            f"has opset {opset} but uses the operator {name}, which was removed from ONNX before that opset. "
+            "Export the model again for this opset."
         )
-    return f"uses the operator {name}, which {RUNTIME} does not know. {_BRING_KERNEL}, or install a newer onnxruntime."
+    return f"uses the operator {name}, which is unknown to {RUNTIME}. {_BRING_KERNEL}, or install a newer onnxruntime."
 
 
 def _explain_no_kernel(domain: str | None, name: str, version: str, node: str | None) -> str:
@@ -141,14 +141,15 @@ def _explain_no_kernel(domain: str | None, name: str, version: str, node: str | 
                 taken.setdefault(variable, set()).update(names)
         types = "; ".join(f"{variable}: {', '.join(sorted(taken[variable]))}" for variable in sorted(taken))
         return (
-            f"uses the operator {name}{where} with types for which {RUNTIME} has no kernel; it has some for {types}. "
-            "Export the model in one of these types, with a conversion around the operator, or choose another provider."
+            f"uses the operator {name}{where} with types for which {RUNTIME} has no kernel; supported types are "
+            f"{types}. Cast the operator's inputs to a supported type before the export, or use another execution "
+            "provider."
         )
     if kernels:
         newest = max(kernel.until for kernel in kernels)
         return (
-            f"uses the operator {name}{where} as it is since opset {version}, and {RUNTIME} has kernels for it up to "
-            f"opset {newest} only. Export the model with opset_version={newest} or lower."
+            f"uses the operator {name}{where} in its version of opset {version}, but {RUNTIME} has kernels for it "
+            f"only up to opset {newest}. Export the model with opset_version={newest} or lower."
         )
     return f"uses the operator {name}{where}, for which {RUNTIME} has no kernel on the CPU. {_BRING_KERNEL}."
 

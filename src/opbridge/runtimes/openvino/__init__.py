@@ -58,9 +58,7 @@ class _Compiled:
         for number, port in enumerate(self._compiled.inputs):
             name = next((each for each in feeds if each in port.names), None)
             if name is None:
-                raise RuntimeError(
-                    f"input {number} of the compiled model ({sorted(port.names)}) is none that was given"
-                )
+                raise RuntimeError(f"input {number} of the compiled model ({sorted(port.names)}) was not given")
             self._request.set_tensor(port, _to_tensor(feeds[name], port.element_type))
         self._request.infer()
         return [_to_array(self._request.get_tensor(port)) for port in self._compiled.outputs]
@@ -81,7 +79,7 @@ def load(model: str | bytes, *kernels: str) -> _Compiled:
         configuration = {name: value for name, value in _CONFIGURATION.items() if name in supported}
         return _Compiled(core.compile_model(read, "CPU", configuration))
     except Exception as error:  # RuntimeError, and others of its bindings
-        raise ModelFileError(f"OpenVINO {version()} refuses the model: {_said(error)}") from error
+        raise ModelFileError(f"OpenVINO {version()} cannot load the model: {_said(error)}") from error
 
 
 def _said(error: Exception) -> str:

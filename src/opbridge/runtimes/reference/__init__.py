@@ -53,4 +53,4 @@ def load(model: str | bytes) -> _Evaluator:
         return _Evaluator(ReferenceEvaluator(loaded))
     except Exception as error:  # the evaluator has no error of its own
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ModelFileError(f"The ONNX reference evaluator does not load the model: {said}") from error
+        raise ModelFileError(f"The ONNX reference evaluator cannot load the model: {said}") from error

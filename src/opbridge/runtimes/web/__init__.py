@@ -46,4 +46,4 @@ def load(model: str | bytes) -> _Session:
     try:
         return _Session(process, process.load(model))
     except RunError as error:
-        raise ModelFileError(f"onnxruntime-web {version()} refuses the model: {error}") from error
+        raise ModelFileError(f"onnxruntime-web {version()} cannot load the model: {error}") from error

@@ -67,7 +67,7 @@ class Node(Models):
                 self._process.wait(timeout=5)
             status = self._process.poll()
             self.close()
-            raise RunError(f"Node ended with exit status {status}: there was no memory left, or it crashed.") from None
+            raise RunError(f"Node exited with status {status}: it ran out of memory, or crashed.") from None
         refuse(answer)
         return answer, self._read
 
