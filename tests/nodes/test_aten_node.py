@@ -256,11 +256,11 @@ def test_an_argument_that_is_called_like_an_attribute_of_every_node():
             torch.ones(1),
             "'generator' of type Generator is a Generator",
         ),
-        (aten.triu.default, (Input("tensor", 0), 2**63), {}, torch.ones(1), "no 64-bit integer"),
+        (aten.triu.default, (Input("tensor", 0), 2**63), {}, torch.ones(1), "not a 64-bit integer"),
         (aten.triu.default, (Input("tensor", 0), 1.5), {}, torch.ones(1), "'diagonal' of type SymInt is a float"),
-        (aten.triu.default, (Input("tensor", 0), 1, 2), {}, torch.ones(1), "takes no argument 2"),
+        (aten.triu.default, (Input("tensor", 0), 1, 2), {}, torch.ones(1), "has no argument 2"),
         (aten.triu.default, (), {}, torch.ones(1), "without its argument 'self'"),
-        (aten.cat.default, (Input("tensor", 0),), {}, torch.ones(1), "in the place of a list"),
+        (aten.cat.default, (Input("tensor", 0),), {}, torch.ones(1), "instead of a list"),
         (aten._to_sparse.default, (Input("tensor", 0),), {}, torch.ones(2).to_sparse(), "sparse_coo tensor"),
         (aten.add.Scalar, (Input("tensor", 0), Input("tensor", 1)), {}, torch.ones(1), "of kind tensor"),
     ],
@@ -304,7 +304,7 @@ def test_a_malformed_node_is_an_error(changes):
 def test_another_torch_is_found_before_the_call():
     written = "aten::triu(Tensor self, int diagonal=0) -> Tensor"
     call = decode(damaged(schema=written, torch_version="1.2.0"))
-    with pytest.raises(opbridge.ModelFileError, match=r"written with torch 1\.2\.0 for aten::triu\(Tensor self, int"):
+    with pytest.raises(opbridge.ModelFileError, match=r"exported with torch 1\.2\.0 for aten::triu\(Tensor self, int"):
         call.target()
     call = decode(damaged(operator="aten::triu_of_tomorrow"))
     with pytest.raises(opbridge.ModelFileError, match=f"which torch {torch.__version__.partition('+')[0]}"):
@@ -313,7 +313,7 @@ def test_another_torch_is_found_before_the_call():
 
 def test_other_nodes_are_refused():
     node = ir.Node("", "Relu", [ir.Value(name="x")])
-    with pytest.raises(opbridge.UsageError, match="is no aten node"):
+    with pytest.raises(opbridge.UsageError, match="is not an aten node"):
         decode(node)
 
 
@@ -364,8 +364,8 @@ def test_numbers_of_older_nodes_may_be_known_only_at_run_time():
         ('y = org.pytorch.aten.ATen <operator="triu_of_tomorrow"> (x)', "has no operator aten::triu_of_tomorrow"),
         ('y = org.pytorch.aten.ATen <operator="triu"> (x, n, n)', "more inputs than"),
         ('y = org.pytorch.aten.ATen <operator="permute"> (x)', "no value for the argument 'dims'"),
-        ('y = org.pytorch.aten.ATen <operator="permute"> (x, n)', "known only when the model runs"),
-        ('y = org.pytorch.aten.ATen <operator="cat"> (x, x)', "cannot be told from its other inputs"),
+        ('y = org.pytorch.aten.ATen <operator="permute"> (x, n)', "is computed at run time"),
+        ('y = org.pytorch.aten.ATen <operator="cat"> (x, x)', "cannot be distinguished from its other inputs"),
     ],
 )
 def test_older_nodes_that_cannot_be_read_say_why(text, said):

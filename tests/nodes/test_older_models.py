@@ -70,5 +70,5 @@ def test_what_cannot_be_rewritten_says_why():
         opbridge.session(content)
     content = parsed('a = mine.Own (x)  b = org.pytorch.aten.ATen <operator="triu"> (a)  y = Relu (b)')
     content.opset_import.add(domain="mine", version=1)
-    with pytest.raises(opbridge.ModelFileError, match="of which type its input 'a' is"):
+    with pytest.raises(opbridge.ModelFileError, match="the type of its input 'a' is unknown"):
         to_current_form(ir.from_proto(content))

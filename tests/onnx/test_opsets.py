@@ -129,36 +129,38 @@ def _computed(x):
 
 
 REFUSED = {
-    "CumSum needs opset 11": lambda x: opset18.CumSum(x, 1),
-    "BitwiseAnd needs opset 18": lambda x: opset18.BitwiseAnd(opset18.Shape(x), 1),
-    "GridSample needs opset 16": lambda x: opset18.GridSample(x, x),
-    "Einsum needs opset 12": lambda x: opset18.Einsum(x, x, equation="ij,kj->ik"),
-    "OptionalHasElement needs opset 15": lambda x: opset18.OptionalHasElement(x),
-    "ReduceMax with axes that the model computes needs opset 18": lambda x: opset18.ReduceMax(x, _computed(x)),
-    "ReduceSum with axes that the model computes needs opset 13": lambda x: opset18.ReduceSum(x, _computed(x)),
-    "ReduceL1 over no axes needs opset 18": lambda x: opset18.ReduceL1(x, [], noop_with_empty_axes=1),
-    "TopK with a k that the model computes needs opset 10": lambda x: opset18.TopK(x, _computed(x)),
-    "TopK of integers needs opset 11": lambda x: opset18.TopK(opset18.Shape(x), [1]),
-    "Slice with bounds that the model computes needs opset 10": lambda x: opset18.Slice(x, [0], _computed(x)),
-    "Pad with amounts that the model computes needs opset 11": lambda x: opset18.Pad(
+    "CumSum requires opset 11": lambda x: opset18.CumSum(x, 1),
+    "BitwiseAnd requires opset 18": lambda x: opset18.BitwiseAnd(opset18.Shape(x), 1),
+    "GridSample requires opset 16": lambda x: opset18.GridSample(x, x),
+    "Einsum requires opset 12": lambda x: opset18.Einsum(x, x, equation="ij,kj->ik"),
+    "OptionalHasElement requires opset 15": lambda x: opset18.OptionalHasElement(x),
+    "ReduceMax with axes computed at run time requires opset 18": lambda x: opset18.ReduceMax(x, _computed(x)),
+    "ReduceSum with axes computed at run time requires opset 13": lambda x: opset18.ReduceSum(x, _computed(x)),
+    "ReduceL1 over no axes requires opset 18": lambda x: opset18.ReduceL1(x, [], noop_with_empty_axes=1),
+    "TopK with a k computed at run time requires opset 10": lambda x: opset18.TopK(x, _computed(x)),
+    "TopK of integers requires opset 11": lambda x: opset18.TopK(opset18.Shape(x), [1]),
+    "Slice with bounds computed at run time requires opset 10": lambda x: opset18.Slice(x, [0], _computed(x)),
+    "Pad with amounts computed at run time requires opset 11": lambda x: opset18.Pad(
         x, opset18.Concat(_computed(x), [0, 0, 0], axis=0)
     ),
-    "Resize antialiased needs opset 18": lambda x: opset18.Resize(x, None, [1.0, 0.5], mode="linear", antialias=1),
-    "Resize other than by repeating elements a constant number of times needs opset 11": lambda x: opset18.Resize(
+    "Resize antialiased requires opset 18": lambda x: opset18.Resize(x, None, [1.0, 0.5], mode="linear", antialias=1),
+    "Resize other than by repeating elements a constant number of times requires opset 11": lambda x: opset18.Resize(
         x, None, [1.0, 2.0], mode="linear"
     ),
-    "Dropout in training needs opset 12": lambda x: opset18.Dropout(x, 0.5, True),
-    "Pow of integers needs opset 12": lambda x: opset18.Pow(opset18.NonZero(x), 2),
-    "ArgMax with the attribute 'select_last_index' needs opset 12": lambda x: opset18.ArgMax(x, select_last_index=1),
-    "ScatterND with the reduction 'max' needs opset 18": lambda x: opset18.ScatterND(x, [[0]], x, reduction="max"),
-    "BatchNormalization with the attribute 'training_mode' needs opset 14": lambda x: opset18.BatchNormalization(
+    "Dropout in training requires opset 12": lambda x: opset18.Dropout(x, 0.5, True),
+    "Pow of integers requires opset 12": lambda x: opset18.Pow(opset18.NonZero(x), 2),
+    "ArgMax with the attribute 'select_last_index' requires opset 12": lambda x: opset18.ArgMax(x, select_last_index=1),
+    "ScatterND with the reduction 'max' requires opset 18": lambda x: opset18.ScatterND(x, [[0]], x, reduction="max"),
+    "BatchNormalization with the attribute 'training_mode' requires opset 14": lambda x: opset18.BatchNormalization(
         x, [1.0], [1.0], [1.0], [1.0], training_mode=1
     ),
-    "GatherND with the attribute 'batch_dims' needs opset 12": lambda x: opset18.GatherND(x, [[0], [0]], batch_dims=1),
-    "Range of anything but integers with a constant step needs opset 11": lambda x: opset18.Range(
+    "GatherND with the attribute 'batch_dims' requires opset 12": lambda x: opset18.GatherND(
+        x, [[0], [0]], batch_dims=1
+    ),
+    "Range of types other than integers, or with a computed step requires opset 11": lambda x: opset18.Range(
         0.0, opset18.ReduceMax(x, keepdims=0), 1.0
     ),
-    "Gelu is part of ONNX since opset 20": lambda x: opset20.Gelu(x),
+    "Gelu was added to ONNX in opset 20": lambda x: opset20.Gelu(x),
 }
 
 
@@ -178,7 +180,7 @@ def test_what_has_no_older_form_is_refused_with_the_opset_that_has_one(text):
 
 
 def test_operators_that_ended_are_refused():
-    with pytest.raises(TranslationError, match="Upsample no longer exists in opset 18"):
+    with pytest.raises(TranslationError, match="Upsample was removed from ONNX before opset 18"):
         run(lambda x: opset9.Upsample(x, [1.0, 2.0]), X, opset=18)
     with pytest.raises(TranslationError, match="no operator Nonesuch"):
         Builder(9).emit("Nonesuch", (1.0,))

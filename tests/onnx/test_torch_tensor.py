@@ -173,7 +173,7 @@ def test_weights_without_numbers_are_refused_by_name():
         tensor = TorchTensor(source, "layer.weight")
         assert tensor.nbytes == 12
         for read in (tensor.raw, tensor.tobytes, tensor.numpy, tensor.identity):
-            with pytest.raises(UsageError, match=r"'layer\.weight' has no numbers in memory.*to_empty"):
+            with pytest.raises(UsageError, match=r"'layer\.weight' has no data in memory.*to_empty"):
                 read()
 
 

@@ -225,29 +225,29 @@ REFUSED = [
     (raises, "alpha has to be an integer", None),
     (raises_in_a_helper, "expected a constant value of the 'alpha' argument", None),
     (other_letters_than_arguments, "parameters", "opcases::bad_one(Tensor x, float alpha=0.5) -> Tensor"),
-    (returns_nothing, "returned None", "Return the value that g.op gave"),
-    (returns_too_many, "returned 2 values", "Return one value for each"),
-    (returns_an_empty_tuple, "returned 0 values", "Return one value for each"),
-    (returns_a_number, "returned a float", "values that g.op gave"),
-    (returns_a_tensor, "returned a Tensor", "values that g.op gave"),
-    (returns_a_value_of_another_graph, "another graph", "keep no value"),
-    (uses_a_value_of_another_graph, "another graph", "Keep no value"),
+    (returns_nothing, "returned None", "Return the value of g.op"),
+    (returns_too_many, "returned 2 values", "Return a tuple with one value for each"),
+    (returns_an_empty_tuple, "returned 0 values", "Return a tuple with one value for each"),
+    (returns_a_number, "returned a float", "must return the values of g.op"),
+    (returns_a_tensor, "returned a Tensor", "must return the values of g.op"),
+    (returns_a_value_of_another_graph, "another graph", "do not keep values"),
+    (uses_a_value_of_another_graph, "another graph", "Do not keep values"),
     (returns_another_dtype, "int64", "Cast"),
     (says_another_dtype, "int64", "float32"),
-    (returns_another_rank, "[1, 2, 3]", "gives [2, 3]. Correct"),
-    (says_another_rank, "[2, 3, 1]", "gives [2, 3]. Correct"),
-    (returns_other_sizes, "[3, 2]", "gives [2, 3]. Correct"),
+    (returns_another_rank, "[1, 2, 3]", "has shape [2, 3]. Correct"),
+    (says_another_rank, "[2, 3, 1]", "has shape [2, 3]. Correct"),
+    (returns_other_sizes, "[3, 2]", "has shape [2, 3]. Correct"),
     (operator_of_a_later_opset, "Gelu", "opset_version=20"),
-    (operator_of_an_earlier_opset, "Upsample", "domain of your own"),
-    (operator_that_there_is_not, "ELU", "domain of your own"),
+    (operator_of_an_earlier_opset, "Upsample", "your own domain"),
+    (operator_that_there_is_not, "ELU", "your own domain"),
     (attribute_that_there_is_not, "'slope'", "alpha"),
     (attribute_of_an_earlier_opset, "'axes'", "as an input"),
     (attribute_of_another_type, "a string as 'alpha'", "Write alpha_f="),
     (attribute_without_a_type, "alpha", "suffix"),
     (attribute_of_a_type_that_there_is_not, "alpha_x", "suffix"),
-    (attribute_missing, "without the attribute 'to'", "needs at opset 18"),
-    (inputs_too_many, "2 inputs", "takes 1"),
-    (inputs_too_few, "1 input", "takes 2"),
+    (attribute_missing, "without the attribute 'to'", "is required at opset 18"),
+    (inputs_too_many, "2 inputs", "it has 1"),
+    (inputs_too_few, "1 input", "it has 2"),
     (number_given_to_op, "gave Mul 2.0 as an input", "value_t=torch.tensor(2.0)"),
     (one_block_of_an_if, "1 block", "2"),
     (parameters_too_few, "(g, x)", "opcases::bad_one(Tensor x, float alpha=0.5) -> Tensor"),
@@ -347,7 +347,7 @@ def test_a_registration_for_no_operator_is_refused():
     with _registered(("opcases::there_is_no_such_operator", nothing)):
         text = _refused(_One(), nothing)
     assert "opcases::there_is_no_such_operator" in text
-    assert "no operator of that name" in text and "correct the name" in text
+    assert "the unknown operator" in text and "correct the name" in text
 
 
 @pytest.mark.parametrize("name", ["foo", "", "two words::foo", "onnx::", "::"])

@@ -44,9 +44,9 @@ def test_dynamic_axes_by_the_models_own_names_and_as_a_list():
 
 
 def test_dynamic_axes_of_another_form():
-    with pytest.raises(UsageError, match=r"dynamic_axes says 'batch' of x\. Give a dict"):
+    with pytest.raises(UsageError, match=r"dynamic_axes has 'batch' for x; expected a dict"):
         opbridge.export(lambda x: x, (torch.randn(2),), dynamic_axes={"x": "batch"})
-    with pytest.raises(UsageError, match="both given"):
+    with pytest.raises(UsageError, match="mutually exclusive"):
         opbridge.export(lambda x: x, (torch.randn(2),), dynamic_axes={"x": [0]}, dynamic_shapes={"x": {0: "n"}})
 
 
@@ -74,7 +74,7 @@ def test_keywords_that_have_no_effect():
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"export_params": False}, r"export_params=False has no counterpart.*weights are always part"),
+        ({"export_params": False}, r"export_params=False is not supported.*weights are always part"),
         ({"keep_initializers_as_inputs": True}, r"keep_initializers_as_inputs=True.*never inputs"),
         ({"training": torch.onnx.TrainingMode.TRAINING}, r"Call model\.train\(\) first"),
     ],

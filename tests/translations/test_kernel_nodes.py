@@ -14,5 +14,5 @@ from opbridge.translations.lib.kernel_nodes import kernel
 @pytest.mark.parametrize("value", [object(), [1, object()]], ids=["one", "among others"])
 def test_an_argument_that_is_no_number_is_named(value: Any) -> None:
     x = SimpleNamespace(builder=SimpleNamespace(domains={}))
-    with pytest.raises(TranslationError, match="argument 'groups' is computed from sizes that are dynamic"):
+    with pytest.raises(TranslationError, match="argument 'groups' is computed from dynamic sizes"):
         kernel("deform_conv2d", [x], stride=[1, 1], groups=value)

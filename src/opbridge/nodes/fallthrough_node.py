@@ -114,6 +114,6 @@ def _add_attribute(node: Encoded, attribute: ir.Attr) -> None:
 
 def _unsupported_argument(node: Encoded, name: str, type_: str, value: Any) -> TranslationError:
     return TranslationError(
-        f"{node.domain}::{node.op_type} does not fit into one node: its argument '{name}' of type {type_} is a "
+        f"{node.domain}::{node.op_type} cannot be a single node: its argument '{name}' of type {type_} is a "
         f"{type(value).__name__}."
     )

@@ -40,7 +40,7 @@ __all__ = [
 
 ROUTES = ("aten", "fallthrough")
 
-_CONSEQUENCES = {"aten": "which needs libtorch beside the runtime", "fallthrough": "for which you bring the kernel"}
+_CONSEQUENCES = {"aten": "which requires libtorch at run time", "fallthrough": "for which you provide the kernel"}
 """What a route that is not allowed by default requires of the runtime."""
 
 _KIND_BY_TYPE: dict[type, str] = {torch.SymInt: "input_int", torch.SymFloat: "input_float", torch.SymBool: "input_bool"}
@@ -72,13 +72,13 @@ def reason_impossible(node: Node, route: str) -> str | None:
     """Why a node cannot take one of the routes `aten` and `fallthrough`, as a sentence; None where it can."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
-        return "It is no operator of torch's dispatcher, which could be named in a node."
+        return "It is not an operator of PyTorch's dispatcher, so it cannot be named in a node."
     if call_of(node) is not None:
-        return "It is a torch.autograd.Function, which is nothing outside of Python."
+        return "It is a torch.autograd.Function, which exists only in Python."
     if not aten_node.leaves(node.meta.get("val")):
-        return "It returns nothing, and a node without outputs has no part in an ONNX model."
+        return "It returns nothing, and ONNX does not support nodes without outputs."
     if not gives_tensors(node):
-        return "It does not return tensors, which is all that a node's outputs can be."
+        return "It does not return tensors, but the outputs of a node must be tensors."
     try:
         _encoded(node, route, _untranslated, lambda number: None)
     except OpbridgeError as error:
@@ -287,7 +287,7 @@ def _as_input(builder: Builder, values: Values, value: Any) -> Tensor | None:
         return None
     if not isinstance(value, list):
         if isinstance(value, ir.Value) and not isinstance(value.type, (ir.TensorType, type(None))):
-            raise TranslationError("A sequence of tensors whose length is known only when it runs fits into no node.")
+            raise TranslationError("A list of tensors of unknown length cannot be the output of a node.")
         return values.as_tensor(value)
     parts = [builder.emit("Reshape", (values.as_tensor(item), [1])) for item in value]
     return builder.emit("Concat", parts, {"axis": 0})

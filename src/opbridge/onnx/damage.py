@@ -36,13 +36,15 @@ def refuse(model: ir.Model, label: str) -> None:
     for name, tensor in _tensors(model):
         if wrong := unreadable(tensor):
             raise ModelFileError(
-                f"{label} cannot be used: its weight '{name}' cannot be read ({wrong}). Put the file of the weights "
-                "beside the model, or export again."
+                f"{label} cannot be used: its weight '{name}' cannot be read ({wrong}). Copy the weight file to "
+                "the folder of the model, or export again."
             )
     opset = model.graph.opset_imports.get("", model.graph.opset_imports.get("ai.onnx", 1))
     for node in model.graph.all_nodes():
         if node.domain in ("", "ai.onnx") and (wrong := problem(node, opset)):
-            raise ModelFileError(f"{label} is no valid model: {node.op_type} '{node.name}' {wrong}. Export it again.")
+            raise ModelFileError(
+                f"{label} is not a valid model: {node.op_type} '{node.name}' {wrong}. Export it again."
+            )
 
 
 def _tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
@@ -67,12 +69,12 @@ def unreadable(tensor: ir.TensorProtocol) -> str:
         if isinstance(tensor, ir.ExternalTensor):
             length = os.path.getsize(tensor.path) - (tensor.offset or 0)
             if tensor.nbytes > length:
-                return f"{tensor.location} has {length} bytes for it, and it needs {tensor.nbytes}"
+                return f"{tensor.location} has {length} bytes for it, but it requires {tensor.nbytes}"
             if tensor.size > _LARGEST:
                 tensor._check_path_containment()
         elif tensor.size > _LARGEST and tensor.dtype != ir.DataType.STRING:
             given = len(tensor.tobytes()) if tensor.size < _LARGEST << 6 else tensor.nbytes
-            return "" if given == tensor.nbytes else f"it has {given} bytes, and needs {tensor.nbytes}"
+            return "" if given == tensor.nbytes else f"it has {given} bytes, but requires {tensor.nbytes}"
         if tensor.size <= _LARGEST:
             tensor.numpy()
     except Exception as error:  # onnx_ir and numpy raise anything for a damaged one
@@ -83,7 +85,7 @@ def unreadable(tensor: ir.TensorProtocol) -> str:
 def problem(node: ir.Node, opset: int) -> str:
     """What is wrong with a node of ONNX's own operators, as the rest of a sentence; "": nothing, or not known."""
     if not all(isinstance(each, str) for each in (node.op_type, *node.attributes)):
-        return "has a name that is no text"
+        return "has a name that is not text"
     attributes = tuple((name, each.type.name) for name, each in node.attributes.items()) if node.attributes else ()
     given = tuple(each is not None for each in node.inputs)
     found = _problem(node.op_type, opset, given, len(node.outputs), attributes)
@@ -121,22 +123,22 @@ def _problem(
     if schema.deprecated:
         return ""
     if not schema.min_input <= len(given) <= schema.max_input:
-        return f"has {len(given)} inputs; ONNX has {_range(schema.min_input, schema.max_input)}"
+        return f"has {len(given)} inputs; expected {_range(schema.min_input, schema.max_input)}"
     for parameter, is_given in zip(schema.inputs, given, strict=False):
         if not is_given and parameter.option == onnx.defs.OpSchema.FormalParameterOption.Single:
-            return f"lacks its input '{parameter.name}'"
+            return f"has no input '{parameter.name}', which is required"
     if not schema.min_output <= outputs <= schema.max_output:
-        return f"has {outputs} outputs; ONNX has {_range(schema.min_output, schema.max_output)}"
+        return f"has {outputs} outputs; expected {_range(schema.min_output, schema.max_output)}"
     present = dict(attributes)
     for name, kind in present.items():
         declared = schema.attributes.get(name)
         if declared is None:
-            return f"has an attribute '{name}' that the operator does not have at opset {opset}"
+            return f"has the attribute '{name}', which does not exist at opset {opset}"
         if declared.type.name != kind:
-            return f"has the attribute '{name}' as {kind}; ONNX has it as {declared.type.name}"
+            return f"has the attribute '{name}' of type {kind}; expected {declared.type.name}"
     for name, declared in schema.attributes.items():
         if declared.required and name not in present:
-            return f"lacks its attribute '{name}'"
+            return f"has no attribute '{name}', which is required"
     return ""
 
 

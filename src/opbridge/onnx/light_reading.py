@@ -63,7 +63,7 @@ def _graph(content: mmap.mmap, begin: int, end: int, path: str) -> bytes:
     start = begin
     for number, first, last in fields(content, begin, end):
         if last > end:
-            raise ValueError("the graph is cut off")
+            raise ValueError("the graph is truncated")
         if number == INITIALIZER and last - first >= _LEAST_WEIGHT:
             tensor = _tensor(content, first, last, path)
             parts += [field_header(INITIALIZER, len(tensor)), tensor]
@@ -79,7 +79,7 @@ def _tensor(content: mmap.mmap, begin: int, end: int, path: str) -> bytes:
     raw: list[tuple[int, int]] = []
     for number, first, last in fields(content, begin, end):
         if last > end:
-            raise ValueError("a weight is cut off")
+            raise ValueError("a weight is truncated")
         if number in (_EXTERNAL, _LOCATION):  # its data are somewhere else
             return content[begin:end]
         if number == RAW_DATA:

@@ -173,7 +173,7 @@ class Schema:
             elif parameter.name in kwargs:
                 inputs.append(kwargs.pop(parameter.name))
             elif parameter.required:
-                raise TranslationError(f"{self.name} needs its input '{parameter.name}'.")
+                raise TranslationError(f"{self.name} requires the input '{parameter.name}'.")
             else:
                 inputs.append(None)
         attributes: dict[str, Any] = {}
@@ -182,7 +182,7 @@ class Schema:
                 attributes[name] = rest.pop(0)
         attributes.update(kwargs)
         if rest:
-            raise TranslationError(f"{self.name} was given {len(rest)} arguments too many.")
+            raise TranslationError(f"{self.name} got {len(rest)} unexpected positional arguments.")
         return inputs, {name: value for name, value in attributes.items() if self._is_given(name, value)}
 
     def _is_given(self, name: str, value: Any) -> bool:
@@ -190,7 +190,9 @@ class Schema:
             return False
         parameter = self.attributes.get(name)
         if parameter is None:
-            raise TranslationError(f"{self.name} has no attribute '{name}' (it has {', '.join(self.attributes)}).")
+            raise TranslationError(
+                f"{self.name} got the unknown attribute '{name}'; its attributes are {', '.join(self.attributes)}."
+            )
         return parameter.default is None or parameter.default.value != value
 
     def output_dtypes(
@@ -223,7 +225,7 @@ def _split_count(attributes: Mapping[str, Any], inputs: Sequence[Any]) -> int:
         return len(attributes["split"])
     lengths = inputs[1] if len(inputs) > 1 else None
     if lengths is None or lengths.shape is None or not isinstance(lengths.shape[0], int):
-        raise TranslationError("Split needs the number of its outputs: num_outputs=, or as many lengths.")
+        raise TranslationError("Split requires the number of its outputs: num_outputs=, or a list of lengths.")
     return lengths.shape[0]
 
 
@@ -297,17 +299,19 @@ def schema_for(op_type: str, opset: int, *, written_for: int) -> Schema:
     if native is None and (first <= opset or written is None or written.since > WRITTEN_FOR):
         if first > opset:
             raise TranslationError(
-                f"{op_type} is part of ONNX since opset {first}, and the model is built for opset {opset}. "
-                f"Export with opset_version={first} or newer."
+                f"{op_type} was added to ONNX in opset {first}, but the model is built for opset {opset}. Export "
+                f"with opset_version={first} or newer."
             )
-        raise TranslationError(f"{op_type} no longer exists in opset {opset}.")
+        raise TranslationError(f"{op_type} was removed from ONNX before opset {opset}.")
     if written is None:
-        raise TranslationError(f"{op_type} is no part of opset {written_for}, which the translation is written for.")
+        raise TranslationError(
+            f"{op_type} is not an operator of opset {written_for}, for which the translation is written."
+        )
     if native is None or written.since > native.since:
         if written.since > WRITTEN_FOR:
             raise TranslationError(
-                f"The translation uses {op_type} in its form of opset {written.since}, and the model is built for "
-                f"opset {opset}. Export with opset_version={written.since} or newer."
+                f"The translation uses the version of {op_type} of opset {written.since}, but the model is built "
+                f"for opset {opset}. Export with opset_version={written.since} or newer."
             )
         return written
     for (name, version), revise in _REVISIONS.items():

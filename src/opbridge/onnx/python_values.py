@@ -40,8 +40,8 @@ def as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:
     if np.issubdtype(array.dtype, np.floating) and np.issubdtype(target, np.integer):
         if not all(math.isfinite(item) and float(item).is_integer() for item in array.ravel().tolist()):
             raise TranslationError(
-                f"The constant {value} has no exact {dtype.name} form. Cast the tensor that it is combined with to a "
-                "floating type in the translation."
+                f"The constant {value} cannot be represented exactly in {dtype.name}. In the translation, cast the "
+                "other tensor to a floating-point type."
             )
     if dtype == ir.DataType.FLOAT8E4M3FN:  # of the float8 types, the one in which numbers beyond the range saturate
         array = np.clip(array, -_LARGEST_E4M3FN, _LARGEST_E4M3FN)

@@ -45,9 +45,9 @@ _PAGE_BYTES, _LARGE_WEIGHT_BYTES, _CACHE_LINE_BYTES = 4096, 1 << 20, 64
 _MIN_EXTERNAL_BYTES = 1024
 
 TOO_LARGE_WITHOUT_WEIGHTS = (
-    "The model was not written: even without the weights of its main graph it is larger than 2 GB, protobuf's limit. "
-    "Large tensors inside Constant nodes, subgraphs or functions have to become initializers of the main graph, which "
-    "can go to a file of their own."
+    "The model was not written: even without the weights of its main graph it exceeds the 2 GB limit of protobuf. "
+    "Move large tensors in Constant nodes, subgraphs or functions to initializers of the main graph, which are "
+    "stored in a separate file."
 )
 
 
@@ -69,8 +69,8 @@ def written(content: Content) -> bytes:
     """
     if (size := content.size()) > MAX_FILE_BYTES:
         raise SaveError(
-            f"The model is {readable_size(size)} large, and a model in memory can have at most 2 GB, a limit of "
-            "protobuf's. Save it to a file, which keeps the weights in a second one, and use that."
+            f"The model has {readable_size(size)}, but a model in memory is limited to 2 GB by protobuf. Save it "
+            "to a file with external data, and use that file."
         )
     buffer = io.BytesIO()
     write_model(Sink(buffer, "The model"), content)
@@ -230,7 +230,7 @@ def serialize(model: ir.Model) -> Content:
     for value in graph.initializers.values():
         if value.const_value is None:
             raise SaveError(
-                f"The initializer {value.name!r} has no data, so the model cannot be written. Give it a const_value, "
+                f"The initializer {value.name!r} has no data, so the model cannot be written. Set its const_value, "
                 "or make it an input of the graph."
             )
         tensor = value.const_value
@@ -304,9 +304,7 @@ def damage_is_said() -> Iterator[None]:
         while inner.__cause__ is not None:  # onnx_ir says the field only, and its cause what is wrong
             inner = inner.__cause__
         said = " ".join(f"{type(inner).__name__}: {inner}".split())[:300]
-        raise SaveError(
-            f"The model cannot be written ({said}). Something in it is damaged; export it again."
-        ) from error
+        raise SaveError(f"The model cannot be written ({said}), because it is damaged. Export it again.") from error
 
 
 @contextlib.contextmanager

@@ -18,16 +18,16 @@ _T = TypeVar("_T")
 
 _CAUSES = {
     errno.ENOSPC: ("the disk is full", "Free some space, or save to another disk"),
-    errno.EDQUOT: ("your quota on that disk is used up", "Free some space, or save to another disk"),
+    errno.EDQUOT: ("the disk quota is exceeded", "Free some space, or save to another disk"),
     errno.EFBIG: (
-        "the file is larger than the disk's format or a limit of this process (ulimit -f) allows",
+        "the file exceeds the limit of the file system or of this process (ulimit -f)",
         "Raise the limit, or save to another disk",
     ),
     errno.EROFS: ("the disk is mounted read-only", "Save to another folder"),
-    errno.EACCES: ("the folder does not permit it", "Choose a folder that you may write to, or change its permissions"),
-    errno.EPERM: ("the folder does not permit it", "Choose a folder that you may write to, or change its permissions"),
-    errno.ENAMETOOLONG: ("the name is too long for the disk", "Choose a shorter one"),
-    errno.ENOTDIR: ("what its path names as a folder is a file", "Choose another path"),
+    errno.EACCES: ("permission denied", "Use a writable folder, or change its permissions"),
+    errno.EPERM: ("permission denied", "Use a writable folder, or change its permissions"),
+    errno.ENAMETOOLONG: ("the name is too long for the disk", "Use a shorter name"),
+    errno.ENOTDIR: ("a component of the path is a file, not a folder", "Use another path"),
 }
 
 
@@ -81,9 +81,9 @@ class Sink:
         read_weight(lambda: self._copy(tensor), name, tensor)
         if (count := self.position - start) != tensor.nbytes:
             raise SaveError(
-                f"{self._target} was not written: the weight {name!r} should have {tensor.nbytes} bytes by its "
-                f"shape {tensor.shape} and type {tensor.dtype.name}, and gave {count}. Give it a tensor that is what "
-                "it says."
+                f"{self._target} was not written: the weight {name!r} should have {tensor.nbytes} bytes for its "
+                f"shape {tensor.shape} and type {tensor.dtype.name}, but has {count}. Give it a tensor with "
+                "consistent data."
             )
 
     def _copy(self, tensor: ir.TensorProtocol) -> None:
@@ -115,15 +115,15 @@ def read_weight(read: Callable[[], _T], name: str | None, tensor: ir.TensorProto
     except (OSError, ValueError) as error:
         source = f" from {tensor.path}" if isinstance(tensor, ir.ExternalTensor) else ""
         raise SaveError(
-            f"The model was not written: its weight {name!r} cannot be read{source} ({error}). Put its file back, or "
-            "load the model again, and save it then."
+            f"The model was not written: its weight {name!r} cannot be read{source} ({error}). Restore its file, "
+            "or load the model again, then save it."
         ) from error
 
 
 def write_failure(target: Path | str, error: OSError) -> SaveError:
     """The error for a file that could not be written: its cause, and what to do."""
-    cause, remedy = _CAUSES.get(error.errno or 0, (str(error), "Look into that, or save to another folder"))
-    return SaveError(f"{target} was not written: {cause}. What stood there before is still there. {remedy}.")
+    cause, remedy = _CAUSES.get(error.errno or 0, (str(error), "Correct this, or save to another folder"))
+    return SaveError(f"{target} was not written: {cause}. The previous file is unchanged. {remedy}.")
 
 
 def readable_size(size: int) -> str:

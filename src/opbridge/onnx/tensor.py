@@ -190,8 +190,8 @@ class Tensor(ir.Value):
 
     def __bool__(self) -> bool:
         raise TranslationError(
-            f"The truth of the tensor '{self.name}' is known only when the model runs. A translation that branches on "
-            "a value has to build Where or If."
+            f"The value of the tensor '{self.name}' is known only at run time, so it cannot be used as a Python "
+            "condition. Use Where or If in the translation."
         )
 
     __hash__ = object.__hash__
@@ -222,6 +222,6 @@ def _refuse_number(value: Tensor, other: object) -> None:
     """Raises TranslationError where `other` is a Python number."""
     if isinstance(other, (int, float, complex)):
         raise TranslationError(
-            f"The tensor '{value.name}' is compared with {other} by == or !=, which do not compare elements. "
-            f"Use op.Equal(value, {other})."
+            f"The tensor '{value.name}' is compared with {other} by == or !=, which do not compare the elements of "
+            f"a tensor. Use op.Equal(value, {other})."
         )

@@ -76,8 +76,8 @@ class TorchTensor(ir.TensorProtocol):
         if tensor.layout != torch.strided or tensor.is_nested:
             kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
             raise UsageError(
-                f"The weight {name!r} is a {kind} tensor, which ONNX cannot hold. Give the model a dense one, with "
-                ".to_dense() or torch.nested.to_padded_tensor()."
+                f"The weight {name!r} is a {kind} tensor, which is not supported in ONNX. Convert it to a dense "
+                "tensor, with .to_dense() or torch.nested.to_padded_tensor()."
             )
         self.tensor = tensor
         self.name = name
@@ -185,9 +185,9 @@ class TorchTensor(ir.TensorProtocol):
         # The storage of a fake tensor is on the meta device, whatever its device; wrapper subclasses have no storage.
         if storage.device.type == "meta" or (tensor.numel() and not storage.data_ptr()):
             raise UsageError(
-                f"The weight {self.name!r} has no numbers in memory: it is a {type(self.tensor).__name__} on a meta or "
-                "fake device, or a wrapper around other tensors. Load the weights (model.to_empty(device='cpu'), then "
-                "load_state_dict), or unwrap the parameter, before exporting."
+                f"The weight {self.name!r} has no data in memory: it is a {type(self.tensor).__name__} on a meta "
+                "or fake device, or a wrapper around other tensors. Load the weights "
+                "(model.to_empty(device='cpu'), then load_state_dict), or unwrap the parameter, before exporting."
             )
         return tensor
 

@@ -111,7 +111,7 @@ def _live(graph: Any, value: Any, original: Any) -> RuntimeValue:
         known = value.type().varyingSizes() if value.type().kind() == "TensorType" else None
         sizes = None if known is None else tuple(known)
     if not tensors and types[-1].kind() not in _NUMBERS:
-        raise Misfit(f"it is given a {types[-1]}, which is no tensor")
+        raise Misfit(f"its argument is a {types[-1]}, not a tensor")
     return RuntimeValue(value, dtype, rank, sizes)
 
 
@@ -137,7 +137,7 @@ def choose(overloads: Iterable[tuple[str, Any]], arguments: Sequence[Any], named
     for name, schema in overloads:
         parameters = [each for each in schema.arguments if not each.is_out]
         if len(parameters) != len(arguments):
-            reasons.append(f"{name} takes {len(parameters)} arguments, and it is given {len(arguments)}")
+            reasons.append(f"{name} has {len(parameters)} parameters, but {len(arguments)} arguments were given")
             continue
         cost = 0.0 if named.startswith(f"{name}(") else 0.5
         try:
@@ -151,7 +151,7 @@ def choose(overloads: Iterable[tuple[str, Any]], arguments: Sequence[Any], named
             continue
         fitting.append((cost, name, schema, converted))
     if not fitting:
-        others = f" (and {len(reasons) - 1} more overloads do not fit)" if len(reasons) > 1 else ""
+        others = f" (and {len(reasons) - 1} more overloads do not match)" if len(reasons) > 1 else ""
         raise Misfit(f"{reasons[0]}{others}" if reasons else "none of its overloads has a translation at this opset")
     _, name, schema, converted = min(fitting, key=lambda each: each[0])
     return name, schema, converted
@@ -172,7 +172,7 @@ def _convert(kind: str, argument: Any) -> tuple[Any, float]:
     if kind in ("str", "Device", "Generator"):
         if isinstance(argument, str):
             return argument, 0.0
-        raise Misfit("is no text")
+        raise Misfit("is not a string")
     return _number(kind, argument)
 
 
@@ -181,7 +181,7 @@ def _tensor(argument: Any) -> tuple[Any, float]:
         return argument, 1.0 if argument.is_number else 0.0
     if isinstance(argument, RuntimeValue):
         return argument, 0.0
-    raise Misfit("is no tensor")
+    raise Misfit("is not a tensor")
 
 
 def _number(kind: str, argument: Any) -> tuple[Any, float]:
@@ -194,7 +194,7 @@ def _number(kind: str, argument: Any) -> tuple[Any, float]:
         raise Misfit("is no number")
     number = argument.tensor.item()
     if kind in ("int", "SymInt", "ScalarType", "Layout", "MemoryFormat") and isinstance(number, float):
-        raise Misfit("is no whole number")
+        raise Misfit("is not an integer")
     if kind == "ScalarType":
         return _DTYPES[int(number)], 0.0
     if kind == "Layout":
@@ -225,7 +225,7 @@ def _list(kind: str, argument: Any) -> tuple[Any, float]:
     ):
         return argument, 0.5
     if not isinstance(argument, list):
-        raise Misfit("is no list")
+        raise Misfit("is not a list")
     converted = [_convert(kind, item) for item in argument]
     return [item for item, _ in converted], sum(cost for _, cost in converted)
 

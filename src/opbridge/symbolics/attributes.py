@@ -46,4 +46,6 @@ def onnx_attribute(node: Any, name: str, key: str | None = None) -> ir.Attr:
         return ir.AttrStrings(key, list(value))
     if kind == "ts":
         return ir.AttrTensors(key, [TorchTensor(item) for item in value])
-    raise TranslationError(f"It gave the attribute '{key}' a value of a kind ('{kind}') that ONNX has no form for.")
+    raise TranslationError(
+        f"It set the attribute '{key}' to a value of a kind ('{kind}') that is not supported in ONNX."
+    )

@@ -64,7 +64,7 @@ def shape_of(cls: type) -> Callable[[_Shape], _Shape]:
         ...     return (*x.shape[:2], x.shape[2] * factor)
     """
     if not (isinstance(cls, type) and issubclass(cls, torch.autograd.Function)):
-        raise UsageError(f"shape_of takes a class of torch.autograd.Function, not {cls!r}.")
+        raise UsageError(f"shape_of expects a subclass of torch.autograd.Function, got {cls!r}.")
 
     def register(function: _Shape) -> _Shape:
         _shapes[cls] = function

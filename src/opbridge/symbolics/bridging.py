@@ -108,9 +108,9 @@ def as_symbolic(
             on_outcome(outcome)
         if other is None:
             raise torchscript_export.unsupported_error(
-                f"{outcome.operator or operators[0]}: its translation cannot be used in a TorchScript graph, as "
-                f"{outcome.reason}, and torch.onnx has no symbolic function for it at opset {g.opset}. Register one "
-                "with torch.onnx.register_custom_op_symbolic."
+                f"{outcome.operator or operators[0]}: its translation cannot be used in a TorchScript graph, "
+                f"because {outcome.reason}, and torch.onnx has no symbolic function for it at opset {g.opset}. "
+                "Register one with torch.onnx.register_custom_op_symbolic."
             )
         return other(g, *arguments, **attributes)
 
@@ -127,7 +127,7 @@ def _call(
 ) -> Any:
     node = g.original_node
     if node.kind() in _REWRITTEN and any(_is_rewritten(each) for each in node.inputs()):
-        raise Misfit("it is torch.onnx's own way to write in place, in a form that no operator of torch has")
+        raise Misfit("it is torch.onnx's internal operator for in-place writes")
     originals = list(node.inputs())
     if len(originals) != len(arguments):
         originals = [None] * len(arguments)

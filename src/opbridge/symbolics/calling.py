@@ -126,27 +126,27 @@ def _checked(
     place = of_function(function)
     if len(results) != len(outputs):
         raise TranslationError(
-            f"The symbolic function {place}: It returned {len(results)} values, and {whose} has {len(outputs)} "
-            "outputs. Return one value for each, in a tuple, in the same order."
+            f"The symbolic function {place}: It returned {len(results)} values, but {whose} has {len(outputs)} "
+            "outputs. Return a tuple with one value for each output, in order."
         )
     for position, (result, (dtype, shape)) in enumerate(zip(results, outputs, strict=True)):
         which = f"output {position}" if len(outputs) > 1 else "its output"
         if result is None and used[position]:
             raise TranslationError(
-                f"The symbolic function {place}: It returned None for {which}. Return the value that g.op gave it; "
-                "None is for outputs that the model does not use."
+                f"The symbolic function {place}: It returned None for {which}. Return the value of g.op; None is "
+                "valid only for outputs that the model does not use."
             )
         if result is None or not isinstance(result.type, ir.TensorType) or dtype is None:
             continue
         if result.dtype != dtype:
             raise TranslationError(
-                f"The symbolic function {place}: It gives {which} the type {_name(result.dtype)}, and {whose} gives "
-                f"{_name(dtype)}. Cast it: g.op('Cast', value, to_i={int(dtype)})."
+                f"The symbolic function {place}: It returns {which} with type {_name(result.dtype)}, but {whose} "
+                f"has type {_name(dtype)}. Cast it: g.op('Cast', value, to_i={int(dtype)})."
             )
         if result.shape is not None and shape is not None and not _agree(list(result.shape), shape):
             raise TranslationError(
-                f"The symbolic function {place}: It gives {which} the shape {_shown(list(result.shape))}, and {whose} "
-                f"gives {_shown(shape)}. Correct what it builds."
+                f"The symbolic function {place}: It returns {which} with shape {_shown(list(result.shape))}, but "
+                f"{whose} has shape {_shown(shape)}. Correct the symbolic function."
             )
     return results
 

@@ -127,7 +127,7 @@ class Copy:
             return None if value is None else self._tensor(value)
         if name in ("ListConstruct", "TupleConstruct"):
             return [self.values[value] for value in node.inputs()]
-        raise TranslationError(f"It built prim::{name}, which has no form in ONNX. Build operators of ONNX with g.op.")
+        raise TranslationError(f"It built prim::{name}, which is not an ONNX operator. Build ONNX operators with g.op.")
 
     def _input(self, value: Any) -> Tensor | None:
         stands_for = self.values[value]
@@ -146,7 +146,7 @@ class Copy:
             parts = [self.builder.emit("Reshape", (self._tensor(item), [1])) for item in value]
             return self.builder.emit("Concat", parts, {"axis": 0}) if len(parts) > 1 else parts[0]
         if value is None:
-            raise TranslationError("It returned a value that stands for None.")
+            raise TranslationError("It returned a value that represents None.")
         return self.builder.constant(value)
 
     # Operators
@@ -267,8 +267,8 @@ def _body_names(name: str, bodies: Sequence[Any]) -> Sequence[str]:
     names = _BODIES.get(name, ())
     if len(names) != len(bodies):
         raise TranslationError(
-            f"It gave {name} {len(bodies)} blocks, and ONNX knows {len(names)} graphs of it. Add the blocks with "
-            "node.addBlock(), for If the branch taken when the condition holds first."
+            f"It built {name} with {len(bodies)} blocks, but ONNX requires {len(names)} graphs for it. Add the "
+            "blocks with node.addBlock(); for If, the then branch comes first."
         )
     return names
 

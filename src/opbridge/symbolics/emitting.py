@@ -124,7 +124,7 @@ class _Emitter:
         found = self._values.get(id(value))
         if found is None:
             if value.const_value is None:
-                raise TranslationError(f"'{value.name}' is made by no node.")
+                raise TranslationError(f"'{value.name}' is not the output of any node.")
             found = g.op("Constant", value_t=as_torch(value.const_value))
             if g is self._g:  # values of a block are not visible outside of it
                 self._values[id(value)] = found
@@ -160,7 +160,7 @@ def _attribute(name: str, attribute: ir.Attr) -> tuple[str, Any]:
     suffix = _SUFFIXES.get(attribute.type)
     if suffix is None:
         raise TranslationError(
-            f"The attribute '{name}' is of a kind ({attribute.type}) that TorchScript has no form for."
+            f"The attribute '{name}' is of a kind ({attribute.type}) that TorchScript does not support."
         )
     value = attribute.value
     return f"{name}_{suffix}", list(value) if isinstance(value, (list, tuple)) else value

@@ -66,22 +66,22 @@ def chosen(
     """
     if isinstance(allow, str):
         every = tuple(dict.fromkeys((*_DEFAULT, allow)))
-        raise UsageError(f"allow={allow!r} is a string. Give all of the routes that are permitted: allow={every}.")
+        raise UsageError(f"allow={allow!r} is a string. Give a tuple of all allowed routes: allow={every}.")
     if operator_export_type is None:
         return tuple(allow), dict(routes or {})
     name = operator_export_type if isinstance(operator_export_type, str) else getattr(operator_export_type, "name", "")
     mode = MODES.get(name)
     if mode is None:
         raise UsageError(
-            f"operator_export_type={operator_export_type!r} is not known; the modes are {', '.join(MODES)}, by name or "
-            "as torch.onnx.OperatorExportTypes."
+            f"operator_export_type={operator_export_type!r} is invalid; expected {', '.join(MODES)}, by name or as "
+            "torch.onnx.OperatorExportTypes."
         )
     if tuple(allow) != _DEFAULT or routes:
         given = " and ".join(
             text for text, there in (("allow=", tuple(allow) != _DEFAULT), ("routes=", bool(routes))) if there
         )
         raise UsageError(
-            f"operator_export_type={name} is a name for allow={mode.allow} with routes={dict(mode.routes)}, and "
-            f"{given} would change that. Give one or the other."
+            f"operator_export_type={name} stands for allow={mode.allow} with routes={dict(mode.routes)}, which "
+            f"conflicts with {given}. Give one or the other."
         )
     return mode.allow, dict(mode.routes)

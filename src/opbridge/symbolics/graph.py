@@ -132,13 +132,13 @@ class Call:
             return
         if not torchscript_graph.is_value(result):
             raise TranslationError(
-                f"It returned a {type(result).__name__}. A symbolic function returns the values that g.op gave it, as "
-                "many as the operator has outputs."
+                f"It returned a {type(result).__name__}. A symbolic function must return the values of g.op, one "
+                "for each output of the operator."
             )
         if result.node().owningBlock() is not self.context.graph.block():
             raise TranslationError(
-                "It returned a value of another graph. Build every node with the g of this call, and keep no value "
-                "from one call to the next."
+                "It returned a value of another graph. Build every node with the g of this call, and do not keep "
+                "values between calls."
             )
 
     # Arguments
@@ -212,7 +212,7 @@ def _number(given: Any) -> torch.Tensor:
         return torch.tensor(given, dtype=torch.int64)
     if isinstance(given, float):
         return torch.tensor(given, dtype=torch.float64)
-    raise TranslationError(f"Symbolic functions have no form for an argument of type {type(given).__name__}.")
+    raise TranslationError(f"Arguments of type {type(given).__name__} are not supported in symbolic functions.")
 
 
 @contextlib.contextmanager
@@ -229,7 +229,7 @@ def failing(function: Callable[..., Any]) -> Iterator[None]:
         kind = "" if isinstance(error, (RuntimeError, TypeError, ValueError)) else f"{type(error).__name__}: "
         text = " ".join(str(error).split()) or type(error).__name__
         if "owningGraph()" in text:
-            text = "It used a value of another graph. Keep no value from one call to the next"
+            text = "It used a value of another graph. Do not keep values between calls"
         shown = f" Its parameters are {inspect.signature(function)}." if isinstance(error, TypeError) else ""
         raise TranslationError(
             f"The symbolic function {of_function(function)} raised at {place}: {kind}{text.rstrip('.')}.{shown}"

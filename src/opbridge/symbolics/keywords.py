@@ -53,18 +53,18 @@ def check_legacy(keywords: Mapping[str, Any], module: Any) -> None:
         if name in _REFUSED:
             refused, remedy = _REFUSED[name]
             if value is refused:
-                raise UsageError(f"{name}={value!r} has no counterpart in opbridge: {remedy}.")
+                raise UsageError(f"{name}={value!r} is not supported: {remedy}.")
         elif name == "training":
             mode = getattr(value, "name", str(value))
             if mode == "TRAINING" and not getattr(module, "training", False):
                 raise UsageError(
-                    "training=TrainingMode.TRAINING asks for another mode than the model is in. Call "
-                    "model.train() first, and leave training= out."
+                    "training=TrainingMode.TRAINING does not match the mode of the model. Call model.train() "
+                    "first, and leave training= out."
                 )
             if mode == "EVAL" and getattr(module, "training", False):
                 raise UsageError(
-                    "training=TrainingMode.EVAL asks for another mode than the model is in. Call "
-                    "model.eval() first, and leave training= out."
+                    "training=TrainingMode.EVAL does not match the mode of the model. Call model.eval() first, and "
+                    "leave training= out."
                 )
         elif name not in _NO_EFFECT:
             raise TypeError(f"export() got an unexpected keyword argument '{name}'")
@@ -162,6 +162,6 @@ def _by_dimension(name: str, axes: Any) -> dict[int, str]:
     if isinstance(axes, (list, tuple)) and all(isinstance(each, int) for each in axes):
         return {each: f"{name}_dim_{each}" for each in axes}
     raise UsageError(
-        f"dynamic_axes says {axes!r} of {name}. Give a dict of dimensions and their names, {{0: 'batch'}}, or a list "
-        "of dimensions."
+        f"dynamic_axes has {axes!r} for {name}; expected a dict of dimensions and their names, {{0: 'batch'}}, or "
+        "a list of dimensions."
     )

@@ -104,8 +104,8 @@ def with_registered(registry: Registry) -> Registry:
     for (name, opset), function in found.items():
         if name != PYTHON_OPERATOR and not _exists(name):
             raise UsageError(
-                f"A symbolic function is registered for {name}, and torch has no operator of that name: "
-                f"{of_function(function)}. Import or load the library that defines it first, or correct the name."
+                f"A symbolic function is registered for the unknown operator {name}: {of_function(function)}. "
+                "Import or load the library that defines the operator first, or correct the name."
             )
         merged.add(Translation(name, function, opset, "user", form="symbolic"))
     return merged
@@ -143,6 +143,6 @@ def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
 def _conflict_message(name: str, opset: int, known: Callable[..., Any], function: Callable[..., Any]) -> str:
     return (
         f"{name} has two symbolic functions for opset {opset}: {of_function(known)} and {of_function(function)}. "
-        "Remove one (torch.onnx.unregister_custom_op_symbolic does so for torch's registry), or register one for "
-        "another opset."
+        "Remove one of them (with torch.onnx.unregister_custom_op_symbolic for torch's registry), or register one "
+        "for another opset."
     )

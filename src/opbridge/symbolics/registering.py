@@ -66,8 +66,8 @@ def register_symbolics(opset_version: int | None = None) -> Registered:
         versions = range(opset_version, opset_version + 1)
     else:
         raise UsageError(
-            f"opset_version={opset_version!r} is out of range: torch.onnx's TorchScript exporter builds for opset "
-            f"{opsets.OLDEST} to {newest} with opbridge's translations."
+            f"opset_version={opset_version!r} is not supported: with opbridge's translations, torch.onnx's "
+            f"TorchScript exporter supports opset {opsets.OLDEST} to {newest}."
         )
     torchscript_registry.load_builtin_symbolics()
     functions = {}

@@ -80,24 +80,26 @@ def check_call(name: str, opset: int, inputs: int, attributes: Mapping[str, str]
         if key not in rules.attributes:
             shown = ", ".join(rules.attributes) or "none"
             raise TranslationError(
-                f"It gave {name} the attribute '{key}', which it does not take at opset {opset} (it takes: {shown}). "
-                "Correct the name, or give it as an input where newer opsets do."
+                f"It built {name} with the attribute '{key}', which does not exist at opset {opset} (its "
+                f"attributes: {shown}). Correct the name, or pass it as an input if newer opsets do."
             )
         wanted, _ = rules.attributes[key]
         if _KINDS[kind][0] != wanted and name != "Constant":  # torch allows a value of any kind
             word = _WORDS.get(wanted, str(wanted))
             letter = next((each for each, (type_, _) in _KINDS.items() if type_ == wanted), "")
             hint = f" Write {key}_{letter[0]}= with {word}." if letter else ""
-            raise TranslationError(f"It gave {name} {_KINDS[kind][1]} as '{key}', which is {word}.{hint}")
+            raise TranslationError(f"It built {name} with {_KINDS[kind][1]} as '{key}', which is {word}.{hint}")
     least, most = rules.counts
     if not least <= inputs <= most:
         takes = str(least) if least == most else f"{least} to {most}"
         names = ", ".join(each for each, _, _ in rules.inputs)
         given = f"{inputs} input{'s' * (inputs != 1)}"
-        raise TranslationError(f"It gave {name} {given}, and at opset {opset} it takes {takes} ({names}).")
+        raise TranslationError(f"It built {name} with {given}, but at opset {opset} it has {takes} ({names}).")
     for key, (_, required) in rules.attributes.items():
         if required and key not in attributes and key not in _BODIES:
-            raise TranslationError(f"It built {name} without the attribute '{key}', which it needs at opset {opset}.")
+            raise TranslationError(
+                f"It built {name} without the attribute '{key}', which is required at opset {opset}."
+            )
     return rules
 
 
@@ -134,13 +136,14 @@ def _unknown(name: str, opset: int, versions: list[onnx.defs.OpSchema]) -> str:
     later = [schema.since_version for schema in versions if schema.since_version > opset and not schema.deprecated]
     if later:
         return (
-            f"It built the operator {name}, which ONNX has from opset {later[0]}, and the model is of opset {opset}. "
-            f"Export with opset_version={later[0]} or newer, or register another symbolic function for opset {opset}."
+            f"It built the operator {name}, which was added to ONNX in opset {later[0]}, but the model has opset "
+            f"{opset}. Export with opset_version={later[0]} or newer, or register another symbolic function for "
+            f"opset {opset}."
         )
     known = "dropped" if versions else "does not have"
     return (
-        f"It built the operator {name}, which ONNX {known} (the model is of opset {opset}). Build another one, or "
-        "write it in a domain of your own, as 'domain::Name'."
+        f"It built the operator {name}, which ONNX {known} (the model has opset {opset}). Use another operator, or "
+        "your own domain, as 'domain::Name'."
     )
 
 

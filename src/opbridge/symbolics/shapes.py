@@ -86,10 +86,10 @@ class Inference:
         inferred = self._by_onnx(call, tensors, sizes)
         if inferred is None or any(shape is None for shape in inferred):
             raise CaptureError(
-                f"The sizes of what {call.cls.__qualname__} returns cannot be found out for dynamic shapes: its "
-                "forward does not run on tensors without data, and ONNX cannot infer them from what its symbolic "
-                f"builds. Give them: @opbridge.shape_of({call.cls.__name__}) over a function of forward's arguments "
-                "that returns the shape; or export without dynamic shapes."
+                f"The output shapes of {call.cls.__qualname__} cannot be inferred for dynamic shapes: its forward "
+                "does not run on fake tensors, and ONNX cannot infer them from the nodes of its symbolic function. "
+                f"Define them with @opbridge.shape_of({call.cls.__name__}) on a function of forward's arguments "
+                "that returns the shape, or export without dynamic shapes."
             )
         return self._with_unknown(call, inferred, recorded)
 
@@ -216,12 +216,12 @@ def _by_rule(
     except Exception as error:
         raise CaptureError(
             f"The shape function {of_function(rule)} of {call.cls.__qualname__} raised {type(error).__name__}: "
-            f"{error}. It gets forward's arguments after ctx, tensors without data."
+            f"{error}. It receives the arguments of forward after ctx, as fake tensors."
         ) from error
     if [len(shape) for shape in shapes] != [len(shape) for shape in recorded]:
         raise CaptureError(
-            f"The shape function {of_function(rule)} gives {shapes} for {call.cls.__qualname__}, whose forward returns "
-            f"shapes such as {recorded}. Return a shape for each output, with as many dimensions."
+            f"The shape function {of_function(rule)} returns {shapes} for {call.cls.__qualname__}, whose forward "
+            f"returns shapes such as {recorded}. Return one shape of the same rank for each output."
         )
     return shapes
 

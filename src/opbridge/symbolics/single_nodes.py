@@ -49,7 +49,7 @@ def as_node(name: str, route: str) -> Callable[..., Any] | None:
                 [(key, target._schema) for key, target in overloads.items()], given, g.original_node.schema()
             )
         except Misfit as misfit:
-            raise TranslationError(f"No overload of {name} fits: {misfit}.") from misfit
+            raise TranslationError(f"No overload of {name} matches: {misfit}.") from misfit
         return _Node(g, overloads[operator], route).run(chosen)
 
     return symbolic
@@ -97,7 +97,5 @@ class _Node:
 
     def as_input(self, value: Any) -> Tensor | None:
         if isinstance(value, list):
-            raise TranslationError(
-                "A list of numbers that are known only when the model runs has no place in a trace's node."
-            )
+            raise TranslationError("A list of numbers that are computed at run time is not supported in a trace.")
         return value

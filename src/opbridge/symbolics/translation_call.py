@@ -85,7 +85,7 @@ class TranslationCall:
             if is_list:
                 expected = [None] * len(values)
             if len(values) != len(expected):
-                raise TranslationError(f"it gave {len(values)} values, and the node has {len(expected)}")
+                raise TranslationError(f"it returned {len(values)} values, but the node has {len(expected)}")
             results = [self._cast_result(value, dtype) for value, dtype in zip(values, expected, strict=True)]
         made = emit(self.g, self.builder, results, self.known)
         if is_list:
@@ -139,7 +139,7 @@ class TranslationCall:
         if promoted is None and argument.is_number and _is_pointwise(self.target):
             return tensor.item()
         if tensor.is_complex():
-            raise Misfit("it is given complex numbers")
+            raise Misfit("its input is complex")
         if self.target is torch.ops.aten.expand_as.default:
             tensor = _narrowed(tensor)
         if promoted is not None:
@@ -152,7 +152,7 @@ class TranslationCall:
         if argument.dtype is None or argument.rank is None:
             raise Misfit(f"the {'dtype' if argument.dtype is None else 'rank'} of an input is not known")
         if argument.dtype.is_complex:
-            raise Misfit("it is given complex numbers")
+            raise Misfit("its input is complex")
         sizes = argument.sizes if argument.sizes is not None else (None,) * argument.rank
         # Each unknown size gets a new name, since no two of them are known to be equal.
         shape = [self.builder.unique("size") if size is None else size for size in sizes]
@@ -164,7 +164,7 @@ class TranslationCall:
         """A list of sizes that is one tensor, as its elements."""
         sizes = argument.value.type().varyingSizes() if argument.value.type().kind() == "TensorType" else None
         if sizes is None or sizes[0] is None:
-            raise Misfit("it is given a list of unknown length")
+            raise Misfit("its input is a list of unknown length")
         whole = self._runtime_value(argument)
         parts = []
         for index in range(sizes[0]):
@@ -184,10 +184,10 @@ class TranslationCall:
         """A result in the dtype that the trace has."""
         if not isinstance(value, ir.Value):
             if value is None or isinstance(value, (list, tuple, str)):
-                raise TranslationError("it gave no tensor")
+                raise TranslationError("it returned no tensor")
             value = self.builder.constant(value)
         if isinstance(value.type, ir.SequenceType):
-            raise Misfit("it gives a sequence")
+            raise Misfit("it returns a sequence")
         wanted = None if dtype is None else onnx_dtype(dtype)
         if wanted is not None and value.dtype is not None and value.dtype != wanted:
             value = self.builder.emit("Cast", (value,), {"to": wanted})

@@ -171,7 +171,7 @@ def test_einsum_of_too_few_tensors_says_so() -> None:
     class Value:
         shape = (2, 3)
 
-    with pytest.raises(TranslationError, match="is for 2 tensors, and was given 1"):
+    with pytest.raises(TranslationError, match="has 2 terms, but 1 tensors were given"):
         einsum("ij,jk->ik", [Value()])
 
 

@@ -91,7 +91,7 @@ def test_volumes_before_opset_20_are_for_a_kernel(opset: int) -> None:
 def test_volumes_before_opset_20_are_none_of_the_stock_exporters() -> None:
     sampler = opbridge.translation_table()[torch.ops.aten.grid_sampler.default]
     volume, grid = (ir.Value(name=name, shape=ir.Shape([1] * 5)) for name in "xg")
-    with pytest.raises(opbridge.TranslationError, match="grid_sample is a node that only opbridge.export makes"):
+    with pytest.raises(opbridge.TranslationError, match="grid_sample is supported only by opbridge.export"):
         sampler(volume, grid, 0, 0, False)
 
 

@@ -44,13 +44,14 @@ class AtenCall:
         written = f" with torch {self.torch_version}" if self.torch_version else ""
         if found is None:
             raise ModelFileError(
-                f"A node of the model calls {self.operator}, which torch {torch.__version__} does not have; it was "
-                f"written{written or ' elsewhere'}. Import the library that defines it, or install that torch."
+                f"A node of the model calls {self.operator}, which does not exist in PyTorch {torch.__version__}; "
+                f"it was exported{written or ' elsewhere'}. Import the library that defines the operator, or "
+                "install that version of PyTorch."
             )
         if self.schema and self.schema != str(found._schema):
             raise ModelFileError(
-                f"A node of the model was written{written} for {self.schema}, and torch {torch.__version__} has "
-                f"{found._schema}. Export the model again, or install that torch."
+                f"A node of the model was exported{written} for {self.schema}, but PyTorch {torch.__version__} has "
+                f"{found._schema}. Export the model again, or install that version of PyTorch."
             )
         return found
 

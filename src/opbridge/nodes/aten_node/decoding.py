@@ -26,7 +26,7 @@ def decode(node: ir.Node) -> AtenCall:
         UsageError: The node is no `ATen` node.
     """
     if (node.domain, node.op_type) != (DOMAIN, OP_TYPE):
-        raise UsageError(f"{node.domain}::{node.op_type} is no aten node; those are {DOMAIN}::{OP_TYPE}.")
+        raise UsageError(f"{node.domain}::{node.op_type} is not an aten node; expected {DOMAIN}::{OP_TYPE}.")
     try:
         return _decoded(node) if "arguments" in node.attributes else decode_older(node)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:

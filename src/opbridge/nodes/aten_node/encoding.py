@@ -90,7 +90,7 @@ def bind_arguments(target: torch._ops.OpOverload, args: Sequence[Any], kwargs: M
     unknown = [*map(repr, args[len(declared) :]), *kwargs.keys() - {each.name for each in declared}]
     if unknown:
         raise TranslationError(
-            f"{torch_operators.operator_name(target)} takes no argument {unknown[0]}: {target._schema}."
+            f"{torch_operators.operator_name(target)} has no argument {unknown[0]}: {target._schema}."
         )
     values = []
     for position, each in enumerate(declared):
@@ -147,7 +147,7 @@ class _Encoder:
         raise self.error(f"its result of type {declared.type} cannot be an output")
 
     def error(self, reason: str) -> TranslationError:
-        return TranslationError(f"{self._operator} does not fit into an aten node: {reason}.")
+        return TranslationError(f"{self._operator} cannot be an aten node: {reason}.")
 
     def _add_value(self, declared: torch_operators.Declared, type_: str, value: Any) -> str:
         """Adds the input or the attributes of a value, and returns the text of its kind."""
@@ -156,7 +156,7 @@ class _Encoder:
             return self._add_item(name, name, type_, value)
         item_type = type_.removesuffix("[]")
         if not isinstance(value, (list, tuple)):
-            raise self.error(f"its argument '{name}' is {_described(value)} in the place of a list")
+            raise self.error(f"its argument '{name}' is {_described(value)} instead of a list")
         number_kinds = {_number_kind(item, item_type.rstrip("?")) for item in value}
         kind = number_kinds.pop() if len(number_kinds) == 1 else None
         if kind in ("int", "float", "bool"):
@@ -179,7 +179,7 @@ class _Encoder:
         attribute = attribute_name(stored)
         if isinstance(value, Input):
             if (type_ == "Tensor") != (value.kind in ("tensor", "complex_tensor")):
-                raise self.error(f"its argument '{name}' is of type {type_}, and is given a value of kind {value.kind}")
+                raise self.error(f"its argument '{name}' has type {type_}, but its value is of kind {value.kind}")
             self.inputs.append(value.value)
             return value.kind
         kind = _number_kind(value, type_)
@@ -204,7 +204,7 @@ class _Encoder:
 
     def _int64(self, name: str, value: int) -> int:
         if not -(2**63) <= value < 2**63:
-            raise self.error(f"its argument '{name}' is {value}, which is no 64-bit integer")
+            raise self.error(f"its argument '{name}' is {value}, which is not a 64-bit integer")
         return int(value)
 
 
@@ -246,8 +246,8 @@ def _onnx_type(value: Any, encoder: _Encoder) -> ir.DataType:
         return ir.DataType.BOOL if is_bool else ir.DataType.INT64 if is_int else ir.DataType.DOUBLE
     if value.layout != torch.strided or value.is_nested:
         kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
-        raise encoder.error(f"one of its results is a {kind} tensor, which ONNX cannot hold")
+        raise encoder.error(f"one of its results is a {kind} tensor, which is not supported in ONNX")
     try:
         return onnx_dtype(value.dtype.to_real() if value.is_complex() else value.dtype)
     except UsageError:
-        raise encoder.error(f"one of its results is of {value.dtype}, which ONNX does not have") from None
+        raise encoder.error(f"one of its results has type {value.dtype}, which is not supported in ONNX") from None

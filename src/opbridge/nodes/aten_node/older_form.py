@@ -63,13 +63,13 @@ def _from_input(declared: torch_operators.Declared, value: ir.Value | None, posi
     if type_ == "Tensor":
         return Input("tensor", position)
     if type_ == "Tensor[]" or type_ == "Tensor?[]":
-        raise ValueError(f"the tensors of the argument '{declared.name}' cannot be told from its other inputs")
+        raise ValueError(f"the tensors of the argument '{declared.name}' cannot be distinguished from its other inputs")
     constant = ir.convenience.get_const_tensor(value)
     if constant is not None:
         return constant.numpy().tolist()
     kinds = {"int": "input_int", "SymInt": "input_int", "float": "input_float", "bool": "input_bool"}
     if type_ not in kinds:
-        raise ValueError(f"the argument '{declared.name}' of type {declared.type} is known only when the model runs")
+        raise ValueError(f"the argument '{declared.name}' of type {declared.type} is computed at run time")
     return Input(kinds[type_], position)
 
 

@@ -104,7 +104,7 @@ def _example_result(node: ir.Node, target: torch._ops.OpOverload, call: AtenCall
             raise _unclear(node, f"{type(error).__name__}: {error}") from error
     if len(leaves(result)) != len(node.outputs):
         count = len(leaves(result))
-        raise _unclear(node, f"it has {len(node.outputs)} outputs, and the operator returns {count} values")
+        raise _unclear(node, f"it has {len(node.outputs)} outputs, but the operator returns {count} values")
     return result
 
 
@@ -119,7 +119,7 @@ def _example_input(node: ir.Node, argument: Input, mode: FakeTensorMode) -> Any:
     value = node.inputs[argument.value]
     dtype = _dtype(value)
     if dtype is None:
-        raise _unclear(node, f"the model does not say of which type its input '{value.name}' is")
+        raise _unclear(node, f"the type of its input '{value.name}' is unknown")
     sizes = [size if isinstance(size, int) else _UNKNOWN_SIZE for size in value.shape or ()]
     with mode:
         return torch.empty(sizes, dtype=dtype)
@@ -139,6 +139,6 @@ def _map_inputs(value: Any, change: Callable[[Input], Any]) -> Any:
 def _unclear(node: ir.Node, reason: str) -> ModelFileError:
     called = node.attributes["operator"].as_string()
     return ModelFileError(
-        f"The node '{node.name}', which calls {called} in the form of an older exporter, does not say what it returns: "
-        f"{reason.rstrip('.')}. Export the model again."
+        f"The node '{node.name}', which calls {called} in the form of an older exporter, has no known output "
+        f"types: {reason.rstrip('.')}. Export the model again."
     )

@@ -117,9 +117,9 @@ def check_function(definition: ir.Function, opset: int) -> None:
             later for later in range(opset + 1, written + 1) if not _first_changed(definition, later, written)
         )
         raise TranslationError(
-            f"The ONNX function {definition.name} is written for opset {written} and uses {changed}, which opset "
-            f"{opset} does not have in that form. Export with opset_version={needed} or newer, or write it for "
-            f"opset {opset}."
+            f"The ONNX function {definition.name} is written for opset {written} and uses {changed}, which is "
+            f"different in opset {opset}. Export with opset_version={needed} or newer, or write it for opset "
+            f"{opset}."
         )
 
 

@@ -174,7 +174,7 @@ def _slice_10(call: Call) -> Sequence[Tensor]:
             continue
         size = sizes[axis] if sizes is not None else None
         if size is None:
-            call.refuse("with a step, along an axis whose size only the model's run tells,")
+            call.refuse("with a step along an axis of dynamic size,")
         # Beyond the first element, which -1 cannot say in Python.
         stop = None if step < 0 and end < -size else end
         result = call.emit("Gather", result, list(range(size))[start:stop:step], axis=axis)
@@ -195,7 +195,7 @@ def _shape_15(call: Call) -> Sequence[Tensor]:
 def _reshape_14(call: Call) -> Sequence[Tensor]:
     """Before opset 14 a size of 0 always meant the size that the tensor had there.
 
-    torch.export takes it for granted that no dynamic size of an input is 0, so the sizes that the model computes are
+    torch.export takes it for granted that no dynamic size of an input is 0, so the sizes computed at run time are
     none either, unless one counts what it finds.
     """
     target = call.input(1)
@@ -209,7 +209,7 @@ def _reshape_14(call: Call) -> Sequence[Tensor]:
         return (call.emit("ConstantOfShape", target, value=nothing),)
     shape = call.data.shape or ()
     if any(_UNBACKED.search(str(dim)) for dim in shape):
-        call.refuse("of a tensor that may turn out to be empty")
+        call.refuse("of a tensor that may be empty")
     return call.older(call.data, target)
 
 
@@ -233,13 +233,13 @@ def _pad_18(call: Call) -> Sequence[Tensor]:
 def _pad_11(call: Call) -> Sequence[Tensor]:
     """Amounts and value are inputs since opset 11, and integers are padded since."""
     if call.data.dtype not in FLOATS:
-        call.refuse("of integers or truth values")
+        call.refuse("of integers or booleans")
     pads = call.integers(1, "amounts")
     value = 0.0
     if call.input(2) is not None:
         known = call.known(2)
         if known is None or float(np.float32(known.item())) != float(known.item()):
-            call.refuse("with a value that is no float32 constant")
+            call.refuse("with a value that is not a float32 constant")
         value = float(known.item())
     return call.older(call.data, pads=pads, value=value, **call.attributes)
 
@@ -264,7 +264,7 @@ def _range_11(call: Call) -> Sequence[Tensor]:
     start, limit, _ = call.inputs
     delta = call.known(2)
     if delta is None or call.data.dtype not in (ir.DataType.INT32, ir.DataType.INT64) or delta.item() == 0:
-        call.refuse("of anything but integers with a constant step")
+        call.refuse("of types other than integers, or with a computed step")
     step = int(delta.item())
     span = call.emit("Sub", limit, start)
     if step != 1:

@@ -29,8 +29,8 @@ def needs(what: str, opset: int, needed: int) -> NoReturn:
         needed: The first opset that has it.
     """
     raise TranslationError(
-        f"{what} needs opset {needed}, and the model is built for opset {opset}. "
-        f"Export with opset_version={needed} or newer."
+        f"{what} requires opset {needed}, but the model is built for opset {opset}. Export with "
+        f"opset_version={needed} or newer."
     )
 
 
@@ -78,7 +78,7 @@ class Call:
             return None
         numbers = self.known(position)
         if numbers is None:
-            self.refuse(f"with {what} that the model computes")
+            self.refuse(f"with {what} computed at run time")
         return [int(number) for number in numbers.ravel()]
 
     def sizes(self, value: Tensor) -> list[int | None] | None:
@@ -94,7 +94,7 @@ class Call:
         """
         sizes = self.sizes(value)
         if sizes is None:
-            self.refuse("of a tensor whose number of dimensions is not known")
+            self.refuse("of a tensor of unknown rank")
         return len(sizes)
 
     def size(self, value: Tensor, axis: int) -> int | Tensor:

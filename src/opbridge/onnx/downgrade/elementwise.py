@@ -96,7 +96,7 @@ def _pow_12(call: Call) -> Sequence[Tensor]:
     if exponent.dtype != base.dtype:
         numbers = call.known(1)
         if numbers is None or not np.array_equal(numbers.astype(base.dtype.numpy()).astype(numbers.dtype), numbers):
-            call.refuse("with an exponent of another type than the base")
+            call.refuse("with an exponent of a different type than the base")
         exponent = call.builder.constant(numbers, base.dtype)
     return call.older(base, exponent)
 

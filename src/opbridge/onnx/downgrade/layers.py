@@ -103,7 +103,7 @@ def _roi_align_16(call: Call) -> Sequence[Tensor]:
     """The better coordinates came with opset 16, as the default."""
     attributes = dict(call.attributes)
     if attributes.pop("coordinate_transformation_mode", "half_pixel") != "output_half_pixel":
-        call.refuse("of aligned coordinates")
+        call.refuse("with align_corners")
     return call.older(*call.inputs, **attributes)
 
 
@@ -115,7 +115,7 @@ def _pool(call: Call) -> Sequence[Tensor]:
     if any(step != 1 for step in attributes.pop("dilations", ())):
         call.refuse("with steps within its window")
     if "ceil_mode" in attributes:
-        call.refuse("with its size rounded up")
+        call.refuse("with ceil_mode")
     return call.older(call.data, **attributes)
 
 
@@ -127,7 +127,7 @@ def _depth_to_space_11(call: Call) -> Sequence[Tensor]:
     if attributes.pop("mode", "DCR") == "CRD":
         channels = call.size(data, 1)
         if not isinstance(channels, int):
-            call.refuse("of a number of channels that only the model's run tells")
+            call.refuse("of a dynamic number of channels")
         places = np.arange(channels).reshape(-1, attributes["blocksize"] ** 2).T
         data = call.emit("Gather", data, places.ravel(), axis=1)
     return call.older(data, **attributes)

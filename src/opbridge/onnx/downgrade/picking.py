@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def _gather_11(call: Call) -> Sequence[Tensor]:
     """Axis and indices may be counted from the back since opset 11.
 
-    Indices that the model computes are left as they are: ONNX Runtime counts them from the back in every opset.
+    Indices computed at run time are left as they are: ONNX Runtime counts them from the back in every opset.
     """
     axis = call.attributes.get("axis", 0)
     axis = axis if axis >= 0 else axis + call.rank(call.data)
@@ -66,7 +66,7 @@ def _gather_nd_11(call: Call) -> Sequence[Tensor]:
     last = call.rank(indices) - 1
     count = call.size(indices, last)
     if not isinstance(count, int):
-        call.refuse("with a number of coordinates that only the model's run tells")
+        call.refuse("with a dynamic number of coordinates")
     sizes = [call.size(data, each) for each in range(call.rank(data))]
     places: Any = None
     for axis in range(count):

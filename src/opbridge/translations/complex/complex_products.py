@@ -64,7 +64,9 @@ def einsum(equation: str, tensors, path=None):
     if len(tensors) == 1:
         return join(*(build_einsum(equation, [part]) for part in parts(tensors[0])))
     if len(tensors) > 2:
-        raise TranslationError("An einsum of complex tensors is translated for up to two. Take it in steps.")
+        raise TranslationError(
+            "An einsum of complex tensors is supported for at most two tensors. Split it into steps."
+        )
     (real1, imaginary1), (real2, imaginary2) = (parts(tensor) for tensor in tensors)
     real = build_einsum(equation, [real1, real2]) - build_einsum(equation, [imaginary1, imaginary2])
     return join(real, build_einsum(equation, [real1, imaginary2]) + build_einsum(equation, [imaginary1, real2]))

@@ -158,8 +158,8 @@ def _split(length: int) -> int:
 def _check(length: int) -> None:
     if length > _LONGEST_PRIME:
         raise TranslationError(
-            f"A Fourier transform of length {length} has too large a prime factor. Pad the signal to a length such as "
-            f"{1 << (length - 1).bit_length()} (n= or a power of two)."
+            f"A Fourier transform of length {length} is not supported, because its largest prime factor is too "
+            f"large. Pad the signal to a length such as {1 << (length - 1).bit_length()} (n= or a power of two)."
         )
 
 

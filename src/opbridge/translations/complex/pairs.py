@@ -91,7 +91,7 @@ def real_translation(operator: str) -> Callable[..., Any]:
     """
     found = default_registry().find(operator, 18)
     if found is None:
-        raise TranslationError(f"{operator} has no translation for real tensors to build on.")
+        raise TranslationError(f"{operator} has no translation for real tensors, which is required for complex ones.")
     return found.function
 
 

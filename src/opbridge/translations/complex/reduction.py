@@ -97,7 +97,7 @@ def prod_dim(self, dim: int, keepdim: bool = False, dtype=None):
 def prod(self, dtype=None):
     """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     if not all(isinstance(dim, int) for dim in self.shape):
-        raise TranslationError("The product of a complex tensor is translated where its size is known at export.")
+        raise TranslationError("The product of a complex tensor is supported only if its size is known at export.")
     count = math.prod(self.shape[:-1])
     return op.Reshape(_product(op.Reshape(self, [count, 2], allowzero=1), 0, count), [2])
 
@@ -108,7 +108,7 @@ def cumprod(self, dim: int, dtype=None):
     axis = dim % max(rank(self), 1)
     count = self.shape[axis] if rank(self) else 1
     if not isinstance(count, int):
-        raise TranslationError("The product of a complex tensor is translated where its size is known at export.")
+        raise TranslationError("The product of a complex tensor is supported only if its size is known at export.")
     result, step = self, 1
     while step < count:  # each element times that `step` places before it
         before = op.Slice(result, [0], [count - step], [axis])
@@ -120,7 +120,7 @@ def cumprod(self, dim: int, dtype=None):
 def _product(x: Any, axis: int, count: Any) -> Any:
     """The product along an axis, which stays with size 1: halves are multiplied until there is one element."""
     if not isinstance(count, int):
-        raise TranslationError("The product of a complex tensor is translated where its size is known at export.")
+        raise TranslationError("The product of a complex tensor is supported only if its size is known at export.")
     if count == 0:
         shape = op.Concat(op.Shape(x, end=axis), [1], op.Shape(x, start=axis + 1), axis=0)
         return op.Expand(number(1, x), shape)

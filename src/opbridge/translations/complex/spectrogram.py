@@ -121,7 +121,7 @@ def _window(window: Any, win_length: Any, n_fft: int, dtype: ir.DataType) -> Any
     if window is None:
         return const(np.pad(np.ones(length), (before, after)), dtype)
     if window.dtype != dtype or len(window.shape) != 1:
-        raise TranslationError("The window of a Fourier transform has to be real, and of the signal's precision.")
+        raise TranslationError("The window of a Fourier transform must be real and have the precision of the signal.")
     return op.Pad(window, [before, after]) if before or after else window
 
 
@@ -141,7 +141,7 @@ def _transform_windows(
         aligned: torch's align_to_window.
     """
     if aligned:
-        raise TranslationError("align_to_window=True is not translated. Pad the signal instead.")
+        raise TranslationError("align_to_window=True is not supported. Pad the signal instead.")
     batched = len(channels[0].shape) == 2
     signal = op.Concat(*(op.Unsqueeze(channel, [1] if batched else [0, 1]) for channel in channels), axis=1)
     weighted = const(kernels, self.dtype) * _window(window, length, n_fft, self.dtype)

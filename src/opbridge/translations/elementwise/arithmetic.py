@@ -227,7 +227,10 @@ def float_power(self, exponent):
 def _whole_power(x: Any, exponent: int) -> Any:
     """An integer tensor to a power known at export, by squaring: Pow computes in double, which rounds large powers."""
     if exponent < 0:
-        raise TranslationError("torch raises no integer to a negative power; make the base or the exponent floating.")
+        raise TranslationError(
+            "PyTorch does not support negative integer powers of integers. Convert the base or the exponent to "
+            "floating point."
+        )
     result = None
     square = x
     while exponent:

@@ -89,8 +89,8 @@ def view_dtype(self, dtype):
     if both_whole and target.bitwidth == self.dtype.bitwidth and (self.dtype in UNSIGNED) != (target in UNSIGNED):
         return cast(self, target)
     raise TranslationError(
-        "view(dtype) of a floating tensor needs the operator BitCast, which ONNX has since opset 26. Export with "
-        "opset_version=26, or compute with .to(dtype) where the numbers are meant."
+        "view(dtype) of a floating-point tensor requires the operator BitCast, which was added to ONNX in opset "
+        "26. Export with opset_version=26, or use .to(dtype) to convert the values."
     )
 
 
@@ -100,4 +100,4 @@ def view_dtype_26(self, dtype):
     target = ir.DataType(dtype)
     if target.bitwidth == self.dtype.bitwidth:
         return Opset("", 26).BitCast(self, to=target)
-    raise TranslationError("view(dtype) is translated for types of one width only, since the shape stays as it is.")
+    raise TranslationError("view(dtype) is supported only for types of the same width, which keep the shape.")

@@ -244,9 +244,11 @@ def round_(a, ndigits=None):
     if ndigits is None:
         return cast(op.Round(x), _INT64)
     if not isinstance(ndigits, int):
-        raise TranslationError("A number is rounded to a place that only a run tells. Give ndigits as a number.")
+        raise TranslationError(
+            "The number of decimal places for rounding is computed at run time. Pass ndigits as a number."
+        )
     if abs(ndigits) > _EXACT_POWERS:
-        raise TranslationError(f"A number is rounded to {_EXACT_POWERS} decimal places at most.")
+        raise TranslationError(f"Rounding is supported to at most {_EXACT_POWERS} decimal places.")
     return _rounded_decimal(x, float(10 ** abs(ndigits)), is_fraction=ndigits >= 0)
 
 

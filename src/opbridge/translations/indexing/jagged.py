@@ -36,7 +36,7 @@ def padded_dense_to_jagged(dense, offsets, total_L=None):
 def _bounds(offsets: Any) -> tuple[Any, Any]:
     """The first row of each sequence, and the row after its last one, as columns."""
     if len(offsets) != 1:
-        raise TranslationError("Jagged tensors have one dimension of several lengths here.")
+        raise TranslationError("Jagged tensors are supported only with one jagged dimension.")
     return op.Unsqueeze(op.Slice(offsets[0], [0], [-1]), [1]), op.Unsqueeze(
         op.Slice(offsets[0], [1], [(1 << 63) - 1]), [1]
     )

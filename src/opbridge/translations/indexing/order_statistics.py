@@ -159,7 +159,7 @@ def _interpolate_in_order(in_order: Any, places: Any, axis: int, interpolation: 
     if interpolation == "higher":
         return at(op.Ceil(places))
     if interpolation not in ("linear", "midpoint"):
-        raise TranslationError(f"quantile has no interpolation '{interpolation}'.")
+        raise TranslationError(f"quantile: unknown interpolation '{interpolation}'.")
     low_place = op.Floor(places)
     low, high = at(low_place), at(op.Ceil(places))
     gap = high - low

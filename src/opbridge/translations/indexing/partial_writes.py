@@ -87,7 +87,7 @@ def as_strided_scatter(self, src, size: Sequence[int], stride: Sequence[int], st
     Tensor
     """
     if not all_known(*size, *stride, storage_offset or 0):
-        raise TranslationError("as_strided_scatter needs sizes and strides that are known at export.")
+        raise TranslationError("as_strided_scatter requires sizes and strides that are known at export.")
     places = np.full((), storage_offset or 0, dtype=np.int64)
     for length, step in zip(size, stride, strict=True):
         places = np.add.outer(places, np.arange(length) * step)

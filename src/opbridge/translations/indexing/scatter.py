@@ -129,7 +129,7 @@ def _reduced_into(x: Any, index: Any, src: Any, shape: Any, axis: int, reduce: s
         return (total - op.Mod(total, counts)) / counts
     how = _REDUCTIONS.get(reduce)
     if how is None:
-        raise TranslationError(f"There is no reduction '{reduce}'; use sum, prod, mean, amax or amin.")
+        raise TranslationError(f"Unknown reduction '{reduce}'; expected sum, prod, mean, amax or amin.")
     base = x if include_self else scatter_elements(x, index, ones(_neutral(how, x.dtype), x), axis)
     result = scatter_elements(base, index, src, axis, how)
     if how in ("max", "min") and dtype in FLOATS:

@@ -75,10 +75,7 @@ class Dim:
             TranslationError: only a run of the model tells it.
         """
         if not self.is_known:
-            raise TranslationError(
-                "A size that is known only when the model runs is needed as a number at export. Make the dimension "
-                "static."
-            )
+            raise TranslationError("A dynamic size is required as a number at export. Make the dimension static.")
         return self.value
 
     def __repr__(self) -> str:

@@ -28,8 +28,8 @@ def kernel(op_type: str, inputs: Sequence[Any], **attributes: int | Sequence[int
     builder = getattr(inputs[0], "builder", None)
     if builder is None:
         raise TranslationError(
-            f"This opset has no operator for it, and opbridge's kernel {DOMAIN}::{op_type} is a node that only "
-            "opbridge.export makes. Export with it, or with a newer opset."
+            f"This opset has no operator for it, and the kernel {DOMAIN}::{op_type} is supported only by "
+            "opbridge.export. Use opbridge.export, or a newer opset."
         )
     builder.domains.setdefault(DOMAIN, 1)
     settings = {name: _attribute(name, value) for name, value in attributes.items()}
@@ -43,6 +43,6 @@ def _attribute(name: str, value: int | Sequence[int]) -> ir.Attr:
     if isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
         return ir.AttrInt64s(name, list(value))
     raise TranslationError(
-        f"its argument '{name}' is computed from sizes that are dynamic, and has to be a number. Make them static in "
-        "dynamic_shapes, or give a number."
+        f"its argument '{name}' is computed from dynamic sizes, but must be a number. Make them static in "
+        "dynamic_shapes, or pass a number."
     )

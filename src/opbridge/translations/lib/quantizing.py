@@ -185,7 +185,7 @@ def _in_blocks(
 def _known(blocks: Blocks | None) -> Blocks:
     if blocks is None:
         raise NotImplementedError(
-            "It is translated where one block is a row, a column, a group in a row, or everything."
+            "It is supported only if a block is a row, a column, a group within a row, or the whole tensor."
         )
     return blocks
 

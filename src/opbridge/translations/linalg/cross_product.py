@@ -30,7 +30,7 @@ def cross(self, other, dim=None):
     sizes = dims_of(self)
     axis = next((axis for axis, size in enumerate(sizes) if size == 3), None)
     if axis is None:
-        raise TranslationError("torch.cross needs a dimension whose size is known at export to be 3. Give dim=.")
+        raise TranslationError("torch.cross requires a dimension whose size is known at export to be 3. Pass dim=.")
     result = linalg_cross(self, other, axis)
     for earlier, size in reversed([*enumerate(itertools.takewhile(lambda size: size != 3, sizes))]):
         if not size.is_known:

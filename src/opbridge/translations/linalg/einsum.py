@@ -80,7 +80,9 @@ def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[s
     left, arrow, right = equation.replace(" ", "").partition("->")
     sources = left.split(",")
     if len(sources) != len(ranks):
-        raise TranslationError(f"The equation '{equation}' is for {len(sources)} tensors, and was given {len(ranks)}.")
+        raise TranslationError(
+            f"The equation '{equation}' has {len(sources)} terms, but {len(ranks)} tensors were given."
+        )
     widths = [rank - len(source.replace("...", "")) for source, rank in zip(sources, ranks, strict=True)]
     widest = max([0, *(width for width, source in zip(widths, sources, strict=True) if "..." in source)])
     dots = [chr(ord("\U000f0000") + place) for place in reversed(range(widest))]

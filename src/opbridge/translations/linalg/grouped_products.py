@@ -26,7 +26,7 @@ def grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     What belongs to no group is 0; PyTorch leaves it as the memory was.
     """
     if bias is not None:
-        raise TranslationError("PyTorch has grouped products without a bias only.")
+        raise TranslationError("PyTorch supports grouped products only without a bias.")
     return convert(_grouped(self, mat2, offs), out_dtype)
 
 

@@ -85,7 +85,7 @@ def linalg_vander(x, N=None):
         x, N = op.Unsqueeze(x, [0]), 1 if N is None else N
     count = dim_of(x, -1) if N is None else Dim(N)
     if not count.is_known:
-        raise TranslationError("The number of columns of linalg.vander has to be known at export. Give N=.")
+        raise TranslationError("The number of columns of linalg.vander must be known at export. Pass N=.")
     if not x.dtype.is_floating_point():
         # Powers of integers are int64, as torch's running products are.
         x = op.Cast(x, to=ir.DataType.INT64)

@@ -21,8 +21,8 @@ def _norm(x: Any, order: Any, dim: Any, keepdim: bool) -> Any:
     """(sum of |x| ** order) ** (1 / order), and its limits for the orders 0, inf and -inf."""
     if is_tensor(order):
         raise TranslationError(
-            "A norm can be translated for an order that is known at export, since its formula depends on it. Give the "
-            "order as a number."
+            "A norm is supported only for an order that is known at export, because its formula depends on it. "
+            "Pass the order as a number."
         )
     order = 2.0 if order is None else float(order)
     if order == 2.0:
@@ -102,7 +102,7 @@ def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim: bool = False, dtype=Non
     """
     if is_tensor(ord) or float(ord) not in (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf):
         raise TranslationError(
-            "A norm of matrices can be translated for an order that is known at export: 1, -1, 2, -2, inf or -inf."
+            "A matrix norm is supported only for an order that is known at export: 1, -1, 2, -2, inf or -inf."
         )
     x = convert(self, dtype)
     x.shape = self.shape

@@ -96,7 +96,7 @@ def linalg_lu_factor_ex(A, pivot: bool = True, check_errors: bool = False):
     """linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor
     info)"""
     if not pivot:
-        raise TranslationError("A factorisation without pivots is not translated. Leave pivot=True.")
+        raise TranslationError("A factorization without pivots is not supported. Use pivot=True.")
     factors, _, pivots = _lu(A)
     return factors, op.Cast(pivots, to=_INT32), _zero_pivot(A)
 
@@ -105,7 +105,7 @@ def linalg_lu_factor_ex(A, pivot: bool = True, check_errors: bool = False):
 def linalg_lu(A, pivot: bool = True):
     """linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)"""
     if not pivot:
-        raise TranslationError("A factorisation without pivots is not translated. Leave pivot=True.")
+        raise TranslationError("A factorization without pivots is not supported. Use pivot=True.")
     factors, order, _ = _lu(A)
     return _unpacked(factors, order, A)
 

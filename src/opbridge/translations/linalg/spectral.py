@@ -23,7 +23,7 @@ from opbridge.translations.registry import builtin
 _DOUBLE = ir.DataType.DOUBLE
 
 
-@builtin("aten::_linalg_svd", ambiguous="Singular vectors are PyTorch's up to their signs")
+@builtin("aten::_linalg_svd", ambiguous="Singular vectors may differ from PyTorch's in sign")
 def linalg_svd(A, full_matrices: bool = False, compute_uv: bool = True, driver: str | None = None):
     """_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor
     S, Tensor Vh)
@@ -57,7 +57,7 @@ def linalg_svdvals(A, driver: str | None = None):
     return linalg_svd(A, compute_uv=False)[1]
 
 
-@builtin("aten::_linalg_eigh", ambiguous="Eigenvectors are PyTorch's up to their signs")
+@builtin("aten::_linalg_eigh", ambiguous="Eigenvectors may differ from PyTorch's in sign")
 def linalg_eigh(A, UPLO: str = "L", compute_v: bool = True):
     """_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)"""
     rank = len(A.shape)
@@ -92,8 +92,8 @@ def _is_wide(height: Dim, width: Dim, matters: bool) -> bool:
         return int(height) < int(width)
     if matters:
         raise TranslationError(
-            "The singular vectors of matrices of which it is not known at export whether they have more rows or more "
-            "columns. Make both dimensions static."
+            "Singular vectors are supported only if it is known at export whether the matrices have more rows or "
+            "more columns. Make both dimensions static."
         )
     return False
 

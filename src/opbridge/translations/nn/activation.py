@@ -310,8 +310,7 @@ def feature_alpha_dropout(input, p: float, train: bool):
 def _of_features(input: Any) -> list[Any]:
     if len(input.shape) < 2:
         raise TranslationError(
-            "Feature dropout drops whole channels, and its input has no dimension of channels. Give it a batch of "
-            "samples."
+            "Feature dropout drops whole channels, but its input has no channel dimension. Pass a batch of samples."
         )
     return [*dims_of(input)[:2], *([1] * (len(input.shape) - 2))]
 

@@ -51,7 +51,7 @@ def flash_attention_for_cpu(
     is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)
     """
     if dropout_p:
-        raise TranslationError("Attention with dropout gives other numbers each time. Call model.eval() first.")
+        raise TranslationError("Attention with dropout is random. Call model.eval() first.")
     scores = _scores(query, key, len(key.shape), scale, dim_of(query, -1))
     if is_causal:
         scores = scores + _causal(query, key)
@@ -214,7 +214,7 @@ def _grouped_attention(
     """Attention where several heads of queries share a head of keys: the queries of a group in one product."""
     rank = len(query.shape)
     if rank < 3 or len(key.shape) != rank:
-        raise TranslationError("Grouped attention is translated for queries, keys and values of one rank.")
+        raise TranslationError("Grouped attention is supported only for queries, keys and values of the same rank.")
     before = [dim_of(query, axis) for axis in range(rank - 3)]
     heads, length, width = (dim_of(query, axis) for axis in (-3, -2, -1))
     grouped = op.Reshape(query, shape_of([*before, dim_of(key, -3), -1, width]), allowzero=0)
@@ -245,6 +245,4 @@ def _as_score_mask(mask: Any, mask_type: int | None) -> Any:
         return op.Unsqueeze(mask, [1, 2])
     if mask_type == 2 and len(mask.shape) == 4:
         return mask
-    raise TranslationError(
-        "Of the fused layers' masks, those for attention, for padding and for both (4-D) are translated."
-    )
+    raise TranslationError("Fused layers are supported only with masks for attention, for padding, or for both (4-D).")

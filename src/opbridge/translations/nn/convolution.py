@@ -107,8 +107,8 @@ def _conv(
 ) -> Any:
     if not all_known(*stride, *dilation):
         raise TranslationError(
-            "A convolution can be translated for a stride and a dilation that are known at export. Make the dimension "
-            "that they are computed from static."
+            "A convolution is supported only with a stride and a dilation that are known at export. Make the "
+            "dimension that they are computed from static."
         )
     if not all_known(*before, *after):
         x, before, after = pad(x, before, after), [0] * len(before), [0] * len(after)

@@ -228,7 +228,8 @@ def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 def _refuse_projections(params: Sequence[Any], has_biases: bool, num_layers: int, bidirectional: bool) -> None:
     if len(params) != num_layers * (2 if bidirectional else 1) * (4 if has_biases else 2):
         raise TranslationError(
-            "A packed LSTM with proj_size has no form in ONNX. Build the layer without it, or pad the sequences."
+            "A packed LSTM with proj_size is not supported in ONNX. Use the layer without proj_size, or pad "
+            "the sequences."
         )
 
 
@@ -312,10 +313,10 @@ def _layers(
 
 def _refuse_other_numbers(input: Any, num_layers: int, dropout: float, train: bool) -> None:
     if train and dropout and num_layers > 1:
-        raise TranslationError("A recurrent layer with dropout gives other numbers each time. Call model.eval() first.")
+        raise TranslationError("A recurrent layer with dropout is random. Call model.eval() first.")
     if input.dtype == ir.DataType.DOUBLE:
         raise TranslationError(
-            "onnxruntime's recurrent layers are for float32. Convert the model with .float() before exporting."
+            "ONNX Runtime supports recurrent layers only in float32. Convert the model with .float() before exporting."
         )
 
 

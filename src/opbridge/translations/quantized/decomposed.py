@@ -157,7 +157,7 @@ def _number(value: Any) -> int:
     if not is_tensor(value):
         return int(value)
     if value.const_value is None:
-        raise NotImplementedError("The least and the greatest value are known only when the model runs.")
+        raise NotImplementedError("The minimum and the maximum value are computed at run time.")
     return int(value.const_value.numpy().reshape(-1)[0])
 
 
@@ -171,7 +171,7 @@ def _rows(x: Any) -> Blocks:
     """One block for each row along the last axis."""
     size = x.shape[-1]
     if not isinstance(size, int):
-        raise NotImplementedError("The size of a token has to be known when the model is exported.")
+        raise NotImplementedError("The size of a token must be known at export.")
     return grouped(size)
 
 

@@ -83,8 +83,8 @@ def fused_moving_avg_obs_fake_quant(
     """
     if _switch(observer_on):
         raise NotImplementedError(
-            "It still adapts its scale to each input, as eval() does not stop the observers. Before the export, call "
-            "model.apply(torch.ao.quantization.disable_observer), or convert the model."
+            "It still adapts its scale to each input, because eval() does not disable the observers. Before the "
+            "export, call model.apply(torch.ao.quantization.disable_observer), or convert the model."
         )
     if not _switch(fake_quant_on):
         return op.Identity(self)
@@ -95,7 +95,7 @@ def fused_moving_avg_obs_fake_quant(
 def _switch(value: Any) -> bool:
     """Whether something is on, which a buffer of the model says."""
     if value.const_value is None:
-        raise NotImplementedError("Whether its observer and its quantisation are on is known only when the model runs.")
+        raise NotImplementedError("Whether its observer and its quantization are enabled is known only at run time.")
     return bool(value.const_value.numpy().reshape(-1)[0])
 
 
@@ -109,6 +109,6 @@ def _fake_quantize(x: Any, scale: Any, zero_point: Any, low: int, high: int, blo
     """What comes back after quantisation, in the type of what went in."""
     dtype = next((each for each in _TYPES if range_of(each)[0] <= low and high <= range_of(each)[1]), None)
     if dtype is None:
-        raise NotImplementedError(f"No integer type that it is translated with has the range {low} to {high}.")
+        raise NotImplementedError(f"No supported integer type has the range {low} to {high}.")
     quantized = quantize(x, scale, zero_point, low, high, dtype, blocks, wide=wide)
     return dequantize(quantized, scale, zero_point, blocks, x.dtype, wide=wide)

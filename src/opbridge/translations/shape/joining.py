@@ -32,8 +32,8 @@ def split(self, split_size, dim: int = 0, result_count: int | None = None):
     total = _known_size(self, axis, "split")
     if not part.is_known:
         raise TranslationError(
-            "split by a size that is known only when the model runs gives a number of tensors that is not known "
-            "either. Split by a list of sizes."
+            "split by a size that is computed at run time returns an unknown number of tensors. Split by a list of "
+            "sizes."
         )
     if total == 0 or part == 0:
         return [op.Identity(self)]
@@ -96,8 +96,8 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim: int = 0):
     places = tensor_indices_or_sections
     if len(places.shape) == 0 or not dim_of(places, 0).is_known:
         raise TranslationError(
-            "tensor_split by a tensor that only the model's inputs decide gives a number of tensors that is not known. "
-            "Split by a number or a list."
+            "tensor_split by a tensor that depends on the inputs returns an unknown number of tensors. Split by a "
+            "number or a list."
         )
     edges = [0, *(op.Gather(places, index) for index in range(places.shape[0])), ENDLESS]
     axis = axis_of(dim, len(self.shape))
@@ -134,8 +134,8 @@ def _known_size(x: Any, axis: int, what: str) -> int:
     dim = dim_of(x, axis)
     if not dim.is_known:
         raise TranslationError(
-            f"{what} along a dimension whose size is known only when the model runs gives a number of tensors that is "
-            "not known either. Make the dimension static, or take slices."
+            f"{what} along a dynamic dimension returns an unknown number of tensors. Make the dimension static, or "
+            "use slices."
         )
     return int(dim)
 

@@ -54,7 +54,7 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
         per_dim(given, 2) for given in (output_size, kernel_size, dilation, padding, stride)
     )
     if not all_known(*image) and self.dtype != ir.DataType.FLOAT:
-        raise TranslationError("fold needs an output size that is known at export, or float32.")
+        raise TranslationError("fold requires an output size that is known at export, or float32.")
 
     def folded(x: Any) -> Any:
         if x.dtype == ir.DataType.FLOAT:

@@ -205,17 +205,17 @@ def _recurrence(
     known = n if not isinstance(n, ir.Value) else _constant(n)
     if known is None:
         raise TranslationError(
-            f"special_{name} can be translated for degrees that are known at export. Give n as a number."
+            f"special_{name} is supported only for degrees that are known at export. Pass n as a number."
         )
     listed = [known] if not hasattr(known, "ravel") else known.ravel().tolist()
     if not all(map(math.isfinite, listed)):
-        raise TranslationError(f"special_{name} has no finite degree here. Give n as a number.")
+        raise TranslationError(f"special_{name} has no finite degree here. Pass n as a number.")
     degrees = [int(degree) for degree in listed]
     highest = max(degrees, default=0)
     if highest > _LONGEST:
         raise TranslationError(
-            f"special_{name} of degree {highest} would take {highest} steps, and {_LONGEST} are allowed. Compute it in "
-            "the model with the operators of its closed form."
+            f"special_{name} of degree {highest} would require {highest} steps, but at most {_LONGEST} are "
+            "supported. Compute it in the model with the operators of its closed form."
         )
     values = [x * 0.0 + 1.0, first(x)]
     for k in range(1, highest):

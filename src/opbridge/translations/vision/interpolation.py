@@ -268,6 +268,6 @@ def _is_image_of_bytes(x: Any) -> bool:
 def _refuse_integers(x: Any) -> None:
     if x.dtype not in FLOATS:
         raise TranslationError(
-            f"torch interpolates {x.dtype.name} in fixed-point arithmetic of its own. Convert the image to float "
-            "before it is resized, and round the result."
+            f"PyTorch interpolates {x.dtype.name} in its own fixed-point arithmetic, which is not supported. "
+            "Convert the image to float before resizing, and round the result."
         )

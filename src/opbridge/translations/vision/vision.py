@@ -90,7 +90,9 @@ def deform_conv2d_kernel(
 def nms(dets, scores, iou_threshold: float):
     """nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"""
     if dets.dtype == ir.DataType.DOUBLE:
-        raise TranslationError("ONNX's NonMaxSuppression is for float32. Give torchvision.ops.nms float32 boxes.")
+        raise TranslationError(
+            "ONNX's NonMaxSuppression supports only float32. Pass float32 boxes to torchvision.ops.nms."
+        )
     boxes = op.Unsqueeze(op.Cast(dets, to=ir.DataType.FLOAT), [0])
     ranks = op.Unsqueeze(op.Cast(scores, to=ir.DataType.FLOAT), [0, 1])
     kept = op.NonMaxSuppression(boxes, ranks, [np.iinfo(np.int64).max], [iou_threshold])
