@@ -174,7 +174,7 @@ def examined(name: str) -> Outcome:
     seconds = 0.0
     try:
         program = opbridge.export(model, (x,), dynamic_shapes=({0: "batch"},))
-        notes = [each for each in program.capture.notes if "the model only where" in each or "torch.export" in each]
+        notes = [each for each in program.capture.notes if "valid only for" in each or "torch.export" in each]
         seconds = program.timings["capture"]
         if program.verification is None or not program.verification.ok:
             return Outcome(name, "verification fails", notes, seconds)

@@ -85,7 +85,7 @@ def test_dtypes_of_a_sweep():
     everything, left_out = tried("add", ("all",))
     assert {"bfloat16", "complex64", "bool", "uint8"} <= set(everything)
     assert [reason for _, reason in left_out] == ["ONNX has no complex32"]
-    assert tried("torch.ops.aten._flash_attention_forward", None)[1][0][1] == "it takes no dtype on a CPU"
+    assert tried("torch.ops.aten._flash_attention_forward", None)[1][0][1] == "it supports no dtype on the CPU"
 
 
 def test_every_dtype_is_one_of_onnx():

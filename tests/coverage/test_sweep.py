@@ -47,7 +47,7 @@ def test_a_crash_or_a_hang_costs_its_sample_only():
     got = outcomes(found)
     assert got.pop(("abort", "", 0)) == "crash" and "SIGABRT" in messages["abort"]
     assert got.pop(("exit", "", 0)) == "crash" and "exit status 7" in messages["exit"]
-    assert got.pop(("sleep", "", 0)) == "timeout" and "not done after 5 seconds" in messages["sleep"]
+    assert got.pop(("sleep", "", 0)) == "timeout" and "timeout after 5 seconds" in messages["sleep"]
     assert got == {(name, "", index): "pass" for name in ("relu", "tanh") for index in range(3)}
     assert not found.ok
     assert found.document["summary"]["operators"]["deterministic"] == {"crash": 2, "timeout": 1, "pass": 2}
@@ -71,9 +71,9 @@ def test_the_file(tmp_path):
     assert {name for (name, _), each in operators.items() if each["outcome"] == "wrong"} == {"half", "biased"}
     assert operators["unknown", ""]["outcome"] == "refused"
     reasons = {each["reason"]: each["operators"] for each in content["summary"]["left_out"]}
-    assert reasons["it takes no dtype on a CPU"] == ["nowhere"]
+    assert reasons["it supports no dtype on the CPU"] == ["nowhere"]
     assert reasons["ONNX has none of its dtypes (complex32)"] == ["foreign"]
-    assert reasons["no tensor comes out"] == ["number"]
+    assert reasons["it returns no tensor"] == ["number"]
     assert content["summary"]["samples_that_operators_do_not_have"] == 3
     assert sum(content["summary"]["samples"].values()) == len(content["samples"])
 
@@ -142,7 +142,7 @@ def test_ctrl_c_on_the_command_line(tmp_path, capsys):
     os.killpg(running.pid, signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "the same command goes on from there" in said and "Traceback" not in said
+    assert "Run the same command again to continue" in said and "Traceback" not in said
     assert main(["coverage", *options]) == 0
     assert "20 of 20 deterministic operators pass" in capsys.readouterr().out
     content = json.loads(path.read_text())
@@ -166,9 +166,9 @@ def test_the_command(tmp_path, capsys):
     [
         (["--ops", "no_such_operator"], "No operator of the database torch fits no_such_operator"),
         (["--samples", "0"], "samples=0"),
-        (["--timeout", "0"], "no time limit"),
-        (["--jobs", "0"], "no number of processes"),
-        (["--dtypes", "float31"], "share no dtype 'float31'"),
+        (["--timeout", "0"], "number of seconds above 0"),
+        (["--jobs", "0"], "expected 1 or more"),
+        (["--dtypes", "float31"], "Unknown dtype 'float31'"),
         (["--exporter", "other"], "no exporter 'other'"),
         (["--allow", "around"], "no route 'around'"),
         (["--jobs", "2", "--ray", "auto"], "Leave one of them out"),
@@ -182,7 +182,7 @@ def test_what_the_command_refuses(options, said, capsys):
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
-    with pytest.raises(SaveError, match="Name another file with -o"):
+    with pytest.raises(SaveError, match="Give another file with -o"):
         swept("GOOD", output=tmp_path / "absent" / "results.json")
 
 
@@ -192,7 +192,7 @@ def test_results_of_another_form(tmp_path):
     with pytest.raises(UsageError, match="another form"):
         results.read(path)
     path.write_text("[]")
-    with pytest.raises(UsageError, match="no results of a sweep"):
+    with pytest.raises(UsageError, match="not a result file"):
         results.read(path)
 
 

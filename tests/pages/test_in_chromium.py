@@ -111,7 +111,7 @@ def test_the_first_operator_that_differs_is_marked(running, pages):
         assert "differs first" in found.page.locator(".box.differs").text_content()
         assert "The first operator that differs" in found.page.locator("#panel").inner_text()
         assert found.page.locator("circle.dot.wrong").count() == 10  # two outputs, five runs
-        assert found.page.locator("h1").inner_text() == "The model does not give what PyTorch gives"
+        assert found.page.locator("h1").inner_text() == "The model does not agree with PyTorch"
 
 
 def test_an_operator_without_a_route_is_marked(running, pages):

@@ -52,4 +52,4 @@ def test_a_program_shows_all_and_has_the_report_in_a_frame():
     shown = checked(program._repr_html_())
     assert "Does it run?" in shown and "aten::linear" in shown
     frame = html.unescape(shown.partition('srcdoc="')[2].partition('"></iframe>')[0])
-    assert frame.lstrip().startswith("<!doctype html>") and "The exported model gives what PyTorch gives" in frame
+    assert frame.lstrip().startswith("<!doctype html>") and "The exported model agrees with PyTorch" in frame

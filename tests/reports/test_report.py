@@ -145,7 +145,7 @@ def test_reports_of_files_say_what_was_found_and_done(folder):
     assert main(["export", "net.py:build", "-o", "net.onnx"]) == 0
     assert main(["verify", "net.onnx", "net.py:build", "--report", "verify.html"]) == 0
     found = data(folder / "verify.html")
-    assert found["verdict"]["headline"] == "The file gives what PyTorch gives"
+    assert found["verdict"]["headline"] == "The file agrees with PyTorch"
     assert [op["o"] for op in found["graph"]["ops"]] == ["aten::linear", "aten::gelu"]
     assert main(["lint", "net.onnx", "-t", "tensorrt:8.5", "--report", "lint.html"]) == 1
     found = data(folder / "lint.html")
@@ -171,7 +171,7 @@ def test_the_sides_of_a_decision_stand_in_it(folder):
     ops = graph["ops"]
     decision = next(number for number, op in enumerate(ops) if op["o"] == "higher_order::cond")
     sides = {op["o"]: op["b"] for op in ops if op.get("p") == decision}
-    assert (sides["aten::sin"], sides["aten::cos"]) == ("where it holds", "where it does not")
+    assert (sides["aten::sin"], sides["aten::cos"]) == ("if true", "if false")
     inner = {op["o"]: [graph["nodes"][each][0] for each in op.get("x", ())] for op in ops if op.get("p") == decision}
     assert (inner["aten::sin"], inner["aten::cos"]) == (["Sin"], ["Cos"])
 

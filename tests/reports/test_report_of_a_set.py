@@ -60,9 +60,9 @@ def test_an_export_is_reported_as_a_whole_and_by_its_parts(folder, capsys):
     assert main(["export", "net.py:build", "-o", "out", "--report", "set.html"]) == 0
     assert "report  set.html" in capsys.readouterr().out
     whole, (double, add) = documents(folder / "set.html")
-    assert whole["verdict"]["headline"] == "The exported models give what PyTorch gives"
+    assert whole["verdict"]["headline"] == "The exported models agree with PyTorch"
     answers = {each["question"]: each["answer"] for each in whole["answers"]}
-    assert answers["Do the parts fit together?"] == "Yes" and answers["Does it run?"] == "Yes"
+    assert answers["Do the parts work together?"] == "Yes" and answers["Does it run?"] == "Yes"
     assert [row["name"] for row in whole["parts"]] == ["double", "add"]
     assert {each["path"] for each in whole["files"]} == {"out/double.onnx", "out/add.onnx"}
     assert {"capture", "save", "verify", "run"} <= {each["name"] for each in whole["stages"]}
@@ -89,7 +89,7 @@ def test_a_pipeline_that_differs_is_shown(folder):
     with pytest.raises(opbridge.VerificationError):
         parts.export("out", report="set.html")
     whole, _ = documents(folder / "set.html")
-    assert whole["verdict"]["headline"] == "The whole run does not give what PyTorch gives"
+    assert whole["verdict"]["headline"] == "The whole pipeline does not agree with PyTorch"
     assert [row["state"] for row in whole["parts"]] == ["good", "good"]
 
 
@@ -109,7 +109,7 @@ def test_a_set_is_checked_and_verified_with_a_report(folder):
 
 
 def test_a_part_has_no_report_of_its_own():
-    with pytest.raises(opbridge.UsageError, match="It is for the whole set"):
+    with pytest.raises(opbridge.UsageError, match="It applies to the whole set"):
         opbridge.Parts({"a": (torch.sin, (torch.randn(2),), {"report": "a.html"})})
 
 

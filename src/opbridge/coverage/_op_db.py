@@ -22,7 +22,7 @@ from opbridge.graph.operators import UNINITIALIZED
 __all__ = ["entries", "entry"]
 
 _ANY_ORDER = frozenset({"argsort", "kthvalue", "msort", "sort", "topk"})
-_MEMORY = "its values are what the memory held before"
+_MEMORY = "its values are uninitialized memory"
 
 
 def entries() -> list[Entry]:
@@ -37,7 +37,7 @@ def entries() -> list[Entry]:
             from torch.testing._internal import common_methods_invocations as invocations
         except ModuleNotFoundError as error:
             raise UsageError(
-                f"torch's test database of operators needs {error.name}, which is not installed: pip install "
+                f"PyTorch's operator test database requires {error.name}, which is not installed: pip install "
                 "'opbridge[coverage]'."
             ) from error
     # Random operators are wrapped, so that they always draw the same: an exported model could never agree with that.

@@ -74,7 +74,7 @@ def database(name: str) -> Mapping[str, Entry]:
     if not isinstance(found, (list, tuple)) or not all(
         isinstance(each, Entry) or hasattr(each, "sample_inputs") for each in found
     ):
-        raise UsageError(f"{name} is no {_WHAT}. Let it be a list of opbridge.coverage.entries.Entry.")
+        raise UsageError(f"{name} is not a {_WHAT}; expected a list of opbridge.coverage.entries.Entry.")
     return _by_key(name, (each if isinstance(each, Entry) else _op_db.entry(each) for each in found))
 
 
@@ -102,8 +102,8 @@ def pick(name: str, patterns: Sequence[str]) -> list[str]:
     ]
     if not keys:
         raise UsageError(
-            f"No operator of the database {name} fits {' or '.join(patterns)}. Patterns are those of a shell, as in "
-            "--ops 'linalg.*'; names are torch's own below torch, as in nn.functional.gelu."
+            f"No operator of the database {name} matches {' or '.join(patterns)}. Use shell patterns, as in --ops "
+            "'linalg.*'; names are those in the torch module, such as nn.functional.gelu."
         )
     return keys
 

@@ -102,12 +102,12 @@ def _told_apart(values: np.ndarray, runs: int, rounding: float) -> str:
         if runs_of is order:
             often = max(_one_sided(*row, reach) for row in zip(ordered, is_left[order], strict=True))
             if often:
-                return f"one of the two draws a value {often} times that the other never draws"
+                return f"a value occurs {often} times in one of the two and never in the other"
         near = np.stack([np.searchsorted(row, row + reach, side="right") - 1 for row in ordered])
         observed = _distance(is_left[runs_of], near)
         chance = max(_distance(generator.permutation(is_left)[runs_of], near) for _ in range(_RELABELLINGS))
         if observed > _MARGIN * chance and observed > 1e-9:
-            return f"{what} are distributed otherwise: distance {observed:.2f}, by chance at most {chance:.2f}"
+            return f"{what} have different distributions: distance {observed:.2f}, at most {chance:.2f} by chance"
     return ""
 
 

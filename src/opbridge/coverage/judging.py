@@ -73,7 +73,7 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
         try:
             samples = samples_of(task.database, task.key, getattr(torch, task.dtype), settings.samples)
         except Exception as error:  # the database runs code of torch's, which raises anything
-            raise _Stop("left out", f"torch cannot make the sample: {_named(error)}") from None
+            raise _Stop("left out", f"PyTorch cannot create the sample: {_named(error)}") from None
         if task.index >= len(samples):
             return False
         sample = samples[task.index]
@@ -106,10 +106,10 @@ def _expected(eager: Eager, args: tuple[torch.Tensor, ...]) -> list[Any]:
     try:
         leaves = [leaf for leaf in eager.run(args, {}, _SEEDS[0]) if leaf is not None]
     except Exception as error:  # an operator raises anything
-        raise _Stop("left out", f"PyTorch itself raises: {_named(error)}") from None
+        raise _Stop("left out", f"PyTorch itself fails: {_named(error)}") from None
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not tensors:
-        raise _Stop("left out", "no tensor comes out")
+        raise _Stop("left out", "it returns no tensor")
     for tensor in tensors:
         _refuse_layout(tensor, "gives")
     return leaves
@@ -169,7 +169,9 @@ def _compare(
     wanted = {node.name for node in session.get_inputs()}
     feeds = {f"x{position}": tensor for position, tensor in enumerate(args) if f"x{position}" in wanted}
     if len(feeds) != len(wanted):
-        raise _Stop("wrong", f"the model has inputs that the sample has not: {', '.join(sorted(wanted - set(feeds)))}")
+        raise _Stop(
+            "wrong", f"the model has inputs that the sample does not have: {', '.join(sorted(wanted - set(feeds)))}"
+        )
     try:
         actual = _run(session, feeds)
     except Exception as error:  # ONNX Runtime's errors share no other class
@@ -178,7 +180,7 @@ def _compare(
     if len(actual) == len(expected):  # the numbers that the model gives are outputs too
         tensors = [as_tensor(leaf, output.dtype) for leaf, output in zip(expected, actual, strict=True)]
     if len(actual) != len(tensors):
-        raise _Stop("wrong", f"the model has {len(actual)} outputs where PyTorch gives {len(tensors)}")
+        raise _Stop("wrong", f"the model has {len(actual)} outputs, but PyTorch returns {len(tensors)}")
     precision = coarsest([*(tensor.dtype for tensor in args), *(tensor.dtype for tensor in tensors)])
     verdict.compared = _COMPARED[verdict.kind or ""]
     if entry.undefined:
@@ -197,7 +199,7 @@ def _compare(
             for comparison, pair in zip(found, zip(tensors, actual, strict=True), strict=True)
         )
     ):
-        verdict.message, wrong = "equal elements stand in another order, which PyTorch leaves open", []
+        verdict.message, wrong = "equal elements are in a different order, which PyTorch does not define", []
     if wrong:
         raise _Stop("wrong", "; ".join(map(str, wrong)) + _blame(exported, verdict))
     if verdict.compared == "distribution":

@@ -43,7 +43,7 @@ def of_operators(found: Sequence[operators.Results]) -> dict[str, Any]:
     return {
         **_head(columns, operators.Results.OUTCOMES),
         "kind": "coverage",
-        "title": "Operators that cross to ONNX, and whether they are right",
+        "title": "Operators that are exported to ONNX correctly",
         "what": "operator",
         "groups": "family",
         "rows": [
@@ -68,7 +68,7 @@ def of_models(found: Sequence[models.Results]) -> dict[str, Any]:
     return {
         **_head(columns, models.Results.OUTCOMES),
         "kind": "models",
-        "title": "Models of other packages that cross to ONNX, and whether they are right",
+        "title": "Models of other packages that are exported to ONNX correctly",
         "what": "model",
         "groups": "package",
         "rows": [
@@ -118,7 +118,7 @@ def _columns(found: Sequence[SweepResults], key: Callable[[Mapping[str, Any]], t
         UsageError: There are no results.
     """
     if not found:
-        raise UsageError("There are no results to show. Name the files that a sweep wrote.")
+        raise UsageError("There are no results to show. Give result files of opbridge coverage or opbridge models.")
     columns: list[_Column] = []
     for results in found:
         new = _Column([results], {key(each): each for each in results.measured})

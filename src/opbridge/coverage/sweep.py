@@ -132,23 +132,25 @@ def _checked(
 ) -> Settings:
     patterns = (ops,) if isinstance(ops, str) else tuple(ops)
     if samples < 1:
-        raise UsageError(f"samples={samples} is no number of samples. Give 1 or more.")
+        raise UsageError(f"Invalid value samples={samples}; expected 1 or more.")
     if not timeout > 0:
-        raise UsageError(f"timeout={timeout} is no time limit. Give a number of seconds above 0.")
+        raise UsageError(f"Invalid value timeout={timeout}; expected a number of seconds above 0.")
     if exporter not in EXPORTERS:
-        raise UsageError(f"There is no exporter {exporter!r} to compare. Choose one of {', '.join(EXPORTERS)}.")
+        raise UsageError(f"Unknown exporter {exporter!r}; expected one of {', '.join(EXPORTERS)}.")
     for route in allow:
         if route not in ROUTES:
-            raise UsageError(f"There is no route {route!r}. Choose among {', '.join(ROUTES)}.")
+            raise UsageError(f"Unknown route {route!r}; expected one of {', '.join(ROUTES)}.")
     known.installed(runtime)
     wanted = None if dtypes is None else (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
     dtype_names = [str(dtype).removeprefix("torch.") for dtype in ORDER]
     for name in () if wanted in (None, ("all",)) else wanted or ():
         if name not in dtype_names:
-            raise UsageError(f"ONNX and PyTorch share no dtype {name!r}. Say all, or some of {', '.join(dtype_names)}.")
+            raise UsageError(f"Unknown dtype {name!r}; expected all, or some of {', '.join(dtype_names)}.")
     library = [pattern.startswith("torchvision::") for pattern in patterns]
     if any(library) and not all(library) and db is None:
-        raise UsageError("Operators of torchvision and of torch are swept one after the other. Name one of them.")
+        raise UsageError(
+            "Operators of torchvision and of torch cannot be combined in one run. Give patterns of one of them."
+        )
     database = db or ("torchvision" if any(library) else "torch")
     routes = tuple(route for route in ROUTES if route in allow) if exporter == "opbridge" else ()
     return Settings(patterns, database, samples, wanted, opset, exporter, routes, timeout, runtime)

@@ -136,7 +136,7 @@ def _dtypes(entry: Entry, wanted: tuple[str, ...] | None) -> tuple[list[str], li
     shared = [name for name in known if name in taken]
     foreign = sorted(taken.difference(known))
     if not taken:
-        return [], [("", "it takes no dtype on a CPU")]
+        return [], [("", "it supports no dtype on the CPU")]
     if not shared:
         return [], [("", f"ONNX has none of its dtypes ({', '.join(foreign)})")]
     if wanted is None:

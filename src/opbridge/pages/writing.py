@@ -19,13 +19,13 @@ def refuse_unwritable(path: str | os.PathLike[str]) -> Path:
     """
     found = Path(path)
     if found.is_dir():
-        raise UsageError(f"{found} is a folder. Give the name of a file in it, such as {found / 'report.html'}.")
+        raise UsageError(f"{found} is a folder. Give the path of a file, such as {found / 'report.html'}.")
     if not found.parent.is_dir():
-        raise UsageError(f"The folder {found.parent} does not exist. Make it, or give another path for the page.")
+        raise UsageError(f"The folder {found.parent} does not exist. Create it, or give another path for the page.")
     if not os.access(found.parent, os.W_OK):
-        raise UsageError(f"The folder {found.parent} cannot be written to. Give another path for the page.")
+        raise UsageError(f"The folder {found.parent} is not writable. Give another path for the page.")
     if found.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"{found} is to be a page of HTML. Give a name that ends in .html.")
+        raise UsageError(f"{found} is not the name of an HTML file. Give a name that ends in .html.")
     return found
 
 
@@ -47,7 +47,7 @@ def write(path: str | os.PathLike[str], page: str) -> Path:
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise SaveError(f"{target} cannot be written ({error}). Give another path for the page.") from error
+        raise SaveError(f"{target} is not writable ({error}). Give another path for the page.") from error
     return target
 
 

@@ -30,24 +30,24 @@ def verdict(document: Mapping[str, Any]) -> dict[str, str]:
         verb = "has" if len(missing) == 1 else "have"
         return _said("bad", f"{counted(len(missing), 'operator')} {verb} no route to ONNX", f"Missing: {names}.")
     if found is not None and not found["ok"]:
-        return _said("bad", "The model does not give what PyTorch gives", found["summary"])
+        return _said("bad", "The model does not agree with PyTorch", found["summary"])
     if findings is not None and not findings["ok"]:
         wanted = ", ".join(findings["targets"]) or "ONNX"
         return _said("bad", f"{_of(findings)} for {wanted}", _fixed(document))
     if error is not None:
         return _said("bad", f"The model was not {NOT_DONE[kind]}", error["message"])
     if kind == "verify":
-        return _said("good", "The file gives what PyTorch gives", found["summary"])
+        return _said("good", "The file agrees with PyTorch", found["summary"])
     if kind in ("lint", "fix"):
         wanted = ", ".join(findings["targets"]) or "ONNX"
         state = "warn" if findings["findings"] else "good"
-        headline = f"{_of(findings)} for {wanted}" if findings["findings"] else f"{wanted} takes the model"
+        headline = f"{_of(findings)} for {wanted}" if findings["findings"] else f"{wanted} supports the model"
         return _said(state, headline, _fixed(document))
     if kind == "check":
         return _said("good", "Every operator has a route to ONNX", _routes(plan))
     if found is not None:
-        return _said("good", "The exported model gives what PyTorch gives", found["summary"])
-    return _said("warn", "The model was exported and not compared with PyTorch", document["unverified"])
+        return _said("good", "The exported model agrees with PyTorch", found["summary"])
+    return _said("warn", "The model was exported but not compared with PyTorch", document["unverified"])
 
 
 def _said(state: str, headline: str, line: str) -> dict[str, str]:
@@ -64,9 +64,9 @@ def _fixed(document: Mapping[str, Any]) -> str:
     if fixed is None:
         return ""
     if not fixed["changes"]:
-        return "Nothing to repair."
+        return "No repair was made."
     runs = counted(fixed["runs"], "run")
-    return f"{counted(len(fixed['changes']), 'repair')}; the results are as they were on {runs}."
+    return f"{counted(len(fixed['changes']), 'repair')}; the results are unchanged on {runs}."
 
 
 def _routes(plan: Mapping[str, Any]) -> str:
@@ -89,14 +89,14 @@ def _answers(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]
     plan, found, findings = document["plan"], document["verification"], document["findings"]
     if plan is not None or found is not None:
         yield "Does it run?", *_runs(document)
-        yield "Is it right?", *_right(document)
+        yield "Is it correct?", *_right(document)
     if findings is not None:
         yield _taken(findings)
         if findings["findings"]:
             yield "What was found?", *_rules(findings)
     if document["fixed"] is not None:
         fixed = document["fixed"]
-        left = "kept the results" if fixed["runs"] else "nothing was changed"
+        left = "results unchanged" if fixed["runs"] else "nothing was changed"
         yield "What was repaired?", "good", str(len(fixed["changes"])), f"{left}; {len(fixed['undone'])} undone"
     if plan is not None:
         yield "What does it need?", *_needs(document)
@@ -124,7 +124,7 @@ def _runs(document: Mapping[str, Any]) -> tuple[str, str, str]:
     if found is not None:
         failed = next((run for run in found["runs"] if run["failure"]), None)
         if failed is not None:
-            return "bad", "No", f"{found['runtime']} does not run it ({failed['label']})"
+            return "bad", "No", f"{found['runtime']} fails to run it ({failed['label']})"
         opset = f", opset {plan['opset']}" if plan else ""
         return "good", "Yes", f"in {found['runtime']}{opset}"
     if document["error"] is not None and plan is None:
@@ -145,7 +145,7 @@ def _right(document: Mapping[str, Any]) -> tuple[str, str, str]:
         verb = "differs" if wrong == 1 else "differ"
         return "bad", "No", f"{wrong} of {counted(len(found['outputs']), 'output')} {verb}"
     if not compared:
-        return "warn", "As far as known", "the outputs are random: shapes and dtypes agree"
+        return "warn", "As far as tested", "the outputs are random: shapes and dtypes agree"
     worst = max(_as_float(each["excess"]) for each in compared)
     what = f"{counted(len(found['outputs']), 'output')} on {counted(runs, 'run')}"
     return "good", "Yes", f"{what}; {_share(worst)}"
@@ -153,9 +153,9 @@ def _right(document: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _share(excess: float) -> str:
     if excess == 0:
-        return "there is no error at all"
+        return "exactly equal"
     share = f"{excess:.2g}" if excess > 1 else f"{excess:.2%}" if excess >= 0.0001 else "under 0.01%"
-    return f"the largest error is {share} of what is allowed"
+    return f"the largest error is {share} of the tolerance"
 
 
 def _as_float(value: Any) -> float:
@@ -166,19 +166,19 @@ def _taken(findings: Mapping[str, Any]) -> tuple[str, str, str, str]:
     wanted = ", ".join(findings["targets"]) or "ONNX"
     rows: Sequence[Mapping[str, Any]] = findings["findings"]
     if not findings["ok"]:
-        return "Does the target take it?", "bad", "No", f"{_of(findings)} for {wanted}"
+        return "Does the target support it?", "bad", "No", f"{_of(findings)} for {wanted}"
     if rows:
-        return "Does the target take it?", "warn", "Yes, with warnings", f"{_of(findings)} for {wanted}"
-    return "Does the target take it?", "good", "Yes", wanted
+        return "Does the target support it?", "warn", "Yes, with warnings", f"{_of(findings)} for {wanted}"
+    return "Does the target support it?", "good", "Yes", wanted
 
 
 def _needs(document: Mapping[str, Any]) -> tuple[str, str, str]:
     plan = document["plan"]
     routes = plan["routes"]
     if "aten" in routes:
-        return "warn", "libtorch", f"{counted(routes['aten'], 'operator')} handed to PyTorch, beside ONNX Runtime"
+        return "warn", "libtorch", f"{counted(routes['aten'], 'operator')} run by PyTorch, beside ONNX Runtime"
     if "fallthrough" in routes:
-        return "warn", "Kernels of yours", f"for {counted(routes['fallthrough'], 'operator')}"
+        return "warn", "Your own kernels", f"for {counted(routes['fallthrough'], 'operator')}"
     if plan["kernels"]:
         return "plain", "Kernels", listed(plan["kernels"], _MOST_NAMED)
     if "missing" in routes:

@@ -156,9 +156,9 @@ class _Collected:
         if step.route is None:
             return "missing", step.reason
         if step.evaluated:
-            return "none", "Its value depends on no input: it was computed at export, and is a constant of the file."
+            return "none", "Its value depends on no input: it was computed at export and is a constant of the file."
         if self._built is not None and not found.nodes and found.inside < 0:
-            return "none", "It needs no ONNX node: its value is another one's, or a constant."
+            return "none", "It requires no ONNX node: its value is an existing value or a constant."
         return step.route, step.reason
 
     def type_of(self, value: Any) -> str:
@@ -174,7 +174,7 @@ class _Collected:
 
 def _body_names(operator: str) -> tuple[str, ...]:
     if operator == "higher_order::cond":
-        return ("where it holds", "where it does not")
+        return ("if true", "if false")
     if operator == "higher_order::while_loop":
         return ("condition", "turn")
     return tuple(f"body {number}" for number in range(1, 9))

@@ -21,8 +21,8 @@ _STATES = ("bad", "warn", "good", "plain")
 
 _OF_KINDS = {
     "check": "Every operator has a route to ONNX",
-    "verify": "The files give what PyTorch gives",
-    "export": "The exported models give what PyTorch gives",
+    "verify": "The files agree with PyTorch",
+    "export": "The exported models agree with PyTorch",
 }
 
 
@@ -136,11 +136,11 @@ def _verdict(whole: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]) -
     run, error = whole["verification"], whole["error"]
     if bad:
         first = parts[bad[0]]["verdict"]
-        verb = "it does not pass" if len(bad) == 1 else "they do not pass"
+        verb = "it fails" if len(bad) == 1 else "they fail"
         headline = f"Part {bad[0]}: {first['headline']}" if len(bad) == 1 else f"{listed(bad, 4)}: {verb}"
         return {"state": "bad", "headline": headline, "line": first["line"]}
     if run is not None and not run["ok"]:
-        return {"state": "bad", "headline": "The whole run does not give what PyTorch gives", "line": run["summary"]}
+        return {"state": "bad", "headline": "The whole pipeline does not agree with PyTorch", "line": run["summary"]}
     if error is not None:
         return {"state": "bad", "headline": f"The set was not {NOT_DONE[whole['kind']]}", "line": error["message"]}
     warned = [name for name, document in parts.items() if document["verdict"]["state"] == "warn"]
@@ -168,10 +168,10 @@ def _answers(whole: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]) -
     if (run := whole["verification"]) is not None:
         runs = sum(each["left_out"] is None for each in run["runs"])
         yield {
-            "question": "Do the parts fit together?",
+            "question": "Do the parts work together?",
             "state": "good" if run["ok"] else "bad",
             "answer": "Yes" if run["ok"] else "No",
-            "detail": f"the whole run was compared {counted(runs, 'time')}",
+            "detail": f"the whole pipeline was compared on {counted(runs, 'run')}",
         }
     if whole["stages"]:
         seconds = sum(each["seconds"] for each in whole["stages"])

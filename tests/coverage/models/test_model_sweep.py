@@ -105,14 +105,14 @@ def test_the_command_for_models(tmp_path, capsys):
         (["--family", "nothing.py:X"], "nothing.py does not exist"),
         (["--family", f"{FILE}:GOOD", "--name", "x*"], "fits x*"),
         (["--family", f"{FILE}:GOOD", "--name", "*, cache"], "fits *, cache"),
-        (["--dynamic", "some"], "no set of dynamic dimensions 'some'"),
+        (["--dynamic", "some"], "Invalid value dynamic='some'"),
         (["--exporter", "other"], "no exporter 'other'"),
-        (["--timeout", "0"], "no time limit"),
+        (["--timeout", "0"], "number of seconds above 0"),
         (["--memory", "0"], "memory=0.0 is no limit"),
-        (["--shard", "0/4"], "is no shard"),
-        (["--shard", "5/4"], "is no shard"),
-        (["--shard", "half"], "is no shard"),
-        (["--jobs", "0"], "no number of processes"),
+        (["--shard", "0/4"], "is invalid; expected K/N"),
+        (["--shard", "5/4"], "is invalid; expected K/N"),
+        (["--shard", "half"], "is invalid; expected K/N"),
+        (["--jobs", "0"], "expected 1 or more"),
         (["--jobs", "2", "--ray", "auto"], "Leave one of them out"),
     ],
 )
@@ -123,7 +123,7 @@ def test_what_the_command_for_models_refuses(options, said, capsys):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("NONE", "is no family of models"), ("OTHERS", "is no family of models"), ("TWICE", "two models 'relu'")],
+    [("NONE", "is not a family of models"), ("OTHERS", "is not a family of models"), ("TWICE", "two models 'relu'")],
 )
 def test_a_family_that_is_none(name, said):
     with pytest.raises(UsageError, match=said):

@@ -52,7 +52,7 @@ def test_operators_without_a_route():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("raises", "PyTorch itself raises on the example: ValueError"),
+        ("raises", "PyTorch itself fails on the example: ValueError"),
         ("nothing", "it returns no tensor and no number"),
         ("not_built", "it cannot be built: OSError"),
     ],

@@ -51,7 +51,7 @@ class ClusterPool:
             UsageError: Ray is not installed, or there is no cluster at the address.
         """
         if importlib.util.find_spec("ray") is None:
-            raise UsageError("A sweep over a cluster needs Ray, which is not installed: pip install 'opbridge[ray]'.")
+            raise UsageError("--ray requires Ray, which is not installed: pip install 'opbridge[ray]'.")
         self._work, self._address = work, address
 
     def __enter__(self) -> ClusterPool:
@@ -70,7 +70,7 @@ class ClusterPool:
             self._is_ours = False
         cores = int(ray.cluster_resources().get("CPU", 0))
         if cores < 1:
-            raise ClusterError(f"The Ray cluster at {self._address} has no core to run on. Add a node with --num-cpus.")
+            raise ClusterError(f"The Ray cluster at {self._address} has no CPU cores. Add a node with --num-cpus.")
         runner = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Runner)
         self._actors: list[Any] = [runner.remote(self._work) for _ in range(cores)]
         return self
@@ -104,8 +104,8 @@ class ClusterPool:
             if not pending:
                 if again:
                     raise ClusterError(
-                        "Every node of the Ray cluster was lost. Start it again, and call the sweep again: what is "
-                        "done is kept beside the results."
+                        "All nodes of the Ray cluster were lost. Start the cluster again and run the same command "
+                        "again; the results so far are saved."
                     )
                 return
             for reference in ray.wait(list(pending), num_returns=1)[0]:

@@ -80,7 +80,7 @@ def write(path: Path, content: Mapping[str, Any], rows: Collection[str]) -> None
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise SaveError(f"{path} cannot be written ({error}). Name another file with -o.") from error
+        raise SaveError(f"{path} is not writable ({error}). Give another file with -o.") from error
 
 
 def read(path: str | os.PathLike[str], keys: Collection[str], command: str) -> Mapping[str, Any]:
@@ -95,12 +95,12 @@ def read(path: str | os.PathLike[str], keys: Collection[str], command: str) -> M
         UsageError: There is no such file, or it is something else.
     """
     if why := base_files.problem(path, _LARGEST_BYTES):
-        raise UsageError(f"{path} holds no results of a sweep: {why}. Name a file that {command} wrote.")
+        raise UsageError(f"{path} is not a result file: {why}. Give a file written by {command}.")
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         known = content["format"] == FORMAT and set(keys) <= content.keys()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{path} holds no results of a sweep ({error}). Name a file that {command} wrote.") from error
+        raise UsageError(f"{path} is not a result file ({error}). Give a file written by {command}.") from error
     if not known:
-        raise UsageError(f"{path} holds results of another form than {FORMAT}. Run the sweep again.")
+        raise UsageError(f"{path} has a format other than {FORMAT}. Run the command that wrote it again.")
     return content

@@ -45,7 +45,7 @@ class Journal:
             elif whole < self.path.stat().st_size:  # the last line was cut off while it was written
                 self._file.truncate(whole)
         except OSError as error:
-            raise SaveError(f"{self.path} cannot be written ({error}). Name another file with -o.") from error
+            raise SaveError(f"{self.path} is not writable ({error}). Give another file with -o.") from error
         return self
 
     def __exit__(
@@ -70,7 +70,10 @@ class Journal:
         if not self.path.exists():
             return 0
         if why := files.problem(self.path, _LARGEST_BYTES):
-            raise SaveError(f"{self.path} cannot be gone on from: {why}. Remove it, or name another file with -o.")
+            raise SaveError(
+                f"The saved results in {self.path} cannot be continued: {why}. Remove the file, or give another "
+                "one with -o."
+            )
         whole = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file):

@@ -45,7 +45,7 @@ class LocalPool:
             UsageError: pebble is not installed.
         """
         if importlib.util.find_spec("pebble") is None:
-            raise UsageError("A sweep needs pebble, which is not installed: pip install 'opbridge[coverage]'.")
+            raise UsageError("This requires pebble, which is not installed: pip install 'opbridge[coverage]'.")
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([work.warm])
         self._work = work
@@ -141,11 +141,11 @@ class LocalPool:
         try:
             return future.result()
         except TimeoutError:
-            return verdict("timeout", f"not done after {work.timeout:g} seconds", seconds=work.timeout)
+            return verdict("timeout", f"timeout after {work.timeout:g} seconds", seconds=work.timeout)
         except ProcessExpired as error:
             if error.pid in self._memory.ended and work.memory is not None:
                 return verdict("memory", f"more than {work.memory / 1e9:.3g} GB of memory")
-            return verdict("crash", f"the process ended with {_ending(error.exitcode)}")
+            return verdict("crash", f"the process terminated with {_ending(error.exitcode)}")
         except Exception as error:  # a mistake of the sweep's own costs one task, and is counted
             return verdict("sweep error", f"{type(error).__name__}: {error}")
 

@@ -49,7 +49,7 @@ def processes(jobs: int | None) -> int:
         UsageError: `jobs` is no such number.
     """
     if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs={jobs} is no number of processes. Give 1 or more.")
+        raise UsageError(f"Invalid value jobs={jobs}; expected 1 or more.")
     return jobs or len(os.sched_getaffinity(0))
 
 

@@ -105,7 +105,7 @@ def measure(
         SaveError: The file cannot be written.
     """
     if name not in MEASURED:
-        raise UsageError(f"'{name}' is no target that can be measured; these are: {', '.join(MEASURED)}.")
+        raise UsageError(f"'{name}' cannot be measured; expected one of {', '.join(MEASURED)}.")
     runtime = known.installed(name)
     path = output or path_of(name)
     _write(path, None)
@@ -334,4 +334,4 @@ def _write(path: Path, text: str | None) -> None:
         if text is not None:
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise SaveError(f"{path} cannot be written ({error}). Name another file with -o.") from error
+        raise SaveError(f"{path} is not writable ({error}). Give another file with -o.") from error

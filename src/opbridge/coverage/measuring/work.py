@@ -130,7 +130,7 @@ def _tried(runtime: str, case: cases.Case, expected: Sequence[Any]) -> tuple[str
 
 def _compared(case: cases.Case, expected: Sequence[Any], found: Sequence[Any]) -> tuple[str, str]:
     if len(expected) != len(found):
-        return "wrong", f"{len(found)} outputs in the place of {len(expected)}"
+        return "wrong", f"{len(found)} outputs instead of {len(expected)}"
     nearly = ""
     for value, want, have in zip(case.model.graph.output, expected, found, strict=True):
         if case.is_random:
@@ -141,7 +141,7 @@ def _compared(case: cases.Case, expected: Sequence[Any], found: Sequence[Any]) -
         if not close and not _is_close(case, want, have):
             said = _described(want, have, distance)
             if _is_close(case, *_finite(want, have)):
-                said = "differs only where it is infinite or no number"
+                said = "differs only in infinities or NaN"
             elif not _is_small(want, distance):
                 return "wrong", f"output '{value.name}' {said}"
             nearly = nearly or f"output '{value.name}' {said}"

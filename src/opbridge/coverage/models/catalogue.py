@@ -60,7 +60,7 @@ def entries_of(family: str) -> Mapping[str, ModelEntry]:
         found = found() if callable(found) else found
         made: list[Any] = list(found) if isinstance(found, Iterable) else [found]
     if not all(isinstance(each, ModelEntry) for each in made):
-        raise UsageError(f"{family} is no {_WHAT}. Let it be a list of opbridge.coverage.models.entries.ModelEntry.")
+        raise UsageError(f"{family} is not a {_WHAT}; expected a list of opbridge.coverage.models.entries.ModelEntry.")
     by_name: dict[str, ModelEntry] = {}
     for entry in made:
         if entry.name in by_name:
@@ -85,9 +85,7 @@ def _is_own(family: str) -> bool:
 
 def _module(family: str) -> Any:
     if family not in known_families():
-        raise UsageError(
-            f"There is no family {family!r}. Choose among {', '.join(known_families())}, or give FILE.py:NAME."
-        )
+        raise UsageError(f"Unknown family {family!r}; expected one of {', '.join(known_families())}, or FILE.py:NAME.")
     return importlib.import_module(f"{families.__name__}.{family}")
 
 

@@ -102,13 +102,13 @@ def _checked(
     shard: str | None,
 ) -> ModelSettings:
     if dynamic not in DYNAMIC:
-        raise UsageError(f"There is no set of dynamic dimensions {dynamic!r}. Choose one of {', '.join(DYNAMIC)}.")
+        raise UsageError(f"Invalid value dynamic={dynamic!r}; expected one of {', '.join(DYNAMIC)}.")
     if exporter not in _EXPORTERS:
-        raise UsageError(f"There is no exporter {exporter!r} to compare. Choose one of {', '.join(_EXPORTERS)}.")
+        raise UsageError(f"Unknown exporter {exporter!r}; expected one of {', '.join(_EXPORTERS)}.")
     if not timeout > 0:
-        raise UsageError(f"timeout={timeout} is no time limit. Give a number of seconds above 0.")
+        raise UsageError(f"Invalid value timeout={timeout}; expected a number of seconds above 0.")
     if memory is not None and not memory > 0:
-        raise UsageError(f"memory={memory} is no limit. Give a number of GB above 0.")
+        raise UsageError(f"Invalid value memory={memory}; expected a number of GB above 0.")
     if shard is not None:
         _numbers(shard)
     wanted = known_families() if families is None else (families,) if isinstance(families, str) else tuple(families)
@@ -127,7 +127,7 @@ def _numbers(shard: str) -> tuple[int, int]:
         number, count = map(int, found.groups())
         if 1 <= number <= count:
             return number, count
-    raise UsageError(f"shard={shard!r} is no shard. Give K/N with K from 1 to N, as in --shard 1/4.")
+    raise UsageError(f"shard={shard!r} is invalid; expected K/N with K from 1 to N, as in --shard 1/4.")
 
 
 def _limit(memory: float | None, workers: int | None) -> int | None:
@@ -152,7 +152,9 @@ def _to_try(settings: ModelSettings, is_named: bool) -> tuple[list[ModelTask], d
         if packages:
             reason = f"{listed(list(packages), 6)} not installed"
             if is_named:
-                raise UsageError(f"The family {family} needs: pip install {' '.join(packages)}.")
+                raise UsageError(
+                    f"The family {family} requires packages that are not installed: pip install {' '.join(packages)}."
+                )
             missing[family] = reason
             continue
         try:
@@ -169,7 +171,7 @@ def _to_try(settings: ModelSettings, is_named: bool) -> tuple[list[ModelTask], d
         in_it = f" in shard {settings.shard}" if settings.shard else ""
         said = "".join(f" {family}: {reason}." for family, reason in missing.items())
         raise UsageError(
-            f"No model of {', '.join(settings.families)} fits {' or '.join(settings.names)}{in_it}. "
-            f"Patterns are those of a shell, as in --name 'resnet*'.{said}"
+            f"No model of {', '.join(settings.families)} matches {' or '.join(settings.names)}{in_it}. Use shell "
+            f"patterns, as in --name 'resnet*'.{said}"
         )
     return tasks, missing

@@ -126,7 +126,7 @@ def _run_eagerly(case: Case, others: Any) -> None:
             found = eager.run(args, kwargs, _SEED)
         except Exception as error:  # a model raises anything
             which = f"other inputs {number}" if number else "the example"
-            message = f"PyTorch itself raises on {which}: {explain(error)}"
+            message = f"PyTorch itself fails on {which}: {explain(error)}"
             raise _Stop("left out", message, type(error).__name__) from None
         if not any(isinstance(leaf, torch.Tensor | int | float) for leaf in found):
             raise _Stop("left out", "it returns no tensor and no number", "nothing returned")
@@ -161,7 +161,7 @@ def _check_contract(case: Case, shapes: Any, exported: Exported, session: Any) -
         raise _Stop("wrong", str(error), "inputs") from None
     if matching.fixed:
         names = [name for name, at in zip(matching.names, matching.positions, strict=True) if at in matching.fixed]
-        message = f"the file holds for the example's values of {listed(names, 6)} only"
+        message = f"the file is valid only for the example's values of {listed(names, 6)}"
         raise _Stop("refused", message, "fixed values")
     asked = resolve(as_module(case.model, args, kwargs), args, kwargs, shapes)
     given = dict(zip(matching.positions, session.get_inputs(), strict=True))
@@ -171,7 +171,7 @@ def _check_contract(case: Case, shapes: Any, exported: Exported, session: Any) -
         if each.leaf in given and isinstance(size := given[each.leaf].shape[each.axis], int) and not each.is_automatic
     ]
     if fixed:
-        message = f"dimensions that were to be dynamic are fixed in the file: {listed(fixed, 6)}"
+        message = f"requested dynamic dimensions are static in the file: {listed(fixed, 6)}"
         raise _Stop("wrong", message, "fixed dimensions")
 
 

@@ -38,7 +38,7 @@ const matrix = async () => {
       (cell.t || []).map((each) => page.make("div", {},
         page.make("p", { class: "small" }, page.make("b", {}, each.l), each.s ? [" ", page.chip(classes[each.s] || each.s, each.s)] : null),
         each.m ? page.make("pre", { class: "message" }, each.m) : null,
-        each.o ? page.make("details", {}, page.make("summary", {}, "The ONNX that was made"), page.make("pre", { class: "message", tabindex: "0" }, each.o)) : null)),
+        each.o ? page.make("details", {}, page.make("summary", {}, "The exported ONNX nodes"), page.make("pre", { class: "message", tabindex: "0" }, each.o)) : null)),
     ]);
 
   const narrow = columns.length > 6;
@@ -91,7 +91,7 @@ const matrix = async () => {
         wanted.differ = !wanted.differ;
         event.currentTarget.setAttribute("aria-pressed", String(wanted.differ));
         apply();
-      } }, "Only differences")].filter(Boolean),
+      } }, "Differences only")].filter(Boolean),
     tally);
   apply();
   document.documentElement.dataset.ready = (performance.now() - START).toFixed(0);

@@ -61,7 +61,7 @@ page.table = (place, { columns, rows, open, label }) => {
     page.make("div", { role: "columnheader", class: each.right ? "right" : null, "aria-sort": "none" },
       page.make("button", { type: "button", click: () => sort(index) }, each.title, page.make("span", { "aria-hidden": "true" }))));
   const head = page.make("div", { class: "head", role: "row" }, heads);
-  const nothing = page.make("div", { class: "nothing", hidden: true }, "Nothing of this kind.");
+  const nothing = page.make("div", { class: "nothing", hidden: true }, "No entries.");
   const box = page.make("div", { class: "rows", role: "table", "aria-label": label, tabindex: "0",
     style: `--columns:${template};--least:${least}px` }, page.make("div", { role: "rowgroup" }, head), body, nothing);
   place.replaceChildren(box);

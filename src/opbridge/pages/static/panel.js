@@ -11,9 +11,9 @@ class Panel {
 
   welcome() {
     this.place.replaceChildren(
-      page.make("h3", {}, "Choose a box"),
-      page.make("p", { class: "soft" }, "Click a module to unfold it, an operator to see its route, its ONNX nodes and the lines of code that made it."),
-      page.make("dl", {}, ...[["Drag", "moves the picture"], ["Ctrl and wheel", "zooms, and so does pinching"], ["Arrow keys", "walk through the boxes; right unfolds, left folds"], ["Enter", "opens a box"], ["0", "shows all of it"]]
+      page.make("h3", {}, "Select a box"),
+      page.make("p", { class: "soft" }, "Click a module to expand it, or an operator to see its route, its ONNX nodes and its source lines."),
+      page.make("dl", {}, ...[["Drag", "moves the graph"], ["Ctrl and wheel", "zooms, as does pinching"], ["Arrow keys", "move between the boxes; right expands, left collapses"], ["Enter", "opens a box"], ["0", "fits the graph to the view"]]
         .map(([key, does]) => [page.make("dt", {}, key), page.make("dd", {}, does)])));
   }
 
@@ -52,7 +52,7 @@ class Panel {
     if (row?.schema) fact("Schema", page.make("code", {}, row.schema));
     return [
       page.make("div", {}, page.make("h3", {}, page.make("code", {}, op.o)),
-        page.make("div", { class: "chips" }, isRoute || state === "error" || state === "warning" ? page.chip(state, state === "none" ? "needs no node" : state) : null)),
+        page.make("div", { class: "chips" }, isRoute || state === "error" || state === "warning" ? page.chip(state, state === "none" ? "no node required" : state) : null)),
       this.difference(box.op),
       this.findings(box.op),
       facts.length ? page.make("dl", {}, facts) : null,
@@ -81,7 +81,7 @@ class Panel {
 
   nodes(op, box) {
     const { graph } = this.of;
-    if (!(op.x || []).length) return page.make("p", { class: "soft" }, op.s === "missing" ? "None: it has no route." : op.p !== undefined ? "They are among those of the operator whose body this is." : "None.");
+    if (!(op.x || []).length) return page.make("p", { class: "soft" }, op.s === "missing" ? "None: it has no route." : op.p !== undefined ? "They are among the nodes of the operator that contains this body." : "None.");
     const name = (value) => (value === -1 ? "" : typeof value === "number" ? graph.values[value][0] : value);
     return page.make("ul", { class: "nodes" }, op.x.slice(0, 60).map((number) => {
       const [type, domain, , reads, gives, attributes] = graph.nodes[number];

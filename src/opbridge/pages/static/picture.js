@@ -23,7 +23,7 @@ class Picture {
     this.mono = style.getPropertyValue("--mono");
     this.sizes = false;
     this.layer = page.draw("g", {});
-    this.svg = page.draw("svg", { class: "drawing", role: "tree", "aria-label": "The model: modules that unfold into operators" },
+    this.svg = page.draw("svg", { class: "drawing", role: "tree", "aria-label": "The model: modules that expand into operators" },
       page.draw("defs", {}, this.arrow("arrow"), this.arrow("arrow-chosen")), this.layer);
     place.append(this.svg);
     this.unfoldAtFirst();
@@ -291,7 +291,7 @@ class Picture {
   described(box, mark) {
     const [title, under, tag] = this.texts(box);
     const kinds = { op: "operator", onnx: "ONNX node", module: "module", stretch: "calls", body: "body" };
-    const state = box.kind === "op" && box.state !== "plain" ? `, ${box.state === "none" ? "needs no node" : box.state}` : "";
+    const state = box.kind === "op" && box.state !== "plain" ? `, ${box.state === "none" ? "no node required" : box.state}` : "";
     return `${kinds[box.kind]} ${title}${tag ? ` ${tag}` : ""}${under ? `, ${under}` : ""}${state}${mark ? `, ${mark}` : ""}`;
   }
 

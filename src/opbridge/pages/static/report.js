@@ -100,7 +100,7 @@ const tools = (picture, graph, gone) => {
         if (!has) hidden.add(state);
         event.currentTarget.setAttribute("aria-pressed", String(has));
         picture.keep(hidden);
-      } }, `${state === "none" ? "needs no node" : state} ${graph.ops.filter((op) => (op.s || "plain") === state).length}`)));
+      } }, `${state === "none" ? "no node required" : state} ${graph.ops.filter((op) => (op.s || "plain") === state).length}`)));
   }
   const sizes = document.getElementById("sizes"); // also set by the picture, where a size is searched for
   sizes.hidden = !graph.values.some(([, type]) => type === "int");
@@ -136,7 +136,7 @@ const finder = (picture, graph, gone) => {
       const op = graph.ops[number];
       return page.make("button", { type: "button", role: "option", id: `hit-${index}`, tabindex: "-1", "aria-selected": "false", click: () => go(index) },
         page.make("code", {}, op.o), " ", page.make("span", { class: "soft" }, [graph.modules[op.m], op.n].filter(Boolean).join(" · ")));
-    }) : [page.make("p", { class: "soft", style: "padding:6px 10px" }, "Nothing found.")]));
+    }) : [page.make("p", { class: "soft", style: "padding:6px 10px" }, "No matches.")]));
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
     mark(hits.length ? 0 : -1);
@@ -222,13 +222,13 @@ const findings = (data, found, show) => {
       detail.replaceChildren(page.make("h3", {}, row.rule, " ", page.chip(row.severity)), page.make("p", {}, row.message),
         row.remedy ? page.make("p", {}, page.make("b", {}, "What to do: "), row.remedy) : null,
         page.make("p", { class: "soft" }, [row.target, row.source, row.place, row.module, row.node].filter(Boolean).join(" · ")),
-        ...(number === undefined ? [] : [page.make("p", {}, page.make("button", { type: "button", click: () => show(number) }, "Show it in the picture"))]));
+        ...(number === undefined ? [] : [page.make("p", {}, page.make("button", { type: "button", click: () => show(number) }, "Show it in the graph"))]));
     },
     columns: [
       { title: "Severity", value: (row) => row.severity, cell: (row) => page.chip(row.severity), width: "104px" },
       { title: "Rule", value: (row) => row.rule, width: "minmax(150px, 0.8fr)" },
       { title: "Operator", value: (row) => row.operator, cell: (row) => page.make("code", {}, row.operator), width: "130px" },
-      { title: "What is so", value: (row) => row.message, width: "minmax(280px, 2.4fr)" },
+      { title: "Finding", value: (row) => row.message, width: "minmax(280px, 2.4fr)" },
       { title: "Target", value: (row) => row.target, width: "minmax(110px, 0.6fr)" },
       { title: "Place", value: (row) => row.place || row.node, width: "minmax(150px, 1fr)" },
     ],

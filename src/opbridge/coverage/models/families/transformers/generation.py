@@ -30,7 +30,7 @@ def step(model: Any) -> Case:
     facts = Facts(model)
     cache = next((name for name in _CACHES if name in facts.parameters), None)
     if cache is None:
-        raise NotImplementedError("the model takes no cache")
+        raise NotImplementedError("the model has no cache argument")
     errors: list[Exception] = []
     for tokens in _TOKENS:
         draw = _draw(facts, cache, tokens)
@@ -54,7 +54,7 @@ def _draw(facts: Facts, cache: str, tokens: Callable[[Facts, int, int], torch.Te
         with torch.no_grad():
             before = getattr(facts.model(input_ids=tokens(facts, batch, past), use_cache=True), cache, None)
         if before is None:
-            raise NotImplementedError("the model makes no cache")
+            raise NotImplementedError("the model returns no cache")
         kwargs = {
             "input_ids": tokens(facts, batch, 1),
             "attention_mask": torch.ones(batch, past + 1, dtype=torch.int64),
