@@ -79,7 +79,7 @@ def test_what_numbers_hide():
     assert caches.hides_length(cache) == "" and caches.layers_without_tokens(cache) == 2
     other = type("Other", (type(cache.layers[0]),), {})
     cache.layers[0].__class__ = other
-    assert "(Other) has seen 12 tokens and holds the last 7" in caches.hides_length(cache)
+    assert "(Other) has seen 12 tokens and keeps the last 7" in caches.hides_length(cache)
     model = causal_models.make("mistral")
     static = StaticCache(config=model.config, max_cache_len=32)
     causal_models.filled(model, torch.randint(2, 99, (1, 5)), static)

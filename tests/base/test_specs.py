@@ -111,7 +111,7 @@ def test_a_file_that_is_not_python(write):
 
 
 def test_a_module_that_does_not_exist(write):
-    assert "There is no module pack.net" in refused("pack.net:build")
+    assert "The module pack.net was not found" in refused("pack.net:build")
     write("import missing_package\n", "a.b/net.py")
     assert "write a.b/net.py" not in refused("a.b.net:build")
 
@@ -126,7 +126,7 @@ def test_a_module_that_imports_what_does_not_exist(write):
     for spec in ("net:build", "net.py:build"):
         message = refused(spec)
         assert "raised ModuleNotFoundError: No module named 'not_there_at_all', at net.py:1" in message
-        assert "Install the package that holds not_there_at_all" in message
+        assert "Install the package that provides not_there_at_all" in message
 
 
 def test_no_such_factory_lists_those_that_there_are(write):
@@ -174,7 +174,7 @@ def test_a_file_that_ends_the_program(write):
         ("(abs, (1,), (2,))", "returned a tuple as its third value"),
         ("(abs, (1,), {1: 2})", "returned a dict as its third value"),
         ("(abs, (1,), {'dynamic_shape': 'auto'})", "Did you mean 'dynamic_shapes'?"),
-        ("(abs, (1,), {'zzz': 'auto'})", "It takes dynamic_shapes, input_names, kwargs."),
+        ("(abs, (1,), {'zzz': 'auto'})", "The valid keywords are dynamic_shapes, input_names, kwargs."),
     ],
 )
 def test_a_wrong_return(write, returned, said):

@@ -31,7 +31,7 @@ def test_the_whole_of_op_db_is_there():
 def test_patterns():
     assert pick("torch", ["std"]) == ["std", "std/unbiased"]
     assert pick("torch", ["std/*", "topk"]) == ["topk", "std/unbiased"]
-    with pytest.raises(UsageError, match="No operator of the database torch fits nope"):
+    with pytest.raises(UsageError, match="No operator of the database torch matches nope"):
         pick("torch", ["nope"])
 
 
@@ -103,10 +103,10 @@ def test_a_database_of_ones_own():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nothing", "names no database of samples"),
-        ("no_such_module_here:NAME", "no module no_such_module_here"),
+        ("nothing", "is not a valid database of samples"),
+        ("no_such_module_here:NAME", "module no_such_module_here was not found"),
         (f"{OWN}:ABSENT", "has no 'ABSENT'"),
-        (f"{OWN}:NONE", "is no database of samples"),
+        (f"{OWN}:NONE", "is not a database of samples"),
         (f"{OWN}:TWICE", "two entries 'relu'"),
     ],
 )

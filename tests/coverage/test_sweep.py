@@ -164,16 +164,16 @@ def test_the_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--ops", "no_such_operator"], "No operator of the database torch fits no_such_operator"),
+        (["--ops", "no_such_operator"], "No operator of the database torch matches no_such_operator"),
         (["--samples", "0"], "samples=0"),
         (["--timeout", "0"], "number of seconds above 0"),
         (["--jobs", "0"], "expected 1 or more"),
         (["--dtypes", "float31"], "Unknown dtype 'float31'"),
-        (["--exporter", "other"], "no exporter 'other'"),
-        (["--allow", "around"], "no route 'around'"),
+        (["--exporter", "other"], "Unknown exporter 'other'"),
+        (["--allow", "around"], "Unknown route 'around'"),
         (["--jobs", "2", "--ray", "auto"], "Leave one of them out"),
         (["--db", "nothing.py:X"], "nothing.py does not exist"),
-        (["--ops", "torchvision::nms", "--ops", "add"], "one after the other"),
+        (["--ops", "torchvision::nms", "--ops", "add"], "cannot be combined in one run"),
     ],
 )
 def test_what_the_command_refuses(options, said, capsys):
@@ -189,7 +189,7 @@ def test_a_file_that_cannot_be_written(tmp_path):
 def test_results_of_another_form(tmp_path):
     path = tmp_path / "other.json"
     path.write_text('{"format": 99, "operators": [], "samples": [], "settings": {}}')
-    with pytest.raises(UsageError, match="another form"):
+    with pytest.raises(UsageError, match="a format other than"):
         results.read(path)
     path.write_text("[]")
     with pytest.raises(UsageError, match="not a result file"):

@@ -23,7 +23,7 @@ NODES = {
         'y, i = org.pytorch.aten.ATen <operator="sort", overload_name=""> (x, one, one)',
         lambda x: x.sort(1, True)[0],
     ),
-    "one after the other": (
+    "cannot be combined in one run": (
         'a = org.pytorch.aten.ATen <operator="cumsum"> (x, one, double)'
         "  b = Cast <to = 1> (a)"
         '  y = org.pytorch.aten.ATen <operator="triu"> (b, one)',

@@ -141,7 +141,7 @@ def test_activations_that_float16_does_not_hold(tmp_path, kind):
     inputs = {"array": [x], "name": {"x": x}, "file": tmp_path / "x.npz"}[kind]
     [one] = opbridge.lint(made.SerializeToString(), inputs=inputs)
     assert (one.rule, one.operator, one.severity) == ("float16-activation", "Mul", "warning")
-    assert "gives up to 1e+05" in one.message
+    assert "returns values up to 1e+05" in one.message
     assert found(made, inputs=[x / 100]) == [] == found(made)
 
 

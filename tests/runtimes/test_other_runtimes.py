@@ -100,7 +100,7 @@ def test_what_cannot_be_loaded_or_run_is_said(name):
             session.run(None, {"x": x})
         with pytest.raises(opbridge.UsageError, match="has type float32, but float64 was given"):
             session.run(None, {"x": x, "b": np.ones(3)})
-        with pytest.raises(opbridge.UsageError, match="no output 'z'"):
+        with pytest.raises(opbridge.UsageError, match="Unknown output 'z'"):
             session.run(["z"], {"x": x, "b": x[0]})
         with pytest.raises(opbridge.RunError):
             session.run(None, {"x": x, "b": np.ones(2, np.float32)})

@@ -341,7 +341,7 @@ def test_files_without_metadata_or_of_another_graph_name_nothing(net: Capture) -
     other = capture(lambda x: x.relu() * 3, net.args)
     model = onnx_model("(float[4, 6] x) => (float[4, 6] y) { y = Relu(x) }", other, {"y": "relu"})
     found = first_difference(model, net, net.args, net.kwargs)
-    assert found.difference is None and "another capture" in found.reason
+    assert found.difference is None and "different capture" in found.reason
 
 
 def test_a_file_with_fewer_inputs_than_the_model_names_nothing() -> None:

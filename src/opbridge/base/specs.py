@@ -158,7 +158,7 @@ def _import_module(spec: str, name: str) -> ModuleType:
         file = Path(*name.split(".")).with_suffix(".py")
         hint = f" There is a file {file}: write {file}:{spec.rpartition(':')[2]}." if file.is_file() else ""
         raise UsageError(
-            f"There is no module {name} in this environment or in the current directory. Write {_FORM}.{hint}"
+            f"The module {name} was not found in this environment or in the current directory. Write {_FORM}.{hint}"
         ) from cause
 
 
@@ -230,7 +230,7 @@ def _explain(what: str, error: BaseException) -> str:
         said = f"raised {type(error).__name__}" + (f": {message.rstrip('.')}" if message else "")
         advice = ""
         if isinstance(error, ModuleNotFoundError) and error.name:
-            advice = f" Install the package that holds {error.name} in the environment of {sys.executable}."
+            advice = f" Install the package that provides {error.name} in the environment of {sys.executable}."
     return f"{what} {said}{_where(error.__traceback__)}.{advice}"
 
 

@@ -119,7 +119,7 @@ def _refuse_layout(tensor: torch.Tensor, verb: str) -> None:
     if tensor.layout != torch.strided:
         raise _Stop("left out", f"sparse: it {verb} a tensor of layout {str(tensor.layout).removeprefix('torch.')}")
     if tensor.is_quantized:
-        raise _Stop("left out", f"quantised: it {verb} a tensor of dtype {tensor.dtype}")
+        raise _Stop("left out", f"quantized: it {verb} a tensor of dtype {tensor.dtype}")
     if tensor.dtype == torch.complex32:
         raise _Stop("left out", f"it {verb} complex32, which ONNX does not have even as pairs")
 

@@ -57,13 +57,13 @@ def bring() -> None:
         return
     program = npm()
     if program is None:
-        raise VendorError("There is no npm, which brings the library that lays out pictures. Install Node.js.")
+        raise VendorError("npm was not found, which is required to install the layout library. Install Node.js.")
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "pack", PACKAGE, "--pack-destination", folder, "--silent"]
         try:
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise VendorError(f"npm did not bring {PACKAGE}: {error}.") from error
+            raise VendorError(f"npm could not download {PACKAGE}: {error}.") from error
         archives = sorted(Path(folder).glob("*.tgz"))
         if done.returncode or len(archives) != 1:
             said = " ".join(done.stderr.split()[-60:])

@@ -169,7 +169,7 @@ class _Planner:
                 return Step(None, reason=wrong, remedy="", final=True)
             return Step("kernel" if pinned == "kernel" else found.route, translation=found, final=final)
         if found is not None:
-            reason = f"Its translation takes the route '{found.route}', which is not allowed."
+            reason = f"Its translation uses the route '{found.route}', which is not allowed."
             return Step(None, reason=reason, final=final)
         if pinned == "kernel":
             return Step(None, reason="It is pinned to the route 'kernel' but has no translation.", final=True)

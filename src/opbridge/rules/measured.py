@@ -68,7 +68,11 @@ def activations(looked: Looked, model: str | bytes, inputs: Inputs) -> Iterator[
             largest = np.abs(array[~np.isnan(array)].astype(np.float64)).max(initial=0.0)
             if largest > LARGEST_FLOAT16:
                 node = nodes[name]
-                yield Hit(f"{node.op_type} gives up to {largest:.3g}; float16 holds up to {LARGEST_FLOAT16:g}.", node)
+                yield Hit(
+                    f"{node.op_type} returns values up to {largest:.3g}; the maximum of float16 is "
+                    f"{LARGEST_FLOAT16:g}.",
+                    node,
+                )
 
 
 def _is_measured(node: ir.Node, looked: Looked) -> bool:

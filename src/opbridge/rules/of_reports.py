@@ -117,7 +117,7 @@ class EinsumForm(NodeRule):
         if "..." in equation:
             yield Hit(f"Einsum has an ellipsis in '{equation}'.", node)
         elif any(len(set(each)) < len(each) for each in terms):
-            yield Hit(f"Einsum takes a diagonal in '{equation}'.", node)
+            yield Hit(f"Einsum has a repeated label in '{equation}'.", node)
         else:
             yield from self._broadcast(node, looked, equation, terms)
 

@@ -310,7 +310,7 @@ class ScalarEllipsis(NodeRule):
                 ranks.add(len(shape) - len(term.replace("...", "").replace(" ", "")))
         if len(ranks) > 1 and min(ranks) == 0:
             yield Hit(
-                f"The ellipsis of '{equation}' stands for {' and '.join(map(str, sorted(ranks)))} dimensions.", node
+                f"The ellipsis of '{equation}' represents {' and '.join(map(str, sorted(ranks)))} dimensions.", node
             )
 
 

@@ -187,11 +187,11 @@ def _tensor(argument: Any) -> tuple[Any, float]:
 def _number(kind: str, argument: Any) -> tuple[Any, float]:
     if isinstance(argument, RuntimeValue):
         if argument.rank not in (0, None) or kind not in ("int", "SymInt", "number", "float"):
-            raise Misfit("is no number")
+            raise Misfit("is not a number")
         # A tensor without dimensions, which fits a parameter that is a tensor better.
         return argument, 2.0
     if not isinstance(argument, Constant) or argument.tensor.numel() != 1:
-        raise Misfit("is no number")
+        raise Misfit("is not a number")
     number = argument.tensor.item()
     if kind in ("int", "SymInt", "ScalarType", "Layout", "MemoryFormat") and isinstance(number, float):
         raise Misfit("is not an integer")

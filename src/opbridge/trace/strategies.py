@@ -201,8 +201,8 @@ def _capture_by_trace(request: ExportRequest, note: str = "") -> CapturedModel:
     newest = torchscript_export.newest_opset()
     if request.opset_version is None and target.opset > newest:
         notes.append(
-            f"built for opset {newest} instead of {target.opset}, the newest that PyTorch's TorchScript "
-            "exporter supports"
+            f"built for opset {newest}, the newest that PyTorch's TorchScript exporter supports, instead of opset "
+            f"{target.opset}"
         )
         target = dataclasses.replace(target, opset=newest)
     traced = trace.trace(

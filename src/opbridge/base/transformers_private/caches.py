@@ -199,25 +199,25 @@ def hides_length(cache: Any) -> str:
     Or tensors of a cache of a model's own, which are in none of its layers.
     """
     if others := holds_others(cache):
-        return f"it holds tensors outside of its layers ({', '.join(others)}), which are not supported"
+        return f"it has tensors outside of its layers ({', '.join(others)}), which are not supported"
     for each in _halves(cache):
         if hasattr(getattr(each, "cache_processor", None), "_quantized_keys"):
-            return "it holds quantised keys and values. Give a DynamicCache"
+            return "quantized keys and values are not supported. Use a DynamicCache"
     for number, layer in enumerate(_layers(cache)):
         kind = type(layer).__name__
         if hasattr(layer, "_quantized_keys"):
-            return f"layer {number} ({kind}) holds quantised keys and values. Give a DynamicCache"
+            return f"layer {number} ({kind}) has quantized keys and values, which are not supported. Use a DynamicCache"
         if hasattr(layer, "cumulative_length_int") or (is_static(layer) and _counts(layer)):
             return (
-                f"layer {number} ({kind}) counts its tokens in a Python number. Give a DynamicCache, which takes the "
-                "count from the size of its tensors"
+                f"layer {number} ({kind}) counts its tokens in a Python number, which is not supported. Use a "
+                "DynamicCache, which derives the count from the shape of its tensors"
             )
         if _dropped(layer) and type(layer) not in kinds_of_any_length():
             return (
-                f"layer {number} ({kind}) has seen {layer.cumulative_length} tokens and holds the last "
-                f"{layer.keys.shape[-2]}, and how "
-                "many were dropped is a Python number. Give a cache that holds all tokens, DynamicCache() without a "
-                "config: the model's mask applies the sliding window"
+                f"layer {number} ({kind}) has seen {layer.cumulative_length} tokens and keeps the last "
+                f"{layer.keys.shape[-2]}, but the number of dropped tokens is a Python number, which is not "
+                "supported. Use a cache that keeps all tokens, DynamicCache() without a config: the model's mask "
+                "applies the sliding window"
             )
     return ""
 

@@ -166,7 +166,7 @@ def _case(module: torch.nn.Module) -> Case:
     draw = next((one for one in draws if runs(module, one(**example))), draws[0])
     inputs = draw(**example)
     if runs(module, inputs) and not _is_same(module(*inputs.args), module(*inputs.args)):
-        raise NotImplementedError("it gives other values at each call")
+        raise NotImplementedError("it returns different values at each call")
     sizes = dict(_SIZES)
     if not runs(module, draw(**example | {"height": 40, "width": 64})):
         sizes |= {name: Size(sizes[name].example, ()) for name in ("height", "width")}

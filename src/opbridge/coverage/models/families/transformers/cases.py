@@ -59,8 +59,8 @@ def case(model: Any, *, with_parts: bool = False) -> Case:
             continue
         return vary(model, draw, _taken(model, draw, sizes))
     if alone:
-        raise TextAloneError("no picture or sound fits the model") from first
-    raise first or NotImplementedError("there is no way to draw inputs")
+        raise TextAloneError("no image or audio input fits the model") from first
+    raise first or NotImplementedError("no inputs could be generated")
 
 
 def _ways(facts: Facts) -> Iterator[tuple[Callable[..., Inputs], dict[str, Size]]]:
@@ -100,7 +100,7 @@ def _sets(facts: Facts) -> Iterator[list[str]]:
     if missing:
         raise NotImplementedError(f"no rule for the parameters {', '.join(missing)}")
     if not names:
-        raise NotImplementedError("the model says no inputs of its own")
+        raise NotImplementedError("the model defines no example inputs")
     yield names
     others = [name for name in facts.parameters if name in DRAWS and name not in names and name not in _LAST]
     for other in others:
