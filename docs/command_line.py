@@ -13,20 +13,20 @@ _HEAD = """# Command line
 Every command of `opbridge` with all of its options. `opbridge COMMAND --help` prints the same, and `python -m opbridge`
 is the same program. [Five minutes](start.md) shows the commands at work.
 
-A model is named as `FILE.py:FACTORY` or `package.module:FACTORY`. `FACTORY` takes nothing and returns the model and its
-example inputs, and if need be a third value with keywords of [`opbridge.export`](api.md). torch's generator is seeded
+A model is named as `FILE.py:FACTORY` or `package.module:FACTORY`. `FACTORY` has no arguments and returns the model, its
+example inputs, and optionally a third value with keywords of [`opbridge.export`](api.md). torch's generator is seeded
 before it is called, so that random weights are the same in every run.
 
 | exit status | meaning |
 | --- | --- |
 | 0 | success |
-| 1 | the answer is no: an operator is missing, the outputs differ, the target does not take the model |
-| 2 | wrong use |
-| 3 | a fault of opbridge's own; `--debug`, or `OPBRIDGE_DEBUG=1` in the environment, shows the traceback |
+| 1 | a check failed: an operator is missing, the outputs differ, the target does not support the model |
+| 2 | invalid usage |
+| 3 | an internal error of opbridge; `--debug`, or the environment variable `OPBRIDGE_DEBUG=1`, shows the traceback |
 | 130 | interrupted by Ctrl-C; the message says whether the file was written |
 
-With `--json`, stdout is exactly one JSON document: the answer, or the error.
-[File formats](formats.md#json-documents-of-commands) has the keys.
+With `--json`, stdout is exactly one JSON document: the result, or the error.
+[File formats](formats.md#json-documents-of-commands) describes the keys.
 """
 
 
