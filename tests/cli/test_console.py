@@ -244,6 +244,13 @@ def test_stages_and_summary_fit_on_one_screen(program):
     assert "7 more; 'opbridge check net.py:build' lists all" in text_of(target)
 
 
+def test_nothing_is_shortened_where_it_is_piped(program):
+    program.plan.notes = tuple(f"{number}: {NOTE * 2}" for number in range(9))
+    target = screen(terminal=False)
+    export_view.print_export(target, program, "net.py:build")
+    assert all(note in text_of(target) for note in program.plan.notes)
+
+
 @pytest.mark.slow
 def test_stages_are_drawn_while_they_run_and_stay():
     target = screen(terminal=True)

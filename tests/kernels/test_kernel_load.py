@@ -8,6 +8,7 @@ from helpers.threads import at_once
 from kernels_loaded import MY_ADD, everything
 
 import opbridge
+from opbridge.cli import main
 
 DTYPES = [
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
@@ -290,3 +291,12 @@ def test_a_replaced_operator_leaves_nothing_of_its_gradient(tmp_path):
     opbridge.load(source)
     assert not hasattr(torch.ops.replacedlib, "first")
     torch.export.export(torch.nn.ReLU(), (torch.ones(2),)).run_decompositions({})
+
+
+def test_a_file_that_registers_no_kernel_is_an_error(tmp_path, capsys):
+    source = tmp_path / "empty.cpp"
+    source.write_text("#include <opbridge/kernel.h>\n")
+    with pytest.raises(opbridge.KernelError, match=r"empty\.cpp registers no kernel\. Expected .*OPBRIDGE_KERNEL"):
+        opbridge.load(source)
+    assert main(["build", str(source)]) == 1
+    assert "registers no kernel" in capsys.readouterr().err and not source.with_suffix(".so").exists()
