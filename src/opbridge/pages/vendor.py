@@ -67,17 +67,17 @@ def bring() -> None:
         archives = sorted(Path(folder).glob("*.tgz"))
         if done.returncode or len(archives) != 1:
             said = " ".join(done.stderr.split()[-60:])
-            raise VendorError(f"npm did not bring {PACKAGE}: {said or f'it ended with {done.returncode}'}.")
+            raise VendorError(f"npm could not download {PACKAGE}: {said or f'it ended with {done.returncode}'}.")
         content = archives[0].read_bytes()
         digest = base64.b64encode(hashlib.sha512(content).digest()).decode("ascii")
         if f"sha512-{digest}" != INTEGRITY:
-            raise VendorError(f"What npm brought for {PACKAGE} is not what it was: sha512-{digest}, not {INTEGRITY}.")
+            raise VendorError(f"The checksum of {PACKAGE} from npm is wrong: sha512-{digest}, not {INTEGRITY}.")
         _FOLDER.mkdir(parents=True, exist_ok=True)
         with tarfile.open(archives[0]) as archive:
             for inside, name in FILES.items():
                 member = archive.extractfile(inside)
                 if member is None:
-                    raise VendorError(f"{PACKAGE} has no {inside}.")
+                    raise VendorError(f"{PACKAGE} does not contain {inside}.")
                 (_FOLDER / name).write_bytes(member.read())
     (_FOLDER / "VERSION").write_text(f"{PACKAGE} {INTEGRITY}\n", encoding="utf-8")
 
