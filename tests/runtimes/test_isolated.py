@@ -72,7 +72,7 @@ def test_the_end_of_its_process_costs_one_call(plain):
     with opbridge.session(plain, isolated=True, threads=1) as session:
         first = session.run(None, feeds(session))
         os.kill(session._child.process.pid, signal.SIGSEGV)
-        with pytest.raises(opbridge.RunError, match=r"ended the process of the model \(SIGSEGV\)"):
+        with pytest.raises(opbridge.RunError, match=r"crashed the process of the model \(SIGSEGV\)"):
             session.run(None, feeds(session))
         np.testing.assert_array_equal(session.run(None, feeds(session))[0], first[0])
 
@@ -197,7 +197,7 @@ def test_a_process_that_ends_amid_an_answer_costs_that_answer(tmp_path, monkeypa
         "    time.sleep(asked['seconds'])\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    for seconds, said in ((0, "The run ended the process of the model"), (60, "took longer than the 0.5 s")):
+    for seconds, said in ((0, "The run crashed the process of the model"), (60, "exceeded the time limit of 0.5 s")):
         child = Child("half_an_answer", opbridge.Limits(seconds=0.5))
         child.start({}, [])
         _, read = child.ask({"seconds": seconds}, [])
@@ -235,7 +235,7 @@ def hostile(tmp_path):
 def test_a_verification_runs_the_file_in_a_process_of_its_own(exported, hostile):
     assert opbridge.verify(exported, Model(), (X,), isolated=True).ok
     found = opbridge.verify(hostile, Twice(), (torch.zeros(1),), isolated=opbridge.Limits(seconds=60), aten=HOSTILE)
-    assert not found.ok and "ended the process of the model (SIGSEGV)" in str(found.runs[0].failure)
+    assert not found.ok and "crashed the process of the model (SIGSEGV)" in str(found.runs[0].failure)
     with pytest.raises(opbridge.UsageError, match="isolated='yes' is invalid; expected True or"):
         opbridge.verify(exported, Model(), (X,), isolated="yes")
 
@@ -289,7 +289,7 @@ def test_the_command_line_takes_it_too(exported, hostile, tmp_path, capsys):
     )
     command = ["verify", str(hostile), f"{spec}:build", "--aten", HOSTILE]
     assert main([*command, "--isolated", "--limit-seconds", "60", "--limit-gigabytes", "2"]) == 1
-    assert "ended the process of the model (SIGSEGV)" in " ".join(capsys.readouterr().out.split())
+    assert "crashed the process of the model (SIGSEGV)" in " ".join(capsys.readouterr().out.split())
     assert main([*command, "--limit-seconds", "60"]) == 2
     assert "--limit-seconds is valid only with --isolated" in capsys.readouterr().err
     assert main([*command, "--isolated", "--limit-gigabytes", "0"]) == 2

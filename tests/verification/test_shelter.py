@@ -147,7 +147,7 @@ def test_sizes_that_data_decides_are_left_out_where_they_end_the_process(x):
 
 @pytest.mark.slow
 def test_the_example_that_ends_the_process_is_a_failure(x):
-    with pytest.raises(opbridge.VerificationError, match=r"ended the process of the model \(SIGABRT\)"):
+    with pytest.raises(opbridge.VerificationError, match=r"crashed the process of the model \(SIGABRT\)"):
         opbridge.export(Chosen(), (x,), dynamic_shapes=DYNAMIC)
 
 
