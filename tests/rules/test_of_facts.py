@@ -9,6 +9,7 @@ from helpers.problems import PROBLEMS
 from helpers.tiny_models import IMAGE
 from helpers.tiny_models import model_of as _model
 
+import opbridge
 from opbridge.rules import catalogue, of_empty, of_facts, of_patterns, of_reports
 from opbridge.targets.facts import KINDS
 
@@ -495,6 +496,17 @@ def test_each_kind_of_fact_and_each_pattern_has_a_case():
     assert {fact["kind"] for fact, *_ in CASES.values()} == set(KINDS)
     assert {fact["rule"] for fact, *_ in CASES.values() if "rule" in fact} == set(PATTERNS)
     assert {rule for _, rule, *_ in CASES.values()} >= {each.identifier for each in (*of_facts.RULES, *of_empty.RULES)}
+
+
+def test_a_dimension_that_may_be_0_is_named_and_one_that_is_0_is_an_error():
+    dynamic = _model("y = GRU<hidden_size = 1> (x, w, r)", inputs="float[length, batch, 2] x", constants=LSTM)
+    [finding] = opbridge.lint(dynamic.SerializeToString(), "onnxruntime", select=["empty-dimension"])
+    assert finding.severity == "warning" and "aborts the process" in finding.message
+    said = "Dimension 0 (length) and dimension 1 (batch) of the input 'X' of GRU may be 0."
+    assert finding.message.startswith(said) and "min=1" in finding.remedy
+    empty = _model("y = GRU<hidden_size = 1> (x, w, r)", inputs="float[length, 0, 2] x", constants=LSTM)
+    [finding] = opbridge.lint(empty.SerializeToString(), "onnxruntime", select=["empty-dimension"])
+    assert finding.severity == "error" and finding.message.startswith("Dimension 1 of the input 'X' of GRU is 0.")
 
 
 def test_rules_have_one_identifier_each():

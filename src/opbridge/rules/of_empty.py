@@ -32,9 +32,9 @@ class EmptyDimension(FactRule):
             return
         is_empty = any(size == 0 for _, size in sizes)
         said = " and ".join(_said(*each) for each in sizes if each[1] == 0 or not is_empty)
-        which = f"'{fact.input}'" if fact.input else "its first input"
-        verb = "is" if is_empty else "may be"
-        yield Hit(f"{node.op_type} has {which} of which {said} {verb} 0.", node, severity="error" if is_empty else "")
+        which = f"input '{fact.input}'" if fact.input else "first input"
+        told = f"{said[0].upper()}{said[1:]} of the {which} of {node.op_type}"
+        yield Hit(f"{told} {'is' if is_empty else 'may be'} 0.", node, severity="error" if is_empty else "")
 
 
 def _said(axis: int | None, size: int | str | None) -> str:
