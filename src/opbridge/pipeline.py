@@ -108,10 +108,11 @@ def check(
     max_capture_seconds: float | None = None,
     report: str | os.PathLike[str] | Report | None = None,
 ) -> Plan:
-    """Plans a model without exporting it: every operator, its route, what is missing and where.
+    """Plans the export of a model without writing a file: every operator with its route, and the missing ones with
+    their lines.
 
-    Translations are tried as well, so that one that cannot handle the model's arguments is found here. The arguments
-    are those of `export`; `report` is written too where operators are missing.
+    Translations are run too, so that one that does not support the model's arguments is reported. The arguments are
+    those of `export`; `report` is also written if operators are missing.
 
     Raises:
         CaptureError: the model cannot be captured.
@@ -185,7 +186,7 @@ def export(
     report: str | os.PathLike[str] | Report | None = None,
     **legacy: Any,
 ) -> Program:
-    """Exports a model to ONNX and proves that it runs.
+    """Exports a model to ONNX and verifies the file against PyTorch.
 
     Args:
         model: A `torch.nn.Module`, a function, or a `torch.export.ExportedProgram`.
@@ -194,39 +195,38 @@ def export(
         kwargs: Example keyword inputs.
         input_names: Names for the graph's inputs, which are the flattened tensor inputs in order.
         output_names: Names for the graph's outputs, which are the flattened tensor outputs in order.
-        dynamic_shapes: Which dimensions may vary, as torch.export takes it, with dimension names in place of Dims where
-            that is enough; "batch" is the first of every tensor, {0: "batch", 2: "length"} stands for every tensor that
-            has these, {0, 2} for dimensions without names, and "auto" lets torch find out.
-        opset_version: The opset, from 9; by default the newest that the target runs well.
+        dynamic_shapes: The dynamic dimensions, as in torch.export, where names may be used instead of Dims. "batch"
+            is dimension 0 of every tensor, {0: "batch", 2: "length"} applies to every tensor that has these
+            dimensions, {0, 2} to dimensions without names, and with "auto" they are inferred.
+        opset_version: The opset version, 9 or newer. Defaults to the newest one that the target supports well.
         custom_translation_table: Translations for this export: operator (or its name) -> function or functions.
-        custom_opsets: The versions of domains other than ONNX's own. Naming a domain vouches for its kernels: the file
-            is written although the runtime here cannot run it.
+        custom_opsets: The versions of custom domains. The file is written even if the runtime has no kernels for a
+            domain that is declared here.
         external_data: Whether weights go to a file beside the model; None: only where one file cannot hold them.
-        verify: Whether to compare the result with PyTorch. Where the runtime here lacks kernels for it, it is written
-            all the same, and `Program.unverified` says why it was not compared.
-        allow: The routes permitted.
+        verify: Whether to compare the result with PyTorch. If the runtime has no kernels for it, the file is written
+            without verification, and `Program.unverified` has the reason.
+        allow: The allowed routes.
         routes: Operators pinned to a route, by name or shell pattern ("aten::*").
-        operator_export_type: A mode of torch.onnx.export, by name or enum, in the place of `allow` and `routes`: ONNX,
+        operator_export_type: A mode of torch.onnx.export, by name or enum, instead of `allow` and `routes`: ONNX,
             ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH or RAW; see `opbridge.symbolics.export_types`.
-        target: What the model is to run on, as "tensorrt:10.1", or the path of a file that describes it; by default
-            onnxruntime. The opset is then one that it takes, what it does not take is repaired where it can be
-            (`Program.repairs`), and what stays is in `Program.findings`.
-        capture: How the model is captured: "export" by running it on tensors without values, and by torch.export where
-            that stops and torch.export does not; "torch.export" by torch.export alone; "trace" by torch's TorchScript
-            exporter, which follows Python through the example and freezes what it decides there; or "auto": export,
-            and then trace.
+        target: The target that the model will run on, such as "tensorrt:10.1", or the path of a file that describes
+            one. Defaults to onnxruntime. The opset is one that the target supports, unsupported parts are repaired if
+            possible (`Program.repairs`), and `Program.findings` has the remaining findings.
+        capture: How the model is captured: "export" with opbridge's own capture, or torch.export if that fails;
+            "torch.export" with torch.export only; "trace" with PyTorch's TorchScript exporter, in which the results
+            of Python conditions become constants; "auto": export, then trace.
         progress: Receives the stages as they run, to show them; by default nothing is shown.
         dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
-        rtol: The relative difference that the verification allows, instead of one by dtype.
-        atol: The absolute difference that it allows, instead of one by dtype.
-        inputs: Your own inputs for the verification, in place of fresh ones, as `opbridge.verify` takes them.
-        task: What the model is for, in the place of its inputs and dynamic shapes: "text-generation", for a causal
-            model of transformers; see `opbridge.tasks.text_generation`.
-        max_captures: How often a model that decides by data may be captured, once for each of its ways; 64 where it is
-            not given.
-        max_capture_seconds: After how many seconds no further way is captured; by default there is no such limit.
-        report: A page of HTML to write: the model as a picture, its plan, and the verification as plots. It is written
-            too where operators are missing or the model differs, before the error is raised.
+        rtol: The relative tolerance of the verification. Defaults to one by dtype.
+        atol: The absolute tolerance of the verification. Defaults to one by dtype.
+        inputs: Your own inputs for the verification instead of random ones, as in `opbridge.verify`.
+        task: The task, which provides the inputs and dynamic shapes: "text-generation", for a causal language model
+            of transformers; see `opbridge.tasks.text_generation`.
+        max_captures: The maximum number of captures of a model with data-dependent control flow, one per path.
+            Defaults to 64.
+        max_capture_seconds: The time limit after which no further path is captured. Defaults to no limit.
+        report: The path of an HTML report with the graph of the model, its plan and its verification. It is also
+            written if operators are missing or the outputs differ, before the error is raised.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
 
     Returns:
@@ -234,12 +234,12 @@ def export(
 
     Raises:
         CaptureError: the model cannot be captured.
-        MissingOperators: operators without a route, all of them, with the plan.
-        TranslationFault: translations of opbridge's own that failed unexpectedly, all of them, with the plan.
-        SaveError: the file cannot be written; what stood there before still does.
-        VerificationError: the model does not give what PyTorch gives. The file is kept as `NAME.failed.onnx` for
-            inspection until a later export to the same path is verified; what stood at the path before still does.
-        TargetError: The target does not take the model, and no repair mends that. The file is kept as
+        MissingOperators: there are operators without a route; the error has all of them and the plan.
+        TranslationFault: translations of opbridge failed unexpectedly; the error has all of them and the plan.
+        SaveError: the file cannot be written; an existing file is unchanged.
+        VerificationError: the outputs do not agree with PyTorch. The file is saved as `NAME.failed.onnx` for
+            inspection until a later export to the same path is verified; an existing file is unchanged.
+        TargetError: the target does not support the model, and there is no automatic repair. The file is saved as
             `NAME.failed.onnx`, as for a VerificationError.
         UsageError: arguments that cannot be used.
     """

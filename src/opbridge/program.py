@@ -173,18 +173,18 @@ def session(
     runtime: str = "onnxruntime",
     **options: Any,
 ) -> onnxruntime.InferenceSession | IsolatedSession | RuntimeSession:
-    """A session with a model that opbridge exported; torch is not needed, but for aten nodes.
+    """Creates a session for an exported model; torch is required only for aten nodes.
 
     Args:
         model: The file, or its bytes.
-        kernels: Libraries with kernels that the model needs, by their paths; those that come with opbridge are found
-            without. A model names no library, so that none is loaded that you do not name.
+        kernels: The paths of libraries with kernels that the model requires; built-in kernels are found
+            automatically. A model file contains no library paths, so no other library is loaded.
         aten: For a model with nodes that PyTorch runs (the route `aten`; this needs torch): operators that may run
             beside those that may in any case, by name or pattern, such as "torchvision::*" or "aten::empty*". A model
             is untrusted data: only operators of `aten` run of which hostile calls showed that they read and write
             nothing but their arguments, unless you name others.
-        isolated: Whether the model runs in a process of its own, with limits: what ends that process costs the call
-            that did it, which raises a RunError, and the next one starts another. `opbridge.Limits` sets the limits.
+        isolated: Whether the model runs in a separate process with limits: a crash of that process raises a RunError
+            for that call, and the next call starts a new process. `opbridge.Limits` sets the limits.
             The session then has those methods of ONNX Runtime's that run a model, and takes no `options`.
         runtime: What runs the model: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn", "ncnn" or
             "reference". A session of another runtime than ONNX Runtime has the methods get_inputs, get_outputs,
@@ -198,7 +198,7 @@ def session(
 
     Raises:
         ModelFileError: the file is missing or damaged, or the runtime refuses it; the message says which.
-        UsageError: there is no such runtime, it is not installed, or it does not have an option.
+        UsageError: the runtime is unknown, not installed, or does not support an option.
     """
     if runtime != "onnxruntime":
         from opbridge.runtimes.sessions import open_runtime

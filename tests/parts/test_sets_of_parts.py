@@ -238,14 +238,14 @@ def test_a_run_of_another_structure():
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        (lambda parts, ids: parts.encoder(ids, doubled=True), "run passes 'doubled' to part 'encoder'"),
+        (lambda parts, ids: parts.encoder(ids, doubled=True), "run= passes 'doubled' to part 'encoder'"),
         (
             lambda parts, ids: parts.encoder(ids, mask=ids > 3),
-            "run passes 'mask' to part 'encoder', which was exported",
+            "run= passes 'mask' to part 'encoder', which was exported",
         ),
         (lambda parts, ids: parts.encoder(), "run= failed with the PyTorch models on the example inputs"),
         (lambda parts, ids: parts.encoder(ids).logits, "run= failed with the PyTorch models on the example"),
-        (lambda parts, ids: parts.coder(ids), "there is no part 'coder'; the parts are encoder, decoder"),
+        (lambda parts, ids: parts.coder(ids), "unknown part 'coder'; the parts are encoder, decoder"),
         (lambda parts, ids: parts.encoder.embedding(ids), "run= failed with the PyTorch models"),
         (
             lambda parts, ids: parts.encoder(ids.int()),

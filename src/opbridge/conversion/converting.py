@@ -40,10 +40,11 @@ def convert(
     external_data: bool | None = None,
     isolated: bool | Limits = True,
 ) -> Conversion:
-    """Puts a model at another opset, with the same results, or refuses with every node that cannot be put there.
+    """Converts a model to another opset with the same results, or raises an error that lists every node that cannot
+    be converted.
 
-    The converted model is run beside the original in ONNX Runtime, on the same random inputs. Where the results differ,
-    or the converted model does not run, nothing is written.
+    Both models run in ONNX Runtime on the same random inputs. If the results differ, or the converted model does not
+    run, no file is written.
 
     Args:
         model: The path of an ONNX file, or its content. Whoever made it.
@@ -59,7 +60,8 @@ def convert(
         The conversion: the model, what was changed, and the comparison.
 
     Raises:
-        ConversionError: Nodes cannot be put at that opset, or the results would change; it says which and why.
+        ConversionError: Nodes cannot be converted to that opset, or the results would change; the message says which
+            and why.
         ModelFileError: The file cannot be read as an ONNX model.
         SaveError: The file cannot be written.
         UsageError: There is no such opset or IR version, or the model's own is not known.

@@ -88,21 +88,22 @@ def fix(
     ignore: Sequence[str] = (),
     report: str | os.PathLike[str] | None = None,
 ) -> Fixed:
-    """Repairs what lint finds in a model, where there is a repair, and compares it with the original.
+    """Repairs the findings of lint in a model, and compares the result with the original.
 
     Args:
         model: The path of an ONNX file, or its content.
         target: As for `opbridge.lint`.
-        output: Where to write it, also where there is nothing to repair; None: nowhere. A repair that changes the
-            results is undone, and the others are kept. Nothing is written where the results cannot be compared.
+        output: The file to write, also if there is nothing to repair; None: no file is written. A repair that changes
+            the results is undone, and the others are kept. No file is written if the results cannot be compared.
         select: The rules whose findings are repaired, or patterns of them; none: all.
         ignore: The rules whose findings are left.
-        report: A page of HTML to write: the repaired model as a picture, what was done, and what is left.
+        report: The path of an HTML report with the graph of the repaired model, the repairs and the remaining
+            findings.
 
     Raises:
         ModelFileError: The file cannot be read.
         UsageError: There is no such target or rule.
-        FixError: Each repair changes what the model gives, or the two cannot be compared.
+        FixError: Each repair changes the results, or they cannot be compared.
         SaveError: The file cannot be written.
     """
     targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]

@@ -31,9 +31,9 @@ def build(
     sanitize: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> Path:
-    """Builds kernels into one shared library, which PyTorch and ONNX Runtime both load.
+    """Compiles kernels into one shared library for PyTorch and ONNX Runtime.
 
-    What was built before from the same content, by the same compiler and flags, is taken from the cache.
+    A library with the same content, compiler and flags is taken from the cache.
 
     Args:
         *paths: C++ files that include <opbridge/kernel.h>.

@@ -111,7 +111,7 @@ class Operators:
 
 
 def load(*paths: str | os.PathLike[str], **options: Any) -> Operators:
-    """Loads kernels into PyTorch, and teaches opbridge their way to ONNX.
+    """Loads kernels into PyTorch, and registers their translations to ONNX.
 
     Args:
         *paths: One library that was built, or C++ files, which are built where they have changed.
@@ -123,7 +123,7 @@ def load(*paths: str | os.PathLike[str], **options: Any) -> Operators:
 
     Raises:
         BuildError: a file does not compile.
-        KernelError: the library is none of kernels, or an operator's name is taken.
+        KernelError: the library is not one of kernels, registers none, or the name of an operator is already used.
         UsageError: there is no such file.
     """
     if not paths:

@@ -46,7 +46,7 @@ def make_plan(
         capture: What `capture()` returned.
         registry: The translations to plan with.
         opset: The opset to plan for.
-        allow: The routes permitted.
+        allow: The allowed routes.
         routes: Operators pinned to a route, by name; a name without an overload stands for all of them, and a shell
             pattern ("aten::*") for every operator that it fits and that the route can carry.
         target: The runtime that the model is for.

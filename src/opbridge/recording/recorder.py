@@ -27,7 +27,7 @@ _MOST_DIFFERENCES = 4
 
 
 def record(model: torch.nn.Module, *, keep: int = 8) -> Recording:
-    """Notes the inputs of a module's calls from now on, to export it from them.
+    """Records the inputs of a module's calls, to export the module from them.
 
         with opbridge.record(pipe.unet) as calls:
             pipe("a prompt")

@@ -112,18 +112,18 @@ def lint(
     inputs: Inputs | None = None,
     report: str | os.PathLike[str] | None = None,
 ) -> Findings:
-    """What targets do not take of a model, or take otherwise than ONNX says.
+    """Reports what targets do not support in a model, or compute differently from ONNX.
 
     Args:
-        model: The path of an ONNX file, or its content. Whoever made it.
+        model: The path of an ONNX file, or its content.
         target: The names of targets: "tensorrt:10.1"; or the path of a file that describes one. Without any, only the
             rules of ONNX itself are applied.
         select: The identifiers of the rules to apply, or patterns of them; none: all but those that are for being asked
             for, as "needs-ranges".
         ignore: The identifiers of rules to leave out, or patterns of them.
-        inputs: Arrays to run the model on, by the names of its inputs or in their order, or an .npz file of them:
-            numbers that float16 does not hold are found then. None: it is not run.
-        report: A page of HTML to write: the model as a picture with what was found, and the findings as a table.
+        inputs: Arrays to run the model on, by the names of its inputs or in order, or an .npz file of them, to report
+            values that overflow in float16. None: the model is not run.
+        report: The path of an HTML report with the graph of the model and the findings.
 
     Raises:
         ModelFileError: The file cannot be read as an ONNX model.

@@ -34,7 +34,7 @@ class Mode:
     """The routes of a mode.
 
     Attributes:
-        allow: The routes permitted.
+        allow: The allowed routes.
         routes: Operators pinned to a route, by name or pattern.
     """
 

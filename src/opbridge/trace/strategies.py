@@ -49,7 +49,7 @@ class ExportRequest:
         registry: The translations and symbolic functions.
         target: What the model is fitted to.
         opset_version: The requested opset; None where the user gave none.
-        allow: The routes permitted.
+        allow: The allowed routes.
         routes: Operators pinned to a route.
         input_names: Names for the inputs.
         output_names: Names for the outputs.

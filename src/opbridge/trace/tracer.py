@@ -81,7 +81,7 @@ def trace(
         registry: Translations and the user's symbolic functions.
         opset: The opset to build for.
         target: The runtime that the model is for.
-        allow: The routes permitted.
+        allow: The allowed routes.
         routes: Operators pinned to a route; only "aten" and "fallthrough" have an effect.
         input_names: Names for the inputs.
         output_names: Names for the outputs.

@@ -60,27 +60,28 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
     runtime: str | list[str] | tuple[str, ...] = "onnxruntime",
     report: str | os.PathLike[str] | Report | None = None,
 ) -> Verification | Verifications:
-    """Compares an ONNX file, or a program, with the PyTorch model that it was made from.
+    """Compares an ONNX file or a program with its PyTorch model.
 
     1. Both run on the example inputs, on fresh random ones like them (see `opbridge.verification.fresh_inputs`), and
        on others of other sizes where the file's dimensions are dynamic.
     2. The model runs as it is, without gradients; its buffers and torch's generators are put back afterwards.
-    3. Each output is compared in shape, dtype and every value (see `opbridge.verification.compare`). Where the two
-       differ by more than the tolerance, the model in float64 decides (see `opbridge.verification.float64`). Outputs
+    3. Each output is compared in shape, dtype and every value (see `opbridge.verification.compare`). If they differ
+       by more than the tolerance, both are compared with the model in float64 (see
+       `opbridge.verification.float64`). Outputs
        that differ from one eager run to the next are random: their values are not compared.
-    4. Fresh inputs on which the model itself raises are left out, and said.
-    5. Where the two differ, the first operator that differs is looked for (see
+    4. Random inputs for which the model itself fails are left out and reported.
+    5. If they differ, the first operator that differs is located (see
        `opbridge.verification.first_difference`).
 
     Args:
-        path_or_program: The file, whoever exported it, or what `opbridge.export` returned.
+        path_or_program: The path of an ONNX file, or the Program that `opbridge.export` returned.
         model: A module, a function or an ExportedProgram; a program has its own.
         args: Example inputs: a tuple, or one tensor; a program has its own.
         kwargs: Example keyword inputs.
-        dynamic_shapes: What the file was exported with. Without it, a file's own dimensions say which may vary, and
-            sizes from 1 on are tried.
-        samples: How many sets of fresh inputs to try.
-        seed: What they are drawn from.
+        dynamic_shapes: The dynamic_shapes of the export. Without it, the dynamic dimensions of the file are used,
+            with sizes from 1.
+        samples: The number of sets of random inputs.
+        seed: The seed of the random inputs.
         rtol: The relative difference allowed, instead of one by dtype.
         atol: The absolute difference allowed, instead of one by dtype.
         aten: For a file with nodes that PyTorch runs, operators that may run beside those that may in any case, as
@@ -90,7 +91,7 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
             `.npy` files (see `opbridge.verification.given_inputs`).
         task: What the file was exported for, as in `opbridge.export`: it makes the example, the dynamic shapes and,
             where there are none, `inputs`.
-        runtime: What runs the file, by its name: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn",
+        runtime: The name of the runtime: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn",
             "ncnn" or "reference"; or several, each of which is compared, in a list.
         report: A page of HTML to write: the file as a picture, with the first operator that differs, and the errors
             as plots.
