@@ -190,8 +190,8 @@ def test_a_part_that_differs_is_named_and_kept(tmp_path):
         with pytest.raises(opbridge.VerificationError) as failed:
             parts_of(decoder=WrongDecoder(embedding).eval()).export(folder)
     text = str(failed.value)
-    assert text.startswith(f"part 'decoder' ({folder / 'decoder.onnx'}) does not give what PyTorch gives")
-    assert "kept as encoder.failed.onnx, decoder.failed.onnx in" in text
+    assert text.startswith(f"part 'decoder' ({folder / 'decoder.onnx'}) does not agree with PyTorch")
+    assert "saved as encoder.failed.onnx, decoder.failed.onnx in" in text
     assert "encoder.onnx, decoder.onnx in" in text and "are unchanged" in text
     after = content(folder)
     assert {name: after[name] for name in before} == before

@@ -30,7 +30,7 @@ def test_a_session_of_several_threads_says_what_to_do_after_a_fork():
     session = runtime.session(MODEL, threads=2)
     here = total(session)
     said = said_in_fork(lambda: total(session))
-    assert said.startswith("UsageError: This session was made before the process was forked")
+    assert said.startswith("UsageError: This session was created before the process was forked")
     assert "Create the session in the new process" in said and "threads=1" in said
     assert said_in_fork(lambda: total(runtime.session(MODEL, threads=2))) == str(here)
     assert total(session) == here

@@ -102,7 +102,7 @@ def test_a_side_that_no_run_takes_is_said():
         "1 of 2 branches not exercised by any run" in found.summary()
         and "`x.sum() == 12345.25` is True" in found.summary()
     )
-    assert "x.sum() == 12345.25` is True: no run" in str(found)
+    assert "x.sum() == 12345.25` is True: not exercised" in str(found)
 
 
 @pytest.mark.slow
