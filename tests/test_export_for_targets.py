@@ -90,7 +90,7 @@ def test_what_no_repair_mends_is_an_error_that_names_the_line(tmp_path):
     chip = tmp_path / "mychip.toml"
     chip.write_text(TARGET)
     path = tmp_path / "m.onnx"
-    with pytest.raises(opbridge.TargetError, match="mychip:1.0 does not take the model, and no repair") as caught:
+    with pytest.raises(opbridge.TargetError, match="mychip:1.0 does not support the model, and there is no") as caught:
         opbridge.export(Strings(), (torch.randn(3, 3),), path, target=str(chip))
     lines = Path(__file__).read_text("utf-8").splitlines()
     line = next(at for at, text in enumerate(lines, 1) if "linalg.det" in text)

@@ -94,7 +94,7 @@ def test_what_a_cache_of_lists_says(lists):
 
 def test_tensors_outside_of_layers_are_refused(lists):
     assert caches.hides_length(WithStates()) == (
-        "it holds tensors outside of its layers (conv_states, by_layer), which are not supported"
+        "it has tensors outside of its layers (conv_states, by_layer), which are not supported"
     )
 
 

@@ -86,7 +86,7 @@ def test_a_sum_is_refused(api):
         def forward(self, x):
             return api.call(x[:, :2], 2, True)
 
-    with pytest.raises(opbridge.CaptureError, match="it needs a == 4"):
+    with pytest.raises(opbridge.CaptureError, match="it requires a == 4"):
         opbridge.export(Model(), (torch.randn(4, 6, 6),), dynamic_shapes=({0: "a"},))
 
 

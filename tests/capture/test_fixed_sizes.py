@@ -135,7 +135,7 @@ def test_the_line_is_that_of_the_question_that_fixes_a_size():
             x = x + 1
         return {str(index): row * 2 for index, row in enumerate(x)}
 
-    with pytest.raises(CaptureError, match=r"needs n == 3 .*\n.*for index, row in enumerate\(x\)"):
+    with pytest.raises(CaptureError, match=r"requires n == 3 .*\n.*for index, row in enumerate\(x\)"):
         capture(model, X, dynamic_shapes={"x": {0: "n"}})
 
 

@@ -167,7 +167,7 @@ def test_a_repair_that_fails_is_undone_and_the_others_are_kept(tmp_path, monkeyp
     [(undone, said)] = fixed.undone
     assert undone.finding.rule == "mixed-pow" and why in said
     assert [why in each.remedy for each in fixed.left if each.rule == "mixed-pow"] == [True]
-    assert "1 undone" in fixed.summary() and fixed.document()["undone"][0]["rule"] == "mixed-pow"
+    assert "1 repair undone" in fixed.summary() and fixed.document()["undone"][0]["rule"] == "mixed-pow"
     feeds = {"x": np.float32([1, 2, 3, 4]), "i": np.int64([[0], [1]]), "u": np.float64([5, 6]), "e": np.ones(4, "f")}
     found = opbridge.session(fixed.path).run(None, feeds)
     assert found[0].tolist() == [1, 4, 9, 16] and found[1].tolist() == [5, 6, 3, 4]

@@ -47,5 +47,5 @@ def test_what_a_run_decides_is_told_and_its_turns_are_limited():
 
     run(10.0, 2)
     assert len(told) == 2
-    with pytest.raises(RuntimeError, match="more than 1 turns"):
+    with pytest.raises(RuntimeError, match="more than 1 iteration"):
         run(10.0, 1)

@@ -108,7 +108,7 @@ def test_errors_are_the_compilers_own_with_the_users_line(folder):
 def test_no_compiler_says_what_to_install(folder, monkeypatch):
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(opbridge.BuildError, match="no C\\+\\+ compiler here.*Install one: apt-get install g"):
+    with pytest.raises(opbridge.BuildError, match="requires a C\\+\\+ compiler.*Install one: apt-get install g"):
         opbridge.build("my_add.cpp")
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(opbridge.BuildError, match="CXX is 'no-such-compiler'"):
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_written_to(folder, monkeypatch):
 
 
 def test_wrong_use(folder):
-    with pytest.raises(opbridge.UsageError, match="no file nothing.cpp"):
+    with pytest.raises(opbridge.UsageError, match="nothing.cpp does not exist"):
         opbridge.build("nothing.cpp")
     with pytest.raises(opbridge.UsageError, match="no sanitizer 'adress'"):
         opbridge.build("my_add.cpp", sanitize=["adress"])
@@ -181,7 +181,7 @@ def test_the_command_line(folder, capsys):
     assert main(["build", "my_add.cpp", "-g", "-o", "debug.so"]) == 0
     assert "debug.so" in capsys.readouterr().out
     assert main(["build", "missing.cpp"]) == 2
-    assert "no file missing.cpp" in capsys.readouterr().err
+    assert "The file missing.cpp does not exist" in capsys.readouterr().err
 
 
 def test_new_writes_files_that_work(folder, capsys):
@@ -199,7 +199,7 @@ def test_new_writes_files_that_work(folder, capsys):
     assert main(["export", "my_op_model.py:build", "-o", "my_op.onnx"]) == 0
     assert "verified" in capsys.readouterr().out
     assert main(["new", "my_op"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main(["new", "My-op"]) == 2
 
 

@@ -479,7 +479,7 @@ def test_limits_on_size_and_memory(tmp_path):
     *refusals, one_file, two_files = out.splitlines()
     assert len(refusals) == 2
     for refusal in refusals:
-        for words in ("m.onnx", "ulimit -f", "still there"):
+        for words in ("m.onnx", "ulimit -f", "The previous file is unchanged"):
             assert words in refusal
     assert {name: content for name, content in listing(tmp_path).items() if "large" not in name} == there
     for line in (one_file, two_files):

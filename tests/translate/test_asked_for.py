@@ -81,7 +81,7 @@ def test_torch_export_fixes_a_named_dimension():
         return x if x.shape[0] == 1 else x * 2  # torch.export leaves the dimension symbolic, for one size
 
     for way in ("export", "torch.export"):
-        with pytest.raises(opbridge.CaptureError, match="needs batch == 1"):
+        with pytest.raises(opbridge.CaptureError, match="requires batch == 1"):
             opbridge.export(model, (X[:1],), dynamic_shapes={"x": {0: "batch"}}, capture=way)
 
 

@@ -80,7 +80,7 @@ def test_a_users_table_is_for_one_export_only():
     [
         ({torch.ops.aten.add: op.Add}, "overload"),
         ({"add": op.Add}, "namespace::name"),
-        ({"aten::add.Tensor": 3}, "no function"),
+        ({"aten::add.Tensor": 3}, "not a function"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_refused(table, said):
@@ -119,7 +119,7 @@ def test_the_table_for_the_stock_exporter_holds_ours():
     [
         (lambda other, self: None, "in that order"),
         (lambda self: None, "no parameter for other"),
-        (lambda self, other, alpha, beta: None, "1 parameters that"),
+        (lambda self, other, alpha, beta: None, "1 parameter too many"),
         (lambda self, other, alpha=1: None, None),
         (lambda x, y, scale=1: None, None),
         (lambda *args, **kwargs: None, None),

@@ -43,7 +43,7 @@ _RANDOM = {"aten::rrelu", "aten::rrelu_with_noise", "aten::rrelu_with_noise_func
 _COMPUTED = {name for name in FORMS if "data" in name or "size" in name}
 _BY_ORDER = "order that is known at export"
 _BY_DEGREE = "degrees that are known at export"
-_BY_SIZE = "needs"
+_BY_SIZE = "requires"
 
 # Why numbers that only a run tells are refused, by what the error says.
 REFUSED: dict[tuple[str, str], tuple[set[str], str]] = {

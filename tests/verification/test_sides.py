@@ -145,7 +145,7 @@ def test_a_wrong_side_is_found(monkeypatch):
 
     found = opbridge.verify(program, other, (X,))
     assert not found.ok and [run.label for run in found.runs if not run.ok] == ["negated"]
-    assert "inputs that take another side of a decision (negated)" in found.describe_mismatch()
+    assert "inputs that take another branch (negated)" in found.describe_mismatch()
 
 
 @pytest.mark.slow

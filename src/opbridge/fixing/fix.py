@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from opbridge.base.wording import within
+from opbridge.base.wording import counted, within
 from opbridge.errors import FixError, UsageError
 from opbridge.fixing.attempts import Attempts
 from opbridge.fixing.evaluator import compare_with_evaluator
@@ -62,7 +62,7 @@ class Fixed:
         assert found is not None
         counts = Counter(each.finding.rule for each in self.changes)
         said = ", ".join(f"{rule} {count}" for rule, count in counts.items())
-        left = f" {len(self.undone)} repairs undone: {self.undone[0][1]}" if self.undone else ""
+        left = f" {counted(len(self.undone), 'repair')} undone: {self.undone[0][1]}" if self.undone else ""
         return f"Repaired {said}. {found.summary()}{left}"
 
     def document(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Interpreter, Node
 
+from opbridge.base.wording import counted
 from opbridge.graph.operators import operator_of
 
 __all__ = ["Running", "is_control_flow", "run_control_flow"]
@@ -77,7 +78,7 @@ def _repeat(node: Node, args: Sequence[Any], note: Any, most_turns: int | None) 
         if not goes_on:
             return carried
         if turn == most_turns:
-            raise RuntimeError(f"a loop has more than {turn} iterations")
+            raise RuntimeError(f"a loop has more than {counted(turn, 'iteration')}")
         carried = tuple(_run(body, (*carried, *given), note, most_turns))
 
 

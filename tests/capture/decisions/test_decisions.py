@@ -172,7 +172,7 @@ def test_too_many_ways_are_refused_with_the_lines():
                 count += 2**i  # what follows is never the same
         return x * count
 
-    with pytest.raises(CaptureError, match=r"more than 64 ways, at .*test_decisions\.py:\d+ \(\d+ times\)"):
+    with pytest.raises(CaptureError, match=r"more than 64 paths, at .*test_decisions\.py:\d+ \(\d+ times\)"):
         capture(model, torch.ones(7))
 
 

@@ -54,7 +54,7 @@ def test_the_captured_ways_are_shown():
             said.append(text)
 
     opbridge.export(three, (X,), verify=False, progress=Shown())
-    assert said[:2] == ["1 way captured", "2 ways captured"]
+    assert said[:2] == ["1 path captured", "2 paths captured"]
     assert any(text.endswith("3 decisions") for text in said)
 
 

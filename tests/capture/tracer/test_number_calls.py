@@ -113,7 +113,7 @@ class OfLists(nn.Module):
 def test_a_python_that_was_not_checked_fixes_the_size(monkeypatch, model):
     monkeypatch.setattr(number_calls, "_CHECKED", frozenset())
     code = type(model).forward.__code__
-    with pytest.raises(CaptureError, match="needs n == 3") as caught:
+    with pytest.raises(CaptureError, match="requires n == 3") as caught:
         capture(model, X, dynamic_shapes={"x": {0: "n"}})
     assert "test_number_calls.py" in str(caught.value)
     assert type(model).forward.__code__ is code

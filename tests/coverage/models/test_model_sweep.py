@@ -190,5 +190,5 @@ def test_families_whose_packages_are_absent(monkeypatch):
 def test_results_of_a_sweep_over_operators_are_other_results(tmp_path):
     path = tmp_path / "other.json"
     path.write_text('{"format": 1, "operators": [], "samples": [], "settings": {}}')
-    with pytest.raises(UsageError, match="another form"):
+    with pytest.raises(UsageError, match="a format other than"):
         results.read(path)

@@ -123,7 +123,7 @@ def test_equality_is_about_what_is_known(builder):
 def test_order_needs_numbers(builder):
     assert Dim(3) < 4 <= Dim(4)
     assert Dim(5) > Dim(4) >= 4
-    with pytest.raises(TranslationError, match="known only when the model runs"):
+    with pytest.raises(TranslationError, match="required as a number at export"):
         assert Dim(_scalar(builder)) < 3
 
 

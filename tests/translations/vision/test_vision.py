@@ -88,7 +88,7 @@ def test_deform_conv2d_names_the_size_that_has_to_be_a_number() -> None:
         return ops.deform_conv2d(x, offset, weight)
 
     inputs = (torch.randn(2, 4, 8, 9), torch.randn(2, 18, 6, 7), torch.randn(6, 4, 3, 3))
-    with pytest.raises(opbridge.CaptureError, match="it needs kh == 3"):
+    with pytest.raises(opbridge.CaptureError, match="it requires kh == 3"):
         opbridge.export(deform_plain, inputs, dynamic_shapes=(None, None, {2: "kh"}))
 
 

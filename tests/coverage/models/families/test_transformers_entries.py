@@ -83,5 +83,5 @@ def test_a_text_has_a_token_for_each_feature_of_its_picture() -> None:
 
 
 def test_what_has_no_inputs_says_so() -> None:
-    with pytest.raises(NotImplementedError, match="no inputs of its own"):
+    with pytest.raises(NotImplementedError, match="defines no example inputs"):
         _case("BarkModel")
