@@ -125,9 +125,9 @@ def test_a_folder_that_cannot_be_written_to(folder, monkeypatch):
 def test_wrong_use(folder):
     with pytest.raises(opbridge.UsageError, match="nothing.cpp does not exist"):
         opbridge.build("nothing.cpp")
-    with pytest.raises(opbridge.UsageError, match="no sanitizer 'adress'"):
+    with pytest.raises(opbridge.UsageError, match="Unknown sanitizer 'adress'"):
         opbridge.build("my_add.cpp", sanitize=["adress"])
-    with pytest.raises(opbridge.UsageError, match="needs a C\\+\\+ file"):
+    with pytest.raises(opbridge.UsageError, match="requires a C\\+\\+ file"):
         opbridge.build()
     with pytest.raises(opbridge.UsageError, match="is source code"):
         library.open_library("my_add.cpp")

@@ -55,7 +55,7 @@ def test_the_captured_ways_are_shown():
 
     opbridge.export(three, (X,), verify=False, progress=Shown())
     assert said[:2] == ["1 path captured", "2 paths captured"]
-    assert any(text.endswith("3 decisions") for text in said)
+    assert any(text.endswith("3 conditions") for text in said)
 
 
 def test_sides_of_other_ranks_are_refused_with_both_lines():
