@@ -90,7 +90,7 @@ def test_the_form_of_dynamic_shapes_that_came_later():
     if capabilities.exports_shapes_specs.present:
         assert shapes(capture(lambda x: x * 2, X, dynamic_shapes=given)) == [("x_dim_0", "4")]
     else:
-        with pytest.raises(UsageError, match="takes no ParamsSpec"):
+        with pytest.raises(UsageError, match="does not support ParamsSpec"):
             capture(lambda x: x * 2, X, dynamic_shapes=given)
 
 
