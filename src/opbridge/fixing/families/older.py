@@ -10,7 +10,7 @@ from opbridge.conversion import schemas
 from opbridge.conversion.older import in_older_operators
 from opbridge.conversion.widening import HALVES, is_exact
 from opbridge.fixing.site import Site, repair
-from opbridge.targets.facts import Attribute
+from opbridge.targets.facts import Absent, Attribute
 
 _WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 """Operators that others are defined by, and that are no gain where the target lacks them too."""
@@ -54,7 +54,8 @@ def without_the_argument(site: Site) -> str:
     """Outputs that nothing reads are left out; else others are put in its place, or it with fewer inputs or outputs."""
     node = site.node
     unread = [each for each in node.outputs[1:] if each.name and not (each.uses() or each.is_graph_output())]
-    if unread and any(f"output '{name}'" in site.finding.message for name in _names_of(site, unread)):
+    refused_outputs = {name for fact in site.facts(Absent) for name in fact.outputs}
+    if refused_outputs & _names_of(site, unread):
         names = ", ".join(str(each.name) for each in unread)
         for value in unread:
             value.name = ""
@@ -70,13 +71,12 @@ def without_the_argument(site: Site) -> str:
     return f"replaced {operator} by {', '.join(made)}"
 
 
-def _names_of(site: Site, values: Sequence[ir.Value]) -> list[str]:
+def _names_of(site: Site, values: Sequence[ir.Value]) -> set[str]:
     """The names of some outputs in the schema of their operator."""
     schema = schemas.form(site.node.op_type, site.opset)
     declared = [] if schema is None else [each.name for each in schema.outputs]
-    return [
-        name for name, value in zip(declared, site.node.outputs, strict=False) if any(value is one for one in values)
-    ]
+    pairs = zip(declared, site.node.outputs, strict=False)
+    return {name for name, value in pairs if any(value is one for one in values)}
 
 
 def _count(values: Sequence[ir.Value | None]) -> int:
