@@ -42,7 +42,12 @@ _COMPILING = {
     "_aten": "Compiling the kernel of the route aten (once)...",
 }
 
-_announce: Callable[[str], None] = lambda text: None  # noqa: E731
+
+def _say_nothing(text: str) -> None:
+    """Libraries are compiled without a word, unless `announced_by` names who tells of it."""
+
+
+_announce: Callable[[str], None] = _say_nothing
 
 
 def announced_by(announce: Callable[[str], None]) -> None:
