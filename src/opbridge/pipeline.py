@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from opbridge.base.memory import peak_bytes
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
+from opbridge.base.slow_stages import LoggedStages
 from opbridge.base.transformers_private import caches
 from opbridge.base.version import __version__
 from opbridge.base.wording import counted
@@ -77,15 +78,6 @@ class Progress(Protocol):
         """Enters the stage `name`, one of capture, plan, translate, repair, save, verify."""
 
 
-class _Silent:
-    @contextlib.contextmanager
-    def stage(self, name: str) -> Iterator[_Silent]:
-        yield self
-
-    def detail(self, text: str) -> None:
-        pass
-
-
 @caches.taking_caches
 def check(
     model: Any,
@@ -106,6 +98,7 @@ def check(
     task: str | None = None,
     max_captures: int | None = None,
     max_capture_seconds: float | None = None,
+    strict: bool = False,
     report: str | os.PathLike[str] | Report | None = None,
 ) -> Plan:
     """Plans the export of a model without writing a file: every operator with its route, and the missing ones with
@@ -139,14 +132,16 @@ def check(
         pinned,
         custom_opsets=dict(custom_opsets or {}),
         limits=_limits(max_captures, max_capture_seconds),
+        strict=strict,
     )
     with reporting(report, "check", name_of(model)) as told:
-        spent = Spent()
-        with _timed("capture", _Silent(), spent):
+        spent, stages = Spent(), LoggedStages()
+        with _timed("capture", stages, spent) as stage:
+            request.limits.report = stage.detail
             captured = capture_model(capture, request)
-        with _timed("plan", _Silent(), spent):
+        with _timed("plan", stages, spent):
             plan = captured.plan()
-        with _timed("translate", _Silent(), spent):
+        with _timed("translate", stages, spent):
             built, plan = captured.build(plan)
         plan = _with_notes(
             plan, (*notes, *unknown_operators.notes(request.registry), *check_dimensions(captured.capture, built))
@@ -183,6 +178,7 @@ def export(
     task: str | None = None,
     max_captures: int | None = None,
     max_capture_seconds: float | None = None,
+    strict: bool = False,
     report: str | os.PathLike[str] | Report | None = None,
     **legacy: Any,
 ) -> Program:
@@ -215,7 +211,8 @@ def export(
         capture: How the model is captured: "export" with opbridge's own capture, or torch.export if that fails;
             "torch.export" with torch.export only; "trace" with PyTorch's TorchScript exporter, in which the results
             of Python conditions become constants; "auto": export, then trace.
-        progress: Receives the stages as they run, to show them; by default nothing is shown.
+        progress: Receives the stages as they run, to show them. By default, a stage that runs for 20 seconds or more is
+            logged, by the logger "opbridge".
         dynamic_axes: What torch.onnx.export took before `dynamic_shapes`: dimensions by the graph's input names.
         rtol: The relative tolerance of the verification. Defaults to one by dtype.
         atol: The absolute tolerance of the verification. Defaults to one by dtype.
@@ -224,7 +221,11 @@ def export(
             of transformers; see `opbridge.tasks.text_generation`.
         max_captures: The maximum number of captures of a model with data-dependent control flow, one per path.
             Defaults to 64.
-        max_capture_seconds: The time limit after which no further path is captured. Defaults to no limit.
+        max_capture_seconds: The time limit, in seconds, after which no further capture is begun: of another path, of
+            other sizes, or by torch.export. Defaults to no limit.
+        strict: Whether a relation between dynamic dimensions that the model requires, the example inputs fulfil and
+            `dynamic_shapes` does not state, such as `total == past + seq`, is an error. By default it is taken as
+            stated: the dimension is named "past + seq" in the file, and a note says so.
         report: The path of an HTML report with the graph of the model, its plan and its verification. It is also
             written if operators are missing or the outputs differ, before the error is raised.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
@@ -274,6 +275,7 @@ def export(
         output_names,
         dict(custom_opsets or {}),
         _limits(max_captures, max_capture_seconds),
+        strict,
     )
     with reporting(report, "export", name_of(model) if path is None else str(path)) as told:
         return _exported(
@@ -281,7 +283,7 @@ def export(
             capture,
             f if path is None else path,  # type: ignore[arg-type]  # a path is a Path by now
             told,
-            progress or _Silent(),
+            progress or LoggedStages(),
             notes=notes,
             external_data=external_data,
             verify={"rtol": rtol, "atol": atol, "inputs": inputs} if verify else None,
@@ -314,7 +316,7 @@ def _exported(
     path = f if isinstance(f, Path) else None
     spent = Spent()
     with _timed("capture", reporter, spent) as stage:
-        request.limits.report = lambda count: stage.detail(f"{counted(count, 'path')} captured")
+        request.limits.report = stage.detail
         captured = capture_model(capture, request)
         stage.detail(captured.describe())
     with _timed("plan", reporter, spent) as stage:

@@ -27,7 +27,7 @@ def test_inputs_names_and_sizes():
         "position_ids",
         *(f"past_key_values.{layer}.{what}" for layer in (0, 1) for what in ("key", "value")),
     ]
-    assert inputs["attention_mask"] == ["batch", "sequence + past_sequence"]
+    assert inputs["attention_mask"] == ["batch", "past_sequence + sequence"]
     assert inputs["past_key_values.0.key"] == ["batch", "2", "past_sequence", "8"]
     assert [value.name for value in program.model.graph.outputs] == [
         "logits",

@@ -16,6 +16,7 @@ import torch
 from opbridge.base import sources
 from opbridge.base.sources import Source, innermost
 from opbridge.capture.advice_rules import DATA_DEPENDENT, RULES, SHAPE_VIOLATION
+from opbridge.capture.stated_sizes import Dimension, statement
 
 __all__ = [
     "advise",
@@ -59,31 +60,42 @@ def advise_eager(error: BaseException, inputs: str) -> str:
     )
 
 
-def advise_shapes(error: BaseException, demands: Sequence[tuple[str, Source | None]]) -> str:
-    """A paragraph about dynamic shapes that the model does not allow.
+def advise_shapes(
+    error: BaseException, demands: Sequence[tuple[str, Source | None]], dimensions: Sequence[Dimension] = ()
+) -> str:
+    """A paragraph about dynamic shapes that the model does not allow; what to write instead comes first.
 
     Args:
         error: What torch raised.
         demands: The conditions of the model on its sizes, from `size_constraints.constrain_sizes`.
+        dimensions: The dynamic dimensions of the inputs.
     """
     needed = "; ".join(f"{text} ({source})" if source else text for text, source in demands[:4])
+    stated = statement([text for text, _ in demands[:4]], dimensions)
     suggested = re.search(r"Suggested fixes:\n(.*?)(\n\s*\n|$)", str(error), re.DOTALL)
-    lines = suggested[1].splitlines() if suggested else [_dim_for(text) for text, _ in demands[:4]]
+    lines = suggested[1].splitlines() if suggested else []
     fixes = "; ".join(line.strip() for line in lines if line.strip())
     if not needed:
         bullets = re.findall(r"^\s*- (.*)$", str(error), re.MULTILINE)
         needed = _readable_sizes(bullets[0] if bullets else _first_line(error)).rstrip(".")
+    number = any(re.search(r"^\S+ == \d+$", text) for text, _ in demands)
+    source = next((source for _, source in demands if source), None)
+    hint = f" ({_instead(source.code if source else '')})" if number else ""
+    otherwise = f"change the line so that it works for any size{hint}."
+    if stated:
+        return _with_code(
+            f"{stated}: the model does not support the dynamic shapes that were given, because "
+            f"it requires {needed}. Or {otherwise}",
+            source,
+        )
     remedy = (
         f"State this in dynamic_shapes ({fixes.replace(', max=oo', '')})"
         if fixes
         else "Leave the dimension out of dynamic_shapes, or use Dim.AUTO"
     )
-    number = any(re.search(r"^\S+ == \d+$", text) for text, _ in demands)
-    source = next((source for _, source in demands if source), None)
-    hint = f" ({_instead(source.code if source else '')})" if number else ""
     return _with_code(
-        f"The model does not support the dynamic shapes that were given: it requires {needed}. {remedy}, or change "
-        f"the line so that it works for any size{hint}.",
+        f"The model does not support the dynamic shapes that were given: it requires {needed}. {remedy}, or "
+        f"{otherwise}",
         source,
     )
 
@@ -100,17 +112,6 @@ def _instead(line: str) -> str:
     if re.search(r"\bnp\.|\bnumpy\.", line):
         return "use torch's functions of x.shape[0], or those of math, instead of NumPy's"
     return "use x.shape[0] itself, without converting it to a plain number, for example by operator.index"
-
-
-def _dim_for(condition: str) -> str:
-    """The Dim for which a condition holds; empty where none is known."""
-    if found := re.fullmatch(r"(\w+) (<=|>=) (\d+)", condition):
-        return f"{found[1]} = Dim('{found[1]}', {'max' if found[2] == '<=' else 'min'}={found[3]})"
-    if found := re.fullmatch(r"(\w+) % (\d+) == 0", condition):
-        return f"{found[1]} = {found[2]}*_{found[1]}"
-    if found := re.fullmatch(r"(\w+) == ([a-zA-Z_]\w*)", condition):
-        return f"{found[2]} = {found[1]}"
-    return ""
 
 
 def advise_others(error: BaseException, demands: Sequence[tuple[str, Source | None]]) -> str:

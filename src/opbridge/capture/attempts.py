@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from opbridge.capture.decisions import WaysRefused, capture_decisions
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.failed_attempts import explained
 from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
+from opbridge.capture.related_sizes import Relation, relation_of, restated
 from opbridge.capture.retries import capture_with_retries, is_by_loop, outcome
 from opbridge.capture.size_decisions import is_same
 from opbridge.capture.size_decisions.regions import holds
@@ -32,10 +34,57 @@ _Outcome = tuple[Captured | None, Exception | None]
 def first_capture(attempt: Attempt) -> Captured:
     """The first attempt that succeeds.
 
+    Where the capture requires a relation between dynamic dimensions that the example fulfils, the relation is taken as
+    stated in the dynamic shapes, and a note says so; see `related_sizes`.
+
     Raises:
         CaptureError: None does; the message is advice.
         UsageError: The model fails by itself, or the inputs or dynamic shapes are of a wrong kind.
     """
+    begun, related = dict(vars(attempt)), list(attempt.notes)
+    found, failure = _outcome(attempt)
+    while not attempt.strict and attempt.shapes.axes:
+        relation = _relation(attempt, found, failure)
+        if relation is None:
+            break
+        kept, shapes = dict(vars(attempt)), restated(attempt.shapes, relation)
+        vars(attempt).update(begun)
+        attempt.start_again("direct")
+        attempt.shapes, attempt.notes = shapes, [*related, relation.note()]
+        again, error = _outcome(attempt)
+        if again is None:
+            vars(attempt).update(kept)
+            break
+        related.append(relation.note())
+        found, failure = again, error
+    return _one_of(found, failure)
+
+
+def _relation(attempt: Attempt, found: Captured | None, failure: Exception | None) -> Relation | None:
+    """A relation between dimensions that the attempts require, and that can be stated; None where there is none."""
+    cause = failure.__cause__ if isinstance(failure, CaptureError) else None
+    demands = _demands_of(attempt, found, cause)
+    if not demands:
+        return None
+    if found is not None:
+        asked = tuple(each for each in found.graph.conditions if each.by_operator)
+        by_operators = dataclasses.replace(found, graph=dataclasses.replace(found.graph, conditions=asked))
+        of_operators = frozenset(text for text, _ in _demands_of(attempt, by_operators, None))
+    else:
+        of_operators = cause.of_operators if isinstance(cause, SizesContradicted) else frozenset()
+    return relation_of(demands, of_operators, attempt.shapes)
+
+
+def _outcome(attempt: Attempt) -> _Outcome:
+    """What the attempts give: the graph of the first that succeeds, or why none does."""
+    try:
+        return _first_capture_with_copies(attempt), None
+    except CaptureError as error:
+        return None, error
+
+
+def _first_capture_with_copies(attempt: Attempt) -> Captured:
+    """The first attempt that succeeds; with copies where sizes decide whether `contiguous` copies."""
     kept, notes = dict(vars(attempt)), list(attempt.notes)
     try:
         return _first_capture(attempt)
@@ -78,7 +127,7 @@ def _first_capture(attempt: Attempt) -> Captured:
             vars(attempt).update(kept)
             if not of_sizes and (is_data_dependent(error) or isinstance(error, SizesContradicted)):
                 first = error  # a question that has more than two answers; that of before has two
-            else:
+            elif not isinstance(error, SizesContradicted):  # which is what the first error says
                 why = f"Capturing all branches failed: {_said_of(error)}"
     if isinstance(first, SizesContradicted) and (decided := of_all_sizes(attempt)) is not None:
         return decided
@@ -310,7 +359,7 @@ def _better(attempt: Attempt, found: Captured | None, failure: Exception | None)
     return found, error if found is None and is_said_best else failure
 
 
-def _demands_of(attempt: Attempt, found: Captured | None, failure: Exception | None) -> list[Any]:
+def _demands_of(attempt: Attempt, found: Captured | None, failure: BaseException | None) -> list[Any]:
     """What an attempt needs of the sizes."""
     if found is None:
         return failure.conditions if isinstance(failure, SizesContradicted) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.transformers_private import caches
+from opbridge.base.wording import sentence
 from opbridge.capture.advice import advise_others
 from opbridge.capture.attempts import capture_by_torch_export, first_capture, keeping_functions
 from opbridge.capture.autograd_functions import Functions
@@ -24,7 +26,7 @@ from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.model_inputs import distinct, example_inputs, fit_signature, frozen_inputs
 from opbridge.capture.model_module import as_module
 from opbridge.capture.one_attempt import Attempt, Captured
-from opbridge.capture.size_constraints import dim_names, dynamic_dimensions
+from opbridge.capture.size_constraints import dim_names, dim_sums, dynamic_dimensions
 from opbridge.capture.training_mode import training_notes
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
@@ -48,6 +50,7 @@ def capture(
     thorough: bool = True,
     by_torch_export: bool = False,
     limits: CaptureLimits | None = None,
+    strict: bool = False,
 ) -> Capture:
     """Captures a model: runs it once on tensors without values, and records the operators that run.
 
@@ -72,6 +75,8 @@ def capture(
             takes long, and rarely helps.
         by_torch_export: Whether torch.export is used from the start.
         limits: How many captures a model that decides by data may take.
+        strict: Whether relations between dimensions that the dynamic shapes do not state are left as conditions of the
+            capture; see `related_sizes`.
 
     Raises:
         CaptureError: The model cannot be captured, or not as a functional graph; the message names its line and what
@@ -98,14 +103,18 @@ def capture(
     fit_signature(module, args, kwargs)
     shapes = resolve(module, args, kwargs, dynamic_shapes)
     named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
-    run = Attempt(model, module, args, kwargs, shapes, Functions(handler, opset, named), thorough, limits)
-    with keeping_functions(run):
+    functions = Functions(handler, opset, named)
+    run = Attempt(model, module, args, kwargs, shapes, functions, thorough, limits, strict=strict)
+    run.limits.begin()
+    with keeping_functions(run), _saying_what_was_left(run):
         found = capture_by_torch_export(run) if by_torch_export else first_capture(run)
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
     notes = [*run.notes, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
     demands = run.demands(graph)
     notes += _size_notes(demands, run.is_right_for_one)
+    if run.limits.is_out_of_time:
+        notes.append(_left(run))
     notes += [*run.functions.notes(), *run.operators.notes(), *_list_notes(graph)]
     _check_others(run, found)
     functional = functionalize(graph, run.operators.names, found.rewrite)
@@ -127,9 +136,28 @@ def capture(
         tuple(run.functions.calls),
         tuple(sorted(run.functions.read_inputs)),
         run.operators.names,
-        tuple(asked_dimensions(shapes, leaves)),
+        tuple(asked_dimensions(run.shapes, leaves)),
         tuple((text, str(source or "")) for text, source in demands),
         () if run.raising is None else (*decisions_of(functional.graph.module), *run.raising),
+        dim_sums(graph, leaves, run.shapes.axes),
+    )
+
+
+@contextlib.contextmanager
+def _saying_what_was_left(attempt: Attempt) -> Iterator[None]:
+    """Within this context, an error says that the time limit has left captures out, where it has."""
+    try:
+        yield
+    except CaptureError as error:
+        if attempt.limits.is_out_of_time and "max_capture_seconds" not in str(error):
+            raise CaptureError(f"{error}\n{sentence(_left(attempt))}.") from error.__cause__
+        raise
+
+
+def _left(attempt: Attempt) -> str:
+    return (
+        f"the time limit of {attempt.limits.seconds:g} s (max_capture_seconds) was reached before all captures were "
+        "tried that may support more sizes or branches"
     )
 
 

@@ -28,6 +28,7 @@ class Capture:
         strategy: "non-strict", "strict", "given" for an ExportedProgram, or "trace": then the graph is that of a
             stand-in with the model's inputs and outputs (see `opbridge.trace.interface`).
         dim_names: torch's symbols ("s77") and what their dimensions are called in the ONNX file ("batch").
+        dim_sums: Sums of symbols ("s15 + s20"), and what the user calls these dimensions ("past + sequence").
         notes: What a person should know: a fallback that was needed, values that were frozen, sizes that are excluded.
         seconds: How long it took.
         functions: The calls of torch.autograd.Function that are operators of the graph.
@@ -56,3 +57,4 @@ class Capture:
     asked: tuple[AskedDimension, ...] = ()
     demands: tuple[tuple[str, str], ...] = ()
     decisions: tuple[Decision, ...] = ()
+    dim_sums: dict[str, str] = field(default_factory=dict)

@@ -117,7 +117,8 @@ def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     4. A name becomes Dim.DYNAMIC, None becomes Dim.STATIC, and a negative dimension counts from the end. A set of
        dimensions makes these dynamic.
     5. What the ONNX file calls a tensor, as `batch_ids_0` of `batch["ids"][0]`, may stand for the tensor.
-    6. A name that is a sum or product of other names, "past_sequence + sequence", is always of that size.
+    6. A name that is a sum or product of other names, "past_sequence + sequence", is always of that size; one that
+       is computed from a name that no dimension has, "8*h", is of such a size.
 
     Raises:
         UsageError: Shapes that do not fit the inputs.
@@ -252,16 +253,22 @@ class _Reader:
         }
 
     def relate(self) -> None:
-        """Finds the dimensions whose names are sums and products of others' names.
+        """Finds the dimensions whose names are sums and products of others' names, or multiples of one of their own.
 
         Raises:
             UsageError: The sizes of the example are others.
         """
+        roots: dict[str, tuple[int, Axis]] = {}
         for key, axis in self.axes.items():
             terms = tuple(dict.fromkeys(_WORD.findall(axis.name or "")))
-            if axis.name is None or not _is_sum(axis.name) or not all(term in self._named for term in terms):
+            if axis.name is None or axis.derive is not None or not _is_sum(axis.name):
                 continue
             text = axis.name
+            if len(terms) == 1 and terms[0] not in self._named:
+                self.axes[key] = _multiple(axis, terms[0], roots)
+                continue
+            if not all(term in self._named for term in terms):
+                continue
             expected = size_of(text, {term: self._named[term].size for term in terms})
             if expected != axis.size:
                 raise UsageError(
@@ -367,6 +374,38 @@ class _Reader:
                 )
         self.axes[id(leaf), index] = axis
         return index, dim
+
+
+def _multiple(axis: Axis, root: str, roots: dict[str, tuple[int, Axis]]) -> Axis:
+    """A dimension whose name computes it from one that no input has: "8*h".
+
+    Args:
+        axis: The dimension.
+        root: The name of the other one.
+        roots: Its value in the example for each name so far, with the dimension that it is from.
+
+    Raises:
+        UsageError: The size in the example is no such number, or another dimension gives another value.
+    """
+    derived = dataclasses.replace(axis, root=root, derive=functools.partial(_size_of_one, str(axis.name), root))
+    value = root_example(derived)
+    if value is None:
+        raise UsageError(
+            f"dynamic_shapes says that {axis.place} is {axis.name}, but its size in the example inputs is {axis.size}, "
+            f"for which there is no integer {root}. Give an example input of another size, or a different name."
+        )
+    first, other = roots.setdefault(root, (value, derived))
+    if first != value:
+        raise UsageError(
+            f"dynamic_shapes says that {other.place} is {other.name} and {axis.place} is {axis.name}, but in the "
+            f"example inputs {root} is {first} for the first and {value} for the second. Use different names, or "
+            "example inputs in which they are equal."
+        )
+    return derived
+
+
+def _size_of_one(text: str, name: str, value: Any) -> Any:
+    return size_of(text, {name: value})
 
 
 _WORD = re.compile(r"[^\W\d]\w*")

@@ -17,9 +17,11 @@ from opbridge.capture.advice import (
 )
 from opbridge.capture.advice_rules import REGISTER
 from opbridge.capture.eager_runs import eager_failure
+from opbridge.capture.limits import OutOfTime
 from opbridge.capture.model_inputs import described
 from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.side_effects import SideEffects
+from opbridge.capture.stated_sizes import Dimension
 from opbridge.capture.training_mode import evaluating
 from opbridge.errors import CaptureError, UsageError
 
@@ -37,6 +39,8 @@ def explained(attempt: Attempt, error: Exception) -> Captured:
         # Ours, from inside of torch: without the way that it took there.
         line = raised_at(error)
         raise CaptureError(f"{error} (at {line})" if line else str(error)) from error.__cause__
+    if isinstance(error, OutOfTime):
+        raise CaptureError(f"The capture was stopped: {error} (max_capture_seconds). Raise the limit.") from error
     if str(error).startswith("Unsupported input type"):
         kind = str(error).partition("'")[2].partition("'")[0]
         raise UsageError(
@@ -52,7 +56,7 @@ def explained(attempt: Attempt, error: Exception) -> Captured:
 def _strict(attempt: Attempt, error: Exception) -> Captured:
     if is_shape_violation(error):
         demands = error.conditions if isinstance(error, SizesContradicted) else _violated(attempt)
-        raise CaptureError(advise_shapes(error, demands)) from error
+        raise CaptureError(advise_shapes(error, demands, _dimensions(attempt))) from error
     with (
         SideEffects(attempt.module) as effects,
         attempt.functions.suspended(),
@@ -87,6 +91,11 @@ def _violated(attempt: Attempt) -> list[Any]:
         return attempt.demands(attempt.capture_once(attempt.shapes.relaxed).graph, checked=False)
     except Exception:
         return []
+
+
+def _dimensions(attempt: Attempt) -> list[Dimension]:
+    """The dynamic dimensions of the inputs, as conditions call them."""
+    return [Dimension(axis.name or axis.place, axis.place, axis.checked) for axis in attempt.shapes.axes.values()]
 
 
 def _is_the_mode(attempt: Attempt) -> bool:

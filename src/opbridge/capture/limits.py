@@ -1,4 +1,4 @@
-"""How much work the captures of a model that decides by data may take."""
+"""How much work the captures of one model may take."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from opbridge.base.wording import counted
 from opbridge.errors import UsageError
 
-__all__ = ["CaptureLimits"]
+__all__ = ["CaptureLimits", "OutOfTime"]
 
 _MOST_CAPTURES = 64
+
+
+class OutOfTime(Exception):
+    """A further capture was not begun, as the time limit is reached."""
 
 
 @dataclass
@@ -18,9 +23,9 @@ class CaptureLimits:
     """Limits on the captures of one model.
 
     Attributes:
-        captures: The most captures.
+        captures: The most captures, of those that become branches of one graph.
         seconds: After how many seconds no further one is made; None: no limit.
-        report: Called with how many captures there are, after each.
+        report: Called with what is done now, "2 paths captured", before and after each.
 
     Raises:
         UsageError: A limit is no positive number.
@@ -28,7 +33,7 @@ class CaptureLimits:
 
     captures: int = _MOST_CAPTURES
     seconds: float | None = None
-    report: Callable[[int], None] = lambda count: None
+    report: Callable[[str], None] = lambda text: None
 
     def __post_init__(self) -> None:
         if type(self.captures) is not int or self.captures < 1:
@@ -38,28 +43,54 @@ class CaptureLimits:
                 f"Invalid value max_capture_seconds={self.seconds!r}; expected a positive number of seconds."
             )
         self._start = time.perf_counter()
-        self._made = 0
+        self._begun = self._made = 0
+        self.is_out_of_time = False
 
     def begin(self) -> None:
-        """Begins to count the time."""
+        """Begins the first capture, from which on the time counts."""
         self._start = time.perf_counter()
+        self._begun = self._made = 0
+        self.is_out_of_time = False
+
+    def begin_one(self, what: str, *, is_limited: bool = True) -> None:
+        """Begins one execution of the model.
+
+        Args:
+            what: What it is for, "a larger example".
+            is_limited: Whether it is left out if the time limit is reached.
+
+        Raises:
+            OutOfTime: There was one before, and the time limit is reached.
+        """
+        if self._begun and is_limited and self._is_late():
+            self.is_out_of_time = True
+            raise OutOfTime(f"the time limit of {self.seconds:g} s is reached")
+        self._begun += 1
+        if self._begun > 1:
+            paths = f", {counted(self._made, 'path')} captured" if self._made else ""
+            self.report(f"execution {self._begun} of the model ({what}){paths}")
 
     def count(self) -> None:
-        """Counts a capture."""
+        """Counts a capture that becomes a branch."""
         self._made += 1
-        self.report(self._made)
+        self.report(f"{counted(self._made, 'path')} captured")
 
-    def why_reached(self, made: int) -> str:
+    def why_reached(self, made: int, least: int = 0) -> str:
         """Why no further capture is made, as a clause about the model; empty where one may be.
 
         Args:
             made: How many captures there are of those that are to be merged.
+            least: How many there will be at least.
         """
-        if made >= self.captures:
+        if made >= self.captures or least > self.captures:
             return f"its data-dependent control flow has more than {self.captures} paths"
-        if made and self.seconds is not None and time.perf_counter() - self._start > self.seconds:
+        if made and self._is_late():
+            self.is_out_of_time = True
             return (
-                f"its data-dependent control flow could not be captured within {self.seconds:g} s ({made} paths "
-                "captured so far)"
+                f"its data-dependent control flow could not be captured within {self.seconds:g} s "
+                f"({counted(made, 'path')} captured so far)"
             )
         return ""
+
+    def _is_late(self) -> bool:
+        return self.seconds is not None and time.perf_counter() - self._start > self.seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import warnings
 from collections.abc import Callable
@@ -54,11 +55,14 @@ class SizesContradicted(Exception):
     Attributes:
         conditions: What it needs of them, each with the line that causes it where that is known.
         unrolls: Whether the capture has as many turns of a loop as the example has; see `fixed_sizes.unrolls_a_loop`.
+        of_operators: The conditions that operators require.
     """
 
-    def __init__(self, conditions: list[Any], *, unrolls: bool = False) -> None:
+    def __init__(
+        self, conditions: list[Any], *, unrolls: bool = False, of_operators: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__("Constraints violated: " + "; ".join(text for text, _ in conditions))
-        self.conditions, self.unrolls = conditions, unrolls
+        self.conditions, self.unrolls, self.of_operators = conditions, unrolls, of_operators
 
 
 class Attempt:
@@ -98,6 +102,7 @@ class Attempt:
         looping: Whether a loop over a dynamic size is a decision, and not unrolled for the example.
         identities: Which identities matter to what the model does, as far as its captures have shown.
         limits: How many captures a model that decides by data may take.
+        strict: Whether relations between dimensions that the dynamic shapes do not state stay conditions.
         copying: Whether `contiguous` copies where sizes decide whether it does.
         rewriting_by_running: Whether writes are taken out by torch's functionalisation alone; see `rewriting`.
         raising: The decisions after which the model raises an error for one answer; None where it decides nothing.
@@ -113,6 +118,8 @@ class Attempt:
         functions: Functions,
         thorough: bool = True,
         limits: CaptureLimits | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         self.model = model
         self.module = module
@@ -143,6 +150,7 @@ class Attempt:
         self.looping = False
         self.identities = Identities()
         self.limits = limits or CaptureLimits()
+        self.strict = strict
         self.rewriting_by_running = False
         self.copying = Copying()
         self.raising: tuple[Decision, ...] | None = None
@@ -182,8 +190,11 @@ class Attempt:
 
         Raises:
             SizesContradicted: The capture is for fewer sizes than were asked for.
+            OutOfTime: The time limit is reached.
             Exception: Whatever the model or torch raises.
         """
+        # The paths of a model are limited where they are explored, and what is made of them is never given up.
+        self.limits.begin_one(self._purpose(again), is_limited=self.answers is None and self.merged is None)
         self.forget_failed_attempt()
         with (
             torch.set_grad_enabled(self.grad),
@@ -203,6 +214,18 @@ class Attempt:
         if shapes is None:
             self._check_sizes(graph)
         return Captured(graph, functools.partial(without_writes, program), program)
+
+    def _purpose(self, again: bool) -> str:
+        """What an execution of the model is for."""
+        if self.strategy != "direct":
+            return f"torch.export, {self.strategy} mode"
+        if self.merged is not None:
+            return "its paths joined in one graph"
+        if self.answers is not None:
+            return "another path of its data-dependent control flow"
+        if self.by_size or self.other_side or again:
+            return "other sizes, for the other branch of a condition on sizes"
+        return "a larger example" if self.example is not None else "other assumptions on its sizes"
 
     def forget_failed_attempt(self) -> None:
         """Puts back what an attempt before left in the attributes of the model: tensors without values."""
@@ -249,7 +272,13 @@ class Attempt:
         leaves = pytree.tree_leaves((self.args, self.kwargs))
         contradicted = contradictions(graph, leaves, self.shapes.axes, 1 if self.general else 2)
         if contradicted:
-            raise SizesContradicted(contradicted, unrolls=fixed_sizes.unrolls_a_loop(graph))
+            asked = dataclasses.replace(graph, conditions=tuple(each for each in graph.conditions if each.by_operator))
+            of_operators = contradictions(asked, leaves, self.shapes.axes, 1 if self.general else 2)
+            raise SizesContradicted(
+                contradicted,
+                unrolls=fixed_sizes.unrolls_a_loop(graph),
+                of_operators=frozenset(text for text, _ in of_operators),
+            )
 
     def _program(self, shapes: Any) -> ExportedProgram:
         with (

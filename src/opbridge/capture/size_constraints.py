@@ -22,6 +22,7 @@ __all__ = [
     "constrain_sizes",
     "contradictions",
     "dim_names",
+    "dim_sums",
     "dynamic_dimensions",
     "holds_at",
     "holds_between",
@@ -72,6 +73,15 @@ def dim_names(graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, 
             names[symbol] = name
             used.add(name)
     return names
+
+
+def dim_sums(graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> dict[str, str]:
+    """What the user calls the dimensions that are sums of others, by torch's expression: "s15 + s20"."""
+    return {
+        str(size): axis.name
+        for axis, size in sized(graph, leaves, axes)
+        if axis.terms and axis.name is not None and torch_sizes.symbols(size)
+    }
 
 
 def constrain_sizes(
@@ -370,8 +380,27 @@ def _user_name(
 def _readable(expression: str, shown: Mapping[str, str]) -> str:
     """A condition as a Python expression over names of dimensions."""
     text = re.sub(r"^\(([^()]*)\) (==|!=|<=|>=|<|>) ", r"\1 \2 ", expression)
-    text = re.sub(r" (==|!=|<=|>=|<|>) \(([^()]*(?:\([^()]*\)[^()]*)*)\)$", r" \1 \2", text)
+    text = _balanced(re.sub(r" (==|!=|<=|>=|<|>) \(([^()]*(?:\([^()]*\)[^()]*)*)\)$", r" \1 \2", text))
     return re.sub(r"\b[a-z]+\d+\b", lambda found: _operand(shown.get(found[0], found[0])), text)
+
+
+_TERM = r"(?:\w+|\(\(-\d+\)\*\w+\))"
+
+
+def _balanced(text: str) -> str:
+    """A condition as a person writes it: "a + ((-1)*b) <= 0" is "a <= b", and "n == 8*(n // 8)" is "n % 8 == 0"."""
+    if multiple := re.fullmatch(r"(\w+) (==|!=) (\d+)\*\(\1 // \3\)", text):
+        return f"{multiple[1]} % {multiple[3]} {multiple[2]} 0"
+    found = re.fullmatch(rf"({_TERM}(?: \+ {_TERM})*) (==|!=|<=|>=|<|>) 0", text)
+    if found is None:
+        return text
+    left, right = [], []
+    for term in found[1].split(" + "):
+        if negative := re.fullmatch(r"\(\(-(\d+)\)\*(\w+)\)", term):
+            right.append(negative[2] if negative[1] == "1" else f"{negative[1]}*{negative[2]}")
+        else:
+            left.append(term)
+    return f"{' + '.join(left)} {found[2]} {' + '.join(right)}" if left and right else text
 
 
 def _operand(name: str) -> str:

@@ -35,6 +35,7 @@ from opbridge.cli.options import (
     RuntimeOption,
     SecondsOption,
     SpecArgument,
+    StrictOption,
     TargetOption,
     TaskOption,
     accepted,
@@ -65,6 +66,7 @@ def check(
     capture: CaptureOption = None,
     max_captures: MaxCapturesOption = None,
     max_capture_seconds: MaxCaptureSecondsOption = None,
+    strict: StrictOption = None,
     task: TaskOption = None,
     report: ReportOption = None,
     as_json: JsonOption = False,
@@ -74,7 +76,7 @@ def check(
 
     def keywords_of(model: specs.Subject) -> dict[str, Any]:
         found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
-        limits = given_options(max_captures=max_captures, max_capture_seconds=max_capture_seconds)
+        limits = given_options(max_captures=max_captures, max_capture_seconds=max_capture_seconds, strict=strict)
         return {**found, **given_options(capture=capture), **limits}
 
     if not isinstance(subject, specs.Subject):
@@ -101,6 +103,7 @@ def export(
     capture: CaptureOption = None,
     max_captures: MaxCapturesOption = None,
     max_capture_seconds: MaxCaptureSecondsOption = None,
+    strict: StrictOption = None,
     verify: Annotated[
         bool | None,
         typer.Option(
@@ -138,6 +141,7 @@ def export(
             capture=capture,
             max_captures=max_captures,
             max_capture_seconds=max_capture_seconds,
+            strict=strict,
             inputs=inputs,
             rtol=rtol,
             atol=atol,
@@ -165,6 +169,7 @@ def export(
             capture=capture,
             max_captures=max_captures,
             max_capture_seconds=max_capture_seconds,
+            strict=strict,
             rtol=rtol,
             atol=atol,
         )

@@ -38,6 +38,7 @@ __all__ = [
     "RuntimeOption",
     "SecondsOption",
     "SpecArgument",
+    "StrictOption",
     "TargetOption",
     "TaskOption",
     "accepted",
@@ -166,12 +167,22 @@ MaxCaptureSecondsOption = Annotated[
     typer.Option(
         "--max-capture-seconds",
         metavar="S",
-        help="The time limit, in seconds, after which no further path of a model with data-dependent control flow "
-        "is captured.",
+        help="The time limit, in seconds, after which no further capture is begun: of another path, of other sizes, "
+        "or by torch.export.",
         show_default="no limit",
     ),
 ]
 
+
+StrictOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--strict",
+        help="Fail if the model requires a relation between dynamic dimensions that the dynamic shapes do not state, "
+        "such as total == past + seq, instead of taking it as stated.",
+        show_default=False,
+    ),
+]
 
 InputsOption = Annotated[
     list[Path] | None,

@@ -55,6 +55,7 @@ class ExportRequest:
         output_names: Names for the outputs.
         custom_opsets: The versions of domains other than ONNX's own.
         limits: How many captures a model that decides by data may take.
+        strict: Whether relations between dimensions that dynamic_shapes does not state are an error.
     """
 
     model: Any
@@ -70,6 +71,7 @@ class ExportRequest:
     output_names: Sequence[str] | None = None
     custom_opsets: Mapping[str, int] = field(default_factory=dict)
     limits: CaptureLimits = field(default_factory=CaptureLimits)
+    strict: bool = False
 
 
 class CapturedModel(Protocol):
@@ -189,6 +191,7 @@ def _capture_by_export(request: ExportRequest, strategy: str) -> CapturedModel:
         thorough=strategy != "auto",
         by_torch_export=strategy == "torch.export",
         limits=request.limits,
+        strict=request.strict,
     )
     return _ExportedModel(request, captured, request.target)
 

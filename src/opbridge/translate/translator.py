@@ -83,7 +83,7 @@ def translate(
     """
     graph = capture.functional.graph
     builder = Builder(plan.opset)
-    values = Values(builder, capture.dim_names)
+    values = Values(builder, {**capture.dim_names, **capture.dim_sums})
     inputs = boundary.make_inputs(graph, values, input_names, capture.asked)
     names = boundary.output_names(graph, output_names, [str(value.name) for value in inputs.tensors], builder)
     walk = _Walk(plan, capture.functional.rebinds, values, inputs.values)

@@ -42,7 +42,7 @@ class Values:
         self.literals: set[int] = set()
         self._initializers: dict[int, tuple[torch.Tensor, Tensor]] = {}
         self._dim_names = dict(dim_names)
-        self._symbol = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in dim_names) or r"(?!)")
+        self._symbol = re.compile("|".join(rf"\b{name}\b" for name in dim_names if name.isidentifier()) or r"(?!)")
 
     def for_symbolic(self, value: Any) -> Any:
         """A tensor as a value of the graph, unless the model's code spells it out: symbolic functions may read that."""
@@ -139,4 +139,5 @@ class Values:
         size = torch_sizes.known_size(size)
         if isinstance(size, int):
             return size
-        return self._symbol.sub(lambda found: self._dim_names[found[0]], str(size))
+        text = str(size)
+        return self._dim_names.get(text) or self._symbol.sub(lambda found: self._dim_names[found[0]], text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,6 +40,7 @@ class Run:
         failure: The error of the runtime.
         condition: Where the capture leaves these sizes out, the condition that does.
         place: The line that causes it.
+        stated: What to write so that the file is valid for all sizes that are asked for; see `stated_sizes`.
         invented: Where the run differs by a value that no caller gave and the example does not suggest, that value: a
             NaN, a size of 0, a mask of everything. The notes say more; the file is not refused for it.
     """
@@ -52,6 +52,7 @@ class Run:
     failure: RuntimeFailure | None = None
     condition: str = ""
     place: str = ""
+    stated: str = ""
     invented: str = ""
 
     @property
@@ -263,11 +264,16 @@ class Verification:
         wrong = [comparison for comparison in run.comparisons if not comparison.ok]
         how = f"the runtime raises: {run.failure}" if run.failure is not None else f"output {wrong[0]}"
         line = f" ({run.place})" if run.place else ""
+        valid = f"valid only for {run.condition}{line}, but the model also accepts {run.label}; there, {how}."
+        otherwise = "change the line so that it computes the same for all sizes, with torch.where or torch.cond"
+        if run.stated:
+            return (
+                f"{run.stated}: {self.subject} does not support the requested dynamic shapes, because it is {valid} "
+                f"Or {otherwise} instead of an `if`."
+            )
         return (
-            f"{sentence(self.subject)} does not support the requested dynamic shapes: it is valid only for "
-            f"{run.condition}{line}, but the model also accepts {run.label}; there, {how}. State the condition in "
-            f"dynamic_shapes{_dim_for(run.condition)}, or change the line so that it computes the same for all "
-            "sizes, with torch.where or torch.cond instead of an `if`."
+            f"{sentence(self.subject)} does not support the requested dynamic shapes: it is {valid} State the "
+            f"condition in dynamic_shapes, or {otherwise} instead of an `if`."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -399,20 +405,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _dim_for(condition: str) -> str:
-    """The Dims for which a condition holds, in parentheses; empty where none are known."""
-    dims = [_dim(part) for part in condition.split(" and ")]
-    return f" ({', '.join(dims)})" if all(dims) else ""
-
-
-def _dim(condition: str) -> str:
-    found = re.fullmatch(r"(\w+) % (\d+) == 0", condition)
-    if found:
-        return f"{found[2]} * Dim('{found[1]}')"
-    found = re.fullmatch(r"(\w+) (<=|>=) (\d+)", condition)
-    return f"Dim('{found[1]}', {'max' if found[2] == '<=' else 'min'}={found[3]})" if found else ""
 
 
 def _inputs_of(run: Run) -> str:

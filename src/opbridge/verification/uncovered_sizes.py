@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.size_constraints import holds_for_all
+from opbridge.capture.stated_sizes import Dimension, statement
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -38,11 +39,13 @@ class Uncovered:
         condition: The condition, by the names of the dimensions; joined with those that the same line has for other
             dimensions where they have to be multiples, as height and width.
         place: The line that causes it, "model.py:12"; empty where that is not known.
+        stated: What to write so that only sizes are asked for with which it holds; see `stated_sizes.statement`.
     """
 
     sizes: dict[str, int]
     condition: str
     place: str
+    stated: str = ""
 
 
 def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered]:
@@ -67,6 +70,7 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
         expression, used = _in_symbols(condition, symbols)
         if expression is not None and used and used <= sizes.example.keys():
             conditions.append((expression, tuple(sorted(used)), condition, place))
+    dimensions = [Dimension(each.name or each.place, each.place, each.is_checked) for each in capture.asked]
     tried: list[dict[str, int]] = []
     for number, (expression, dims, condition, place) in enumerate(conditions):
         others = [(other, of) for other, of, *_ in conditions if other != expression]
@@ -74,7 +78,8 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
         for chosen in _broken(expression, dims, sizes, others):
             if chosen not in tried and is_small(chosen, sizes):
                 tried.append(chosen)
-                yield Uncovered(chosen, " and ".join(alike) if condition in alike else condition, place)
+                joined = alike if condition in alike else [condition]
+                yield Uncovered(chosen, " and ".join(joined), place, statement(joined, dimensions))
         if len(tried) >= _MOST:
             return
 

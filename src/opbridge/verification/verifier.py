@@ -380,7 +380,9 @@ class Verifier:
             seed = self._options.seed + 2 * _SIZES_SEED + number
             self._try("sizes", sizes.label(beyond.sizes), *self._inputs_of(sizes, beyond.sizes, seed))
             run = self._runs[-1]
-            self._runs[-1] = dataclasses.replace(run, condition=beyond.condition, place=beyond.place)
+            self._runs[-1] = dataclasses.replace(
+                run, condition=beyond.condition, place=beyond.place, stated=beyond.stated
+            )
             compared += run.left_out is None
             if not run.ok or compared == _MOST_UNCOVERED:
                 return

@@ -49,7 +49,6 @@ def capture_decisions(attempt: Attempt) -> Captured:
             answers.restore()
             attempt.answers, attempt.following = None, False
 
-    attempt.limits.begin()
     ways = _no_ways(attempt)
     try:
         try:

@@ -49,7 +49,7 @@ def explore(
     answers: tuple[bool, ...] = ()
     first: Exception | None = None
     for made in itertools.count():
-        if why := limits.why_reached(made):
+        if why := limits.why_reached(made, made + ways.least_further()):
             raise WaysRefused(
                 f"The model cannot be captured: {why}, at {ways.lines()}. Use torch.where(condition, a, b) if both "
                 "values are cheap to compute, or raise the limits with max_captures= and max_capture_seconds= "

@@ -186,6 +186,16 @@ class Ways:
             return "an error"
         return "the end" if point is self.end else f"a decision{at(point.sources)}"
 
+    def least_further(self) -> int:
+        """How many further runs there are at least.
+
+        Where no way joins another, each answer that has not been given is that of a run of its own.
+        """
+        if self.joined:
+            return 0
+        edges = ((point, answer) for point in self.points.values() for answer in (False, True))
+        return sum(edge not in self.next and edge not in self._lacking for edge in edges)
+
     def untaken(self) -> tuple[bool, ...] | None:
         """The answers of a run that shows something new; None where there is none."""
         self.turns = _FIRST_TURNS
