@@ -278,3 +278,27 @@ def test_attention_of_a_dynamic_width(dtype: torch.dtype) -> None:
         rtol=tolerance,
         atol=tolerance,
     )
+
+
+@pytest.mark.parametrize("mode", ["linear", "bilinear", "bicubic", "trilinear"])
+@pytest.mark.parametrize("given", [{"size": 7}, {"scale_factor": 1.7}, {"scale_factor": 2.0}], ids=["size", "1.7", "2"])
+@pytest.mark.parametrize("is_channels_last", [False, True])
+def test_a_resized_image_has_the_shape_and_strides_of_eager_mode(
+    mode: str, given: dict[str, Any], is_channels_last: bool
+) -> None:
+    x = torch.randn(2, 3, *{"linear": (5,), "trilinear": (5, 6, 4)}.get(mode, (5, 6)))
+    if is_channels_last and x.dim() > 3:
+        x = x.to(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+    expected = F.interpolate(x, mode=mode, **given)
+    with fake_implementations.replacing_fake_implementations(), FakeTensorMode() as fakes, torch.no_grad():
+        found = F.interpolate(fakes.from_tensor(x), mode=mode, **given)
+    assert (found.shape, found.stride(), found.dtype) == (expected.shape, expected.stride(), expected.dtype)
+
+
+def test_a_bicubic_resize_asks_nothing_of_its_sizes() -> None:
+    taken = capture(
+        lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic"),
+        (torch.randn(1, 3, 6, 8),),
+        dynamic_shapes=({0: "b", 2: "h", 3: "w"},),
+    )
+    assert not taken.graph.conditions

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import capabilities, torch_overrides, torch_sizes
-from opbridge.capture import convolution_shapes, packed_sequences, strided_copies, vision_shapes
+from opbridge.capture import convolution_shapes, image_shapes, packed_sequences, strided_copies, vision_shapes
 
 __all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
@@ -31,7 +31,7 @@ def replacing_fake_implementations(*, rewriting: bool = False) -> contextlib.Abs
         rewriting: Whether a captured graph is rewritten; see `strided_copies`.
     """
     return torch_overrides.replacing_shape_functions(
-        {**_COMPOSITE, **convolution_shapes.COMPOSITE, **packed_sequences.COMPOSITE},
+        {**_COMPOSITE, **convolution_shapes.COMPOSITE, **image_shapes.COMPOSITE, **packed_sequences.COMPOSITE},
         _WITH_KERNELS,
         {
             **convolution_shapes.REPLACED,

@@ -25,6 +25,7 @@ __all__ = [
     "as_while_not_exporting",
     "asserting_valid_distributions",
     "making_nested_tensors",
+    "memory_format_of",
     "new_fake",
     "new_view",
     "observing_value_reads",
@@ -200,6 +201,14 @@ def _complex_numbers_of_sizes() -> Iterator[None]:
 
     with replacing((common, "dtype_to_type_ctor", constructor)):
         yield
+
+
+def memory_format_of(x: torch.Tensor) -> torch.memory_format:
+    """The memory format that operators give their result for an input."""
+    import torch._prims_common as common
+
+    found: torch.memory_format = common.suggest_memory_format(x)
+    return found
 
 
 @contextlib.contextmanager
