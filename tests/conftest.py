@@ -105,8 +105,11 @@ def pytest_fixture_setup(fixturedef: Any, request: pytest.FixtureRequest) -> Ite
 
 def pytest_collection_finish() -> None:
     """pytest 9.1 and later listen to every logger that does not propagate, and torch writes a stack for each guard that
-    it sets to this one while anybody listens: a fifth of the time of a capture."""
-    logging.getLogger("torch.__trace").propagate = True
+    it sets to this one while anybody listens: a fifth of the time of a capture. torch's own handler leaves at the first
+    line, which would then be printed."""
+    structured = logging.getLogger("torch.__trace")
+    structured.propagate = True
+    structured.handlers.clear()
 
 
 @pytest.fixture(autouse=True)

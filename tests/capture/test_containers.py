@@ -156,5 +156,5 @@ def test_a_class_that_the_user_registered():
 
 
 def test_a_set_has_no_order():
-    with pytest.raises(CaptureError, match=r"the model returns a set, which is not registered"):
+    with pytest.raises(CaptureError, match=r"the model returns a set, whose elements have no order"):
         opbridge.export(lambda x: {x * 2}, (X,))

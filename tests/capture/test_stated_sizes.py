@@ -32,6 +32,7 @@ NAMED = [
         (["b == m"], 'State "y": {0: "b"} in dynamic_shapes'),
         (["b + m <= n"], 'State "x": {1: "b + m"}, "y": {1: "b + m"} in dynamic_shapes'),
         (["b != 3"], ""),
+        (["b >= m"], ""),
         (["b >= 2", "m % 2 != 0"], ""),
         (["other >= 2"], ""),
         ([], ""),

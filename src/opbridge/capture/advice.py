@@ -14,12 +14,14 @@ import numpy
 import torch
 
 from opbridge.base import sources
-from opbridge.base.sources import Source, innermost
+from opbridge.base.sources import Source, innermost, raised_at
 from opbridge.capture.advice_rules import DATA_DEPENDENT, RULES, SHAPE_VIOLATION
 from opbridge.capture.stated_sizes import Dimension, statement
+from opbridge.errors import CaptureError
 
 __all__ = [
     "advise",
+    "advise_branch",
     "advise_eager",
     "advise_others",
     "advise_shapes",
@@ -28,6 +30,7 @@ __all__ = [
     "is_shape_violation",
     "model_line",
     "reason",
+    "with_line",
 ]
 
 
@@ -80,7 +83,8 @@ def advise_shapes(
         needed = _readable_sizes(bullets[0] if bullets else _first_line(error)).rstrip(".")
     number = any(re.search(r"^\S+ == \d+$", text) for text, _ in demands)
     source = next((source for _, source in demands if source), None)
-    hint = f" ({_instead(source.code if source else '')})" if number else ""
+    instead = _instead(source.code if source else "") if number else ""
+    hint = f" ({instead})" if instead else ""
     otherwise = f"change the line so that it works for any size{hint}."
     if stated:
         return _with_code(
@@ -111,6 +115,8 @@ def _instead(line: str) -> str:
         return "as many tensors as in the example: use operators on the whole tensor instead"
     if re.search(r"\bnp\.|\bnumpy\.", line):
         return "use torch's functions of x.shape[0], or those of math, instead of NumPy's"
+    if re.search(r"\bif\b|==|\.squeeze\(", line):
+        return ""
     return "use x.shape[0] itself, without converting it to a plain number, for example by operator.index"
 
 
@@ -121,6 +127,32 @@ def advise_others(error: BaseException, demands: Sequence[tuple[str, Source | No
         f"The capture is not valid for all of the additional inputs in dynamic_shapes: it requires {needed}. Leave "
         "the others out, or change the model so that it supports them."
     )
+
+
+def with_line(error: CaptureError) -> str:
+    """What an error of opbridge's says, with the line of the model that it was raised at in its first sentence."""
+    said, line = str(error), raised_at(error)
+    if line is None or str(line) in said:
+        return said
+    first = re.search(r"(?<=[^.])\.(?= [A-Z]|$)", said.partition("\n")[0])
+    at = len(said) if first is None else first.start()
+    return f"{said[:at]} (at {line}){said[at:]}"
+
+
+def advise_branch(error: Exception, condition: BaseException) -> str | None:
+    """A paragraph about a line that stops the capture of a branch; None where the line is not known.
+
+    Args:
+        error: What stops the capture.
+        condition: What was raised for the data-dependent condition, of which all branches are captured.
+    """
+    line, asked = raised_at(error) or _origin(error)[0], _origin(condition)[0]
+    if line is None:
+        return None
+    said = with_line(error) if isinstance(error, CaptureError) else advise(error)
+    if asked is None or str(asked) == str(line):
+        return said
+    return f"{said}\nThe line runs in a branch of the data-dependent condition at {asked}."
 
 
 def reason(error: BaseException) -> str:

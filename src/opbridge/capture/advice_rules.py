@@ -116,6 +116,18 @@ RULES = (
         "Wrap it in an operator with torch.library.custom_op and register_fake.",
     ),
     Rule(
+        r"Found <class '(?:frozen)?set'> in output",
+        _ANY,
+        "the model returns a set, whose elements have no order",
+        "Return them in a tuple, list or dict.",
+    ),
+    Rule(
+        r"object has no attribute 'tensor_attrs'",
+        _ANY,
+        "torch.while_loop or torch.scan in a branch of a data-dependent Python `if` is not supported",
+        "Call it before the `if`, or write the `if` with torch.cond.",
+    ),
+    Rule(
         r"Found <class '(?P<name>[^']*Cache)'> in output",
         _ANY,
         "the model returns a {name}, which is not registered as a container of tensors (pytree node)",
@@ -158,6 +170,12 @@ RULES = (
         _ANY,
         "this version of PyTorch does not support dynamic shapes for inputs passed in **kwargs",
         "Give forward a parameter of that name, or use PyTorch 2.14 or newer.",
+    ),
+    Rule(
+        r"^IndexError: (list|pop|tuple)",
+        _ANY,
+        "an element of a list is used whose length depends on the values of a tensor",
+        "Index torch.stack(...) of the list after the loop, or keep the last element in a variable of its own.",
     ),
     Rule(
         r"^KeyError: [^'\"]",

@@ -9,9 +9,8 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
-from opbridge.base.sources import raised_at
 from opbridge.capture import fixed_sizes, other_sides
-from opbridge.capture.advice import is_data_dependent, reason
+from opbridge.capture.advice import advise_branch, is_data_dependent, reason, with_line
 from opbridge.capture.all_sizes import of_all_sizes, with_all_sizes, with_fillings
 from opbridge.capture.comparing_captures import differs_on_example, is_model, written_out
 from opbridge.capture.decisions import WaysRefused, capture_decisions
@@ -111,6 +110,7 @@ def _first_capture(attempt: Attempt) -> Captured:
         first = error
     notes, attempt.notes = attempt.notes, []
     why = ""
+    stopped: Exception | None = None
     of_sizes = is_by_loop(first)
     if (is_data_dependent(first) or of_sizes) and not attempt.is_for_example:
         kept = dict(vars(attempt))
@@ -122,13 +122,13 @@ def _first_capture(attempt: Attempt) -> Captured:
             if not of_sizes:
                 raise CaptureError(str(error)) from error
             vars(attempt).update(kept)
-            why = f"It cannot be exported as a Loop: {error}"
+            why = "It cannot be exported as a Loop: " + str(error).removeprefix("The model cannot be captured: ")
         except Exception as error:
             vars(attempt).update(kept)
             if not of_sizes and (is_data_dependent(error) or isinstance(error, SizesContradicted)):
                 first = error  # a question that has more than two answers; that of before has two
             elif not isinstance(error, SizesContradicted):  # which is what the first error says
-                why = f"Capturing all branches failed: {_said_of(error)}"
+                why, stopped = f"Capturing all branches failed: {_said_of(error)}", error
     if isinstance(first, SizesContradicted) and (decided := of_all_sizes(attempt)) is not None:
         return decided
     if not isinstance(first, CaptureError | SizesContradicted) and not is_data_dependent(first):
@@ -144,6 +144,8 @@ def _first_capture(attempt: Attempt) -> Captured:
     except CaptureError as error:
         if not why:
             raise
+        if stopped is not None and not of_sizes and (said := advise_branch(stopped, first)) is not None:
+            raise CaptureError(said) from stopped
         raise CaptureError(f"{error}\n{why}") from error.__cause__
 
 
@@ -162,10 +164,7 @@ def _deciding(attempt: Attempt) -> Captured:
 
 def _said_of(error: Exception) -> str:
     """What stopped a capture of the sides of decisions, with its line."""
-    if not isinstance(error, CaptureError):
-        return reason(error)
-    line = raised_at(error)
-    return f"{error} (at {line})" if line else str(error)
+    return with_line(error) if isinstance(error, CaptureError) else reason(error)
 
 
 def capture_by_torch_export(attempt: Attempt) -> Captured:

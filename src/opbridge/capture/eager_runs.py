@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.dropped_prints import dropping_prints
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.advice import advise_eager
 from opbridge.capture.model_inputs import described
@@ -44,6 +45,7 @@ def eager_failure(attempt: Attempt) -> Exception | None:
     buffers = {name: buffer.clone() for name, buffer in attempt.module.named_buffers()}
     try:
         with (
+            dropping_prints(),
             ModelState(attempt.module),
             torch.set_grad_enabled(attempt.grad),
             torch_tracing.in_onnx_export(attempt.functions.recording_now),

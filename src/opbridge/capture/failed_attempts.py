@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from opbridge.base.sources import raised_at
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.advice import (
     advise,
@@ -14,6 +13,7 @@ from opbridge.capture.advice import (
     is_final,
     is_shape_violation,
     reason,
+    with_line,
 )
 from opbridge.capture.advice_rules import REGISTER
 from opbridge.capture.eager_runs import eager_failure
@@ -37,8 +37,7 @@ def explained(attempt: Attempt, error: Exception) -> Captured:
     """
     if isinstance(error, CaptureError):
         # Ours, from inside of torch: without the way that it took there.
-        line = raised_at(error)
-        raise CaptureError(f"{error} (at {line})" if line else str(error)) from error.__cause__
+        raise CaptureError(with_line(error)) from error.__cause__
     if isinstance(error, OutOfTime):
         raise CaptureError(f"The capture was stopped: {error} (max_capture_seconds). Raise the limit.") from error
     if str(error).startswith("Unsupported input type"):

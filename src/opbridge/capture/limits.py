@@ -52,6 +52,11 @@ class CaptureLimits:
         self._begun = self._made = 0
         self.is_out_of_time = False
 
+    @property
+    def is_again(self) -> bool:
+        """Whether the execution of the model that has begun is not the first."""
+        return self._begun > 1
+
     def begin_one(self, what: str, *, is_limited: bool = True) -> None:
         """Begins one execution of the model.
 

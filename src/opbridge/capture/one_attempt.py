@@ -14,6 +14,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.dropped_prints import dropping_prints
 from opbridge.base.torch_private import torch_shape_env, torch_size_arithmetic, torch_sizes, torch_tracing
 from opbridge.capture import fake_implementations, fixed_sizes, model_module
 from opbridge.capture.advice import model_line
@@ -197,6 +198,7 @@ class Attempt:
         self.limits.begin_one(self._purpose(again), is_limited=self.answers is None and self.merged is None)
         self.forget_failed_attempt()
         with (
+            dropping_prints(self.limits.is_again),
             torch.set_grad_enabled(self.grad),
             torch_sizes.small_sizes_dynamic(self.general),
             fake_implementations.replacing_fake_implementations(),

@@ -69,7 +69,7 @@ def _value(condition: str, known: list[Dimension]) -> tuple[str, str]:
     label, comparison, number = _parts(condition)
     of_label = [each for each in known if each.label == label]
     name = label if label.isidentifier() else re.sub(r"\W+", "_", label).strip("_")
-    if comparison in ("<=", ">="):
+    if comparison in ("<=", ">=") and number.isdigit():
         return label, f'Dim("{name}", {"max" if comparison == "<=" else "min"}={number})'
     if comparison == "%":
         is_dim = any(each.is_dim for each in of_label) or not label.isidentifier()

@@ -29,6 +29,7 @@ class Running(Interpreter):
         self, module: GraphModule, note: Callable[[Node, bool], None] | None = None, most_turns: int | None = None
     ) -> None:
         super().__init__(module)
+        self.extra_traceback = False  # which would be added to what an error says
         self._note, self._most_turns = note, most_turns
 
     def run_node(self, n: Node) -> Any:

@@ -12,6 +12,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.dropped_prints import dropping_prints
 from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.containers import register_containers
@@ -31,6 +32,7 @@ class Eager:
     3. Buffers, attributes, the tensors and containers among them, and gradients are restored after each run: an
        exported model has no state either.
     4. torch's generators are seeded, and restored.
+    5. What the model prints is printed in the first run only.
 
     Attributes:
         used_generator: Whether the last run drew numbers from torch's generator for the CPU.
@@ -38,15 +40,17 @@ class Eager:
         lists: The lists in what it returns of which a file has the joined form; see `opbridge.graph.open_lists`.
     """
 
-    def __init__(self, model: Any, lists: Mapping[str, int | None] | None = None) -> None:
+    def __init__(self, model: Any, lists: Mapping[str, int | None] | None = None, *, prints: bool = True) -> None:
         """Args:
         model: A module, a function or an ExportedProgram.
         lists: The lists in what it returns of which a file has the joined form.
+        prints: Whether what it prints in its first run is printed.
         """
         self.lists = lists or {}
         self._call = model.module() if isinstance(model, ExportedProgram) else torch_tracing.original_module(model)
         self._state = ModelState(self._call) if isinstance(self._call, torch.nn.Module) else None
         self._grad = False
+        self._has_printed = not prints
         self.used_generator = False
         self.structure: pytree.TreeSpec | None = None
 
@@ -91,7 +95,8 @@ class Eager:
         with torch.set_grad_enabled(self._grad), _seeded(seed):
             before = torch.get_rng_state()
             try:
-                with within():
+                with within(), dropping_prints(self._has_printed):
+                    self._has_printed = True
                     output = self._call(*args, **kwargs)
                 register_containers(output)
                 leaves, self.structure = pytree.tree_flatten(with_open_lists(output, self.lists))

@@ -203,7 +203,9 @@ def test_a_variable_that_is_another_in_each_turn_is_named():
             x = x * 1.1 + len(name)
         return x
 
-    with pytest.raises(CaptureError, match=r"name holds a different value in each iteration of the loop at .*\.py:\d+"):
+    with pytest.raises(
+        CaptureError, match=r"'name' holds a different value in each iteration of the loop at .*\.py:\d+"
+    ):
         capture(model, (torch.ones(2), torch.tensor(3)))
 
 

@@ -267,7 +267,10 @@ def replacing_composite(op: torch._ops.OpOverload, function: Callable[..., Any])
 
     def called(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
-        return op._op_dk(key, *args, **kwargs) if found is NotImplemented else found
+        if found is not NotImplemented:
+            return found
+        # torch may have a decomposition in Python, which is not that of its C++ code.
+        return kept(*args, **kwargs) if kept is not None else op._op_dk(key, *args, **kwargs)
 
     op.py_kernels[key] = called
     op._dispatch_cache.clear()

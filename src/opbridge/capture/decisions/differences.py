@@ -43,7 +43,7 @@ def calls_unlike(branches: Iterable[Sequence[Node]]) -> str:
 
 
 def _call(node: Node | None) -> str:
-    return "calls no further operator" if node is None else f"calls {_name(node.target)}{at(sources_of(node))}"
+    return "computes nothing further" if node is None else f"computes {_name(node.target)}{at(sources_of(node))}"
 
 
 def targets_unlike(numbers: Iterable[Node]) -> str:
@@ -69,4 +69,8 @@ def _cut(text: str) -> str:
 
 
 def _name(target: Any) -> str:
-    return str(operator_name(target) or getattr(target, "__name__", target))
+    """An operator as a person calls it: "aten::sum", "add", "a list"."""
+    name = str(operator_name(target) or getattr(target, "__name__", target))
+    if name.startswith("opbridge_capture::"):
+        return "a list" if "gathered" in name else "a condition"
+    return name.partition("::")[2] if name.startswith(("_operator::", "builtins::")) else name

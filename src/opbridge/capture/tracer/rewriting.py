@@ -147,6 +147,7 @@ class _Running(Interpreter):
 
     def __init__(self, rewriting: _Rewriting, module: GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)
+        self.extra_traceback = False  # which would be added to what an error says
         self._rewriting = rewriting
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -191,10 +192,11 @@ def _refuse_written(node: Node) -> None:
     later = node
     while (later := later.next).op != "root":
         if not stale.isdisjoint(map(_memory, later.all_input_nodes)):
+            line = next(iter(sources_of(node)), None)
             raise CaptureError(
-                "The model writes in place to a tensor of which narrow(dim, start, length), with a tensor as "
-                f"start, has returned a part, or to that part, before {next(iter(sources_of(later)), later.name)}. "
-                "Copy the part: narrow(...).clone()."
+                "The model writes in place to a tensor or to a part of it that narrow(dim, start, length) returned"
+                f"{f' at {line}' if line else ''}, and uses the other afterwards, which is not supported for a start "
+                "that is a tensor. Copy the part: narrow(...).clone()."
             )
         changed = set(map(_memory, written_by(later)))
         if whole in changed:
