@@ -158,7 +158,8 @@ def test_ways_that_return_other_dtypes_are_refused():
         return x if x.sum() > 0 else x.long()
 
     given = r"one branch returns int64 of 1 dimension at .*, another float32 of 1 dimension"
-    told = rf"branches return different structures.*test_decisions\.py:\d+; {given}.*same dtypes and ranks"
+    where = r"branches of the conditions at \S*test_decisions\.py:\d+ return different structures"
+    told = rf"{where}: {given}.*same dtypes and ranks"
     with pytest.raises(CaptureError, match=told):
         capture(model, torch.ones(2))
 

@@ -130,9 +130,9 @@ def _apart(attempt: Attempt, ways: Ways, run: Callable[[Answers], CapturedGraph]
         return _merged(attempt, ways, run)
     except Unjoined as error:
         raise WaysRefused(
-            "The model cannot be captured: branches return different structures. The branches are at "
-            f"{ways.lines()}; {error}. Make all branches return the same structure, with tensors of the same "
-            "dtypes and ranks."
+            f"The model cannot be captured: the branches of the conditions at {ways.lines()} return different "
+            f"structures: {error}. Make all branches return the same structure, with tensors of the same dtypes and "
+            "ranks."
         ) from error
 
 
