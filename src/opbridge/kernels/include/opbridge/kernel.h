@@ -9,7 +9,7 @@
 //     }
 //
 //     Shape my_add_shape(Shape a, Shape b, double alpha) {
-//         require(a == b, "a and b have to be of one shape");
+//         require(a == b, "a and b must have the same shape");
 //         return a;
 //     }
 //
