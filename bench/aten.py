@@ -238,7 +238,8 @@ def main() -> None:
         + table(["call", "eager PyTorch", "aten node", "more"], cost)
         + f"\n\nModels with an expensive call, {THREADS} threads, ms per run:\n\n"
         + table(["model", *columns], models)
-        + f"\n\nAn expensive call between linear layers with relu, {THREADS} threads, ms per run; then the layers alone:\n\n"
+        + f"\n\nAn expensive call between linear layers with relu, {THREADS} threads, ms per run; then the layers "
+        + "alone:\n\n"
         + table(["expensive call", *columns, "layers, eager", "layers, ONNX Runtime"], mixes)
     )
     if options.quick:

@@ -38,8 +38,8 @@ def main() -> None:
     runs, burst = (5, 0.02) if options.quick else (options.runs, 0.1)
     machine = Machine.measured()
     said = (
-        f"Medians of {runs} bursts, interleaved in one process; float32, {THREADS} threads. PyTorch on {THREADS} threads "
-        f"reaches {machine.flops / 1e9:.0f} GFLOP/s in a matrix product on this machine, and "
+        f"Medians of {runs} bursts, interleaved in one process; float32, {THREADS} threads. PyTorch on {THREADS} "
+        f"threads reaches {machine.flops / 1e9:.0f} GFLOP/s in a matrix product on this machine, and "
         f"{machine.bytes / 1e9:.1f} GB/s in a memory copy, {machine.scaling:.1f} times that of one thread."
     )
     print(said)

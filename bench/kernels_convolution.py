@@ -138,7 +138,7 @@ SECTIONS = [
         ],
         deform_cases,
         deform_row,
-        "With masks, 3x3 taps and the same number of output channels. The plain convolution computes less and is shown for "
-        "comparison.",
+        "With masks, 3x3 taps and the same number of output channels. The plain convolution computes less and is shown "
+        "for comparison.",
     ),
 ]
