@@ -234,7 +234,8 @@ def main() -> None:
     models, mixes = model_rows(deployed(), runs, burst), model_rows(mixed(), runs, burst)
     columns = ["eager PyTorch", "ONNX Runtime with an aten node", "ratio"]
     body = (
-        f"Medians of {runs} bursts, interleaved in one process. One thread, us per call, from a chain of {CHAIN} nodes:\n\n"
+        f"Medians of {runs} bursts, interleaved in one process. One thread, us per call, from a chain of {CHAIN} "
+        + "nodes:\n\n"
         + table(["call", "eager PyTorch", "aten node", "more"], cost)
         + f"\n\nModels with an expensive call, {THREADS} threads, ms per run:\n\n"
         + table(["model", *columns], models)
