@@ -1,5 +1,5 @@
-// A kernel for the node that symbolic_deform_conv2d.py makes. It takes the node's inputs in order, then its attributes by name; the
-// built-in opbridge_ops::deform_conv2d does the same many times as fast.
+// A kernel for the node that symbolic_deform_conv2d.py creates. Its parameters are the node's inputs in order, then its attributes; the
+// built-in opbridge_ops::deform_conv2d computes the same many times as fast.
 #include <opbridge/kernel.h>
 
 #include <algorithm>
