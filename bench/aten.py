@@ -234,12 +234,14 @@ def main() -> None:
     models, mixes = model_rows(deployed(), runs, burst), model_rows(mixed(), runs, burst)
     columns = ["eager PyTorch", "ONNX Runtime with an aten node", "ratio"]
     body = (
-        f"Medians of {runs} bursts, in turns in one process. One thread, us a call, from a chain of {CHAIN} nodes:\n\n"
+        f"Medians of {runs} bursts, interleaved in one process. One thread, us per call, from a chain of {CHAIN} "
+        + "nodes:\n\n"
         + table(["call", "eager PyTorch", "aten node", "more"], cost)
-        + f"\n\nModels with a heavy call, {THREADS} threads, ms a run:\n\n"
+        + f"\n\nModels with an expensive call, {THREADS} threads, ms per run:\n\n"
         + table(["model", *columns], models)
-        + f"\n\nA heavy call between linear layers with relu, {THREADS} threads, ms a run; then the layers alone:\n\n"
-        + table(["heavy call", *columns, "layers, eager", "layers, ONNX Runtime"], mixes)
+        + f"\n\nAn expensive call between linear layers with relu, {THREADS} threads, ms per run; then the layers "
+        + "alone:\n\n"
+        + table(["expensive call", *columns, "layers, eager", "layers, ONNX Runtime"], mixes)
     )
     if options.quick:
         print(f"\n{body}")

@@ -25,8 +25,8 @@ from opbridge.coverage.sweep import ALLOWED, head_of
 from opbridge.coverage.tasks import OUTCOMES
 
 _WHAT = (
-    "op_db, the first 3 samples of each operator, float32 or its first dtype; its deterministic operators that a CPU "
-    "runs and that have tensors as results. An operator passes where all of its samples do."
+    "op_db, the first 3 samples of each operator, float32 or its first dtype; its deterministic operators that run "
+    "on a CPU and return tensors. An operator passes if all of its samples pass."
 )
 
 
@@ -59,7 +59,7 @@ def main() -> None:
         found.append(known)
     table = comparison(found)
     if len(sys.argv) == 2:
-        write_section("coverage", "Which operators cross", f"{_WHAT}\n\n{table}")
+        write_section("coverage", "Operators that are exported correctly", f"{_WHAT}\n\n{table}")
     else:
         print(table)
 

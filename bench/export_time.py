@@ -66,9 +66,9 @@ def main() -> None:
         [added_memory(exporter) for exporter in EXPORTERS],
     )
     body = (
-        f"Medians of {options.runs} runs, in turns in one process after a warm-up. `x` is in units of torch.export's "
-        "own time. `capture` is opbridge's capture alone, as its export calls it. torch.onnx and opbridge do not "
-        f"verify, but for the column that says so.\n\n{times}\n\n{memory}"
+        f"Medians of {options.runs} runs, interleaved in one process after a warm-up. `x` is relative to torch.export. "
+        "`capture` is opbridge's capture alone, as in an export. Verification is disabled except in the column "
+        f'"opbridge, verified".\n\n{times}\n\n{memory}'
     )
     write_section("export_time", "Export time and memory", body)
 

@@ -78,8 +78,8 @@ def main() -> None:
     if options.quick:
         print(f"\n{body}")
         return
-    said = f"Medians of {runs} runs, in turns in one process after a warm-up; {3 * USES} nodes in either file."
-    write_section("functions", "What a torch.autograd.Function costs", f"{said}\n\n{body}")
+    said = f"Medians of {runs} runs, interleaved in one process after a warm-up; {3 * USES} nodes in each file."
+    write_section("functions", "Cost of a torch.autograd.Function", f"{said}\n\n{body}")
 
 
 def export_times(name: str, runs: int, verify: bool) -> list[str]:

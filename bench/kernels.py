@@ -38,9 +38,9 @@ def main() -> None:
     runs, burst = (5, 0.02) if options.quick else (options.runs, 0.1)
     machine = Machine.measured()
     said = (
-        f"Medians of {runs} bursts, in turns in one process; float32, {THREADS} threads. PyTorch on {THREADS} threads "
-        f"reaches {machine.flops / 1e9:.0f} GFLOP/s in a product of matrices here, and {machine.bytes / 1e9:.1f} GB/s "
-        f"in a copy of memory, {machine.scaling:.1f} times that of one thread."
+        f"Medians of {runs} bursts, interleaved in one process; float32, {THREADS} threads. PyTorch on {THREADS} "
+        f"threads reaches {machine.flops / 1e9:.0f} GFLOP/s in a matrix product on this machine, and "
+        f"{machine.bytes / 1e9:.1f} GB/s in a memory copy, {machine.scaling:.1f} times that of one thread."
     )
     print(said)
     for section in SECTIONS:

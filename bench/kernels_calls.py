@@ -63,7 +63,7 @@ SECTIONS = [
     Section(
         "Calls and builds",
         [
-            "us a call",
+            "us per call",
             "ONNX Runtime's Add",
             "my_add in ONNX Runtime",
             "torch.add",

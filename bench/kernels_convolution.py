@@ -121,7 +121,7 @@ SECTIONS = [
         ],
         dynamic_cases,
         dynamic_row,
-        "The least time is the larger of its operations and its bytes at the machine's speed.",
+        "The minimum time is the larger of the times for its operations and for its bytes at the machine's peak speed.",
     ),
     Section(
         "Deformable convolution",
@@ -138,6 +138,7 @@ SECTIONS = [
         ],
         deform_cases,
         deform_row,
-        "With masks, 3x3 taps and as many output channels. The plain convolution does less, and is there to compare.",
+        "With masks, 3x3 taps and the same number of output channels. The plain convolution computes less and is shown "
+        "for comparison.",
     ),
 ]

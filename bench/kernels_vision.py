@@ -325,7 +325,7 @@ SECTIONS = [
         ["ms", *_HEADER],
         sampling_cases,
         row,
-        "- : ONNX Runtime's own gives other numbers, or has none.",
+        "- : ONNX Runtime's own kernel returns other values or does not exist.",
     ),
     Section("Bicubic interpolation", ["ms", *_HEADER], interpolation_cases, row),
     Section("Multi-scale deformable attention", ["ms", *_HEADER], attention_cases, row),

@@ -55,8 +55,8 @@ def measure_runs(options: argparse.Namespace) -> None:
     if options.quick:
         print(f"\n{body}")
         return
-    threads = f"{options.threads} threads" if options.threads else "one thread a core"
-    said = f"Medians of {options.runs} runs, in turns in one process after a warm-up; one image; {threads}."
+    threads = f"{options.threads} threads" if options.threads else "one thread per core"
+    said = f"Medians of {options.runs} runs, interleaved in one process after a warm-up; one image; {threads}."
     write_section("latency", "Latency of the exported models", f"{said}\n\n{body}")
 
 
@@ -69,9 +69,9 @@ def measure_loads(options: argparse.Namespace) -> None:
         print(f"\n{body}")
         return
     said = (
-        f"Medians of {options.loads} loads, in turns, each in a process of its own, whose peak memory is given; the "
-        "files were read before. torch.onnx writes external data by default, opbridge where one file cannot hold the "
-        "weights."
+        f"Medians of {options.loads} loads, interleaved, each in a separate process, with its peak memory; the files "
+        "were in the page cache. torch.onnx writes external data by default, opbridge only if one file cannot store "
+        "the weights."
     )
     write_section("load", "Loading the exported models", f"{said}\n\n{body}")
 

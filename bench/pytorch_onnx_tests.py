@@ -49,9 +49,9 @@ OUTCOMES = ("passed", "wrong", "misjudged", "narrower", "differs", "refused", "c
 WORST = ("wrong", "misjudged", "narrower", "differs", "refused", "crash", "timeout")
 LABELS = {"torch": "torch.onnx.export", "torchscript": "torch.onnx.export(dynamo=False)"}
 _WHAT = (
-    f"`{MODULE}.py` of PyTorch 2.6 at opset {OPSET}, with this torch. wrong: verification passed and the test does not;"
-    " misjudged: verification failed and the test passes; narrower: it failed at sizes that the test does not try;"
-    " differs: both fail; refused: no file."
+    f"`{MODULE}.py` of PyTorch 2.6 at opset {OPSET}, with this torch. wrong: verification passed and the test fails;"
+    " misjudged: verification failed and the test passes; narrower: verification failed at sizes that the test "
+    "does not use; differs: both fail; refused: no file."
 )
 
 

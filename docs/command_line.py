@@ -10,8 +10,8 @@ __all__ = ["markdown"]
 
 _HEAD = """# Command line
 
-Every command of `opbridge` with all of its options. `opbridge COMMAND --help` prints the same, and `python -m opbridge`
-is the same program. [Five minutes](start.md) shows the commands at work.
+Every command of `opbridge` with all of its options. `opbridge COMMAND --help` prints the same text, and
+`python -m opbridge` is the same program. [Five minutes](start.md) shows how to use the commands.
 
 A model is named as `FILE.py:FACTORY` or `package.module:FACTORY`. `FACTORY` has no arguments and returns the model, its
 example inputs, and optionally a third value with keywords of [`opbridge.export`](api.md). torch's generator is seeded

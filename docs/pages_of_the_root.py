@@ -176,9 +176,9 @@ def _report(example: str, is_chinese: bool) -> str:
     if not (REPORTS / f"{example}.png").exists():
         return ""
     script = f"examples/{example}.py"
-    heading, words = "The report", f"The report of {script}: four answers, and the model with a call that is chosen"
+    heading, words = "The report", f"The report of {script}: summary, and graph with a selected operator"
     if is_chinese:
-        heading, words = "报告", f"{script} 的导出报告：四个回答，以及模型图和选中的一次调用"  # noqa: RUF001
+        heading, words = "报告", f"{script} 的导出报告：摘要，以及模型图和选中的算子"  # noqa: RUF001
     return f"\n## {heading} {{#the-report}}\n\n![{words}](../pictures/reports/{example}.png)\n"
 
 

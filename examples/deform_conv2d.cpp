@@ -1,5 +1,5 @@
-// A kernel for the node that symbolic_deform_conv2d.py makes. It takes the node's inputs in order, then its attributes by name; the
-// built-in opbridge_ops::deform_conv2d does the same many times as fast.
+// A kernel for the node that symbolic_deform_conv2d.py creates. Its parameters are the node's inputs in order, then its attributes; the
+// built-in opbridge_ops::deform_conv2d computes the same many times as fast.
 #include <opbridge/kernel.h>
 
 #include <algorithm>
@@ -59,8 +59,8 @@ void deform_conv2d(Input<T, 4> x, Input<T, 4> weight, Input<T, 4> offset, Input<
 
 Shape deform_conv2d_shape(Shape x, Shape weight, Shape offset, Shape, Shape, Ints stride, Ints padding, Ints dilation, int64_t, int64_t,
                           bool) {
-    require(x.rank() == 4 && weight.rank() == 4 && offset.rank() == 4, "x, weight and offset have to be of four dimensions");
-    require(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2, "stride, padding and dilation have to be two numbers each");
+    require(x.rank() == 4 && weight.rank() == 4 && offset.rank() == 4, "x, weight and offset must have four dimensions");
+    require(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2, "stride, padding and dilation must have two elements each");
     return {x[0], weight[0], offset[2], offset[3]};
 }
 

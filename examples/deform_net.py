@@ -1,4 +1,4 @@
-"""A backbone, a deformable convolution and a nearest-prototype head: a model that the stock exporter refuses.
+"""A backbone, a deformable convolution and a nearest-prototype head: a model that torch.onnx does not support.
 
 python examples/deform_net.py
 opbridge check examples/deform_net.py:build
@@ -25,7 +25,7 @@ class DeformNet(nn.Module):
         super().__init__()
         resnet = torchvision.models.resnet18(weights=None)
         self.backbone = nn.Sequential(*list(resnet.children())[:-2])
-        # Two offsets and one mask value for each of the 3 x 3 places that the kernel looks at.
+        # Two offsets and one mask value for each of the 3 x 3 sampling points of the kernel.
         self.where = nn.Conv2d(512, 3 * 3 * 3, kernel_size=3, padding=1)
         self.deform = DeformConv2d(512, channels, kernel_size=3, padding=1)
         self.prototypes = nn.Parameter(torch.randn(classes, channels))
@@ -46,7 +46,7 @@ def build() -> tuple[nn.Module, tuple[Tensor, ...], dict]:
     """The model, example inputs, and what varies: the number of images."""
     torch.manual_seed(0)
     model = DeformNet().eval()
-    with torch.no_grad():  # one image for each class stands for it
+    with torch.no_grad():  # one image represents each class
         model.prototypes.copy_(model.embed(torch.randn(10, 3, 128, 128)))
     return model, (torch.randn(2, 3, 128, 128),), {"dynamic_shapes": {"image": {0: "batch"}}}
 

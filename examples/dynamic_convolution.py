@@ -1,6 +1,6 @@
 """A convolution over time whose weights depend on the input, as in Lite Transformer.
 
-opbridge_ops::dynamic_conv is an operator of PyTorch with a gradient, one node of the file, and a kernel in ONNX
+opbridge_ops::dynamic_conv is a PyTorch operator with a gradient, one node of the file, and a kernel in ONNX
 Runtime. The encoder layer here, dynamic convolution and a feed-forward part, each with its residual connection, is
 trained for a few steps, exported, and compared with PyTorch on other lengths than the example's.
 
@@ -34,7 +34,7 @@ class DynamicConvolution(nn.Module):
         batch, time, _ = x.shape
         x = nn.functional.glu(self.enter(x))
         weights = self.weights(x).view(batch, time, self.heads, self.taps).softmax(dim=-1).permute(0, 2, 3, 1)
-        # Every tap but the last one looks back: padding_l = taps - 1 makes it causal, taps // 2 centres it.
+        # Every tap but the last one reads earlier steps: padding_l = taps - 1 makes it causal, taps // 2 centres it.
         x = ops.dynamic_conv(x.transpose(1, 2), weights, self.taps // 2)
         return self.leave(x.transpose(1, 2))
 

@@ -1,7 +1,7 @@
-"""An encoder and a decoder, written as one set: two files, and one for the weights that they share.
+"""An encoder and a decoder, exported as one set: two model files, and one file for the shared weights.
 
-Each is compared with PyTorch by itself. Then `translate` runs with PyTorch's models, and with the files in their
-places: whole sentences have to agree, token by token.
+Each is compared with PyTorch separately. Then `translate` runs with the PyTorch models and with the files instead:
+whole sentences must agree, token by token.
 
     opbridge export examples/encoder_decoder.py:build -o translator
 """
@@ -34,7 +34,7 @@ class Decoder(torch.nn.Module):
         self.embedding = embedding
         self.layer = torch.nn.TransformerDecoderLayer(WIDTH, 4, 64, batch_first=True)
         self.head = torch.nn.Linear(WIDTH, VOCABULARY, bias=False)
-        self.head.weight = embedding.weight  # the same in three places
+        self.head.weight = embedding.weight  # shared by three layers
 
     def forward(self, ids: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
         steps = ids.shape[1]
@@ -89,7 +89,7 @@ def main() -> None:
         *models, weights = sizes
         print(f"{', '.join(models)}; weights stored once: {sizes[weights] <= sum(unique.values())}")
 
-        # On the machine that runs them, each is a file like any other; torch is not needed.
+        # On the machine that runs them, each is an ordinary ONNX file; torch is not needed.
         encoder = opbridge.session(exported.path / "encoder.onnx")
         (states,) = encoder.run(None, {"ids": parts.args[0].numpy()})
         print(f"states {states.shape}")

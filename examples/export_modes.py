@@ -1,10 +1,10 @@
-"""The export modes of torch.onnx.export, `operator_export_type=`, with a meaning on today's torch.
+"""The export modes of torch.onnx.export, `operator_export_type=`, with current releases of torch.
 
     python examples/export_modes.py
     opbridge export examples/export_modes.py:build --raw
 
-`mul` and `triu` have translations. `folding::fold` is an operator that nobody has taught opbridge. What is handed to
-libtorch runs where torch is; of other libraries than aten only what the session names.
+`mul` and `triu` have translations; the custom operator `folding::fold` has none. Operators that run in libtorch require
+torch; operators of other libraries than aten must be allowed when the session is created.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main() -> None:
     show("ONNX_FALLTHROUGH", opbridge.export(model, args, operator_export_type="ONNX_FALLTHROUGH"))
     show("RAW", opbridge.export(model, args, operator_export_type="RAW"))
 
-    # A mode is a name for `allow=` and `routes=`, which say it one operator at a time.
+    # A mode corresponds to `allow=` and `routes=`, which select routes by operator.
     program = opbridge.export(Upper(), args, routes={"aten::triu": "aten"})
     show("routes={'aten::triu': 'aten'}", program)
     (node,) = (node for node in program.model.graph if node.domain)

@@ -1,8 +1,8 @@
-"""Python control flow, and values that a trace freezes silently.
+"""Python control flow, and values that a trace makes constant without a warning.
 
-An `if` on data is no problem by default: both of its sides are in the file. An index that data decide into a Python
-tuple is refused, with its line and what to write in its place. capture="trace" takes that as it runs on the example,
-and names every value that it froze; verification finds out where these decide.
+By default both branches of a data-dependent `if` are in the file. A data-dependent index into a Python tuple is an
+error with its line and an alternative. capture="trace" exports the operators executed for the example, and lists every
+value that became a constant; verification detects inputs for which these values differ.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def main() -> None:
     program = opbridge.export(model, args, capture="trace")
     print(f"{program.plan}\n{program.verification}\n")
 
-    # What was frozen holds as long as the inputs are like the example; inputs for the other branch show it.
+    # The constants are valid only for inputs like the example; inputs for the other branch differ.
     print(opbridge.verify(program, model, (-args[0],)))
 
-    # capture="auto" takes the capture of the operators where it can, and says why where it cannot.
+    # capture="auto" captures the operators if possible; otherwise it traces, with a note that gives the reason.
     print("\n".join(opbridge.export(model, args, capture="auto").plan.notes))
 
 

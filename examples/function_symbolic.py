@@ -1,8 +1,8 @@
 """A torch.autograd.Function with a static `symbolic`, unchanged.
 
-The stock exporter traces `forward` today and does not look at `symbolic`. opbridge keeps the Function as one operator,
-and the file holds the nodes that `symbolic` makes: Constant, Mul, Add. `forward` computes the same in another way, so
-that the two can be told apart.
+torch.onnx traces `forward` today and ignores `symbolic`. opbridge keeps the Function as one operator, and the file
+contains the nodes that `symbolic` creates: Constant, Mul, Add. `forward` computes the same with other operators, so
+that the two can be distinguished.
 
 python examples/function_symbolic.py
 opbridge check examples/function_symbolic.py:build

@@ -1,6 +1,6 @@
-"""Different translations for different opsets, without editing anybody's files.
+"""Different translations for different opsets.
 
-The newest translation that is not above the requested opset is taken.
+The newest translation that is not newer than the requested opset is used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which operators does a model use, which are missing, and what is to be done about each?
+"""Which operators does a model use, which are missing, and how can each be exported?
 
-One answer for the whole model, without exporting it; then one of the operators is taught, first wrongly.
+The whole model is checked without exporting it; then a translation is registered for one operator, first a wrong one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
     except opbridge.MissingOperators as error:
         print(f"\nexport says the same, for all of them at once:\n{error}\n")
 
-    # A translation whose arguments are not those of the operator is told apart from one that is missing.
+    # A translation whose parameters do not match the operator is reported as such, not as missing.
     swapped = {"shop::discount": lambda rate, price: op.Mul(price, op.Sub(1.0, rate)), "shop::round_up": op.Ceil}
     print(opbridge.check(model, args, custom_translation_table=swapped))
 

@@ -7,7 +7,7 @@ void my_add(Input<T> a, Input<T> b, double alpha, Output<T> out) {
 }
 
 Shape my_add_shape(Shape a, Shape b, double) {
-    require(a == b, "a and b have to be of one shape");
+    require(a == b, "a and b must have the same shape");
     return a;
 }
 

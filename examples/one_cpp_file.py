@@ -1,7 +1,7 @@
 """An operator from one C++ file, in PyTorch and in ONNX Runtime.
 
-my_add.cpp holds the operator's schema, its kernel and its shape function, and includes one header, which knows neither
-torch nor ONNX Runtime.
+my_add.cpp contains the operator's schema, its kernel and its shape function, and includes one header, which requires
+neither torch nor ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
         print(program.plan)
         print(program.verification)
 
-        # On another machine, without torch: the library is named, as no model names one.
+        # On another machine, without torch: the library is passed, because a model file contains no library paths.
         session = opbridge.session(path, kernels=[ops.path])
         x, y = torch.randn(2, 7, 1)
         (result,) = session.run(None, {"a": x.numpy(), "b": y.numpy()})

@@ -1,6 +1,6 @@
-"""An operator composed from ONNX operators, kept as an ONNX function in a domain of its own.
+"""An operator composed of ONNX operators, exported as an ONNX function in a custom domain.
 
-The file holds the function once and a call to it for each use; a runtime with a kernel for it may take the call.
+The file contains the function once and a call for each use; a runtime may run the call with its own kernel.
 """
 
 from __future__ import annotations

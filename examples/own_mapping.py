@@ -1,6 +1,6 @@
-"""PyTorch and ONNX both have an operator, and the mapping is missing, wrong, or not the one you want.
+"""PyTorch and ONNX both have an operator, but the mapping is missing, wrong, or not the one you want.
 
-Two ways to say it: for one export, and for good.
+There are two ways to change it: for a single export, and for the whole process.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def asinh(self):
 def main() -> None:
     args = (torch.randn(3, 4),)
 
-    # For one export, exactly as torch.onnx.export takes it.
+    # For a single export, as in torch.onnx.export.
     program = opbridge.export(Model(), args, custom_translation_table={torch.ops.aten.asinh.default: asinh})
     print(program.plan)
     print([node.op_type for node in program.model.graph])
 
-    # For good: from here on every export uses it, before any translation that comes with opbridge or torch.
+    # For the whole process: every later export uses it in preference to the translations of opbridge and torch.
     opbridge.translation("aten::asinh")(asinh)
     program = opbridge.export(Model(), args)
     print(program.verification)

@@ -1,7 +1,7 @@
-"""An operator written in C++ and bound with pybind11; `forward` calls it, `symbolic` stands beside it.
+"""An operator written in C++ and bound with pybind11, which `forward` calls, with a `symbolic` method.
 
-No tracer sees through the binding, and the stock exporter stops at it. opbridge runs `forward` once, for the outputs'
-shapes and dtypes, and takes the nodes from `symbolic`. The model then runs on other shapes than the example's.
+No tracer can trace the binding, and torch.onnx fails at it. opbridge runs `forward` once, to determine the shapes and
+dtypes of the outputs, and uses the nodes of `symbolic`. The model then runs on other shapes than the example's.
 
 python examples/pybind11_operator.py        (compiles the operator with g++ first: a few seconds)
 """
@@ -48,7 +48,7 @@ def compile_and_import() -> ModuleType:
         spec = importlib.util.spec_from_file_location("my_lib", library)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        return module  # loaded: the file is needed no longer
+        return module  # loaded: the file is no longer needed
 
 
 my_lib = compile_and_import()

@@ -1,7 +1,7 @@
-"""Several torch.autograd.Functions behind one handler, registered for prim::PythonOp.
+"""Several torch.autograd.Functions with one handler, registered for prim::PythonOp.
 
-The handler is told the Function's class name, and sets the result's type from the node that the Function was. Both
-spellings that were documented work: "prim::PythonOp", and "::prim_PythonOp" from before torch 1.11.
+The handler receives the Function's class name, and sets the type of the result from the Function's node. Both
+documented spellings work: "prim::PythonOp", and "::prim_PythonOp" from before torch 1.11.
 
 python examples/python_op_handler.py
 """

@@ -1,6 +1,6 @@
-"""A model inside of a pipeline, exported from the calls that the pipeline makes.
+"""A model inside a pipeline, exported from the calls that the pipeline makes.
 
-Nobody has to know which inputs the model takes, or which of their sizes vary: both are seen.
+The inputs of the model, and the sizes that vary, are determined from the recorded calls.
 
     opbridge export examples/recorded_calls.py:build -o denoiser.onnx
 """
@@ -59,7 +59,7 @@ def main() -> None:
     program = calls.export()
     print(program.verification)
 
-    # Calls that no single file can serve are told apart.
+    # Calls that a single file cannot support are grouped.
     pipeline = Pipeline()
     with opbridge.record(pipeline.denoiser) as calls:
         pipeline("a boat")

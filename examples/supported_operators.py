@@ -1,4 +1,4 @@
-"""Is an operator supported, since which opset, as what?
+"""Is an operator supported, since which opset, and by which route?
 
 On the command line: opbridge ops "*deform*"
 """

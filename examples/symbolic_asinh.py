@@ -1,7 +1,7 @@
 """A symbolic function registered with torch.onnx.register_custom_op_symbolic, unchanged.
 
-Today's stock exporter does not look at it. With opbridge the plan names it, and the file holds the one Asinh node that
-it makes, at the default opset and at opset 9.
+torch.onnx ignores it today. With opbridge the plan names it, and the file contains the Asinh node that it creates, at
+the default opset and at opset 9.
 
 python examples/symbolic_asinh.py
 opbridge check examples/symbolic_asinh.py:build

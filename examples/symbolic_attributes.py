@@ -1,8 +1,8 @@
-"""A library's operator with attributes, mapped to an operator of a domain of your own.
+"""A library's operator with attributes, mapped to an operator in a custom domain.
 
 `custom_ops::foo_forward(x, y, attr1, attr2)` becomes `custom_domain::Foo` with a float and an integer attribute, and
-the file imports version 2 of the domain. Nothing here can run Foo: naming its domain in custom_opsets= vouches for it,
-and the program says why it was not compared with PyTorch.
+the file imports version 2 of the domain. There is no kernel for Foo here: custom_opsets= declares that you have one,
+and `program.unverified` gives the reason why the file was not compared with PyTorch.
 
 python examples/symbolic_attributes.py
 opbridge export examples/symbolic_attributes.py:build -o foo.onnx

@@ -1,6 +1,6 @@
-"""As it was written for the old exporter: symbolic functions of one operator for several opsets.
+"""Code for the old exporter: symbolic functions of one operator for several opsets.
 
-The newest one that is not above the requested opset is taken. examples/mapping_by_opset.py is the modern form.
+The newest one that is not newer than the requested opset is used. examples/mapping_by_opset.py is the modern form.
 
 python examples/symbolic_by_opset.py
 """

@@ -1,10 +1,10 @@
 """A library's operator whose C++ schema is not its Python signature: torchvision.ops.deform_conv2d.
 
-1. With nothing registered it becomes DeformConv, from opset 19 on.
-2. With a symbolic function of your own, whose 14 parameters are those of the C++ schema, it becomes the node that this
-   function makes. Nothing here can run such a node, and the export says so before it writes a file.
-3. Naming the domain in custom_opsets= vouches for it: the file is written, and the program says why it is not verified.
-4. With a kernel loaded under that name, from deform_conv2d.cpp beside this file, it is written, run and verified.
+1. Without any registration it becomes DeformConv, from opset 19 on.
+2. With a symbolic function, whose 14 parameters are those of the C++ schema, it becomes the node that this function
+   creates. Without a kernel for this node, the export raises an error before it writes a file.
+3. With the domain in custom_opsets=, the file is written, and `program.unverified` says why it is not verified.
+4. With a kernel of that name, from deform_conv2d.cpp beside this file, the model is exported, run and verified.
 
 python examples/symbolic_deform_conv2d.py
 opbridge check examples/symbolic_deform_conv2d.py:build

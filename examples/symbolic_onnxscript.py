@@ -1,6 +1,6 @@
-"""As it was written for the old exporter: SELU as an ONNX function, called with g.onnxscript_op.
+"""Code for the old exporter: SELU as an ONNX function, called with g.onnxscript_op.
 
-The file holds the function and one call to it. examples/onnxscript_function.py is the modern form, without `g`.
+The file contains the function and one call to it. examples/onnxscript_function.py is the modern form, without `g`.
 
 python examples/symbolic_onnxscript.py
 """

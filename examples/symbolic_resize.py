@@ -1,7 +1,7 @@
 """Bicubic upsampling whose scale is an input of the model.
 
-`forward` needs the scale as Python numbers and calls `.tolist()`, which no capture follows; `symbolic` gives the tensor
-itself to Resize. The exported model takes other scales than the example's and still equals PyTorch.
+`forward` needs the scale as Python numbers and calls `.tolist()`, which a capture cannot follow; `symbolic` passes the
+tensor itself to Resize. The exported model supports other scales than the example's and still agrees with PyTorch.
 
 python examples/symbolic_resize.py
 """

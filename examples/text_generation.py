@@ -1,10 +1,10 @@
-"""A causal language model in one file, for the prompt and for each token after it, and the loop that runs it.
+"""A causal language model in one file, for the prompt and for each token after it, with the generation loop.
 
     python examples/text_generation.py
 
-The model is a small Llama with random weights. `task="text-generation"` makes the inputs of the export: tokens, mask,
-positions, and the cache, which is empty for the prompt. The loop needs ONNX Runtime and NumPy alone, and gives the
-tokens of transformers' `generate`. On the command line:
+The model is a small Llama with random weights. `task="text-generation"` creates the inputs of the export: tokens, mask,
+positions, and the cache, which is empty for the prompt. The loop requires only ONNX Runtime and NumPy, and returns the
+same tokens as transformers' `generate`. On the command line:
 
     opbridge export examples/text_generation.py:build --task text-generation -o model.onnx
 """
@@ -53,7 +53,7 @@ def generate(session: Any, prompt: np.ndarray, count: int) -> np.ndarray:
     """Texts and the most likely `count` tokens after them, int64 [batch, length + count]."""
     inputs = {each.name: each for each in session.get_inputs()}
     outputs = [each.name for each in session.get_outputs()]
-    one_by_one = inputs["input_ids"].shape[1] == 1  # a model with recurrent states reads its prompt so
+    one_by_one = inputs["input_ids"].shape[1] == 1  # a model with recurrent states processes its prompt so
     cache = empty_cache(session, len(prompt))
     text, seen = prompt, 0
     while text.shape[1] < prompt.shape[1] + count:

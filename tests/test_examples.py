@@ -56,7 +56,7 @@ SEEN = {
         "1 of 3 operators have no route",
         "aten::mul.Tensor aten, aten::triu aten",
         "standard, folding::fold aten\n  ONNX::Mul, ONNX::Trilu, org.pytorch.aten::ATen\n  verified",
-        "it is of another library than aten",
+        "it does not belong to aten",
         "aten=['folding::*']: equal to PyTorch",
         "standard, folding::fold fallthrough",
         "  aten::mul.Tensor, aten::triu, folding::fold\n  not verified: onnxruntime",

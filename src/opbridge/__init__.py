@@ -1,15 +1,15 @@
-"""Carries any PyTorch operator to ONNX and proves that it runs.
+"""Exports PyTorch models to ONNX and verifies the files against PyTorch.
 
 plan = opbridge.check(model, args)                     # every operator, its route, what is missing and where
 program = opbridge.export(model, args, "model.onnx")   # export, and compare with PyTorch
 opbridge.session("model.onnx")                         # run it; torch is not needed for this
 opbridge.verify("model.onnx", model, args)             # compare a file with PyTorch again
-opbridge.lint("model.onnx", "tensorrt:10.15")          # what a target does not take of any ONNX file
+opbridge.lint("model.onnx", "tensorrt:10.15")          # what a target does not support in an ONNX file
 
-@opbridge.translation("mylib::foo")                    # teach it an operator
+@opbridge.translation("mylib::foo")                    # register a translation for an operator
 def foo(x, y, alpha: float = 1.0): ...
 
-ops = opbridge.load("my_add.cpp")                      # an operator of one's own, from one C++ file
+ops = opbridge.load("my_add.cpp")                      # a custom operator from one C++ file
 """
 
 from __future__ import annotations

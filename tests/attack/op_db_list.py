@@ -40,7 +40,7 @@ def sorted_out(names: Iterable[str]) -> SortedOut:
     found = SortedOut()
     for name in sorted(names):
         if not name.startswith("aten::"):
-            found.refused[name] = "it is of another library than aten"
+            found.refused[name] = "it does not belong to aten"
             continue
         try:
             schema = str(overload(name)._schema)

@@ -26,7 +26,7 @@ def write_results(done: Mapping[str, Mapping[str, Any]], seed: int, file: Path, 
             [name.replace("_", " "), ", ".join(counts), f"{result['seconds']:,} s", str(len(result["findings"]))]
         )
     body = table(["campaign", "what was tried", "time", "findings"], rows)
-    write_section("attack", "Attacks", f"Drawn from the seed {seed}.\n\n{body}", file, command=command)
+    write_section("attack", "Attacks", f"Random seed {seed}.\n\n{body}", file, command=command)
 
 
 def write_one(name: str, result: Mapping[str, Any], command: str) -> None:

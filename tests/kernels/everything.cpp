@@ -36,7 +36,7 @@ void affine(Input<T> x, std::optional<Input<T>> scale, Input<T> bias, std::optio
     given[1] = factor.has_value();
 }
 Shapes affine_shape(Shape x, std::optional<Shape> scale, Shape bias, std::optional<double>) {
-    require(bias == x && (!scale || *scale == x), "scale and bias have to be of the shape of x");
+    require(bias == x && (!scale || *scale == x), "scale and bias must have the shape of x");
     return {x, {2}};
 }
 OPBRIDGE_KERNEL("kerneltest::affine(Tensor x, Tensor? scale, Tensor bias, *, float? factor=None) -> (Tensor y, Tensor given)", affine,
@@ -52,8 +52,8 @@ void blend(Inputs<T> left, Inputs<T> right, Input<T> start, Output<T> y) {
     }
 }
 Shape blend_shape(std::vector<Shape> left, std::vector<Shape> right, Shape start) {
-    for (const Shape& each : left) require(each == start, "all have to be of one shape");
-    for (const Shape& each : right) require(each == start, "all have to be of one shape");
+    for (const Shape& each : left) require(each == start, "all must have the same shape");
+    for (const Shape& each : right) require(each == start, "all must have the same shape");
     return start;
 }
 OPBRIDGE_KERNEL("kerneltest::blend(Tensor[] left, Tensor[] right, Tensor start) -> Tensor", blend, blend_shape, types<float>);
@@ -114,7 +114,7 @@ void windows(Context& context, Input<float, 2> x, int64_t size, int64_t step, Ou
     for (int64_t i = 0; i < y.size(); ++i) y[i] = sums[i];
 }
 Shape windows_shape(Shape x, Dim size, Dim step) {
-    require(size >= 1 && step >= 1, "size and step have to be positive");
+    require(size >= 1 && step >= 1, "size and step must be positive");
     return {x[0], max((x[1] - size) / step + 1, 0)};
 }
 OPBRIDGE_KERNELS("kerneltest::windows(Tensor x, int size, int step=1) -> Tensor", windows_shape, windows);

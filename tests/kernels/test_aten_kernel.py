@@ -243,7 +243,7 @@ def test_a_result_of_another_dtype_than_was_said_is_an_error():
     model, _ = node_model(A.add.Tensor, [X, X], {}, X)
     for value in model.graph.inputs:
         value.type = ir.TensorType(ir.DataType.INT64)
-    with pytest.raises(Exception, match="output 0 comes out as int64, and the node says float32"):
+    with pytest.raises(Exception, match="output 0 is int64, but the node declares float32"):
         run(session_of(model), [X.long(), X.long()])
 
 
@@ -336,7 +336,7 @@ def test_a_server_without_python(tmp_path):
         done = served(place)
         assert done.returncode == 0 and done.stdout == "14 21 32 43\n", done.stderr
     done = served(runtime)  # where there is no libtorch
-    assert done.returncode == 1 and "libtorch_cpu.so is not in this process" in done.stderr
+    assert done.returncode == 1 and "libtorch_cpu.so is not loaded in this process" in done.stderr
 
 
 def test_the_library_is_apart_from_the_built_in_kernels():

@@ -139,13 +139,13 @@ def test_wrong_use(folder):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("Tensor b, *", "Tensor b, int k, *", "the kernel's parameter for 'k' takes float, and the schema says int"),
+        ("Tensor b, *", "Tensor b, int k, *", "the kernel's parameter for 'k' is float, but the schema declares int"),
         ("float alpha=2.0", "float alpha=2.0, int k=1", "the kernel has no parameter for 'k'"),
-        ("-> Tensor", "-> (Tensor, Tensor)", "the kernel has 1 outputs, and the schema returns 2 tensors"),
-        ("-> Tensor", "-> int", "has to go on with Tensor, which is what kernels return"),
-        ("(Tensor a", "(Tensor(a!) a", "a kernel writes to no input"),
-        ("float alpha=2.0", "Device alpha", "has to go on with one of the types Tensor, int"),
-        ("mylib::", "mylib:", "has to go on with '::'"),
+        ("-> Tensor", "-> (Tensor, Tensor)", "the kernel has 1 outputs, but the schema returns 2 tensors"),
+        ("-> Tensor", "-> int", "expected Tensor, the only return type of kernels"),
+        ("(Tensor a", "(Tensor(a!) a", "a kernel cannot write to its inputs"),
+        ("float alpha=2.0", "Device alpha", "expected one of the types Tensor, int"),
+        ("mylib::", "mylib:", "expected '::'"),
     ],
 )
 def test_a_schema_that_the_functions_do_not_have_is_an_error_at_load(folder, old, new, said):

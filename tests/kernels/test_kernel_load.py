@@ -134,21 +134,21 @@ def test_inputs_that_are_not_contiguous(ops):
     ("call", "said"),
     [
         (lambda ops, x: ops.pick(x, torch.tensor([9])), "kerneltest::pick: row 9 is not there"),
-        (lambda ops, x: ops.pick(x[0], torch.tensor([0])), "'x' has 1 dimensions, and the kernel takes 2: (5)"),
-        (lambda ops, x: ops.pick(x, torch.tensor([0.5])), "no kernel takes (x: float32, rows: float32); there are"),
-        (lambda ops, x: ops.twice(x + 1j), "no kernel takes (x: an element type that no kernel takes)"),
-        (lambda ops, x: ops.affine(x, x[0], x), "scale and bias have to be of the shape of x"),
-        (lambda ops, x: ops.windows(x, 0), "size and step have to be positive"),
-        (lambda ops, x: ops.windows(x, -(2**63)), "size and step have to be positive"),
+        (lambda ops, x: ops.pick(x[0], torch.tensor([0])), "'x' has 1 dimensions, but the kernel expects 2: (5)"),
+        (lambda ops, x: ops.pick(x, torch.tensor([0.5])), "no kernel supports (x: float32, rows: float32); there are"),
+        (lambda ops, x: ops.twice(x + 1j), "no kernel supports (x: an unsupported element type)"),
+        (lambda ops, x: ops.affine(x, x[0], x), "scale and bias must have the shape of x"),
+        (lambda ops, x: ops.windows(x, 0), "size and step must be positive"),
+        (lambda ops, x: ops.windows(x, -(2**63)), "size and step must be positive"),
         (lambda ops, x: ops.windows(x, 2**63 - 1, 2**63 - 1), None),
         (lambda ops, x: ops.fail(x, 1), "kerneltest::fail: the words of the kernel"),
-        (lambda ops, x: ops.fail(x, 2), "something that is no std::exception"),
-        (lambda ops, x: ops.fail(x, 3), "output 0 has its memory already"),
+        (lambda ops, x: ops.fail(x, 2), "an exception that is not a std::exception"),
+        (lambda ops, x: ops.fail(x, 3), "output 0 is already allocated"),
         (lambda ops, x: ops.fail(x, 4), "axis 7 of a tensor with 2 dimensions"),
         (lambda ops, x: ops.fail(x, 5), "the shape function returns 2 shapes for 1 outputs"),
-        (lambda ops, x: ops.fail(x, 6), "output 0 would get a negative size: (-1)"),
-        (lambda ops, x: ops.fail(x, 7), "output 0 would be larger than memory can be"),
-        (lambda ops, x: ops.fail(x, 8), "a size computed from the arguments leaves 64 bits"),
+        (lambda ops, x: ops.fail(x, 6), "output 0 has a negative size: (-1)"),
+        (lambda ops, x: ops.fail(x, 7), "output 0 exceeds the maximum memory size"),
+        (lambda ops, x: ops.fail(x, 8), "a size computed from the arguments exceeds 64 bits"),
         (lambda ops, x: ops.fail(x, 9), "a size is divided by zero"),
         (lambda ops, x: ops.fail(x, 10), "the kernel has not called allocate() for output 0"),
         (lambda ops, x: ops.fail(x, 11), "axis 5 of a tensor with 2 dimensions"),
@@ -231,7 +231,7 @@ def test_conditions_of_the_shape_function_hold_in_the_capture(ops):
     exported = torch.export.export(Model(), args, dynamic_shapes=({0: auto, 1: auto}, {0: auto, 1: auto}))
     with pytest.raises(Exception, match="(?i)expected|guard|equal"):
         exported.module()(torch.randn(4, 5), torch.randn(3, 5))
-    with pytest.raises(Exception, match="scale and bias have to be of the shape of x"):
+    with pytest.raises(Exception, match="scale and bias must have the shape of x"):
         torch.export.export(Model(), (torch.randn(4, 5), torch.randn(3, 5)))
 
 

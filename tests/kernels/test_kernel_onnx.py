@@ -148,11 +148,11 @@ def test_an_input_of_unknown_rank(ops):
     ("how", "said"),
     [
         (1, "kerneltest::fail: the words of the kernel"),
-        (2, "something that is no std::exception"),
-        (3, "output 0 has its memory already"),
-        (6, "output 0 would get a negative size"),
-        (7, "output 0 would be larger than memory can be"),
-        (8, "leaves 64 bits"),
+        (2, "an exception that is not a std::exception"),
+        (3, "output 0 is already allocated"),
+        (6, "output 0 has a negative size"),
+        (7, "output 0 exceeds the maximum memory size"),
+        (8, "exceeds 64 bits"),
         (9, "divided by zero"),
         (10, "has not called allocate"),
         (11, "axis 5 of a tensor with 1 dimensions"),
@@ -182,7 +182,7 @@ def test_a_node_that_is_wrong(ops):
     session = session_of(
         [node("windows", ["x"], ["y"], size=2)], [("x", TensorProto.FLOAT, None)], [("y", TensorProto.FLOAT)], ops
     )
-    with pytest.raises(Exception, match="'x' has 1 dimensions, and the kernel takes 2"):
+    with pytest.raises(Exception, match="'x' has 1 dimensions, but the kernel expects 2"):
         session.run(None, {"x": np.ones(3, np.float32)})
 
 

@@ -36,7 +36,7 @@ void weighed(std::optional<Input<T>> bias, Inputs<T> each, Ints axes, double wei
 }
 
 Shape weighed_shape(std::optional<Shape> bias, std::vector<Shape> each, std::vector<Dim>, double, std::string) {
-    for (const Shape& shape : each) require(shape == each[0], "the tensors have to be of one shape");
+    for (const Shape& shape : each) require(shape == each[0], "the tensors must have the same shape");
     return each[0];
 }
 
@@ -56,7 +56,7 @@ void kept(Input<T, 1> x, double least, Output<T> values, Output<int64_t> places,
 }
 
 Shapes kept_shapes(Shape x, double) {
-    require(x.rank() == 1, "x has to be of one dimension");
+    require(x.rank() == 1, "x must have one dimension");
     const Dim count = Dim::computed();
     return {{count}, {count}};
 }

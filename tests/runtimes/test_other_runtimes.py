@@ -110,7 +110,7 @@ def test_what_cannot_be_loaded_or_run_is_said(name):
 @pytest.mark.slow
 def test_what_ncnn_lacks_is_named():
     fixed = MODEL.replace("[n", "[2")  # of which it is known when the model is loaded
-    with pytest.raises(opbridge.ModelFileError, match=r"no layer for ArgMax, torch.gt"):
+    with pytest.raises(opbridge.ModelFileError, match=r"unsupported layers: ArgMax, torch.gt"):
         opbridge.session(content(fixed), runtime="ncnn")
     with opbridge.session(content(), runtime="ncnn") as session, pytest.raises(opbridge.RunError, match="ArgMax"):
         session.run(None, {"x": np.ones((2, 3), np.float32), "b": np.ones(3, np.float32)})

@@ -22,7 +22,7 @@ void {name}(Input<T> x, Input<T> y, double alpha, Output<T> out) {{
 
 // The shape of the output, from those of the inputs.
 Shape {name}_shape(Shape x, Shape y, double) {{
-    require(x == y, "x and y have to be of one shape");
+    require(x == y, "x and y must have the same shape");
     return x;
 }}
 

@@ -10,10 +10,10 @@ from typing import Any
 __all__ = ["BY_PATTERNS", "MEASURED", "TARGETS", "combined", "names", "path_of", "taken"]
 
 TARGETS = {
-    "openvino": ("openvino", "OpenVINO (its frontend for ONNX)"),
+    "openvino": ("openvino", "OpenVINO (ONNX frontend)"),
     "web": ("web", "onnxruntime-web (wasm)"),
-    "mnn": ("mnn", "MNN (its converter for ONNX)"),
-    "ncnn": ("ncnn", "ncnn (its converter pnnx)"),
+    "mnn": ("mnn", "MNN (ONNX converter)"),
+    "ncnn": ("ncnn", "ncnn (pnnx converter)"),
 }
 """By the runtime, the name and the title of the target whose facts are measured on it."""
 

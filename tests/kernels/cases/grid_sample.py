@@ -45,16 +45,16 @@ def _refused(words: str, x: tuple[int, ...], grid: tuple[int, ...], mode: int = 
 
 _X, _GRID = (1, 2, 4, 4), (1, 3, 3, 2)
 REFUSED = [
-    _refused("input has to be", (2, 4, 4), (3, 3, 2)),
-    _refused("input has to be", (), _GRID),
-    _refused("grid has to be", _X, (3, 3, 2)),
-    _refused("grid has to be", _X, (1, 3, 3, 3, 3)),
-    _refused("grid has to have the batch size of input, 1, but has 2", _X, (2, 3, 3, 2)),
-    _refused("grid has to have 2 coordinates in its last dimension, but has 3", _X, (1, 3, 3, 3)),
-    _refused("grid has to have 3 coordinates", (1, 2, 4, 4, 4), (1, 3, 3, 3, 2)),
+    _refused("input must be", (2, 4, 4), (3, 3, 2)),
+    _refused("input must be", (), _GRID),
+    _refused("grid must be", _X, (3, 3, 2)),
+    _refused("grid must be", _X, (1, 3, 3, 3, 3)),
+    _refused("grid must have the batch size of input, 1, but has 2", _X, (2, 3, 3, 2)),
+    _refused("grid must have 2 coordinates in its last dimension, but has 3", _X, (1, 3, 3, 3)),
+    _refused("grid must have 3 coordinates", (1, 2, 4, 4, 4), (1, 3, 3, 3, 2)),
     _refused("input has no pixels", (1, 2, 0, 4), _GRID),
-    _refused("interpolation_mode has to be between 0 and 2, but is 3", _X, _GRID, mode=3),
-    _refused("interpolation_mode has to be between 0 and 2, but is -1", _X, _GRID, mode=-1),
+    _refused("interpolation_mode must be between 0 and 2, but is 3", _X, _GRID, mode=3),
+    _refused("interpolation_mode must be between 0 and 2, but is -1", _X, _GRID, mode=-1),
     _refused("bicubic. needs a 4-D input", (1, 2, 4, 4, 4), (1, 3, 3, 3, 3), mode=2),
-    _refused("padding_mode has to be between 0 and 2", _X, _GRID, padding=2**62),
+    _refused("padding_mode must be between 0 and 2", _X, _GRID, padding=2**62),
 ]

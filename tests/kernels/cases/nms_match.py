@@ -35,10 +35,10 @@ def _boxes(random: np.random.Generator, *sizes: int) -> np.ndarray:
 
 _BATCHED = {"iou_threshold": 0.5, "score_threshold": 0.0}
 REFUSED = [
-    Refused("nms_match", [(3, 4)], {"iou_threshold": 0.5}, "dets has to be"),
-    Refused("nms_match", [(5,)], {"iou_threshold": 0.5}, "dets has to be"),
-    Refused("nms_match_batched", [(1, 3, 5), (1, 1, 3)], _BATCHED, "boxes has to be"),
-    Refused("nms_match_batched", [(3, 4), (1, 1, 3)], _BATCHED, "boxes has to be"),
-    Refused("nms_match_batched", [(1, 3, 4), (1, 1, 2)], _BATCHED, "scores has to be"),
-    Refused("nms_match_batched", [(1, 3, 4), (3,)], _BATCHED, "scores has to be"),
+    Refused("nms_match", [(3, 4)], {"iou_threshold": 0.5}, "dets must be"),
+    Refused("nms_match", [(5,)], {"iou_threshold": 0.5}, "dets must be"),
+    Refused("nms_match_batched", [(1, 3, 5), (1, 1, 3)], _BATCHED, "boxes must be"),
+    Refused("nms_match_batched", [(3, 4), (1, 1, 3)], _BATCHED, "boxes must be"),
+    Refused("nms_match_batched", [(1, 3, 4), (1, 1, 2)], _BATCHED, "scores must be"),
+    Refused("nms_match_batched", [(1, 3, 4), (3,)], _BATCHED, "scores must be"),
 ]

@@ -77,17 +77,17 @@ REFUSED = [
         refused
         for operator in ("roi_align", "roi_align_rotated")
         for refused in (
-            _refused(operator, "input has to be", x=(2, 4, 4)),
-            _refused(operator, "rois has to be", roi=(0.0, 0.0, 0.0, 2.0)),
+            _refused(operator, "input must be", x=(2, 4, 4)),
+            _refused(operator, "rois must be", roi=(0.0, 0.0, 0.0, 2.0)),
             _refused(operator, "input has no pixels", x=(1, 2, 0, 4)),
-            _refused(operator, "roi 0 is of image 1", roi=(1.0, 0.0, 0.0, 2.0, 2.0)),
-            _refused(operator, "roi 0 is of image -1", roi=(-1.0, 0.0, 0.0, 2.0, 2.0)),
-            _refused(operator, "roi 0 is of image -?nan", roi=(np.nan, 0.0, 0.0, 2.0, 2.0)),
-            _refused(operator, "roi 0 is of image", roi=(1e30, 0.0, 0.0, 2.0, 2.0)),
+            _refused(operator, "roi 0 refers to image 1", roi=(1.0, 0.0, 0.0, 2.0, 2.0)),
+            _refused(operator, "roi 0 refers to image -1", roi=(-1.0, 0.0, 0.0, 2.0, 2.0)),
+            _refused(operator, "roi 0 refers to image -?nan", roi=(np.nan, 0.0, 0.0, 2.0, 2.0)),
+            _refused(operator, "roi 0 refers to image", roi=(1e30, 0.0, 0.0, 2.0, 2.0)),
             _refused(operator, "roi 0 is too large", roi=(0.0, 0.0, 0.0, 1e30, 2.0)),
-            _refused(operator, "roi 0 is of image 0", x=(0, 2, 4, 4)),
-            _refused(operator, "sampling_ratio has to be between", sampling_ratio=2**40),
-            _refused(operator, "larger than memory can be", pooled_height=2**31 - 1, pooled_width=2**31 - 1),
+            _refused(operator, "roi 0 refers to image 0", x=(0, 2, 4, 4)),
+            _refused(operator, "sampling_ratio must be between", sampling_ratio=2**40),
+            _refused(operator, "exceeds the maximum memory size", pooled_height=2**31 - 1, pooled_width=2**31 - 1),
         )
     ),
     _refused("roi_align_rotated", "roi 0 has a negative size", roi=(0.0, 0.0, 0.0, -2.0, 2.0)),

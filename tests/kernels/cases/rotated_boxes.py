@@ -81,16 +81,16 @@ _IOU = {"mode": "iou", "aligned": 0, "clockwise": 1}
 _NMS = {"iou_threshold": 0.5, "clockwise": 1}
 _BATCHED = _NMS | {"score_threshold": 0.0}
 REFUSED = [
-    Refused("box_iou_rotated", [(3, 4), (3, 5)], _IOU, "boxes1 has to be"),
-    Refused("box_iou_rotated", [(3, 5), (5,)], _IOU, "boxes2 has to be"),
-    Refused("box_iou_rotated", [(3, 5), (3, 6)], _IOU, "boxes2 has to be"),
-    Refused("box_iou_rotated", [(3, 5), (2, 5)], _IOU | {"aligned": 1}, "aligned boxes come in pairs"),
-    Refused("box_iou_rotated", [(3, 5), (2, 5)], _IOU | {"mode": "giou"}, "mode has to be iou or iof"),
-    Refused("nms_rotated", [(3, 4), (3,), None], _NMS, "boxes has to be"),
-    Refused("nms_rotated", [(3, 5), (2,), None], _NMS, "scores has to be"),
-    Refused("nms_rotated", [(3, 5), (3, 1), None], _NMS, "scores has to be"),
-    Refused("nms_rotated", [(3, 5), (3,), np.zeros(2, dtype=np.int64)], _NMS, "labels has to be"),
-    Refused("nms_rotated_batched", [(3, 5), (3,)], _BATCHED, "boxes has to be"),
-    Refused("nms_rotated_batched", [(1, 3, 5), (2, 1, 3)], _BATCHED, "scores has to be"),
-    Refused("nms_rotated_batched", [(1, 3, 5), (1, 3)], _BATCHED, "scores has to be"),
+    Refused("box_iou_rotated", [(3, 4), (3, 5)], _IOU, "boxes1 must be"),
+    Refused("box_iou_rotated", [(3, 5), (5,)], _IOU, "boxes2 must be"),
+    Refused("box_iou_rotated", [(3, 5), (3, 6)], _IOU, "boxes2 must be"),
+    Refused("box_iou_rotated", [(3, 5), (2, 5)], _IOU | {"aligned": 1}, "aligned boxes must have the same number"),
+    Refused("box_iou_rotated", [(3, 5), (2, 5)], _IOU | {"mode": "giou"}, "mode must be iou or iof"),
+    Refused("nms_rotated", [(3, 4), (3,), None], _NMS, "boxes must be"),
+    Refused("nms_rotated", [(3, 5), (2,), None], _NMS, "scores must be"),
+    Refused("nms_rotated", [(3, 5), (3, 1), None], _NMS, "scores must be"),
+    Refused("nms_rotated", [(3, 5), (3,), np.zeros(2, dtype=np.int64)], _NMS, "labels must be"),
+    Refused("nms_rotated_batched", [(3, 5), (3,)], _BATCHED, "boxes must be"),
+    Refused("nms_rotated_batched", [(1, 3, 5), (2, 1, 3)], _BATCHED, "scores must be"),
+    Refused("nms_rotated_batched", [(1, 3, 5), (1, 3)], _BATCHED, "scores must be"),
 ]

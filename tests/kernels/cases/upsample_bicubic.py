@@ -28,15 +28,15 @@ def _refused(words: str, x: tuple[int, ...], scales: np.ndarray | tuple[int, ...
 
 _X = (1, 2, 4, 4)
 REFUSED = [
-    _refused("input has to be", (2, 4, 4), np.ones(2)),
-    _refused("scales has to be two numbers", _X, np.ones(3)),
-    _refused("scales has to be two numbers", _X, np.ones((1, 2))),
-    _refused("scales have to be positive and finite", _X, np.array([1.0, 0.0])),
-    _refused("scales have to be positive and finite", _X, np.array([-1.0, 1.0])),
-    _refused("scales have to be positive and finite", _X, np.array([np.nan, 1.0])),
-    _refused("scales have to be positive and finite", _X, np.array([1.0, np.inf])),
-    _refused("the output's height has to be positive", _X, np.array([0.125, 1.0])),
-    _refused("larger than memory can be", _X, np.array([1e30, 1.0])),
-    _refused("larger than memory can be", _X, np.array([1e10, 1e10])),
+    _refused("input must be", (2, 4, 4), np.ones(2)),
+    _refused("scales must have two elements", _X, np.ones(3)),
+    _refused("scales must have two elements", _X, np.ones((1, 2))),
+    _refused("scales must be positive and finite", _X, np.array([1.0, 0.0])),
+    _refused("scales must be positive and finite", _X, np.array([-1.0, 1.0])),
+    _refused("scales must be positive and finite", _X, np.array([np.nan, 1.0])),
+    _refused("scales must be positive and finite", _X, np.array([1.0, np.inf])),
+    _refused("the output's height must be positive", _X, np.array([0.125, 1.0])),
+    _refused("exceeds the maximum memory size", _X, np.array([1e30, 1.0])),
+    _refused("exceeds the maximum memory size", _X, np.array([1e10, 1e10])),
     _refused("input has no pixels", (1, 2, 4, 0), np.ones(2)),
 ]

@@ -183,7 +183,7 @@ def _is_close(case: cases.Case, want: Any, have: Any) -> bool:
 def _described(want: Any, have: Any, distance: float) -> str:
     if isinstance(want, np.ndarray) and isinstance(have, np.ndarray):
         if want.dtype != have.dtype:
-            return f"is of {have.dtype.name}, not {want.dtype.name}"
+            return f"has the dtype {have.dtype.name}, not {want.dtype.name}"
         if want.shape != have.shape:
             return f"has the shape {have.shape}, not {want.shape}"
     return f"differs by {distance:.2g}"

@@ -108,16 +108,16 @@ def _note(fact: Learnt, said: Mapping[str, str]) -> str:
     """What happens, in how many cases, by the words of the first of them."""
     outcome, _, message = said[fact.cases[0]].partition(": ")
     words = " ".join(_PLACES.sub("...", message).split())
-    words = re.sub(r"^.*?(?:does not convert|refuses|load) the model: ", "", words)
+    words = re.sub(r"^.*?cannot (?:convert|load) the model: ", "", words)
     shown = words if len(words) <= _LONGEST_NOTE else words[: _LONGEST_NOTE - 3] + "..."
     how = {
-        "refused": "It refuses the model",
-        "raises": "It raises when it runs",
-        "wrong": "It gives another result",
-        "nearly": "It gives nearly that result",
-        "crash": "It ends the process",
-        "timeout": "It does not end",
-        "memory": "It takes all memory",
+        "refused": "The model is rejected",
+        "raises": "An error is raised at run time",
+        "wrong": "The result is wrong",
+        "nearly": "The result differs slightly",
+        "crash": "The process crashes",
+        "timeout": "The time limit is exceeded",
+        "memory": "The memory limit is exceeded",
     }.get(outcome, outcome)
     often = f" in {len(fact.cases)} of {len(fact.cases) + fact.right} cases" if fact.right else ""
     tests = list(dict.fromkeys(each.partition(" (")[0] for each in fact.cases))

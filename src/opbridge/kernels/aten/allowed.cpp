@@ -18,16 +18,16 @@ struct Rule {
     const char* reason;  // "" for what runs although a later rule would refuse it
 };
 
-constexpr const char* internal = "it is one of PyTorch's own steps, which checks little of what it is given";
-constexpr const char* unwritten = "it returns memory that nobody has written to, with whatever the process left there";
-constexpr const char* backend = "it is for a backend that ONNX Runtime's CPU memory is not for";
-constexpr const char* gradient = "it belongs to the computation of gradients, which checks little of what it is given";
+constexpr const char* internal = "it is an internal PyTorch operator, which hardly checks its arguments";
+constexpr const char* unwritten = "it returns uninitialized memory, which may contain data of the process";
+constexpr const char* backend = "it is for another backend than the CPU";
+constexpr const char* gradient = "it is a gradient operator, which hardly checks its arguments";
 
 // The first rule that fits decides.
 constexpr Rule rules[] = {
     {"from_file", "it reads and writes files"},
-    {"pin_memory", "it takes memory from the system's drivers"},
-    {"is_pinned", "it asks the system's drivers"},
+    {"pin_memory", "it allocates memory through system drivers"},
+    {"is_pinned", "it queries system drivers"},
     {"set", "it shares storage beyond the call"},
     {"empty*", unwritten},
     {"new_empty*", unwritten},
@@ -45,8 +45,8 @@ constexpr Rule rules[] = {
     {"is_vulkan_available", backend},
     {"quantized_*", backend},
     {"*_overrideable", backend},
-    {"sparse_*", "it makes or takes sparse tensors, which ONNX does not have"},
-    {"to_sparse*", "it makes sparse tensors, which ONNX does not have"},
+    {"sparse_*", "it creates or accepts sparse tensors, which ONNX does not support"},
+    {"to_sparse*", "it creates sparse tensors, which ONNX does not support"},
 
     // Steps that exported models have.
     {"_adaptive_avg_pool2d", ""},
@@ -132,7 +132,7 @@ bool matches(const char* pattern, const char* name) {
 }
 
 std::string rule(const FunctionSchema& schema) {
-    if (schema.name_space != "aten") return "it is of another library than aten";
+    if (schema.name_space != "aten") return "it does not belong to aten";
     if (schema.is_mutable()) return "it writes to its arguments";
     const std::string full = name_of(schema);
     for (const Rule& each : rules) {
@@ -164,9 +164,9 @@ void Allowed::check(const FunctionSchema& schema) const {
     for (const std::string& pattern : patterns_) {
         if (matches(pattern.c_str(), name.c_str()) || matches(pattern.c_str(), full.c_str())) return;
     }
-    throw std::invalid_argument("the operator is not on the list of those that a model file may have PyTorch run: " + reason +
+    throw std::invalid_argument("the operator is not on the list of operators that a model file may run in PyTorch: " + reason +
                                 ". If you trust the file, allow it by name: aten=('" + name +
-                                "',) of opbridge.session, --aten on the command line, or the session's config entry opbridge.aten");
+                                "',) of opbridge.session, --aten on the command line, or the session config entry opbridge.aten");
 }
 
 }  // namespace aten

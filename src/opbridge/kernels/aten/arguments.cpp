@@ -23,7 +23,8 @@ Number read(const void* data) {
 
 // The number in an input: as an integer where it is one.
 void read_number(const RuntimeTensor& view, double* real, int64_t* integer, bool* is_integer) {
-    if (view.count() != 1) throw std::invalid_argument("an input that stands for one number has " + std::to_string(view.count()));
+    if (view.count() != 1)
+        throw std::invalid_argument("an input that represents a single number has " + std::to_string(view.count()) + " elements");
     *is_integer = true;
     switch (view.type) {
         case 2: *integer = read<uint8_t>(view.data); break;
@@ -39,7 +40,7 @@ void read_number(const RuntimeTensor& view, double* real, int64_t* integer, bool
         case 10: *is_integer = false, *real = static_cast<float>(read<Half>(view.data)); break;
         case 11: *is_integer = false, *real = read<double>(view.data); break;
         case 16: *is_integer = false, *real = static_cast<float>(read<BFloat16>(view.data)); break;
-        default: throw std::invalid_argument("an input that stands for a number is of ONNX's element type " + std::to_string(view.type));
+        default: throw std::invalid_argument("an input that represents a number has the ONNX element type " + std::to_string(view.type));
     }
     if (*is_integer) *real = static_cast<double>(*integer);
 }
@@ -57,7 +58,7 @@ StableValue number_for(const Value& value, const RuntimeTensor& view) {
     if (!is_integer) {
         // Written so that what is no number does not pass.
         if (!(real == std::floor(real) && std::fabs(real) < 9e18)) {
-            throw std::invalid_argument("an input that stands for an integer is " + std::to_string(real));
+            throw std::invalid_argument("an input that represents an integer is " + std::to_string(real));
         }
         integer = static_cast<int64_t>(real);
     }
@@ -100,7 +101,7 @@ class Builder {
     RuntimeTensor input(const Value& value) {
         const OrtValue* found = nullptr;
         call(api_, KernelContext_GetInput, static_cast<const OrtKernelContext*>(context_), value.input, &found);
-        if (!found) throw std::invalid_argument("its input " + std::to_string(value.input) + " is left out");
+        if (!found) throw std::invalid_argument("its input " + std::to_string(value.input) + " is missing");
         return runtime_tensor(api_, found);
     }
 

@@ -64,7 +64,7 @@ std::string pushed_type(const Value& value) {
         const std::string first = pushed_type(value.items[0]);
         for (const Value& each : value.items) {
             if (pushed_type(each) != first || each.kind == Kind::complex) {
-                throw std::invalid_argument("it has a list of numbers of several kinds, which no interface of libtorch takes");
+                throw std::invalid_argument("it has a list of numbers of mixed types, which libtorch does not support");
             }
         }
         return first + "[]";
@@ -126,8 +126,8 @@ void choose_interface(Node& node, const Operator& op) {
     node.pop_results = own_operator(false, popped);
     if (has_complex) node.item = find_operator("aten::_local_scalar_dense", "").run;
     if (!node.run || !node.push_arguments || !node.pop_results || (has_complex && !node.item)) {
-        throw std::invalid_argument("its arguments can be passed only in a way that was written for torch 2.13 to 2.15, and torch " +
-                                    libtorch().version() + " is here, which is built differently. Install one of these");
+        throw std::invalid_argument("its arguments can be passed only to torch 2.13 to 2.15, but torch " + libtorch().version() +
+                                    " is installed, which is built differently. Install one of these versions");
     }
 }
 
@@ -147,7 +147,7 @@ void call_operator(const Node& node, std::vector<StableValue>& values) {
     try {
         call_values = values.data();
         (*node.push_arguments)(stack);
-        if (stack.size() != arguments) throw std::logic_error("this libtorch has values of another size");
+        if (stack.size() != arguments) throw std::logic_error("this libtorch has an incompatible value layout");
         for (size_t i = 0; node.item && i < arguments; ++i) {
             if (node.arguments[i].kind != Kind::complex) continue;
             OwnedStack one;

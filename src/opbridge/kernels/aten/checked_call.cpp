@@ -94,7 +94,7 @@ const void* CheckedTensor::data() const {
 }
 
 std::vector<int64_t> CheckedTensor::integers() const {
-    require(is_integer(), "'" + name_ + "' has to be of integers");
+    require(is_integer(), "'" + name_ + "' must be an integer tensor");
     std::vector<int64_t> found;
     const int64_t numbers = count();
     if (numbers == 0) return found;
@@ -141,21 +141,21 @@ void CheckedTensor::require_at_most(double most) const {
             default: return all_at_most<BFloat16>(data(), count(), most);
         }
     };
-    require(is_within(), "'" + name_ + "' has to be of numbers up to " + std::to_string(static_cast<int64_t>(most)));
+    require(is_within(), "'" + name_ + "' must not contain values above " + std::to_string(static_cast<int64_t>(most)));
 }
 
 void CheckedTensor::require_rank(int64_t wanted) const {
-    require(rank() == wanted, "'" + name_ + "' has " + std::to_string(rank()) + " dimensions, and has to have " + std::to_string(wanted));
+    require(rank() == wanted, "'" + name_ + "' has " + std::to_string(rank()) + " dimensions, expected " + std::to_string(wanted));
 }
 
 void CheckedTensor::require_sizes(const std::vector<int64_t>& wanted) const {
     bool fits = wanted.size() == sizes_.size();
     for (size_t i = 0; fits && i < wanted.size(); ++i) fits = wanted[i] < 0 || wanted[i] == sizes_[i];
-    require(fits, "'" + name_ + "' is of the shape " + text_of(sizes_) + ", and has to be of " + text_of(wanted));
+    require(fits, "'" + name_ + "' has the shape " + text_of(sizes_) + ", expected " + text_of(wanted));
 }
 
 void CheckedTensor::require_dtype_of(const CheckedTensor& other) const {
-    require(type_ == other.type_ && is_complex_ == other.is_complex_, "'" + name_ + "' has to be of the dtype of '" + other.name_ + "'");
+    require(type_ == other.type_ && is_complex_ == other.is_complex_, "'" + name_ + "' must have the same dtype as '" + other.name_ + "'");
 }
 
 const CheckedValue* CheckedCall::find(const char* name) const {
@@ -248,12 +248,12 @@ void CheckedCall::require_at_most(const char* name, double most) const {
     const CheckedValue& found = get(name);
     if (found.type == "Tensor") return tensor(name).require_at_most(most);
     const double given = is_integer(name) ? static_cast<double>(integer(name)) : found.type == "float" ? number(name) : 0;
-    require(given <= most, std::string("'") + name + "' has to be " + std::to_string(static_cast<int64_t>(most)) + " at most");
+    require(given <= most, std::string("'") + name + "' must be at most " + std::to_string(static_cast<int64_t>(most)));
 }
 
 void CheckedCall::require_between(const char* name, int64_t first, int64_t last) const {
     const int64_t given = integer(name);
-    require(given >= first && given <= last, std::string("'") + name + "' is " + std::to_string(given) + ", and has to be from " +
+    require(given >= first && given <= last, std::string("'") + name + "' is " + std::to_string(given) + ", expected " +
                                                  std::to_string(first) + " to " + std::to_string(last));
 }
 

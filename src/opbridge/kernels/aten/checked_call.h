@@ -12,7 +12,7 @@ namespace aten {
 
 // Throws std::invalid_argument where something does not hold.
 inline void require(bool holds, const std::string& words) {
-    if (!holds) throw std::invalid_argument("its arguments do not fit: " + words);
+    if (!holds) throw std::invalid_argument("invalid arguments: " + words);
 }
 
 // A tensor that is an argument, or an item of one.

@@ -10,23 +10,21 @@ namespace {
 
 void all_between(const std::vector<int64_t>& numbers, int64_t first, int64_t last, const std::string& name) {
     for (int64_t number : numbers) {
-        require(number >= first && number <= last, "'" + name + "' has the number " + std::to_string(number) +
-                                                       ", and they have to be from " + std::to_string(first) + " to " +
-                                                       std::to_string(last));
+        require(number >= first && number <= last, "'" + name + "' contains " + std::to_string(number) + ", expected " +
+                                                       std::to_string(first) + " to " + std::to_string(last));
     }
 }
 
 void require_indices(const CheckedTensor& tensor) {
-    require(!tensor.is_complex() && (tensor.type() == 6 || tensor.type() == 7), "'" + tensor.name() + "' has to be of int32 or int64");
+    require(!tensor.is_complex() && (tensor.type() == 6 || tensor.type() == 7), "'" + tensor.name() + "' must be int32 or int64");
 }
 
 // Offsets that begin at 0, do not decrease, and end at `last` at most.
 void in_order(const int64_t* offsets, int64_t count, int64_t last, const std::string& name) {
     int64_t before = 0;
     for (int64_t i = 0; i < count; ++i) {
-        require(i > 0 || offsets[i] == 0, "'" + name + "' has to begin with 0");
-        require(offsets[i] >= before && offsets[i] <= last,
-                "'" + name + "' has to be of numbers that do not decrease, up to " + std::to_string(last));
+        require(i > 0 || offsets[i] == 0, "'" + name + "' must begin with 0");
+        require(offsets[i] >= before && offsets[i] <= last, "'" + name + "' must be non-decreasing and at most " + std::to_string(last));
         before = offsets[i];
     }
 }
@@ -38,7 +36,7 @@ void negative_in_pairs(const std::vector<int64_t>& pivots, int64_t of_a_matrix, 
         run = pivots[i] < 0 ? run + 1 : 0;
         const bool is_last = static_cast<int64_t>(i + 1) % of_a_matrix == 0;
         const bool ends = run > 0 && (is_last || pivots[i + 1] > 0);
-        require(!ends || run % 2 == 0, "'" + name + "' has a negative number without a second one beside it");
+        require(!ends || run % 2 == 0, "'" + name + "' contains a negative pivot without a matching neighbor");
         if (ends) run = 0;
     }
 }
@@ -49,7 +47,7 @@ void require_batch_of(const CheckedTensor& matrices, const CheckedTensor& right)
     for (int64_t dim = 3; fits && matrices.rank() > 2 && dim <= right.rank(); ++dim) {
         fits = right.size(-dim) == 1 || right.size(-dim) == matrices.size(-dim);
     }
-    require(fits, "'" + matrices.name() + "' is not of the batch that '" + right.name() + "' has");
+    require(fits, "'" + matrices.name() + "' and '" + right.name() + "' have different batch dimensions");
 }
 
 }  // namespace
@@ -57,7 +55,7 @@ void require_batch_of(const CheckedTensor& matrices, const CheckedTensor& right)
 void embedding_bag(const CheckedCall& call) {
     const CheckedTensor weight = call.tensor("weight"), indices = call.tensor("indices"), offsets = call.tensor("offsets");
     weight.require_rank(2);
-    require(weight.is_floating(), "'weight' has to be of floating numbers");
+    require(weight.is_floating(), "'weight' must be floating-point");
     indices.require_rank(1);
     offsets.require_rank(1);
     require_indices(indices);
@@ -65,7 +63,7 @@ void embedding_bag(const CheckedCall& call) {
     call.require_between("mode", 0, 2);
     all_between(indices.integers(), 0, weight.size(0) - 1, "indices");
     const std::vector<int64_t> starts = offsets.integers();
-    require(!call.flag("include_last_offset") || !starts.empty(), "'offsets' is empty, and has to have the last one");
+    require(!call.flag("include_last_offset") || !starts.empty(), "'offsets' must not be empty if 'include_last_offset' is true");
     require(!starts.empty() || indices.count() == 0, "'offsets' is empty");
     in_order(starts.data(), static_cast<int64_t>(starts.size()), indices.count(), "offsets");
     if (call.has("per_sample_weights")) {
@@ -79,8 +77,8 @@ void embedding_bag(const CheckedCall& call) {
 
 void ctc_loss(const CheckedCall& call) {
     const CheckedTensor scores = call.tensor("log_probs"), targets = call.tensor("targets");
-    require(scores.rank() == 2 || scores.rank() == 3, "'log_probs' has to have 2 or 3 dimensions");
-    require(scores.type() == 1 || scores.type() == 11, "'log_probs' has to be of float32 or float64");
+    require(scores.rank() == 2 || scores.rank() == 3, "'log_probs' must have 2 or 3 dimensions");
+    require(scores.type() == 1 || scores.type() == 11, "'log_probs' must be float32 or float64");
     require(!scores.is_complex(), "'log_probs' is complex");
     require_indices(targets);
     const bool batched = scores.rank() == 3;
@@ -89,13 +87,13 @@ void ctc_loss(const CheckedCall& call) {
     call.require_between("blank", 0, classes - 1);
     call.require_between("reduction", 0, 2);
     const std::vector<int64_t> lengths = call.integers("input_lengths"), labels = call.integers("target_lengths");
-    require(static_cast<int64_t>(lengths.size()) == batch, "'input_lengths' has to be of one number a sequence");
-    require(static_cast<int64_t>(labels.size()) == batch, "'target_lengths' has to be of one number a sequence");
+    require(static_cast<int64_t>(lengths.size()) == batch, "'input_lengths' must have one element per sequence");
+    require(static_cast<int64_t>(labels.size()) == batch, "'target_lengths' must have one element per sequence");
     all_between(lengths, 0, steps, "input_lengths");
     // A sequence has no more labels than there are.
     all_between(labels, 0, targets.count(), "target_lengths");
     if (targets.rank() == 2) {
-        require(targets.size(0) == batch, "'targets' has to be of one row a sequence");
+        require(targets.size(0) == batch, "'targets' must have one row per sequence");
         all_between(labels, 0, targets.size(1), "target_lengths");
     } else {
         targets.require_rank(1);
@@ -108,10 +106,10 @@ void ctc_loss(const CheckedCall& call) {
 
 void segment_reduce(const CheckedCall& call) {
     const CheckedTensor data = call.tensor("data");
-    require(data.is_floating() && data.rank() > 0, "'data' has to be of floating numbers, with a dimension");
+    require(data.is_floating() && data.rank() > 0, "'data' must be floating-point with at least one dimension");
     call.require_between("axis", 0, data.rank() - 1);
-    require(!call.has("indices"), "'indices' is not implemented");
-    require(call.has("lengths") != call.has("offsets"), "it takes one of 'lengths' and 'offsets'");
+    require(!call.has("indices"), "'indices' is not supported");
+    require(call.has("lengths") != call.has("offsets"), "exactly one of 'lengths' and 'offsets' is required");
     const bool by_lengths = call.has("lengths");
     const CheckedTensor given = call.tensor(by_lengths ? "lengths" : "offsets");
     require_indices(given);
@@ -126,15 +124,15 @@ void segment_reduce(const CheckedCall& call) {
         const int64_t* first = numbers.data() + at;
         if (!by_lengths) {
             in_order(first, row, size, "offsets");
-            require(first[row - 1] == size, "'offsets' has to end with the size of the axis");
+            require(first[row - 1] == size, "'offsets' must end with the size of the axis");
             continue;
         }
         int64_t left = size;
         for (int64_t i = 0; i < row; ++i) {
-            require(first[i] >= 0 && first[i] <= left, "'lengths' has to be of numbers whose sum is the size of the axis");
+            require(first[i] >= 0 && first[i] <= left, "'lengths' must be non-negative and sum to the size of the axis");
             left -= first[i];
         }
-        require(left == 0, "'lengths' has to be of numbers whose sum is the size of the axis");
+        require(left == 0, "'lengths' must be non-negative and sum to the size of the axis");
     }
 }
 
@@ -146,8 +144,8 @@ void pivoted(const CheckedCall& call) {
     for (const char* name : {"LU_pivots", "pivots"}) {
         if (call.has(name)) pivots = call.tensor(name);
     }
-    require(matrix.rank() >= 2, "'" + matrix.name() + "' has to be of matrices");
-    require(pivots.type() == 6, "'" + pivots.name() + "' has to be of int32");
+    require(matrix.rank() >= 2, "'" + matrix.name() + "' must have at least 2 dimensions");
+    require(pivots.type() == 6, "'" + pivots.name() + "' must be int32");
     std::vector<int64_t> wanted(matrix.sizes().begin(), matrix.sizes().end() - 2);
     const int64_t rows = matrix.size(-2), columns = matrix.size(-1);
     wanted.push_back(std::min(rows, columns));
@@ -157,7 +155,7 @@ void pivoted(const CheckedCall& call) {
     for (int64_t pivot : numbers) {
         const int64_t row = blocks && pivot < 0 ? -pivot : pivot;
         require(row >= 1 && row <= rows,
-                "'" + pivots.name() + "' has the number " + std::to_string(pivot) + ", for " + std::to_string(rows) + " rows");
+                "'" + pivots.name() + "' contains " + std::to_string(pivot) + ", for " + std::to_string(rows) + " rows");
     }
     if (!blocks) return;
     negative_in_pairs(numbers, wanted.back(), pivots.name());
@@ -171,10 +169,10 @@ void transformed_dimensions(const CheckedCall& call) {
     all_between(dims, 0, tensor.rank() - 1, "dim");
     if (call.takes("last_dim_size")) {
         const int64_t size = call.integer("last_dim_size");
-        require(size > 0 && tensor.size(dims.back()) == size / 2 + 1, "'last_dim_size' is not that of 'self'");
+        require(size > 0 && tensor.size(dims.back()) == size / 2 + 1, "'last_dim_size' does not match 'self'");
     }
     std::sort(dims.begin(), dims.end());
-    require(std::adjacent_find(dims.begin(), dims.end()) == dims.end(), "'dim' names a dimension twice");
+    require(std::adjacent_find(dims.begin(), dims.end()) == dims.end(), "'dim' contains a dimension twice");
     require(tensor.count() > 0, "'self' is empty");
 }
 

@@ -14,13 +14,13 @@ void same_dtype(const std::vector<CheckedTensor>& tensors, const CheckedTensor& 
 int64_t packed_batch(const CheckedCall& call, const CheckedTensor& data) {
     const CheckedTensor tensor = call.tensor("batch_sizes");
     tensor.require_rank(1);
-    require(tensor.type() == 7, "'batch_sizes' has to be of int64");
+    require(tensor.type() == 7, "'batch_sizes' must be int64");
     const std::vector<int64_t> sizes = tensor.integers();
     require(!sizes.empty(), "'batch_sizes' is empty");
     int64_t left = data.size(0), before = sizes[0];
     for (int64_t size : sizes) {
         require(size > 0 && size <= before && size <= left,
-                "'batch_sizes' has to be of positive numbers that do not increase, and whose sum is the number of rows");
+                "'batch_sizes' must be positive, non-increasing, and sum to the number of rows");
         left -= size;
         before = size;
     }
@@ -34,7 +34,7 @@ void recurrent_layers(const CheckedCall& call, int64_t gates) {
     const bool packed = call.has("batch_sizes");
     const CheckedTensor input = call.tensor(packed ? "data" : "input");
     input.require_rank(packed ? 2 : 3);
-    require(input.is_floating(), "the input has to be of floating numbers");
+    require(input.is_floating(), "the input must be floating-point");
     const int64_t batch = packed ? packed_batch(call, input) : input.size(call.flag("batch_first") ? 0 : 1);
     const std::vector<CheckedTensor> params = call.tensors("params");
     const int64_t count = static_cast<int64_t>(params.size()), layers = call.integer("num_layers");
@@ -44,7 +44,7 @@ void recurrent_layers(const CheckedCall& call, int64_t gates) {
     std::vector<CheckedTensor> states;
     if (is_lstm) states = call.tensors("hx");
     else states.push_back(call.tensor("hx"));
-    require(states.size() == (is_lstm ? 2u : 1u), "'hx' has to be of two tensors");
+    require(states.size() == (is_lstm ? 2u : 1u), "'hx' has the wrong number of tensors");
     for (const CheckedTensor& each : states) each.require_rank(3);
     const int64_t hidden = states.back().size(2), projected = states[0].size(2);
     require(hidden > 0 && projected > 0, "the hidden size is zero");
@@ -65,18 +65,18 @@ void recurrent_layers(const CheckedCall& call, int64_t gates) {
         if (has_projection) params[at++].require_sizes({projected, hidden});
     }
     const double dropout = call.number("dropout");
-    require(dropout >= 0 && dropout <= 1, "'dropout' has to be from 0 to 1");
+    require(dropout >= 0 && dropout <= 1, "'dropout' must be from 0 to 1");
 }
 
 void recurrent_step(const CheckedCall& call, int64_t gates) {
     const CheckedTensor input = call.tensor("input");
     input.require_rank(2);
-    require(input.is_floating(), "the input has to be of floating numbers");
+    require(input.is_floating(), "the input must be floating-point");
     const bool is_lstm = gates == 4;
     std::vector<CheckedTensor> states;
     if (is_lstm) states = call.tensors("hx");
     else states.push_back(call.tensor("hx"));
-    require(states.size() == (is_lstm ? 2u : 1u), "'hx' has to be of two tensors");
+    require(states.size() == (is_lstm ? 2u : 1u), "'hx' has the wrong number of tensors");
     states[0].require_rank(2);
     const int64_t hidden = states[0].size(1);
     for (const CheckedTensor& each : states) each.require_sizes({input.size(0), hidden});

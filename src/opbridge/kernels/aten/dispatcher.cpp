@@ -76,7 +76,7 @@ Operator find_operator(const std::string& name, const std::string& overload) {
     if (result.schema.empty() || result.schema[0] == '(') {
         throw std::invalid_argument("torch " + libtorch().version() + " has no operator " + name +
                                     (overload.empty() ? "" : "." + overload) +
-                                    "; load the library that defines it, or install the torch that the model was exported with");
+                                    "; load the library that defines it, or install the torch version that the model was exported with");
     }
     const std::shared_ptr<JitOperator> known = internals.find_operator_for(full);
     if (known && known->entry == handle->entry && known->place == handle->place && is_of_libtorch(known->run)) {

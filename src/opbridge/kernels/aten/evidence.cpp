@@ -69,11 +69,11 @@ std::string missing(const Release& release, const std::string& name) {
     const Operator* found = std::lower_bound(release.first, release.last, name, before);
     const bool is_there = found != release.last && name == found->name;
     if (is_there && *found->found)
-        return std::string("hostile calls of it showed, in torch ") + release.name() + ", that it " + found->found;
+        return std::string("tests with hostile calls in torch ") + release.name() + " showed that it " + found->found;
     if (is_there && found->calls >= calls_needed && found->ran >= ran_needed) return "";
-    return "there is no evidence that it bears any arguments in torch " + release.name() + ": of " +
-           std::to_string(is_there ? found->calls : 0) + " hostile calls in guarded memory " + std::to_string(is_there ? found->ran : 0) +
-           " ran, and " + std::to_string(calls_needed) + " calls are needed, of which " + std::to_string(ran_needed) + " run";
+    return "there is no evidence that it is safe for any arguments in torch " + release.name() + ": of " +
+           std::to_string(is_there ? found->calls : 0) + " hostile calls in guarded memory, " + std::to_string(is_there ? found->ran : 0) +
+           " ran; " + std::to_string(calls_needed) + " calls are needed, of which " + std::to_string(ran_needed) + " must run";
 }
 
 }  // namespace
@@ -84,8 +84,8 @@ std::string missing_evidence(const std::string& name, const std::string& torch_v
         const std::string reason = missing(*each, name);
         if (reason.empty()) continue;
         if (known.size() == 1) return reason;
-        return reason + " (the list for torch " + torch_version + " is what those for " + known[0]->name() + " and " + known[1]->name() +
-               " have in common)";
+        return reason + " (the list for torch " + torch_version + " is the intersection of those for " + known[0]->name() + " and " +
+               known[1]->name() + ")";
     }
     return "";
 }

@@ -33,9 +33,10 @@ void* open(const std::string& given) {
     if (void* library = dlopen(file_name, RTLD_NOW | RTLD_NOLOAD)) return library;
     // It may be linked into the program, or be there under another name.
     if (dlsym(RTLD_DEFAULT, "torch_call_dispatcher")) return dlopen(nullptr, RTLD_NOW);
-    throw std::runtime_error(std::string("the model has nodes that PyTorch runs, and ") + file_name +
-                             " is not in this process. Import torch (or load that library) first, or name its path in the environment's "
-                             "OPBRIDGE_LIBTORCH or the session's config entry opbridge.libtorch");
+    throw std::runtime_error(
+        std::string("the model has nodes that run in PyTorch, but ") + file_name +
+        " is not loaded in this process. Import torch (or load that library) first, or set its path in the environment variable "
+        "OPBRIDGE_LIBTORCH or the session config entry opbridge.libtorch");
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ const OpenMp& open_mp() { return found_open_mp; }
 int32_t number_of(const char* kind, const std::string& name) {
     int32_t number = 0;
     if (libtorch().find_number(kind, name, number)) return number;
-    throw std::invalid_argument("torch " + libtorch().version() + " has no " + kind + " '" + name + "' that a node can name");
+    throw std::invalid_argument("torch " + libtorch().version() + " has no " + kind + " '" + name + "'");
 }
 
 }  // namespace aten

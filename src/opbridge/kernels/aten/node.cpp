@@ -185,7 +185,7 @@ Result read_result(const std::string& declared, bool aliases, const std::string&
     std::string item;
     const bool wants_list = is_list(result.type, &item);
     const bool is_tensor = result.type == "Tensor";
-    const std::invalid_argument type_error = malformed("a result of the type " + declared + " is said to be " + kind);
+    const std::invalid_argument type_error = malformed("a result of type " + declared + " is declared as " + kind);
     if (!kind.empty() && kind[0] == '[') {
         if (!wants_list) throw type_error;
         result.kind = Kind::list;
@@ -237,7 +237,7 @@ void check_outputs(const Node& node, size_t outputs) {
         const int64_t wanted = leaves[i] == Kind::integer ? 7 : leaves[i] == Kind::number ? 11 : leaves[i] == Kind::boolean ? 9 : type;
         const bool fits_kind = leaves[i] != Kind::complex_tensor || (known && dtypes().complex_of_onnx[type] >= 0);
         if (!known || type != wanted || !fits_kind) {
-            throw malformed("its output " + std::to_string(i) + " is said to be of the element type " + std::to_string(type));
+            throw malformed("its output " + std::to_string(i) + " is declared with the element type " + std::to_string(type));
         }
     }
 }
@@ -248,7 +248,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
     Node node;
     node.name = attributes.text("operator");
     if (!attributes.has_text("arguments")) {
-        throw std::invalid_argument("the node is in the form of older exporters, which opbridge.session rewrites when it loads a model");
+        throw std::invalid_argument("the node has the format of older exporters; load the model with opbridge.session, which rewrites it");
     }
     node.overload = attributes.text("overload_name");
     const std::string written_for = attributes.text("schema");
@@ -256,7 +256,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
     const Operator found = find_operator(node.name, node.overload);
     if (found.schema != written_for) {
         throw std::invalid_argument("the model was exported with torch " + torch_version + ", whose schema is " + written_for +
-                                    ", and torch " + libtorch().version() + " is here, whose schema is " + found.schema +
+                                    ", but torch " + libtorch().version() + " is installed, whose schema is " + found.schema +
                                     ". Export the model again, or install that torch");
     }
     const FunctionSchema schema = detail::parse_schema(found.schema);
@@ -280,7 +280,7 @@ Node read_node(const Attributes& attributes, size_t inputs, size_t outputs, cons
     if (reader.read_inputs() != inputs) throw malformed(counted(reader.read_inputs(), "argument") + " for " + counted(inputs, "input"));
     for (size_t i = 0; i < results.size(); ++i) {
         if (results[i].first != schema.results[i].type) {
-            throw malformed("its result " + std::to_string(i) + " is said to be " + results[i].first);
+            throw malformed("its result " + std::to_string(i) + " is declared as " + results[i].first);
         }
         node.results.push_back(read_result(schema.results[i].type, schema.results[i].aliases, results[i].second));
     }

@@ -57,7 +57,7 @@ class Outputs {
     void write(const Result& result, StableValue value) {
         if (result.optional) {
             if (value == none_value) {
-                if (result.kind != Kind::none) throw std::runtime_error("a result is None, and was a value when the model was exported");
+                if (result.kind != Kind::none) throw std::runtime_error("a result is None, but was a value when the model was exported");
                 return;
             }
             StableValue* box = reinterpret_cast<StableValue*>(value);
@@ -67,7 +67,7 @@ class Outputs {
         std::string item;
         if (is_list(result.type, &item)) return write_list(result, item, reinterpret_cast<ListObject*>(value));
         if (result.type == "Tensor") return write_tensor(result, OwnedTensor(reinterpret_cast<TensorObject*>(value)));
-        if (result.kind == Kind::none) throw std::runtime_error("a result is a value, and was None when the model was exported");
+        if (result.kind == Kind::none) throw std::runtime_error("a result is a value, but was None when the model was exported");
         const int64_t integer = static_cast<int64_t>(value);
         const uint8_t boolean = (value & 0xff) != 0;
         if (void* data = output(nullptr, 0)) {
@@ -87,7 +87,7 @@ class Outputs {
         if (item == "Tensor") {
             for (StableValue value : values) OwnedTensor(reinterpret_cast<TensorObject*>(value));
         }
-        throw std::runtime_error("a result is a list of " + std::to_string(size) + ", and had " + std::to_string(result.items.size()) +
+        throw std::runtime_error("a result is a list of " + std::to_string(size) + ", but had " + std::to_string(result.items.size()) +
                                  " when the model was exported");
     }
 
@@ -99,7 +99,7 @@ class Outputs {
         if (!value) return nullptr;
         view_ = runtime_tensor(api_, value);
         if (view_.type != node_.output_types[next_]) {
-            throw std::runtime_error("ONNX Runtime takes its output " + std::to_string(next_) + " for one of the element type " +
+            throw std::runtime_error("ONNX Runtime allocated output " + std::to_string(next_) + " with the element type " +
                                      std::to_string(view_.type));
         }
         return view_.data;
@@ -112,16 +112,17 @@ class Outputs {
         if (tensor) check(torch.aoti_torch_is_defined(tensor, &defined));
         if (result.kind == Kind::none) return;
         const size_t place = next_;
-        if (!defined) throw std::runtime_error("a result is left undefined, and was a tensor when the model was exported");
+        if (!defined) throw std::runtime_error("a result is undefined, but was a tensor when the model was exported");
         int32_t layout = 0, type = 0;
         check(torch.aoti_torch_get_layout(tensor, &layout));
-        if (layout != torch.aoti_torch_layout_strided()) throw std::runtime_error("a result is no strided tensor, which ONNX cannot hold");
+        if (layout != torch.aoti_torch_layout_strided())
+            throw std::runtime_error("a result is not a strided tensor, which ONNX cannot represent");
         check(torch.aoti_torch_get_dtype(tensor, &type));
         bool is_complex = false;
         const int32_t onnx = dtypes().onnx_of(type, &is_complex);
         if (onnx != node_.output_types[place] || is_complex != (result.kind == Kind::complex_tensor)) {
-            throw std::runtime_error("its output " + std::to_string(place) + " comes out " + (is_complex ? "complex, of " : "as ") +
-                                     onnx_names[onnx] + ", and the node says " + onnx_names[node_.output_types[place]]);
+            throw std::runtime_error("its output " + std::to_string(place) + " is " + (is_complex ? "complex, with parts of type " : "") +
+                                     onnx_names[onnx] + ", but the node declares " + onnx_names[node_.output_types[place]]);
         }
         int64_t rank = 0, *sizes = nullptr;
         check(torch.aoti_torch_get_dim(tensor, &rank));

@@ -18,11 +18,11 @@ TensorObject* torch_tensor_on(const RuntimeTensor& tensor, bool is_complex) {
     const int32_t type = !known ? -1 : is_complex ? dtypes().complex_of_onnx[tensor.type] : dtypes().of_onnx[tensor.type];
     size_t rank = tensor.rank;
     if (type < 0) {
-        throw std::invalid_argument("an input is of ONNX's element type " + std::to_string(tensor.type) + ", which torch does not have");
+        throw std::invalid_argument("an input has the ONNX element type " + std::to_string(tensor.type) + ", which torch does not support");
     }
     if (is_complex) {
         if (rank == 0 || tensor.sizes[rank - 1] != 2) {
-            throw std::invalid_argument("an input that stands for a complex tensor has no last dimension of 2");
+            throw std::invalid_argument("an input that represents a complex tensor must have a last dimension of size 2");
         }
         --rank;
     }

@@ -14,7 +14,7 @@ namespace {
 template <class T>
 void box_iou_rotated(Input<T> boxes1, Input<T> boxes2, const std::string& mode, bool aligned, bool clockwise, Output<T> output,
                      Context& context) {
-    require(mode == "iou" || mode == "iof", "mode has to be iou or iof");
+    require(mode == "iou" || mode == "iof", "mode must be iou or iof");
     const auto args = compute::box_iou_rotated_arguments({boxes1.sizes(), boxes1.rank()}, {boxes2.sizes(), boxes2.rank()}, mode == "iof",
                                                          aligned, clockwise);
     auto* scratch = context.scratch<accumulate_t<T>>(compute::box_iou_rotated_scratch(args));
@@ -22,8 +22,8 @@ void box_iou_rotated(Input<T> boxes1, Input<T> boxes2, const std::string& mode, 
 }
 
 Shape box_iou_rotated_shape(Shape boxes1, Shape boxes2, const std::string&, bool aligned, bool) {
-    require(boxes1.rank() == 2, "boxes1 has to be (boxes, 5)");
-    require(boxes2.rank() == 2, "boxes2 has to be (boxes, 5)");
+    require(boxes1.rank() == 2, "boxes1 must be (boxes, 5)");
+    require(boxes2.rank() == 2, "boxes2 must be (boxes, 5)");
     return aligned ? Shape{boxes1[0]} : Shape{boxes1[0], boxes2[0]};
 }
 

@@ -12,7 +12,7 @@ namespace {
 template <class T>
 void deform_conv2d(Input<T> x, Input<T> weight, Input<T> offset, std::optional<Input<T>> mask, std::optional<Input<T>> bias, Ints stride,
                    Ints padding, Ints dilation, int64_t groups, int64_t offset_groups, Output<T> y, Context& context) {
-    require(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2, "stride, padding and dilation have to be two numbers each");
+    require(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2, "stride, padding and dilation must have two elements each");
     const auto args =
         compute::deform_conv2d_arguments({stride[0], stride[1], padding[0], padding[1], dilation[0], dilation[1], groups, offset_groups},
                                          {x.sizes(), x.rank()}, {weight.sizes(), weight.rank()});
@@ -26,9 +26,9 @@ void deform_conv2d(Input<T> x, Input<T> weight, Input<T> offset, std::optional<I
 // The kernel holds the result's size, which offset has, against that of x and the attributes.
 Shape deform_conv2d_shape(Shape x, Shape weight, Shape offset, std::optional<Shape>, std::optional<Shape>, Ints, Ints, Ints, int64_t,
                           int64_t) {
-    require(x.rank() == 4, "x has to be (batch, channels, height, width)");
-    require(weight.rank() == 4, "weight has to be (out_channels, channels / groups, kernel_h, kernel_w)");
-    require(offset.rank() == 4, "offset has to be (batch, 2 * offset_groups * kernel_h * kernel_w, out_height, out_width)");
+    require(x.rank() == 4, "x must be (batch, channels, height, width)");
+    require(weight.rank() == 4, "weight must be (out_channels, channels / groups, kernel_h, kernel_w)");
+    require(offset.rank() == 4, "offset must be (batch, 2 * offset_groups * kernel_h * kernel_w, out_height, out_width)");
     return {x[0], weight[0], offset[2], offset[3]};
 }
 

@@ -23,9 +23,9 @@ void grid_sample(Input<T> input, Input<T> grid, int64_t interpolation_mode, int6
 
 Shape grid_sample_shape(Shape input, Shape grid, int64_t, int64_t, bool) {
     require(input.rank() == 4 || input.rank() == 5,
-            "input has to be (batch, channels, height, width) or (batch, channels, depth, height, width)");
+            "input must be (batch, channels, height, width) or (batch, channels, depth, height, width)");
     require(grid.rank() == input.rank(),
-            "grid has to be (batch, height, width, 2) or (batch, depth, height, width, 3), as many dimensions as input");
+            "grid must be (batch, height, width, 2) or (batch, depth, height, width, 3), as many dimensions as input");
     Shape output = {input[0], input[1]};
     for (int64_t axis = 1; axis + 1 < grid.rank(); ++axis) output.push_back(grid[axis]);
     return output;

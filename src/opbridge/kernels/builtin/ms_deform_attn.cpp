@@ -24,8 +24,8 @@ void ms_deform_attn(Input<T> value, Input<int64_t> spatial_shapes, Input<int64_t
 }
 
 Shape ms_deform_attn_shape(Shape value, Shape, Shape, Shape sampling_locations, Shape) {
-    require(value.rank() == 4, "value has to be (batch, keys, heads, channels of a head)");
-    require(sampling_locations.rank() == 6, "sampling_locations has to be (batch, queries, heads, levels, points, 2)");
+    require(value.rank() == 4, "value must be (batch, keys, heads, channels of a head)");
+    require(sampling_locations.rank() == 6, "sampling_locations must be (batch, queries, heads, levels, points, 2)");
     return {value[0], sampling_locations[1], value[2] * value[3]};
 }
 

@@ -34,7 +34,7 @@ void nms_match_batched(Input<T> boxes, Input<T> scores, double iou_threshold, do
 }
 
 Shapes nms_match_shapes(Shape dets, double) {
-    require(dets.rank() == 2, "dets has to be (boxes, 5): x1, y1, x2, y2, score");
+    require(dets.rank() == 2, "dets must be (boxes, 5): x1, y1, x2, y2, score");
     return {{dets[0]}, {Dim::computed()}};
 }
 

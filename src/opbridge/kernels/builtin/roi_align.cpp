@@ -21,8 +21,8 @@ void roi_align(Input<T> input, Input<T> rois, double spatial_scale, int64_t pool
 }
 
 Shape roi_align_shape(Shape input, Shape rois, double, Dim pooled_height, Dim pooled_width, int64_t, bool) {
-    require(input.rank() == 4, "input has to be (batch, channels, height, width)");
-    require(rois.rank() == 2, "rois has to be (rois, 5): image, x1, y1, x2, y2");
+    require(input.rank() == 4, "input must be (batch, channels, height, width)");
+    require(rois.rank() == 2, "rois must be (rois, 5): image, x1, y1, x2, y2");
     return {rois[0], input[1], pooled_height, pooled_width};
 }
 

@@ -21,8 +21,8 @@ void roi_align_rotated(Input<T> input, Input<T> rois, double spatial_scale, int6
 }
 
 Shape roi_align_rotated_shape(Shape input, Shape rois, double, Dim pooled_height, Dim pooled_width, int64_t, bool, bool) {
-    require(input.rank() == 4, "input has to be (batch, channels, height, width)");
-    require(rois.rank() == 2, "rois has to be (rois, 6): image, x, y, width, height, angle");
+    require(input.rank() == 4, "input must be (batch, channels, height, width)");
+    require(rois.rank() == 2, "rois must be (rois, 6): image, x, y, width, height, angle");
     return {rois[0], input[1], pooled_height, pooled_width};
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 template <class T, class S>
 void upsample_bicubic(Input<T> input, Input<S> scales, bool align_corners, Output<T> output, Context& context) {
-    require(scales.rank() == 1 && scales.size() == 2, "scales has to be two numbers, for height and width");
+    require(scales.rank() == 1 && scales.size() == 2, "scales must have two elements, for height and width");
     const double given[2] = {static_cast<double>(scales[0]), static_cast<double>(scales[1])};
     const auto args = compute::upsample_bicubic_arguments({input.sizes(), input.rank()}, given, 2, align_corners);
     output.allocate({input.size(0), input.size(1), args.out[0], args.out[1]});
@@ -21,7 +21,7 @@ void upsample_bicubic(Input<T> input, Input<S> scales, bool align_corners, Outpu
 }
 
 Shape upsample_bicubic_shape(Shape input, Shape, bool) {
-    require(input.rank() == 4, "input has to be (batch, channels, height, width)");
+    require(input.rank() == 4, "input must be (batch, channels, height, width)");
     return {input[0], input[1], Dim::computed(), Dim::computed()};
 }
 

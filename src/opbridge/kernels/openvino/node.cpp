@@ -67,7 +67,7 @@ std::vector<double> doubles(const ov::Any& found) {
         if (tensor.get_element_type() == ov::element::f64) return {tensor.data<double>(), tensor.data<double>() + tensor.get_size()};
     }
     if (found.is<std::shared_ptr<ov::op::v0::Constant>>()) return found.as<std::shared_ptr<ov::op::v0::Constant>>()->cast_vector<double>();
-    throw std::invalid_argument("is of a type that OpenVINO's frontend does not pass");
+    throw std::invalid_argument("has a type that OpenVINO's frontend does not support");
 }
 
 Attribute read_attribute(const ov::frontend::NodeContext& context, const ArgumentSchema& declared) {
@@ -106,7 +106,7 @@ void with_type(Type type, Body&& body) {
         case Type::uint32: return body(uint32_t());
         case Type::uint64: return body(uint64_t());
         case Type::boolean: return body(bool());
-        default: throw std::invalid_argument("an input is of an element type that no kernel takes");
+        default: throw std::invalid_argument("an input has an element type that no kernel supports");
     }
 }
 
@@ -139,14 +139,14 @@ class Scratch : public Runtime {
     void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) override {
         ov::Tensor& tensor = outputs_[static_cast<size_t>(index)];
         if (tensor.get_element_type() != type_of(type)) {
-            throw std::logic_error("output " + std::to_string(index) + " is of " + name_of(type) + " and OpenVINO expects " +
+            throw std::logic_error("output " + std::to_string(index) + " has the type " + name_of(type) + ", but OpenVINO expects " +
                                    tensor.get_element_type().get_type_name());
         }
         const ov::PartialShape& expected = node_.get_output_partial_shape(static_cast<size_t>(index));
         const ov::Shape shape(sizes, sizes + rank);
         if (!expected.compatible(ov::PartialShape(shape))) {
             throw std::logic_error("output " + std::to_string(index) + " has the shape " + ov::PartialShape(shape).to_string() +
-                                   " and OpenVINO expects " + expected.to_string());
+                                   ", but OpenVINO expects " + expected.to_string());
         }
         tensor.set_shape(shape);
         return tensor.data();
@@ -243,13 +243,13 @@ void KernelNode::fill(Call& call, Read&& read) const {
         if (declared.kind == Kind::tensor) {
             argument.given = place(input) >= 0;
             if (argument.given) read(static_cast<size_t>(place(input)), argument.tensor);
-            else if (!declared.optional) throw std::invalid_argument("the input '" + declared.name + "' is left out");
+            else if (!declared.optional) throw std::invalid_argument("the input '" + declared.name + "' is missing");
             return;
         }
         argument.given = true;
         argument.tensors.resize(length);
         for (size_t i = 0; i < length; ++i) {
-            if (place(input + i) < 0) throw std::invalid_argument("a tensor of the list '" + declared.name + "' is left out");
+            if (place(input + i) < 0) throw std::invalid_argument("a tensor of the list '" + declared.name + "' is missing");
             read(static_cast<size_t>(place(input + i)), argument.tensors[i]);
         }
     });
@@ -307,7 +307,7 @@ void KernelNode::validate_and_infer_types() {
     }
     try {
         // With assumptions, only the number of dimensions is taken: OpenVINO's CPU wants it.
-        if (!infer(false) && !infer(true)) throw std::invalid_argument("the number of dimensions of its outputs depends on sizes");
+        if (!infer(false) && !infer(true)) throw std::invalid_argument("the rank of its outputs depends on sizes");
     } catch (const std::exception& error) {
         throw std::invalid_argument(op_->error_message(error.what()));
     }

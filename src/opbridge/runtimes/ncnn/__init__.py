@@ -200,7 +200,7 @@ def _convert(model: str | bytes, said: Described, shapes: Iterable[tuple[int, ..
         )
         log = done.stdout + done.stderr
         if done.returncode or not made["ncnnparam"].exists() or not made["ncnnbin"].exists():
-            ended = f"it ended with {done.returncode}" if done.returncode else "it wrote no files"
+            ended = f"exit status {done.returncode}" if done.returncode else "it wrote no files"
             raise ModelFileError(f"pnnx {_pnnx()} cannot convert the model: {_said(log) or ended}")
         return _Converted(folder, said, log)
 
@@ -240,7 +240,7 @@ def _lacking(folder: Path, log: str) -> str:
         r"^((?:torch|aten|nn|F|pnnx|Tensor)\.?\S*)\s", (folder / "ncnn.param").read_text("utf-8"), re.M
     )
     found = list(dict.fromkeys([*words, *foreign]))
-    return f": it has no layer for {', '.join(found[:10])}" if found else ""
+    return f": unsupported layers: {', '.join(found[:10])}" if found else ""
 
 
 def _said(log: str) -> str:

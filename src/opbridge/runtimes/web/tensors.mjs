@@ -19,7 +19,7 @@ function toTensor(ort, said, read) {
   if (said.dtype === "str") return new ort.Tensor("string", said.texts, said.shape);
   const kind = ARRAYS[said.dtype];
   const bytes = read(said.size);
-  if (kind === undefined) throw new Error(`onnxruntime-web has no tensors of ${said.dtype} in JavaScript`);
+  if (kind === undefined) throw new Error(`onnxruntime-web does not support tensors of ${said.dtype} in JavaScript`);
   const copy = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
   let data = new kind(copy);
   if (said.dtype === "float16" && typeof Float16Array !== "undefined") data = new Float16Array(copy);

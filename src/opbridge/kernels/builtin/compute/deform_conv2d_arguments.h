@@ -51,11 +51,11 @@ inline DeformConv2dArguments deform_conv2d_arguments(const DeformConv2dAttribute
     args.batch = x[0], args.channels = x[1], args.height = x[2], args.width = x[3];
     args.out_channels = weight[0], args.kernel_h = weight[2], args.kernel_w = weight[3];
     if (args.channels % args.groups != 0 || args.out_channels % args.groups != 0) {
-        refuse("groups is " + std::to_string(args.groups) + ", which has to divide the " + std::to_string(args.channels) +
+        refuse("groups is " + std::to_string(args.groups) + ", which must divide the " + std::to_string(args.channels) +
                " channels of x and the " + std::to_string(args.out_channels) + " of the result");
     }
     if (args.channels % args.offset_groups != 0) {
-        refuse("offset_groups is " + std::to_string(args.offset_groups) + ", which has to divide the " + std::to_string(args.channels) +
+        refuse("offset_groups is " + std::to_string(args.offset_groups) + ", which must divide the " + std::to_string(args.channels) +
                " channels of x");
     }
     if (weight[1] != args.group_channels()) {

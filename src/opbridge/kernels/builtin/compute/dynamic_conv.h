@@ -30,8 +30,8 @@ inline DynamicConvArguments dynamic_conv_arguments(bool dynamic, Shape x, Shape 
         require_shape(weight, {x[0], args.heads, args.taps, x[2]}, "weight", "(batch, heads, taps, time)");
     }
     if (args.heads == 0 ? args.channels != 0 : args.channels % args.heads != 0) {
-        refuse("x has " + std::to_string(args.channels) + " channels, which the " + std::to_string(args.heads) +
-               " heads of weight do not divide");
+        refuse("x has " + std::to_string(args.channels) + " channels, which is not a multiple of the " + std::to_string(args.heads) +
+               " heads of weight");
     }
     require_between(padding_l, 0, std::max<int64_t>(args.taps - 1, 0), "padding_l");
     require_between(args.taps, 0, largest_attribute, "the number of taps");

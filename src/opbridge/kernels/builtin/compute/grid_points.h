@@ -40,17 +40,17 @@ constexpr int32_t none = -(int32_t{1} << 29);     // where there is no pixel: ne
 // The arguments for tensors of these shapes; throws where they do not belong together.
 inline GridSampleArguments grid_sample_arguments(Shape input, Shape grid, int64_t mode, int64_t padding_mode, bool align_corners) {
     if (input.rank != 4 && input.rank != 5) {
-        refuse("input has to be (batch, channels, height, width) or (batch, channels, depth, height, width), but has " +
+        refuse("input must be (batch, channels, height, width) or (batch, channels, depth, height, width), but has " +
                std::to_string(input.rank) + " dimensions");
     }
     const int64_t dims = input.rank - 2;
     product(input.begin(), input.end(), "input");
     require_rank(grid, input.rank, "grid", dims == 2 ? "(batch, height, width, 2)" : "(batch, depth, height, width, 3)");
     if (grid[0] != input[0]) {
-        refuse("grid has to have the batch size of input, " + std::to_string(input[0]) + ", but has " + std::to_string(grid[0]));
+        refuse("grid must have the batch size of input, " + std::to_string(input[0]) + ", but has " + std::to_string(grid[0]));
     }
     if (grid[grid.rank - 1] != dims) {
-        refuse("grid has to have " + std::to_string(dims) + " coordinates in its last dimension, but has " +
+        refuse("grid must have " + std::to_string(dims) + " coordinates in its last dimension, but has " +
                std::to_string(grid[grid.rank - 1]));
     }
     require_between(mode, 0, 2, "interpolation_mode");

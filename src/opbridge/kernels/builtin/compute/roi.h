@@ -39,7 +39,7 @@ inline RoiArguments roi_arguments(Shape input, Shape rois, int64_t fields, int64
     require_between(sampling_ratio, -largest_attribute, most_samples, "sampling_ratio");
     product({rois[0], input[1], pooled_height, pooled_width}, "the output");
     if (input[2] * input[3] == 0 && rois[0] > 0) refuse("input has no pixels: " + text(input.begin(), input.end()));
-    if (!std::isfinite(spatial_scale)) refuse("spatial_scale has to be finite");
+    if (!std::isfinite(spatial_scale)) refuse("spatial_scale must be finite");
     return {input[0],      input[1],     input[2],      input[3],       rois[0], fields,
             pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned, clockwise};
 }
@@ -54,7 +54,8 @@ A samples_of(A size, int64_t pooled, int64_t sampling_ratio) {
 template <class A>
 void check_roi(const RoiArguments& args, int64_t index, A image, A height, A width) {
     if (!(image >= A(0) && image < static_cast<A>(args.images))) {
-        refuse("roi " + std::to_string(index) + " is of image " + std::to_string(image) + ", but input has " + std::to_string(args.images));
+        refuse("roi " + std::to_string(index) + " refers to image " + std::to_string(image) + ", but input has " +
+               std::to_string(args.images));
     }
     const A most = static_cast<A>(most_samples);
     if (samples_of(height, args.pooled_height, args.sampling_ratio) > most ||

@@ -147,7 +147,8 @@ inline BoxIouRotatedArguments box_iou_rotated_arguments(Shape boxes1, Shape boxe
     require_shape(boxes2, {boxes2[0], 5}, "boxes2", axes);
     require_between(mode, 0, 1, "mode");
     if (aligned && boxes1[0] != boxes2[0]) {
-        refuse("aligned boxes come in pairs, but boxes1 has " + std::to_string(boxes1[0]) + " and boxes2 has " + std::to_string(boxes2[0]));
+        refuse("aligned boxes must have the same number, but boxes1 has " + std::to_string(boxes1[0]) + " and boxes2 has " +
+               std::to_string(boxes2[0]));
     }
     if (!aligned) product({boxes1[0], boxes2[0]}, "the output");
     return {boxes1[0], boxes2[0], mode == 1, aligned, clockwise};

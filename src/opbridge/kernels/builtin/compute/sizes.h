@@ -40,7 +40,7 @@ inline int64_t product(const int64_t* begin, const int64_t* end, const char* wha
         if (*size == 0) {
             empty = true;
         } else if (result > std::numeric_limits<int64_t>::max() / 8 / *size) {  // 8: a size in bytes fits as well
-            refuse(std::string(what) + " is larger than memory can be: " + text(begin, end));
+            refuse(std::string(what) + " exceeds the maximum memory size: " + text(begin, end));
         } else {
             result *= *size;
         }
@@ -52,7 +52,7 @@ inline int64_t product(std::initializer_list<int64_t> sizes, const char* what) {
 
 inline void require_rank(Shape shape, int64_t rank, const char* what, const char* axes) {
     if (shape.rank != rank) {
-        refuse(std::string(what) + " has to be " + axes + ", but has " + std::to_string(shape.rank) +
+        refuse(std::string(what) + " must be " + axes + ", but has " + std::to_string(shape.rank) +
                " dimensions: " + text(shape.begin(), shape.end()));
     }
     product(shape.begin(), shape.end(), what);
@@ -62,7 +62,7 @@ inline void require_shape(Shape shape, std::initializer_list<int64_t> expected, 
     require_rank(shape, static_cast<int64_t>(expected.size()), what, axes);
     for (int64_t axis = 0; axis < shape.rank; ++axis) {
         if (shape[axis] != expected.begin()[axis]) {
-            refuse(std::string(what) + " has to be " + axes + " = " + text(expected.begin(), expected.end()) + ", but is " +
+            refuse(std::string(what) + " must be " + axes + " = " + text(expected.begin(), expected.end()) + ", but is " +
                    text(shape.begin(), shape.end()));
         }
     }
@@ -71,7 +71,7 @@ inline void require_shape(Shape shape, std::initializer_list<int64_t> expected, 
 // An attribute between bounds. What is multiplied with sizes stays below 2^31, so that no such product leaves int64_t.
 inline void require_between(int64_t value, int64_t low, int64_t high, const char* what) {
     if (value < low || value > high) {
-        refuse(std::string(what) + " has to be between " + std::to_string(low) + " and " + std::to_string(high) + ", but is " +
+        refuse(std::string(what) + " must be between " + std::to_string(low) + " and " + std::to_string(high) + ", but is " +
                std::to_string(value));
     }
 }

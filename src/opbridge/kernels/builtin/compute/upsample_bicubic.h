@@ -27,10 +27,10 @@ struct UpsampleBicubicArguments {
 
 // How many pixels `size` becomes at a scale.
 inline int64_t scaled_size(int64_t size, double scale) {
-    if (!(scale > 0) || !std::isfinite(scale)) refuse("scales have to be positive and finite, but one is " + std::to_string(scale));
+    if (!(scale > 0) || !std::isfinite(scale)) refuse("scales must be positive and finite, but one is " + std::to_string(scale));
     const double scaled = static_cast<double>(size) * scale;
     if (!(scaled < 0x1p62))
-        refuse("scales make the output larger than memory can be: " + std::to_string(size) + " * " + std::to_string(scale));
+        refuse("the scaled output exceeds the maximum memory size: " + std::to_string(size) + " * " + std::to_string(scale));
     return static_cast<int64_t>(scaled);
 }
 
@@ -43,7 +43,7 @@ inline UpsampleBicubicArguments arguments(Shape input, const int64_t* out, const
         const char* what = d == 0 ? "height" : "width";
         if (args.in[d] == 0) refuse(std::string("input has no pixels: its ") + what + " is 0");
         require_between(args.in[d], 0, largest_attribute, "the input's height and width");
-        if (args.out[d] <= 0) refuse(std::string("the output's ") + what + " has to be positive, but is " + std::to_string(args.out[d]));
+        if (args.out[d] <= 0) refuse(std::string("the output's ") + what + " must be positive, but is " + std::to_string(args.out[d]));
         const double in = static_cast<double>(args.in[d]), size = static_cast<double>(args.out[d]);
         args.ratio[d] = align_corners ? (args.out[d] > 1 ? (in - 1) / (size - 1) : 0) : scales != nullptr ? 1 / scales[d] : in / size;
     }
@@ -56,7 +56,7 @@ inline UpsampleBicubicArguments arguments(Shape input, const int64_t* out, const
 // The arguments where the scales (of height and width) are given; throws where they make no output.
 inline UpsampleBicubicArguments upsample_bicubic_arguments(Shape input, const double* scales, int64_t count, bool align_corners) {
     require_rank(input, 4, "input", "(batch, channels, height, width)");
-    if (count != 2) refuse("scales have to be two, of the height and the width, but are " + std::to_string(count));
+    if (count != 2) refuse("scales must have two elements, for height and width, but the number of elements is " + std::to_string(count));
     const int64_t out[2] = {scaled_size(input[2], scales[0]), scaled_size(input[3], scales[1])};
     return upsample_bicubic_detail::arguments(input, out, scales, align_corners);
 }

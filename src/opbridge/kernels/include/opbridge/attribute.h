@@ -1,4 +1,4 @@
-// The kinds of arguments, and the values of those that are no tensors.
+// The kinds of arguments, and the values of arguments that are not tensors.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class Kind : int32_t { tensor, tensors, integer, number, boolean, text, int
 
 inline bool is_tensor(Kind kind) { return kind == Kind::tensor || kind == Kind::tensors; }
 
-// The value of an argument that is no tensor: an attribute of an ONNX node.
+// The value of an argument that is not a tensor: an attribute of an ONNX node.
 struct Attribute {
     bool given = false;
     Dim integer;  // a bool too

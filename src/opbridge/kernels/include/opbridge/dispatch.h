@@ -1,6 +1,6 @@
-// Functions compiled for several generations of x86-64 processors, of which the library runs the one that fits the processor it is on.
+// Functions compiled for several generations of x86-64 processors; the library selects the version for the current processor.
 //
-// -DOPBRIDGE_VECTOR_BYTES=16 (or 32) leaves out the processors with wider vectors.
+// -DOPBRIDGE_VECTOR_BYTES=16 (or 32) excludes the versions with wider vectors.
 #pragma once
 
 #include <type_traits>
@@ -25,7 +25,7 @@ template <int bytes>
 using VectorBytes = std::integral_constant<int, bytes>;
 
 #ifdef OPBRIDGE_HAS_VERSIONS
-// How wide the vectors are that this processor computes with, in bytes: 64 with AVX-512, 32 with AVX2 and FMA, 16 on any x86-64.
+// The vector width of this processor in bytes: 64 with AVX-512, 32 with AVX2 and FMA, 16 on any x86-64.
 inline int vector_bytes() {
     static const int bytes = [] {
         __builtin_cpu_init();

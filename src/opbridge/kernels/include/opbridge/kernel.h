@@ -1,4 +1,4 @@
-// What a kernel's file includes. A kernel is a function of typed tensors and attributes, in the order of its schema, and of its outputs:
+// The header for kernel files. A kernel is a function of typed tensors and attributes, in the order of its schema, and of its outputs:
 //
 //     #include <opbridge/kernel.h>
 //     using namespace opbridge;
@@ -9,7 +9,7 @@
 //     }
 //
 //     Shape my_add_shape(Shape a, Shape b, double alpha) {
-//         require(a == b, "a and b have to be of one shape");
+//         require(a == b, "a and b must have the same shape");
 //         return a;
 //     }
 //
@@ -24,8 +24,8 @@
 // | int[]    | Ints                     | std::vector<Dim>    |     | int?    | std::optional<int64_t>| std::optional<Dim>    |
 // | returns  | Output<T>, in order      |                     |     |         | Context&, anywhere    |                       |
 //
-// Tensors are row-major. Element types are float, double, Half, BFloat16, the integers of <cstdint>, and bool. What a kernel or a shape
-// function throws arrives as an error in Python or a status in ONNX Runtime, with its message.
+// Tensors are row-major. Element types are float, double, Half, BFloat16, the integers of <cstdint>, and bool. An exception from a kernel
+// or a shape function becomes an error in Python or a status in ONNX Runtime, with its message.
 #pragma once
 
 #include "platform.h"
@@ -57,7 +57,7 @@ struct InstanceList {
     static constexpr Instance list[] = {instance<function>()...};
 };
 
-// One operator of the library, with an entry point of its own for libtorch, which passes nothing to tell them apart by.
+// One operator of the library, with a separate entry point for libtorch, which does not pass the operator to a common one.
 template <class Tag>
 struct Registration {
     inline static Operator* op = nullptr;
@@ -97,8 +97,8 @@ struct Registration {
     }                                                                                                                      \
     static_assert(true, "")
 
-// OPBRIDGE_KERNELS(schema, shape, functions...): functions, or instances of a template (`select<float, int32_t>`), of which the first one
-// that takes the inputs' types is called.
+// OPBRIDGE_KERNELS(schema, shape, functions...): functions, or instances of a template (`select<float, int32_t>`); the first one that
+// matches the types of the inputs is called.
 #define OPBRIDGE_KERNELS(schema, shape, ...) OPBRIDGE_KERNELS_LISTED_(__COUNTER__, schema, shape, __VA_ARGS__)
 #define OPBRIDGE_KERNELS_LISTED_(number, ...) OPBRIDGE_KERNELS_LISTED(number, __VA_ARGS__)
 #define OPBRIDGE_KERNELS_LISTED(number, schema, shape, ...)                                                                \

@@ -1,8 +1,8 @@
-// Dim, Shape, Shapes: what a shape function computes with.
+// Dim, Shape, Shapes: the types of shape functions.
 //
-// A Dim is a number when an operator runs. While a model is captured it may stand for a size that is not known yet; the same arithmetic
-// then builds the expression, and a comparison becomes a condition of the capture, as they do in Python. Divisions round down, and what
-// leaves int64_t throws.
+// A Dim is a number when an operator runs. During a capture it may represent a size that is not known yet; the same arithmetic
+// then builds an expression, and a comparison becomes a condition of the capture, as in Python. Divisions round down; a result that
+// exceeds int64_t throws.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ OPBRIDGE_ADAPTER Dim computed();
 
 struct Dim {
     int64_t known = 0;    // its value, where `symbol` is 0
-    int64_t symbol = 0;   // positive: a size that is not known yet; negative: one that only the kernel can tell
+    int64_t symbol = 0;   // positive: a size that is not known yet; negative: a size that only the kernel can compute
 
     Dim() = default;
     template <class N, std::enable_if_t<std::is_integral_v<N>, int> = 0>
     Dim(N value) : known(static_cast<int64_t>(value)) {}
 
-    // A size that only the kernel can tell, as the number of boxes that a selection keeps. Copies of one such Dim are the same size.
+    // A size that only the kernel can compute, such as the number of selected boxes. Copies of one such Dim are the same size.
     static Dim computed();
 
     bool is_known() const { return symbol == 0; }
@@ -113,14 +113,14 @@ class Shape {
         return static_cast<size_t>(found);
     }
 
-    // Memory of its own would be what a call of a small operator mostly does.
+    // A heap allocation would dominate the time of a call of a small operator.
     static constexpr int64_t inline_capacity = 6;
     int64_t rank_ = 0;
     Dim inline_dims_[inline_capacity];
-    std::vector<Dim> heap_dims_;  // all of them, where there are more
+    std::vector<Dim> heap_dims_;  // all of them, if there are more
 };
 
-// The shapes of an operator's outputs, in order; one shape where there is one output.
+// The shapes of an operator's outputs, in order; a single shape for one output.
 class Shapes {
   public:
     Shapes(std::initializer_list<Shape> shapes) : shapes_(shapes) {}
@@ -136,7 +136,7 @@ class Shapes {
 
 OPBRIDGE_ADAPTER std::string to_string(const Shape& shape);
 
-// Throws where a condition on the arguments does not hold: `require(k > 0, "k has to be positive")`.
+// Throws if a condition on the arguments is false: `require(k > 0, "k must be positive")`.
 inline void require(bool holds, const char* message) {
     if (!holds) throw std::invalid_argument(message);
 }

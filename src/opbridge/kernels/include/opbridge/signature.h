@@ -117,7 +117,7 @@ struct ParameterTraits<Floats> {
     static const Floats& from(const Argument& argument) { return argument.attribute->numbers; }
 };
 
-// What shape functions take.
+// The parameters of shape functions.
 
 inline Shape shape_of(const Tensor& tensor) { return tensor.dims ? Shape(tensor.dims, tensor.rank) : Shape(tensor.sizes, tensor.rank); }
 
@@ -171,7 +171,7 @@ struct Signature {
     static constexpr Parameter parameters[count + 1] = {ParameterTraits<Unqualified<P>>::parameter...,
                                                         {Kind::context, false, Type::any, any_rank}};
 
-    // How many arguments of the schema, or outputs, stand before a parameter.
+    // The number of schema arguments, or outputs, before a parameter.
     static constexpr size_t place(size_t index) {
         size_t before = 0;
         const bool is_output = parameters[index].kind == Kind::output;

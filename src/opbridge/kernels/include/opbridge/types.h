@@ -1,6 +1,6 @@
-// Half and BFloat16: sixteen-bit numbers as they lie in tensors, converted exactly to float and rounded to nearest even from it.
+// Half and BFloat16: 16-bit floating-point numbers, converted exactly to float and rounded to nearest even from it.
 //
-// Arithmetic on them is arithmetic on floats: they convert to float by themselves, and are made from a number explicitly or by assignment.
+// Arithmetic uses float: they convert to float implicitly, and from a number explicitly or by assignment.
 #pragma once
 
 #include <cstdint>
@@ -118,7 +118,7 @@ inline constexpr bool is_reduced_v = std::is_same_v<T, Half> || std::is_same_v<T
 template <class T>
 inline constexpr bool is_floating_v = is_reduced_v<T> || std::is_floating_point_v<T>;
 
-// The type in which sums of T are taken.
+// The type for sums of T.
 template <class T>
 using accumulate_t = std::conditional_t<is_reduced_v<T>, float, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>>;
 

@@ -1,4 +1,4 @@
-// What a kernel gets: tensors as views of their memory, in row-major order, and the context that it runs in.
+// The arguments of a kernel: tensors as views of their memory, in row-major order, and the context of the call.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace opbridge OPBRIDGE_HIDDEN {
 
-// Element types, by ONNX's numbers.
+// Element types, with ONNX's numbers.
 enum class Type : int32_t {
     any = 0,
     float32 = 1,
@@ -53,7 +53,7 @@ constexpr Type type_of() {
     else return Type::any;
 }
 
-// Lists of element types, for templates that are kernels for all of them.
+// Lists of element types, for which a kernel template is instantiated.
 template <class... T>
 struct types {};
 using floating = types<float, double, Half, BFloat16>;
@@ -65,7 +65,7 @@ constexpr int any_rank = -1;
 
 namespace detail {
 
-// A tensor as its owner keeps it.
+// A tensor as its owner stores it.
 struct Tensor {
     Type type = Type::any;
     int64_t rank = 0;
@@ -75,11 +75,11 @@ struct Tensor {
     const Dim* dims = nullptr;  // instead of `sizes`, while a model is captured
 };
 
-// What a runtime does for a kernel.
+// The services of a runtime for a kernel.
 class Runtime {
   public:
     virtual void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) = 0;
-    virtual void* allocate_scratch(size_t bytes) = 0;  // aligned to 64 bytes, freed when the call is over
+    virtual void* allocate_scratch(size_t bytes) = 0;  // aligned to 64 bytes, freed at the end of the call
     virtual void run(int64_t pieces, void (*piece)(void*, int64_t), void* data) = 0;
     virtual int64_t threads() = 0;
     virtual void* stream() { return nullptr; }
@@ -95,15 +95,15 @@ struct Result {
     Runtime* runtime = nullptr;
     int index = 0;
     Type type = Type::any;
-    int rank = any_rank;            // as the kernel declares it
-    Shape expected;                 // as the shape function says, where it leaves a size open
+    int rank = any_rank;            // declared by the kernel
+    Shape expected;                 // returned by the shape function; sizes may be unknown
     std::vector<int64_t> sizes;
     int64_t count = 0;
     void* data = nullptr;
     bool allocated = false;
 
     void allocate();
-    void allocate(const int64_t* begin, const int64_t* end);  // as the kernel says, where that fits `expected`
+    void allocate(const int64_t* begin, const int64_t* end);  // sizes from the kernel, which must match `expected`
     std::string name() const;
     Shape shape() const;
 };
@@ -118,7 +118,7 @@ inline void check_bounds([[maybe_unused]] int64_t index, [[maybe_unused]] int64_
 #endif
 }
 
-// What inputs and outputs have in common. `Rank` is the number of dimensions, or any_rank where it is known only when the kernel runs.
+// The base of inputs and outputs. `Rank` is the number of dimensions, or any_rank if it is known only at run time.
 template <class T, int Rank>
 class View {
   public:
@@ -141,14 +141,14 @@ class View {
     T* begin() const { return data_; }
     T* end() const { return data_ + count_; }
 
-    // By its place in memory.
+    // The element at a position in memory.
     T& operator[](int64_t index) const {
         check_bounds(index, count_);
         return data_[index];
     }
 
-    // By its index along each axis: x(i, j). Another number of indices than the tensor has dimensions does not compile where the rank is
-    // declared, and throws std::logic_error where it is not, which may keep a loop from being vectorised.
+    // The element with one index for each axis: x(i, j). A wrong number of indices does not compile if the rank is
+    // declared, and throws std::logic_error otherwise; this check may prevent a loop from being vectorized.
     template <class... Index>
     T& operator()(Index... index) const {
         constexpr size_t count = sizeof...(Index);
@@ -177,7 +177,7 @@ class View {
 
 }  // namespace detail
 
-// A tensor to read. With a rank, as in Input<float, 4>, tensors of another one are refused before the kernel runs.
+// An input tensor. With a rank, as in Input<float, 4>, tensors of another rank are an error before the kernel runs.
 template <class T, int Rank = any_rank>
 class Input : public detail::View<const T, Rank> {
   public:
@@ -205,7 +205,7 @@ class Inputs {
     std::vector<Input<T, Rank>> views_;
 };
 
-// A tensor to write. Its memory is there when the kernel begins, unless the shape function says that a size is computed: the kernel then
+// An output tensor. Its memory is allocated before the kernel runs, unless the shape function returns a computed size: the kernel then
 // calls `allocate` with the sizes before it writes.
 template <class T, int Rank = any_rank>
 class Output : public detail::View<T, Rank> {
@@ -229,23 +229,23 @@ class Output : public detail::View<T, Rank> {
     detail::Result* result_;
 };
 
-// Where a kernel runs: a parameter `Context& context`, anywhere among the others.
+// The context of a call: a parameter `Context& context`, at any position.
 class Context {
   public:
     explicit Context(detail::Runtime& runtime) : runtime_(runtime) {}
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
-    // Memory for `count` elements until the kernel returns, aligned to 64 bytes; what is in it is not defined.
+    // Memory for `count` elements until the kernel returns, aligned to 64 bytes and uninitialized.
     template <class T>
     T* scratch(int64_t count) {
         static_assert(std::is_trivially_destructible_v<T>);
         return static_cast<T*>(detail::allocate_scratch(runtime_, count, sizeof(T)));
     }
 
-    // Calls body(begin, end) over [0, count) in pieces of at least `grain`, on the threads of whoever runs the kernel; body(begin, end,
-    // piece) also gets the number of the piece, below `pieces(count, grain)`, as for scratch memory of its own. What a piece throws is
-    // thrown here, once all have ended.
+    // Calls body(begin, end) over [0, count) in pieces of at least `grain`, on the threads of the runtime; body(begin, end,
+    // piece) also gets the number of the piece, below `pieces(count, grain)`, for example for separate scratch memory. An exception from a
+    // piece is rethrown here after all pieces have ended.
     template <class Body>
     void parallel_for(int64_t count, int64_t grain, Body&& body) {
         const int64_t pieces = this->pieces(count, grain);
@@ -256,7 +256,7 @@ class Context {
         if (work.thrown) std::rethrow_exception(work.thrown);
     }
 
-    // Into how many pieces `parallel_for` divides.
+    // The number of pieces of `parallel_for`.
     int64_t pieces(int64_t count, int64_t grain) {
         if (count <= 0) return 0;
         grain = grain < 1 ? 1 : grain;
@@ -265,10 +265,10 @@ class Context {
         return most < useful ? most : useful;
     }
 
-    // How many threads work on a `parallel_for` at most.
+    // The maximum number of threads of a `parallel_for`.
     int64_t threads() { return runtime_.threads(); }
 
-    // The stream of the device that the tensors are on; null on the CPU.
+    // The stream of the tensors' device; null on the CPU.
     void* stream() { return runtime_.stream(); }
 
   private:
@@ -285,7 +285,7 @@ class Context {
         std::atomic_flag failed = ATOMIC_FLAG_INIT;
         std::exception_ptr thrown;
 
-        // Nothing may be thrown through the runtime's threads.
+        // No exception may propagate through the runtime's threads.
         static void run(void* data, int64_t piece) {
             Work& work = *static_cast<Work*>(data);
             try {

@@ -95,7 +95,7 @@ class SchemaCursor {
     }
 
     [[noreturn]] void fail(const std::string& expected) const {
-        throw std::invalid_argument("The schema \"" + text_ + "\" has to go on with " + expected + " where it says \"" + rest() + "\".");
+        throw std::invalid_argument("Invalid schema \"" + text_ + "\": expected " + expected + " at \"" + rest() + "\".");
     }
 
   private:
@@ -120,7 +120,7 @@ class SchemaParser {
         if (next_.accept("(")) schema.results = items();
         else schema.results.push_back(item());
         next_.skip_spaces();
-        if (next_.peek() != '\0') next_.fail("its end");
+        if (next_.peek() != '\0') next_.fail("the end of the text");
         return schema;
     }
 
@@ -162,7 +162,7 @@ class SchemaParser {
 
     std::string parenthesized() {
         const size_t begin = next_.at(), end = text_.find(')', begin);
-        if (end == std::string::npos) next_.fail("a type whose parenthesis is closed");
+        if (end == std::string::npos) next_.fail("a closing parenthesis");
         next_.advance(end + 1 - begin);
         return text_.substr(begin, end + 1 - begin);
     }
@@ -177,7 +177,7 @@ class SchemaParser {
             next_.skip_spaces();
             while (std::isdigit(static_cast<unsigned char>(next_.peek()))) {
                 item.length = item.length * 10 + (advanced() - '0');
-                if (item.length > INT32_MAX) next_.fail("a length that a list can have");
+                if (item.length > INT32_MAX) next_.fail("a valid list length");
             }
             next_.expect("]");
             item.type += "[]";

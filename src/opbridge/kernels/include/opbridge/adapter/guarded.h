@@ -22,7 +22,7 @@ bool guarded(Body&& body, Report&& report) {
     } catch (const std::exception& error) {
         report(Thrown::other, error.what());
     } catch (...) {
-        report(Thrown::other, "something that is no std::exception was thrown");
+        report(Thrown::other, "an exception that is not a std::exception was thrown");
     }
     return false;
 }

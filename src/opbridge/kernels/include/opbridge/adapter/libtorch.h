@@ -96,7 +96,7 @@ struct Libtorch {
     template <class Function>
     void find(Function*& function, const char* name, const char* user) const {
         void* found = find_symbol(library, name);
-        if (!found) throw std::runtime_error(std::string("this libtorch has no ") + name + "; " + user + " need torch 2.13 or newer");
+        if (!found) throw std::runtime_error(std::string("this libtorch has no ") + name + "; " + user + " require torch 2.13 or newer");
         function = reinterpret_cast<Function*>(found);
     }
 
@@ -184,7 +184,7 @@ inline void connect(void* library, const char* user) {
     const auto number = [&](const char* name) {
         int32_t result = 0;
         if (found.find_number("dtype", name, result)) return result;
-        throw std::runtime_error(std::string("this libtorch has no dtype ") + name + "; " + user + " need torch 2.13 or newer");
+        throw std::runtime_error(std::string("this libtorch has no dtype ") + name + "; " + user + " require torch 2.13 or newer");
     };
     for (int32_t onnx = 0; onnx < Dtypes::count; ++onnx) types.of_onnx[onnx] = types.complex_of_onnx[onnx] = -1;
     for (const Names& each : all) {

@@ -35,12 +35,12 @@ struct InputLayout {
                 length = -1;
                 ++unknown;
             } else if (length < 0 || length > most) {
-                throw std::invalid_argument("the node says that its list '" + declared.name + "' has " + std::to_string(length) +
-                                            " tensors");
+                throw std::invalid_argument("the node declares an invalid length of the list '" + declared.name +
+                                            "': " + std::to_string(length) + " tensors");
             }
             layout.lengths.push_back(length);
         }
-        if (unknown > 1) throw std::invalid_argument("the node does not say how many tensors each of its lists has");
+        if (unknown > 1) throw std::invalid_argument("the node does not declare the lengths of its lists");
         return layout;
     }
 
@@ -56,12 +56,13 @@ struct InputLayout {
             const size_t length = static_cast<size_t>(lengths[i] >= 0 ? lengths[i] : rest > 0 ? rest : 0);
             if (schema.arguments[i].kind == Kind::tensors && input + length > given) {
                 throw std::invalid_argument("the list '" + schema.arguments[i].name + "' has " + std::to_string(length) +
-                                            " tensors, and the node has too few inputs for them");
+                                            " tensors, but the node has too few inputs");
             }
             body(i, input, length);
             input += length;
         }
-        if (input < given) throw std::invalid_argument("the node has " + std::to_string(given) + " inputs, and the schema " + schema.text);
+        if (input < given)
+            throw std::invalid_argument("the node has " + std::to_string(given) + " inputs, which do not match the schema " + schema.text);
     }
 };
 

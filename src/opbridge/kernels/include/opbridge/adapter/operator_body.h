@@ -15,7 +15,7 @@ namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
 OPBRIDGE_ADAPTER void throw_number_out_of_range(int64_t value) {
-    throw std::out_of_range("the number " + std::to_string(value) + " is out of the range of the kernel's parameter");
+    throw std::out_of_range("the number " + std::to_string(value) + " is out of range for the kernel's parameter");
 }
 
 inline void check_parameters(const Operator& op, const Parameter* parameters, size_t count, const std::string& what, bool is_kernel) {
@@ -33,16 +33,16 @@ inline void check_parameters(const Operator& op, const Parameter* parameters, si
         }
         const ArgumentSchema& declared = schema.arguments[argument++];
         if (parameter.kind != declared.kind || parameter.optional != declared.optional) {
-            throw std::invalid_argument(op.error_message(
-                what + "'s parameter for '" + declared.name + "' takes " + name_of(parameter.kind) + (parameter.optional ? "?" : "") +
-                ", and the schema says " + name_of(declared.kind) + (declared.optional ? "?" : "") + "."));
+            throw std::invalid_argument(op.error_message(what + "'s parameter for '" + declared.name + "' is " + name_of(parameter.kind) +
+                                                         (parameter.optional ? "?" : "") + ", but the schema declares " +
+                                                         name_of(declared.kind) + (declared.optional ? "?" : "") + "."));
         }
     }
     if (argument != schema.arguments.size()) {
         throw std::invalid_argument(op.error_message(what + " has no parameter for '" + schema.arguments[argument].name + "'."));
     }
     if (is_kernel && outputs != schema.returns) {
-        throw std::invalid_argument(op.error_message(what + " has " + std::to_string(outputs) + " outputs, and the schema returns " +
+        throw std::invalid_argument(op.error_message(what + " has " + std::to_string(outputs) + " outputs, but the schema returns " +
                                                      std::to_string(schema.returns) + " tensors."));
     }
 }
@@ -55,13 +55,13 @@ inline void check(const Operator& op) {
     for (const ArgumentSchema& declared : schema.arguments) {
         has_tensor = has_tensor || is_tensor(declared.kind);
         if (in_list && declared.kind == Kind::tensor && declared.optional) {
-            throw std::invalid_argument(op.error_message("put the optional tensor '" + declared.name +
-                                                         "' before the list of tensors: ONNX has no empty input behind a variadic one."));
+            throw std::invalid_argument(
+                op.error_message("put the optional tensor '" + declared.name +
+                                 "' before the list of tensors: ONNX does not support empty inputs after a variadic input."));
         }
         in_list = in_list || declared.kind == Kind::tensors;
     }
-    if (!has_tensor)
-        throw std::invalid_argument(op.error_message("the schema has no tensor among its arguments, which decides where it runs."));
+    if (!has_tensor) throw std::invalid_argument(op.error_message("the schema has no tensor argument, which determines the device."));
     if (schema.returns == 0) throw std::invalid_argument(op.error_message("the schema returns nothing."));
 }
 
@@ -90,7 +90,7 @@ inline void check_ranks(const Schema& schema, const Instance& kernel, const Call
         const auto check = [&](const Tensor& tensor) {
             if (parameter.rank == any_rank || tensor.rank == parameter.rank) return;
             throw std::invalid_argument("'" + schema.arguments[index].name + "' has " + std::to_string(tensor.rank) +
-                                        " dimensions, and the kernel takes " + std::to_string(parameter.rank) + ": " +
+                                        " dimensions, but the kernel expects " + std::to_string(parameter.rank) + ": " +
                                         to_string(shape_of(tensor)));
         };
         if (parameter.kind == Kind::tensor && argument.given) check(argument.tensor);
@@ -156,7 +156,7 @@ OPBRIDGE_ADAPTER const Instance& Operator::choose(const Call& call) const {
     }
     std::string known;
     for (const Instance& each : instances) known += (known.empty() ? "(" : ", (") + describe_types(schema, each) + ")";
-    throw std::invalid_argument("no kernel takes (" + describe_types(schema, call) + "); there are kernels for " + known);
+    throw std::invalid_argument("no kernel supports (" + describe_types(schema, call) + "); there are kernels for " + known);
 }
 
 OPBRIDGE_ADAPTER Shapes Operator::shapes(Call& call) const {

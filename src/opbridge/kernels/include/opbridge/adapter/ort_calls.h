@@ -76,7 +76,7 @@ inline TensorDescription describe_tensor(const OrtApi* api, const OrtValue* valu
     if (ok) size_storage.resize(found.rank);
     ok = ok && succeeds(api, GetDimensions, info, size_storage.data(), found.rank);
     function(api, ReleaseTensorTypeAndShapeInfo)(info);
-    if (!ok) throw std::runtime_error("ONNX Runtime does not tell a tensor's shape");
+    if (!ok) throw std::runtime_error("ONNX Runtime did not return a tensor's shape");
     found.sizes = size_storage.data();
     return found;
 }

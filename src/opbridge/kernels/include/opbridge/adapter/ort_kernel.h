@@ -154,14 +154,14 @@ struct Kernel {
             const ArgumentSchema& declared = schema.arguments[index];
             if (declared.kind == Kind::tensor) {
                 argument.given = read(input, argument.tensor);
-                if (!argument.given && !declared.optional) throw std::invalid_argument("the input '" + declared.name + "' is left out");
+                if (!argument.given && !declared.optional) throw std::invalid_argument("the input '" + declared.name + "' is missing");
                 return;
             }
             argument.given = true;
             argument.tensors.resize(length);
             for (size_t i = 0; i < length; ++i) {
                 if (!read(input + i, argument.tensors[i]))
-                    throw std::invalid_argument("a tensor of the list '" + declared.name + "' is left out");
+                    throw std::invalid_argument("a tensor of the list '" + declared.name + "' is missing");
             }
         });
         for (size_t i = 0; i < call.arguments.size(); ++i) {

@@ -54,7 +54,7 @@ class DefaultReader {
             case Kind::text: value.text = text(); break;
             case Kind::integers: value.integers = list<int64_t>([this] { return integer(); }); break;
             case Kind::numbers: value.numbers = list<double>([this] { return number(); }); break;
-            default: next_.fail("None, the only default that a tensor can have");
+            default: next_.fail("None, the only valid default of a tensor");
         }
     }
 
@@ -88,7 +88,7 @@ class DefaultReader {
     std::string text() {
         next_.skip_spaces();
         const char quote = next_.peek();
-        if (quote != '"' && quote != '\'') next_.fail("a text in quotes");
+        if (quote != '"' && quote != '\'') next_.fail("a quoted string");
         std::string value;
         for (next_.advance(); next_.peek() != '\0' && next_.peek() != quote; next_.advance()) {
             if (next_.peek() == '\\' && next_.rest()[1]) next_.advance();
@@ -123,19 +123,19 @@ inline ArgumentSchema read_argument(const std::string& text, const SchemaItem& i
         fail(item.type_at,
              "one of the types Tensor, int, SymInt, float, bool, str, which may be followed by ? or, but for bool and str, by []");
     }
-    if (item.aliases) fail(item.alias_at, "a type without annotations: a kernel writes to no input");
+    if (item.aliases) fail(item.alias_at, "a type without annotations, because a kernel cannot write to its inputs");
     if (list) {
         argument.kind = argument.kind == Kind::tensor    ? Kind::tensors
                         : argument.kind == Kind::integer ? Kind::integers
                         : argument.kind == Kind::number  ? Kind::numbers
                                                          : Kind::context;
-        if (argument.kind == Kind::context) fail(item.type_at, "no list: an ONNX attribute cannot hold one of this type");
+        if (argument.kind == Kind::context) fail(item.type_at, "no list, because an ONNX attribute cannot store a list of this type");
     }
     argument.optional = type != item.type;
     if (argument.optional && argument.kind == Kind::tensors) {
-        fail(item.type_end, "a list that may be empty, in place of one that may be left out");
+        fail(item.type_end, "a list instead of an optional list");
     }
-    if (item.name.empty()) fail(item.type_end, "an argument's name");
+    if (item.name.empty()) fail(item.type_end, "an argument name");
     argument.name = item.name;
     argument.has_default = item.has_default;
     if (item.has_default) argument.default_value = DefaultReader(text, item).read(argument.kind);
@@ -153,7 +153,7 @@ inline Schema read_schema(const std::string& text) {
     schema.returns = parsed.results.size();
     for (const SchemaItem& item : parsed.arguments) schema.arguments.push_back(read_argument(text, item));
     for (const SchemaItem& item : parsed.results) {
-        if (item.type != "Tensor" || item.aliases) SchemaCursor(text, item.type_at).fail("Tensor, which is what kernels return");
+        if (item.type != "Tensor" || item.aliases) SchemaCursor(text, item.type_at).fail("Tensor, the only return type of kernels");
     }
     return schema;
 }

@@ -21,7 +21,7 @@ OPBRIDGE_ADAPTER void throw_no_such_axis(int64_t axis, int64_t rank) {
     throw std::out_of_range("axis " + std::to_string(axis) + " of a tensor with " + std::to_string(rank) + " dimensions");
 }
 
-[[noreturn]] inline void too_large() { throw std::overflow_error("a size computed from the arguments leaves 64 bits"); }
+[[noreturn]] inline void too_large() { throw std::overflow_error("a size computed from the arguments exceeds 64 bits"); }
 
 inline int64_t add(int64_t a, int64_t b) {
     if (b > 0 ? a > std::numeric_limits<int64_t>::max() - b : a < std::numeric_limits<int64_t>::min() - b) too_large();
@@ -65,7 +65,7 @@ OPBRIDGE_ADAPTER Dim apply(Operation operation, const Dim& left, const Dim& righ
     }
     if (operation == Operation::equal && left.symbol == right.symbol) return 1;
     if (left.symbol < 0 || right.symbol < 0) {
-        throw std::logic_error("the shape function computes with a size that only the kernel can tell (Dim::computed())");
+        throw std::logic_error("the shape function computes with a size that only the kernel can compute (Dim::computed())");
     }
     Dim result;
     if (symbols() == nullptr) throw Undecided{};

@@ -25,7 +25,7 @@ OPBRIDGE_ADAPTER const char* name_of(Type type) {
         case Type::uint32: return "uint32";
         case Type::uint64: return "uint64";
         case Type::bfloat16: return "bfloat16";
-        default: return "an element type that no kernel takes";
+        default: return "an unsupported element type";
     }
 }
 
@@ -71,14 +71,14 @@ OPBRIDGE_ADAPTER void Result::allocate() {
     int64_t product = 1;
     bool empty = false;
     for (int64_t size : sizes) {
-        if (size < 0) throw std::invalid_argument(name() + " would get a negative size: " + to_string(shape()));
+        if (size < 0) throw std::invalid_argument(name() + " has a negative size: " + to_string(shape()));
         if (size == 0) empty = true;
         else if (product > (std::numeric_limits<int64_t>::max() >> 4) / size) {
-            throw std::invalid_argument(name() + " would be larger than memory can be: " + to_string(shape()));
+            throw std::invalid_argument(name() + " exceeds the maximum memory size: " + to_string(shape()));
         } else product *= size;
     }
     if (rank != any_rank && static_cast<size_t>(rank) != sizes.size()) {
-        throw std::logic_error(name() + " is declared with " + std::to_string(rank) + " dimensions, and would get " +
+        throw std::logic_error(name() + " is declared with " + std::to_string(rank) + " dimensions, but has " +
                                std::to_string(sizes.size()) + ": " + to_string(shape()));
     }
     count = empty ? 0 : product;
@@ -87,7 +87,7 @@ OPBRIDGE_ADAPTER void Result::allocate() {
 }
 
 OPBRIDGE_ADAPTER void Result::allocate(const int64_t* begin, const int64_t* end) {
-    if (allocated) throw std::logic_error(name() + " has its memory already");
+    if (allocated) throw std::logic_error(name() + " is already allocated");
     sizes.assign(begin, end);
     bool fits = expected.rank() == static_cast<int64_t>(sizes.size());
     for (size_t axis = 0; fits && axis < sizes.size(); ++axis) {
@@ -95,7 +95,7 @@ OPBRIDGE_ADAPTER void Result::allocate(const int64_t* begin, const int64_t* end)
         fits = !dim.is_known() || dim.known == sizes[axis];
     }
     if (!fits) {
-        throw std::logic_error(name() + " is allocated as " + to_string(shape()) + ", where the shape function says " +
+        throw std::logic_error(name() + " is allocated as " + to_string(shape()) + ", but the shape function returned " +
                                to_string(expected));
     }
     allocate();
