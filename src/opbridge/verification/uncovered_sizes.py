@@ -39,7 +39,7 @@ class Uncovered:
         condition: The condition, by the names of the dimensions; joined with those that the same line has for other
             dimensions where they have to be multiples, as height and width.
         place: The line that causes it, "model.py:12"; empty where that is not known.
-        stated: What to write so that only sizes are asked for with which it holds; see `stated_sizes.statement`.
+        stated: What to write so that only sizes are asked for with which it holds; see `opbridge.capture.stated_sizes`.
     """
 
     sizes: dict[str, int]
