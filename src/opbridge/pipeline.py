@@ -39,6 +39,7 @@ from opbridge.errors import (
     UsageError,
     VerificationError,
 )
+from opbridge.fit.kernels_needed import unmatched_patterns
 from opbridge.fit.target import Target, find_target
 from opbridge.plan.data import Plan
 from opbridge.program import Program, Spent, tell_plan
@@ -48,13 +49,15 @@ from opbridge.save.failed import keep_failed, remove_failed
 from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
 from opbridge.tasks import prepare
-from opbridge.trace.strategies import ExportRequest, capture_model
+from opbridge.trace.strategies import CapturedModel, ExportRequest, capture_model
 from opbridge.translate.asked_for import check_dimensions
 from opbridge.translations import unknown_operators
 from opbridge.translations.catalogue import default_registry
 from opbridge.translations.registry import Registry
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from opbridge.capture.listing import Raw
     from opbridge.reports.report import Report
     from opbridge.targets import Target as Limits
@@ -100,6 +103,7 @@ def check(
     routes: Mapping[str, str] | None = None,
     operator_export_type: Any = None,
     target: str | None = None,
+    provides: str | Sequence[str] = (),
     capture: str = "export",
     input_names: Sequence[str] | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
@@ -126,7 +130,7 @@ def check(
         prepared = prepare(task, model, args, kwargs, dynamic_shapes)
         args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes
     permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
-    fitted = find_target(target, opset_version)
+    fitted = find_target(target, opset_version, provides)
     request = ExportRequest(
         model,
         args,
@@ -148,9 +152,7 @@ def check(
             plan = captured.plan()
         with _timed("translate", _Silent(), spent):
             built, plan = captured.build(plan)
-        plan = _with_notes(
-            plan, (*notes, *unknown_operators.notes(request.registry), *check_dimensions(captured.capture, built))
-        )
+        plan = _with_notes(plan, (*notes, *unknown_operators.notes(request.registry), *_notes_on(captured, built)))
         tell_plan(told, captured.capture, plan, built, spent)
     return plan
 
@@ -174,6 +176,7 @@ def export(
     routes: Mapping[str, str] | None = None,
     operator_export_type: Any = None,
     target: str | None = None,
+    provides: str | Sequence[str] = (),
     capture: str = "export",
     progress: Progress | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
@@ -212,6 +215,9 @@ def export(
         target: The target that the model will run on, such as "tensorrt:10.1", or the path of a file that describes
             one. Defaults to onnxruntime. The opset is one that the target supports, unsupported parts are repaired if
             possible (`Program.repairs`), and `Program.findings` has the remaining findings.
+        provides: Operators of other domains than ONNX's own that the target has, as a plug-in or custom operator of
+            yours: "trt::MyTopK", or "trt::*" for all of a domain. They count as supported; where no kernel for them
+            is loaded, the file is written without verification.
         capture: How the model is captured: "export" with opbridge's own capture, or torch.export if that fails;
             "torch.export" with torch.export only; "trace" with PyTorch's TorchScript exporter, in which the results
             of Python conditions become constants; "auto": export, then trace.
@@ -256,7 +262,7 @@ def export(
             inputs = prepared.inputs
             notes += prepared.covered if verify else ()
     permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
-    fitted = find_target(target, opset_version)
+    fitted = find_target(target, opset_version, provides)
     path = None if f is None or hasattr(f, "write") else Path(f)
     if path is not None:
         _refuse_unwritable(path)
@@ -327,9 +333,7 @@ def _exported(
             raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
-        plan = _with_notes(
-            plan, (*notes, *unknown_operators.notes(request.registry), *check_dimensions(captured.capture, built))
-        )
+        plan = _with_notes(plan, (*notes, *unknown_operators.notes(request.registry), *_notes_on(captured, built)))
         stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
     program = Program(
         built, plan, captured.capture, timings=spent.seconds, peaks=spent.peaks, kernels=list(plan.kernels)
@@ -414,6 +418,11 @@ def _shapes(
         raise UsageError("dynamic_axes and dynamic_shapes are mutually exclusive. Leave one of them out.")
     args, kwargs = example_inputs(args, kwargs)
     return keywords.dynamic_shapes_of(dynamic_axes, as_module(model, args, kwargs), args, kwargs, input_names)
+
+
+def _notes_on(captured: CapturedModel, built: ir.Model) -> tuple[str, ...]:
+    """What there is to say of the arguments, now that the model is built."""
+    return *check_dimensions(captured.capture, built), *unmatched_patterns(built, captured.target)
 
 
 def _limits(captures: int | None, seconds: float | None) -> CaptureLimits:
