@@ -27,8 +27,9 @@ from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.transformers_private import caches
 from opbridge.base.version import __version__
 from opbridge.base.wording import counted
+from opbridge.capture.advice import advise_eager
 from opbridge.capture.limits import CaptureLimits
-from opbridge.capture.model_inputs import example_inputs
+from opbridge.capture.model_inputs import described, example_inputs
 from opbridge.capture.model_module import as_module, name_of
 from opbridge.capture.shape_forms import by_own_names
 from opbridge.errors import (
@@ -58,6 +59,7 @@ from opbridge.translations.registry import Registry
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from opbridge.capture import Capture
     from opbridge.capture.listing import Raw
     from opbridge.reports.report import Report
     from opbridge.targets import Target as Limits
@@ -121,7 +123,8 @@ def check(
     Raises:
         CaptureError: the model cannot be captured.
         SaveError: the report cannot be written.
-        UsageError: arguments that cannot be used. Missing operators raise nothing: see `Plan.ok`.
+        UsageError: arguments that cannot be used, or a model that fails in PyTorch too. Missing operators raise
+            nothing: see `Plan.ok`.
     """
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
@@ -152,6 +155,7 @@ def check(
             plan = captured.plan()
         with _timed("translate", _Silent(), spent):
             built, plan = captured.build(plan)
+            _refuse_failing(captured.capture, plan)
         plan = _with_notes(plan, (*notes, *unknown_operators.notes(request.registry), *_notes_on(captured, built)))
         tell_plan(told, captured.capture, plan, built, spent)
     return plan
@@ -247,7 +251,7 @@ def export(
             inspection until a later export to the same path is verified; an existing file is unchanged.
         TargetError: the target does not support the model, and there is no automatic repair. The file is saved as
             `NAME.failed.onnx`, as for a VerificationError.
-        UsageError: arguments that cannot be used.
+        UsageError: arguments that cannot be used, or a model that fails in PyTorch too.
     """
     keywords.check_legacy(legacy, model)
     if not verify:
@@ -328,6 +332,7 @@ def _exported(
         stage.detail(plan.summary())
     with _timed("translate", reporter, spent) as stage:
         built, plan = captured.build(plan)
+        _refuse_failing(captured.capture, plan)
         tell_plan(told, captured.capture, plan, built, spent)
         if plan.faults:
             raise TranslationFault(plan) from plan.faults[0].error
@@ -418,6 +423,21 @@ def _shapes(
         raise UsageError("dynamic_axes and dynamic_shapes are mutually exclusive. Leave one of them out.")
     args, kwargs = example_inputs(args, kwargs)
     return keywords.dynamic_shapes_of(dynamic_axes, as_module(model, args, kwargs), args, kwargs, input_names)
+
+
+def _refuse_failing(capture: Capture, plan: Plan) -> None:
+    """Says of a model that cannot be exported that it fails in PyTorch too, where that is so.
+
+    Raises:
+        UsageError: It does; the message has PyTorch's own, and the line.
+    """
+    if plan.ok and not plan.faults:
+        return
+    from opbridge.verification import eager
+
+    failure = eager.failure(capture.model, capture.args, capture.kwargs)
+    if failure is not None:
+        raise UsageError(advise_eager(failure, described(capture.args, capture.kwargs))) from failure
 
 
 def _notes_on(captured: CapturedModel, built: ir.Model) -> tuple[str, ...]:
