@@ -12,6 +12,7 @@ A node needs a kernel if its domain is neither ONNX's nor the runtime's, and no 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -149,8 +150,8 @@ def unmatched_patterns(model: ir.Model, target: Target) -> tuple[str, ...]:
         model: The model.
         target: The target, with what the user states that it provides.
     """
-    graphs = (model.graph, *model.functions.values())
-    return unmatched(target.provided, {(node.domain, node.op_type) for graph in graphs for node in graph.all_nodes()})
+    nodes = itertools.chain(model.graph.all_nodes(), *(each.all_nodes() for each in model.functions.values()))
+    return unmatched(target.provided, {(node.domain, node.op_type) for node in nodes})
 
 
 def _is_promised(need: Need, target: Target, custom_opsets: Collection[str]) -> bool:

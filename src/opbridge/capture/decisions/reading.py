@@ -118,7 +118,8 @@ class Reader:
         if isinstance(value, _OF_OWNER):
             return value.__name__, self.of(value.__self__, depth)
         if type(value) is super:
-            return self._all((value.__thisclass__, value.__self__), depth)
+            bound: Any = value
+            return self._all((bound.__thisclass__, bound.__self__), depth)
         if isinstance(value, functools.partial):
             return self._all((value.func, value.args, value.keywords, vars(value)), depth)
         if isinstance(value, (range, slice)):

@@ -60,9 +60,10 @@ N narrow(const Dim& dim) {
 // How a parameter of type P of a kernel is declared, and its value.
 template <class P>
 struct ParameterTraits {
-    static_assert(std::is_integral_v<P> || std::is_floating_point_v<P>,
-                  "a kernel's parameters are Input<T>, std::optional<Input<T>>, Inputs<T>, Output<T>, Outputs<T>, Context&, int64_t, double, bool, "
-                  "std::string, Ints, Floats, and std::optional of these");
+    static_assert(
+        std::is_integral_v<P> || std::is_floating_point_v<P>,
+        "a kernel's parameters are Input<T>, std::optional<Input<T>>, Inputs<T>, Output<T>, Outputs<T>, Context&, int64_t, double, bool, "
+        "std::string, Ints, Floats, and std::optional of these");
     static constexpr Parameter parameter{std::is_same_v<P, bool> ? Kind::boolean
                                          : std::is_integral_v<P> ? Kind::integer
                                                                  : Kind::number,

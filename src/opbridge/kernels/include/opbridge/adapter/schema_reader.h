@@ -158,7 +158,8 @@ inline Schema read_schema(const std::string& text) {
             SchemaCursor(text, item.type_at).fail("Tensor or Tensor[], which is what kernels return");
         }
         if (schema.returns_list) {
-            SchemaCursor(text, item.type_at).fail("nothing: a list of tensors has to be the last result, as ONNX has no output behind a variadic one");
+            SchemaCursor(text, item.type_at)
+                .fail("nothing: a list of tensors has to be the last result, as an ONNX node has no output behind a variadic one");
         }
         schema.returns_list = item.type == "Tensor[]";
     }
