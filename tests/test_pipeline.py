@@ -30,6 +30,12 @@ class Recorder:
         self.details.append(text)
 
 
+def _written_to(y, half, places):
+    y = y.clone()
+    y[places] = half
+    return y
+
+
 def _model():
     return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).eval()
 
@@ -140,6 +146,32 @@ def test_check_raises_nothing_and_exports_nothing():
     plan = opbridge.check(_model(), torch.randn(1, 4))
     assert plan.ok
     assert [row.operator for row in plan.rows] == ["aten::linear", "aten::relu"]
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "said"),
+    [
+        (lambda x: torch.nn.functional.linear(x, torch.ones(2, 4)), (torch.ones(3, 4).double(),), "same dtype"),
+        (_written_to, (torch.zeros(3, 4), torch.ones(2, 4).half(), torch.tensor([0, 1])), "dtypes match"),
+        (lambda x: torch.bmm(x, x.double()), (torch.ones(2, 3, 3),), "expected scalar type|same dtype"),
+    ],
+    ids=["linear", "index_put", "bmm"],
+)
+def test_a_model_that_fails_in_pytorch_is_said_to_with_its_own_words(model, args, said):
+    for function in (opbridge.check, opbridge.export):
+        with pytest.raises(opbridge.UsageError, match=said) as caught:
+            function(model, args)
+        assert str(caught.value).startswith("The model itself fails on these inputs in plain PyTorch")
+        assert "test_pipeline.py:" in str(caught.value) and ".." not in str(caught.value)
+
+
+def test_an_operator_without_a_kernel_is_no_failure_of_the_model():
+    library = torch.library.Library("pipelinetest", "FRAGMENT")
+    library.define("nowhere(Tensor t) -> Tensor")
+    library.impl("nowhere", torch.empty_like, "Meta")
+    assert [
+        row.operator for row in opbridge.check(lambda x: torch.ops.pipelinetest.nowhere(x), (torch.ones(3),)).missing
+    ] == ["pipelinetest::nowhere"]
 
 
 def test_functions_of_onnx_are_called_and_defined():

@@ -28,8 +28,9 @@ from opbridge.base.slow_stages import LoggedStages
 from opbridge.base.transformers_private import caches
 from opbridge.base.version import __version__
 from opbridge.base.wording import counted
+from opbridge.capture.advice import advise_eager
 from opbridge.capture.limits import CaptureLimits
-from opbridge.capture.model_inputs import example_inputs
+from opbridge.capture.model_inputs import described, example_inputs
 from opbridge.capture.model_module import as_module, name_of
 from opbridge.capture.shape_forms import by_own_names
 from opbridge.errors import (
@@ -40,6 +41,7 @@ from opbridge.errors import (
     UsageError,
     VerificationError,
 )
+from opbridge.fit.kernels_needed import unmatched_patterns
 from opbridge.fit.target import Target, find_target
 from opbridge.plan.data import Plan
 from opbridge.program import Program, Spent, tell_plan
@@ -49,13 +51,16 @@ from opbridge.save.failed import keep_failed, remove_failed
 from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
 from opbridge.tasks import prepare
-from opbridge.trace.strategies import ExportRequest, capture_model
+from opbridge.trace.strategies import CapturedModel, ExportRequest, capture_model
 from opbridge.translate.asked_for import check_dimensions
 from opbridge.translations import unknown_operators
 from opbridge.translations.catalogue import default_registry
 from opbridge.translations.registry import Registry
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from opbridge.capture import Capture
     from opbridge.capture.listing import Raw
     from opbridge.reports.report import Report
     from opbridge.targets import Target as Limits
@@ -92,6 +97,7 @@ def check(
     routes: Mapping[str, str] | None = None,
     operator_export_type: Any = None,
     target: str | None = None,
+    provides: str | Sequence[str] = (),
     capture: str = "export",
     input_names: Sequence[str] | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
@@ -110,7 +116,8 @@ def check(
     Raises:
         CaptureError: the model cannot be captured.
         SaveError: the report cannot be written.
-        UsageError: arguments that cannot be used. Missing operators raise nothing: see `Plan.ok`.
+        UsageError: arguments that cannot be used, or a model that fails in PyTorch too. Missing operators raise
+            nothing: see `Plan.ok`.
     """
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
@@ -119,7 +126,7 @@ def check(
         prepared = prepare(task, model, args, kwargs, dynamic_shapes)
         args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes
     permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
-    fitted = find_target(target, opset_version)
+    fitted = find_target(target, opset_version, provides)
     request = ExportRequest(
         model,
         args,
@@ -143,9 +150,8 @@ def check(
             plan = captured.plan()
         with _timed("translate", stages, spent):
             built, plan = captured.build(plan)
-        plan = _with_notes(
-            plan, (*notes, *unknown_operators.notes(request.registry), *check_dimensions(captured.capture, built))
-        )
+            _refuse_failing(captured.capture, plan)
+        plan = _with_notes(plan, (*notes, *unknown_operators.notes(request.registry), *_notes_on(captured, built)))
         tell_plan(told, captured.capture, plan, built, spent)
     return plan
 
@@ -169,6 +175,7 @@ def export(
     routes: Mapping[str, str] | None = None,
     operator_export_type: Any = None,
     target: str | None = None,
+    provides: str | Sequence[str] = (),
     capture: str = "export",
     progress: Progress | None = None,
     dynamic_axes: Mapping[str, Any] | None = None,
@@ -208,6 +215,9 @@ def export(
         target: The target that the model will run on, such as "tensorrt:10.1", or the path of a file that describes
             one. Defaults to onnxruntime. The opset is one that the target supports, unsupported parts are repaired if
             possible (`Program.repairs`), and `Program.findings` has the remaining findings.
+        provides: Operators of other domains than ONNX's own that the target has, as a plug-in or custom operator of
+            yours: "trt::MyTopK", or "trt::*" for all of a domain. They count as supported; where no kernel for them
+            is loaded, the file is written without verification.
         capture: How the model is captured: "export" with opbridge's own capture, or torch.export if that fails;
             "torch.export" with torch.export only; "trace" with PyTorch's TorchScript exporter, in which the results
             of Python conditions become constants; "auto": export, then trace.
@@ -242,7 +252,7 @@ def export(
             inspection until a later export to the same path is verified; an existing file is unchanged.
         TargetError: the target does not support the model, and there is no automatic repair. The file is saved as
             `NAME.failed.onnx`, as for a VerificationError.
-        UsageError: arguments that cannot be used.
+        UsageError: arguments that cannot be used, or a model that fails in PyTorch too.
     """
     keywords.check_legacy(legacy, model)
     if not verify:
@@ -257,7 +267,7 @@ def export(
             inputs = prepared.inputs
             notes += prepared.covered if verify else ()
     permitted, pinned = export_types.chosen(operator_export_type, allow, routes)
-    fitted = find_target(target, opset_version)
+    fitted = find_target(target, opset_version, provides)
     path = None if f is None or hasattr(f, "write") else Path(f)
     if path is not None:
         _refuse_unwritable(path)
@@ -324,14 +334,13 @@ def _exported(
         stage.detail(plan.summary())
     with _timed("translate", reporter, spent) as stage:
         built, plan = captured.build(plan)
+        _refuse_failing(captured.capture, plan)
         tell_plan(told, captured.capture, plan, built, spent)
         if plan.faults:
             raise TranslationFault(plan) from plan.faults[0].error
         if not plan.ok:
             raise MissingOperators(plan)
-        plan = _with_notes(
-            plan, (*notes, *unknown_operators.notes(request.registry), *check_dimensions(captured.capture, built))
-        )
+        plan = _with_notes(plan, (*notes, *unknown_operators.notes(request.registry), *_notes_on(captured, built)))
         stage.detail(f"{counted(len(built.graph), 'ONNX node')}, {counted(len(built.graph.initializers), 'constant')}")
     program = Program(
         built, plan, captured.capture, timings=spent.seconds, peaks=spent.peaks, kernels=list(plan.kernels)
@@ -416,6 +425,26 @@ def _shapes(
         raise UsageError("dynamic_axes and dynamic_shapes are mutually exclusive. Leave one of them out.")
     args, kwargs = example_inputs(args, kwargs)
     return keywords.dynamic_shapes_of(dynamic_axes, as_module(model, args, kwargs), args, kwargs, input_names)
+
+
+def _refuse_failing(capture: Capture, plan: Plan) -> None:
+    """Says of a model that cannot be exported that it fails in PyTorch too, where that is so.
+
+    Raises:
+        UsageError: It does; the message has PyTorch's own, and the line.
+    """
+    if plan.ok and not plan.faults:
+        return
+    from opbridge.verification import eager
+
+    failure = eager.failure(capture.model, capture.args, capture.kwargs)
+    if failure is not None:
+        raise UsageError(advise_eager(failure, described(capture.args, capture.kwargs))) from failure
+
+
+def _notes_on(captured: CapturedModel, built: ir.Model) -> tuple[str, ...]:
+    """What there is to say of the arguments, now that the model is built."""
+    return *check_dimensions(captured.capture, built), *unmatched_patterns(built, captured.target)
 
 
 def _limits(captures: int | None, seconds: float | None) -> CaptureLimits:

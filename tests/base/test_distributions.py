@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from helpers.captures import X, assert_same
-from torch.distributions import Normal
+from torch.distributions import MultivariateNormal, Normal, constraints
 
 import opbridge
 from opbridge.base.torch_private.torch_overrides import asserting_valid_distributions
@@ -29,6 +29,28 @@ def test_a_checked_distribution_needs_no_permission():
     program = opbridge.export(model, (X,))
     assert program.capture.strategy == "direct"
     assert program.verification is not None and program.verification.ok
+
+
+@pytest.mark.slow
+def test_checks_of_matrices_are_no_decisions():
+    def of_covariance(x):
+        matrix = x.T @ x + torch.eye(x.shape[1])
+        return MultivariateNormal(torch.zeros(x.shape[1]), matrix, validate_args=True).log_prob(x)
+
+    taken = capture(of_covariance, X)
+    assert not any("cond" in str(node.target) for node in taken.graph.graph.nodes)
+    program = opbridge.export(of_covariance, (X,), dynamic_shapes=({0: "n"},))
+    assert program.verification is not None and program.verification.ok
+
+
+@pytest.mark.parametrize("name", ["symmetric", "positive_definite", "positive_semidefinite"])
+def test_matrices_are_judged_as_by_torch(name):
+    matrices = torch.tensor([[[2.0, 1.0], [1.0, 2.0]], [[1.0, 2.0], [2.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    constraint = getattr(constraints, name)
+    for given in (matrices, matrices + torch.tensor([[0.0, 1.0], [0.0, 0.0]])):
+        with asserting_valid_distributions():
+            found = constraint.check(given)
+        assert bool(found.all()) == bool(constraint.check(given).all())
 
 
 @pytest.mark.slow

@@ -302,3 +302,30 @@ def test_a_bicubic_resize_asks_nothing_of_its_sizes() -> None:
         dynamic_shapes=({0: "b", 2: "h", 3: "w"},),
     )
     assert not taken.graph.conditions
+
+
+_FAKE_QUANTISED = {
+    "tensors": lambda x, s, z: torch.fake_quantize_per_tensor_affine(x, s, z, 0, 255),
+    "numbers": lambda x, s, z: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 255),
+    "channels": lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s.expand(4), z.expand(4), 1, 0, 255),
+}
+
+
+@pytest.mark.parametrize("form", _FAKE_QUANTISED)
+def test_fake_quantised_tensors_of_dynamic_sizes(form: str) -> None:
+    scale, zero = torch.tensor(0.1), torch.tensor(3, dtype=torch.int32)
+    others = [[torch.randn(rows, 4), scale, zero] for rows in (1, 5)]
+    shapes = ({0: "n"}, None, None)
+    assert_matches(_FAKE_QUANTISED[form], torch.randn(3, 4), scale, zero, others=others, dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize("name", ["Dirichlet", "Beta", "Binomial"])
+def test_samples_of_dynamic_sizes(name: str) -> None:
+    def sample(x: torch.Tensor) -> torch.Tensor:
+        if name == "Dirichlet":
+            return torch.distributions.Dirichlet(x.abs() + 1).sample()
+        return torch.distributions.Beta(x.abs() + 1, 2.0).sample() if name == "Beta" else torch.binomial(x, x * 0.0)
+
+    taken = capture(sample, torch.ones(3, 4), dynamic_shapes={"x": {0: "n"}})
+    value = taken.graph.outputs[0].node.meta["val"]
+    assert len(value.shape) == 2 and isinstance(value.shape[0], torch.SymInt)

@@ -68,6 +68,53 @@ void total(Input<float> start, Inputs<float> rest, Output<float, 0> y) {
 Shape total_shape(Shape, std::vector<Shape>) { return {}; }
 OPBRIDGE_KERNELS("kerneltest::total(Tensor start, Tensor[] rest) -> Tensor", total_shape, total);
 
+// Lists of outputs: of a number that an attribute says, and behind another output, of as many as there are inputs.
+template <class T>
+void multiples(Input<T> x, int64_t, Outputs<T> parts) {
+    for (int64_t k = 0; k < parts.size(); ++k) {
+        for (int64_t i = 0; i < x.size(); ++i) parts[k][i] = static_cast<T>(static_cast<T>(k + 1) * x[i]);
+    }
+}
+Shapes multiples_shapes(Shape x, int64_t count) {
+    require(count >= 0, "count has to be 0 or more");
+    return Shapes(std::vector<Shape>(static_cast<size_t>(count), x));
+}
+OPBRIDGE_KERNEL("kerneltest::multiples(Tensor x, int count) -> Tensor[]", multiples, multiples_shapes, types<float, double, int64_t>);
+
+void negatives(Inputs<float> xs, Output<int64_t, 1> sizes, Outputs<float> ys) {
+    for (int64_t k = 0; k < xs.size(); ++k) {
+        sizes[k] = xs[k].size();
+        for (int64_t i = 0; i < xs[k].size(); ++i) ys[k][i] = -xs[k][i];
+    }
+}
+Shapes negatives_shapes(const std::vector<Shape>& xs) {
+    std::vector<Shape> all{Shape{static_cast<int64_t>(xs.size())}};
+    all.insert(all.end(), xs.begin(), xs.end());
+    return Shapes(all);
+}
+OPBRIDGE_KERNELS("kerneltest::negatives(Tensor[] xs) -> (Tensor sizes, Tensor[] ys)", negatives_shapes, negatives);
+
+// A list of tensors whose sizes the kernel computes.
+void halves(Input<float, 1> x, double at, Outputs<float, 1> parts) {
+    for (int64_t half = 0; half < 2; ++half) {
+        std::vector<float> found;
+        for (float each : x) {
+            if ((each < at) == (half == 0)) found.push_back(each);
+        }
+        parts[half].allocate({static_cast<int64_t>(found.size())});
+        std::copy(found.begin(), found.end(), parts[half].begin());
+    }
+}
+Shapes halves_shapes(Shape, double) { return {{Dim::computed()}, {Dim::computed()}}; }
+OPBRIDGE_KERNELS("kerneltest::halves(Tensor x, float at) -> Tensor[]", halves_shapes, halves);
+
+// A list of a length that a size decides.
+void rows(Input<float, 2> x, Outputs<float, 1> ys) {
+    for (int64_t k = 0; k < ys.size(); ++k) std::copy(&x(k, 0), &x(k, 0) + x.size(1), ys[k].begin());
+}
+Shapes rows_shapes(Shape x) { return Shapes(std::vector<Shape>(static_cast<size_t>(x[0].value()), Shape{x[1]})); }
+OPBRIDGE_KERNELS("kerneltest::rows(Tensor x) -> Tensor[]", rows_shapes, rows);
+
 // Every kind of attribute, told back as numbers.
 void attributes(Input<float>, int64_t i, double f, bool b, const std::string& s, const Ints& is, const Floats& fs, Output<double> y) {
     std::vector<double> all{double(i), f, double(b), double(s.size())};

@@ -32,6 +32,8 @@ def cases():
     yield "blend", ([x, x], [x], x)
     yield "blend", ([], [], x)
     yield "total", (x, [x, x[:2]])
+    yield "multiples", (x, 2)
+    yield "negatives", ([x, x[0]],)
     yield "attributes", (x,)
     yield "attributes", (x, 5, 2.0, False, "", [1, 2, 3], [])
     yield "positive", (torch.tensor([-1.0, 2.0, 3.0]),)
@@ -75,6 +77,19 @@ def test_lists_of_tensors(ops):
     assert ops.blend([], [], d).equal(d)
     assert ops.total(a, []).item() == a.sum()
     assert ops.total(a, [b, c]).item() == (a + b + c).sum()
+
+
+def test_lists_of_outputs(ops):
+    x, y = torch.randn(4, 5), torch.randn(3)
+    for count in range(4):
+        found = ops.multiples(x, count)
+        assert len(found) == count and all(each.equal(x * (k + 1)) for k, each in enumerate(found))
+    sizes, found = ops.negatives([x, y])
+    assert sizes.tolist() == [20, 3] and found[0].equal(-x) and found[1].equal(-y)
+    below, above = ops.halves(y, 0.0)
+    assert below.equal(y[y < 0]) and above.equal(y[y >= 0])
+    with pytest.raises(RuntimeError, match="count has to be 0 or more"):
+        ops.multiples(x, -1)
 
 
 def test_attributes(ops):

@@ -60,6 +60,13 @@ CASES = {
     "an overload": (lambda ops: lambda x: ops.shifted_number(x, 1.5), (X,), True),
     "doubles that no float holds": (lambda ops: lambda x: ops.plus(x, 0.1, [1 / 3, 0.5]), (X.double(),), True),
     "doubles that floats hold": (lambda ops: lambda x: ops.plus(x, 0.5, [0.25]), (X.double(),), True),
+    "a list of outputs": (lambda ops: lambda x: ops.multiples(x, 3), (X,), True),
+    "a list of one output": (lambda ops: lambda x: ops.multiples(x, 1)[0] + 1, (X,), True),
+    "a list of outputs, one read": (lambda ops: lambda x: ops.multiples(x, 3)[1] * 2, (X,), True),
+    "a list of outputs, of doubles": (lambda ops: lambda x: sum(ops.multiples(x, 2)), (X.double(),), True),
+    "a list behind an output": (lambda ops: lambda x, y: ops.negatives([x, y, x[0]]), (X, X + 1), True),
+    "a list of computed sizes": (lambda ops: lambda x: ops.halves(x, 0.25), (X.flatten(),), True),
+    "a list of as many as there are rows": (lambda ops: lambda x: ops.rows(x), (X,), False),
     "a view": (lambda ops: lambda x: ops.twice(x.t()[1:]), (X,), True),
     "no elements": (lambda ops: ops.twice, (X[:0],), False),
     "no dimensions": (lambda ops: ops.twice, (torch.tensor(2.0),), False),
@@ -68,6 +75,25 @@ CASES = {
         for rank in (6, 7, 9)
     },
 }
+
+
+def test_a_number_of_outputs_that_data_decide_is_refused_with_what_to_return(ops):
+    with pytest.raises(opbridge.CaptureError) as caught:
+        opbridge.export(Model(lambda x: ops.rows(x[x.sum(1) > 0])), (X,))
+    said = str(caught.value)
+    assert "how many tensors kerneltest::rows returns depends on data" in said
+    assert "tensor.split(sizes.tolist())" in said and "test_kernel_onnx.py" in said
+
+
+def test_a_number_of_outputs_that_a_dynamic_size_decides_is_refused(ops):
+    with pytest.raises(opbridge.CaptureError, match="requires n == 4 .*test_kernel_onnx.py"):
+        opbridge.export(Model(ops.rows), (X,), dynamic_shapes=({0: "n"},))
+
+
+def test_a_list_is_a_variadic_output(ops):
+    program = opbridge.export(Model(lambda x: ops.negatives([x, x])), (X,), verify=False)
+    (node,) = program.model.graph
+    assert [node.op_type, len(node.outputs), node.attributes["xs"].value] == ["negatives", 3, 2]
 
 
 @pytest.mark.parametrize("case", CASES)

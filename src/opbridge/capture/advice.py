@@ -54,7 +54,7 @@ def advise_eager(error: BaseException, inputs: str) -> str:
     """A paragraph about a model that fails in eager mode too."""
     source, _ = _origin(error)
     where = f" at {source}, in {source.function}" if source else ""
-    message = _first_line(error)
+    message = _first_line(error).rstrip(".")
     return _with_code(
         f"The model itself fails on these inputs in plain PyTorch, without an export{where}: "
         f"{type(error).__name__}{': ' if message else ''}{message}. Correct the example inputs ({inputs}) "

@@ -305,6 +305,14 @@ def _linalg_vander(x: torch.Tensor, *, N: Any = None) -> torch.Tensor:
     return x.new_empty((*x.shape, x.shape[-1] if N is None else N), dtype=dtype)
 
 
+def _like(x: torch.Tensor, *settings: Any, **more: Any) -> torch.Tensor:
+    return x.new_empty(x.shape)
+
+
+def _like_and_mask(x: torch.Tensor, *settings: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.bool)
+
+
 def _geqrf(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     rows, columns = x.shape[-2:]
     return x.new_empty(x.shape), x.new_empty((*x.shape[:-2], torch.sym_min(rows, columns)))
@@ -364,6 +372,15 @@ _WITH_KERNELS: dict[str, Callable[..., Any]] = {
     "aten::histogram.bin_ct": _histogram,
     "aten::_jagged_to_padded_dense_forward": _jagged_to_padded,
     "aten::_padded_dense_to_jagged_forward": _padded_to_jagged,
+    "aten::_sample_dirichlet": _like,
+    "aten::_dirichlet_grad": _like,
+    "aten::_standard_gamma_grad": _like,
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _like_and_mask,
+    "aten::binomial": _like,
+    "aten::fake_quantize_per_tensor_affine_cachemask": _like_and_mask,
+    "aten::fake_quantize_per_channel_affine_cachemask": _like_and_mask,
+    "aten::_fake_quantize_learnable_per_tensor_affine": _like,
+    "aten::_fake_quantize_learnable_per_channel_affine": _like,
 }
 
 # Where torch's own implementation refuses what the operator computes.

@@ -30,6 +30,7 @@ from opbridge.cli.options import (
     ModeOption,
     OnlyOption,
     OpsetOption,
+    ProvidesOption,
     ReportOption,
     RtolOption,
     RuntimeOption,
@@ -62,6 +63,7 @@ def check(
     only: OnlyOption = None,
     operator_export_type: ModeOption = None,
     target: TargetOption = None,
+    provides: ProvidesOption = None,
     dynamic: DynamicOption = None,
     capture: CaptureOption = None,
     max_captures: MaxCapturesOption = None,
@@ -77,7 +79,7 @@ def check(
     def keywords_of(model: specs.Subject) -> dict[str, Any]:
         found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
         limits = given_options(max_captures=max_captures, max_capture_seconds=max_capture_seconds, strict=strict)
-        return {**found, **given_options(capture=capture), **limits}
+        return {**found, **given_options(capture=capture, provides=provides and items(provides)), **limits}
 
     if not isinstance(subject, specs.Subject):
         return part_commands.check_parts(subject, keywords_of, given_options(report=report))
@@ -99,6 +101,7 @@ def export(
     only: OnlyOption = None,
     operator_export_type: ModeOption = None,
     target: TargetOption = None,
+    provides: ProvidesOption = None,
     dynamic: DynamicOption = None,
     capture: CaptureOption = None,
     max_captures: MaxCapturesOption = None,
@@ -136,6 +139,7 @@ def export(
             only=only,
             operator_export_type=operator_export_type,
             target=target,
+            provides=provides,
             verify=verify,
             external_data=external_data,
             capture=capture,
@@ -166,6 +170,7 @@ def export(
         options = given_options(
             verify=verify,
             external_data=external_data,
+            provides=provides and items(provides),
             capture=capture,
             max_captures=max_captures,
             max_capture_seconds=max_capture_seconds,

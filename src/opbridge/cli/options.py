@@ -33,6 +33,7 @@ __all__ = [
     "ModeOption",
     "OnlyOption",
     "OpsetOption",
+    "ProvidesOption",
     "ReportOption",
     "RtolOption",
     "RuntimeOption",
@@ -121,6 +122,18 @@ TargetOption = Annotated[
     typer.Option(
         metavar="NAME[:VERSION]",
         help="The target that the model will run on. Defaults to onnxruntime; 'opbridge targets' lists all of them.",
+        show_default=False,
+    ),
+]
+
+
+ProvidesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--provides",
+        metavar="DOMAIN::OPERATOR",
+        help="An operator that the target has as a plug-in or custom operator of yours: trt::MyTopK, or 'trt::*' for "
+        "all of a domain. May be repeated.",
         show_default=False,
     ),
 ]

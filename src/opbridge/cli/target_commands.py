@@ -15,7 +15,7 @@ from opbridge.base.requirements import require
 from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.console import print_plain
-from opbridge.cli.options import JsonOption, ReportOption, given_options, items
+from opbridge.cli.options import JsonOption, ProvidesOption, ReportOption, given_options, items
 from opbridge.cli.target_view import (
     print_findings,
     print_fixed,
@@ -143,6 +143,7 @@ def lint(
         Path | None, typer.Argument(metavar="MODEL.onnx", help="Any ONNX file.", show_default=False)
     ] = None,
     target: Annotated[list[str] | None, _TARGETS] = None,
+    provides: ProvidesOption = None,
     select: Annotated[
         list[str] | None,
         typer.Option(
@@ -188,9 +189,8 @@ def lint(
         raise UsageError("Missing argument 'MODEL.onnx'. Give the ONNX file to check, or a rule with --explain.")
     if as_sarif + as_github + as_json > 1:
         raise UsageError("--json, --sarif and --github are mutually exclusive. Choose one of them.")
-    found = rules.lint(
-        model, items(target or []), select=items(select or []), ignore=items(ignore or []), inputs=inputs, report=report
-    )
+    chosen = {"select": items(select or []), "ignore": items(ignore or []), "provides": items(provides or [])}
+    found = rules.lint(model, items(target or []), **chosen, inputs=inputs, report=report)
     if as_sarif:
         return Answer({}, lambda screen: print_plain(screen, json.dumps(rules.sarif(found), indent=2)), found.ok)
     if as_github:
@@ -205,6 +205,7 @@ def fix(
         Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="none")
     ] = None,
     target: Annotated[list[str] | None, _TARGETS] = None,
+    provides: ProvidesOption = None,
     select: Annotated[
         list[str] | None,
         typer.Option(metavar="RULE", help="Repair only the findings of these rules. May be repeated."),
@@ -225,7 +226,7 @@ def fix(
     require("files")
     from opbridge import fixing
 
-    chosen = {"select": items(select or []), "ignore": items(ignore or [])}
+    chosen = {"select": items(select or []), "ignore": items(ignore or []), "provides": items(provides or [])}
     fixed = fixing.fix(model, items(target or []), output, **chosen, report=report)
     text = fixing.difference(str(model), fixed.model) if diff else ""
     document = fixed.document() | ({"diff": text} if diff else {})

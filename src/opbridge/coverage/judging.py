@@ -21,6 +21,8 @@ from opbridge.graph.values import as_tensor
 from opbridge.verification import exchange, verify_program
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager
+from opbridge.verification.replay import replay
+from opbridge.verification.signs import has_free_signs
 from opbridge.verification.ties import picks_the_same
 
 __all__ = ["judge"]
@@ -200,6 +202,10 @@ def _compare(
         )
     ):
         verdict.message, wrong = "equal elements are in a different order, which PyTorch does not define", []
+    if wrong and values and (outputs := _with_signs(exported, args)) is not None and len(outputs) == len(actual):
+        turned = [compare("", *pair, precision=precision) for pair in zip(outputs, actual, strict=True)]
+        if all(each.ok for each in turned):
+            verdict.message, wrong = "vectors have the opposite sign, which PyTorch does not define", []
     if wrong:
         raise _Stop("wrong", "; ".join(map(str, wrong)) + _blame(exported, verdict))
     if verdict.compared == "distribution":
@@ -210,6 +216,18 @@ def _compare(
         )
         if difference:
             raise _Stop("wrong", difference)
+
+
+def _with_signs(exported: Exported, args: tuple[torch.Tensor, ...]) -> list[Any] | None:
+    """PyTorch's outputs, in which vectors without a defined sign have the runtime's; None where there are none."""
+    program = exported.program
+    if program is None or not any(map(has_free_signs, program.capture.functional.graph.graph.nodes)):
+        return None
+    try:
+        found = replay(program.model, program.capture, args, {})
+    except Exception:  # the values of the runtime cannot be had, whatever the reason
+        return None
+    return None if found is None or found.steps is not None else found.outputs
 
 
 def _blame(exported: Exported, verdict: Verdict) -> str:

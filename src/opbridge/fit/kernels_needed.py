@@ -5,14 +5,15 @@ A node needs a kernel if its domain is neither ONNX's nor the runtime's, and no 
     1. Nodes of the routes `aten` and `fallthrough` were requested (`allow=`, `routes=`): the file is written.
     2. Nodes that a translation or symbolic function builds take the route `kernel`. If neither a loaded library
        (`opbridge.load`) nor one that comes with opbridge has a kernel for them, the operator is missing, unless the
-       user promises one: `custom_opsets=` names the domain, or `fallthrough` is allowed.
+       user promises one: `custom_opsets=` names the domain, `provides=` the operator, or `fallthrough` is allowed.
     3. A model that cannot be run here is not verified, and the plan says why. Nodes of the route `aten` can be run if
        their library is there, or a compiler that builds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,12 @@ from opbridge.nodes.aten_node import DOMAIN as ATEN
 from opbridge.plan.data import Plan
 from opbridge.plan.revise import with_kernels
 from opbridge.plan.rows import Problem
+from opbridge.targets.provided import unmatched
 
 if TYPE_CHECKING:
     from opbridge.fit.target import Target
 
-__all__ = ["Need", "assign_kernel_routes", "needs"]
+__all__ = ["Need", "assign_kernel_routes", "needs", "unmatched_patterns"]
 
 _MAX_NAMED = 4
 
@@ -119,7 +121,7 @@ def assign_kernel_routes(
     to_kernel = {row.operator for row in plan.rows if row.route == "kernel"}
     for operator, built in needs_by_operator.items():
         names = ", ".join(need.name for need in built)
-        lacking = [need for need in built if need.domain not in custom_opsets and not need.is_available]
+        lacking = [need for need in built if not (need.is_available or _is_promised(need, target, custom_opsets))]
         if plan.is_pinned(operator) and operator not in to_kernel:
             reason = f"It is pinned to a route other than 'kernel', but its translation builds {names}."
             problems[operator] = Problem(reason, "Pin it to the route kernel, or do not pin it.")
@@ -134,16 +136,37 @@ def assign_kernel_routes(
         problems[operator] = Problem(reason, "Pin it to another route, or do not pin it.")
     absent = [str(need) for need in found if not need.is_available]
     unverified = f"{runtime} has no kernel for {listed(absent, _MAX_NAMED)}" if absent else ""
+    if absent and any(target.provides(need.domain, need.op_type) for need in found if not need.is_available):
+        outputs = [str(each.name) for each in model.graph.outputs]
+        unverified += f", so these outputs were not compared with PyTorch: {listed(outputs, _MAX_NAMED)}"
     names_by_operator = {operator: [need.name for need in built] for operator, built in needs_by_operator.items()}
     return with_kernels(plan, names_by_operator, tuple(need.name for need in found), unverified), problems
 
 
-def _remedy(lacking: Collection[Need]) -> str:
+def unmatched_patterns(model: ir.Model, target: Target) -> tuple[str, ...]:
+    """A note for each pattern of operators that the target provides which fits no node of a model.
+
+    Args:
+        model: The model.
+        target: The target, with what the user states that it provides.
+    """
+    nodes = itertools.chain(model.graph.all_nodes(), *(each.all_nodes() for each in model.functions.values()))
+    return unmatched(target.provided, {(node.domain, node.op_type) for node in nodes})
+
+
+def _is_promised(need: Need, target: Target, custom_opsets: Collection[str]) -> bool:
+    """Whether the user states that something runs an operator."""
+    return need.domain in custom_opsets or target.provides(need.domain, need.op_type)
+
+
+def _remedy(lacking: Sequence[Need]) -> str:
     """What to do about kernels that the runtime does not have."""
     versions = ", ".join(f'"{domain}": 1' for domain in dict.fromkeys(need.domain for need in lacking))
+    stated = ", ".join(f'"{need.name}"' for need in lacking[:_MAX_NAMED])
     return (
         "If the kernel was built with opbridge, load its library with opbridge.load. Otherwise, declare its domain "
         f"with custom_opsets={{{versions}}} and register the kernel when you load the file "
-        "(SessionOptions.register_custom_ops_library), or allow the route fallthrough. The file is then written "
-        "without verification."
+        "(SessionOptions.register_custom_ops_library); or, if the target has it as a plug-in, state so with "
+        f"provides=[{stated}] (--provides); or allow the route fallthrough. The file is then written without "
+        "verification."
     )

@@ -5,7 +5,8 @@ The installed ONNX Runtime runs every model that is exported, whatever its targe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -17,6 +18,7 @@ from opbridge.fit.scaled_products import keep_exact
 from opbridge.targets import Opsets, onnxruntime
 from opbridge.targets import Target as Limits
 from opbridge.targets import find_target as find_limits
+from opbridge.targets.provided import checked, is_provided
 
 __all__ = ["Target", "find_target"]
 
@@ -35,6 +37,7 @@ class Target:
         has_operator: Whether the runtime itself has an operator of a domain other than ONNX's: (domain, operator).
         correct: Rewrites, in place, nodes that the runtime computes wrongly, or not with the kernels that it has.
         limits: What the model is to run on, where that is another runtime, with what it does not take.
+        provided: Patterns of operators that the user states the target has in addition.
     """
 
     name: str
@@ -45,24 +48,34 @@ class Target:
     has_operator: Callable[[str, str], bool]
     correct: Callable[[ir.Model], None]
     limits: Limits | None = None
+    provided: tuple[str, ...] = ()
+
+    def provides(self, domain: str, op_type: str) -> bool:
+        """Whether the user states that the target has an operator."""
+        return is_provided(domain, op_type, self.provided)
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}" if self.limits is None else f"{self.limits.name} {self.limits.version}"
 
 
-def find_target(name: str | None, opset: int | None) -> Target:
+def find_target(name: str | None, opset: int | None, provides: str | Sequence[str] = ()) -> Target:
     """The target of a name, with an opset.
 
     Args:
         name: "tensorrt:10.1", as for `opbridge.lint`; None: the installed ONNX Runtime.
         opset: The opset that models are built for; None: the newest that the target and ONNX Runtime run well.
+        provides: Operators that the target has in addition, as for `opbridge.lint`.
 
     Raises:
-        UsageError: There is no such target, or it, ONNX Runtime or opbridge does not support the opset.
+        UsageError: There is no such target; it, ONNX Runtime or opbridge does not support the opset; or `provides`
+            is wrong.
     """
+    provided = checked(provides)
     limits = None if name in (None, onnxruntime.NAME) else find_limits(str(name))
     if limits is not None and limits.name == onnxruntime.NAME:
         limits = None
+    if limits is not None:
+        limits = dataclasses.replace(limits, provided=provided)
     taken = None if limits is None else limits.opsets
     oldest, newest = onnxruntime.oldest_opset(), onnxruntime.newest_opset()
     default = onnxruntime.default_opset()
@@ -86,6 +99,7 @@ def find_target(name: str | None, opset: int | None) -> Target:
         onnxruntime.has_operator,
         _correct_for_onnxruntime,
         limits,
+        provided,
     )
 
 

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from opbridge.base.wording import counted, within
 from opbridge.errors import FixError, UsageError
 from opbridge.fixing.attempts import Attempts
+from opbridge.fixing.cut_out import cut_out, has_provided
 from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.fixing.repairing import Change
 from opbridge.onnx import damage, reading, serialize
@@ -27,7 +28,7 @@ from opbridge.rules.looking import Looked
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 from opbridge.side_by_side import SideBySide, compare, is_random
-from opbridge.targets import Target, find_target
+from opbridge.targets import Target, find_targets
 
 __all__ = ["Fixed", "difference", "fix"]
 
@@ -84,6 +85,7 @@ def fix(
     target: str | Sequence[str] = (),
     output: str | os.PathLike[str] | None = None,
     *,
+    provides: str | Sequence[str] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     report: str | os.PathLike[str] | None = None,
@@ -95,6 +97,7 @@ def fix(
         target: As for `opbridge.lint`.
         output: The file to write, also if there is nothing to repair; None: no file is written. A repair that changes
             the results is undone, and the others are kept. No file is written if the results cannot be compared.
+        provides: Operators that the targets have in addition, as for `opbridge.lint`.
         select: The rules whose findings are repaired, or patterns of them; none: all.
         ignore: The rules whose findings are left.
         report: The path of an HTML report with the graph of the repaired model, the repairs and the remaining
@@ -102,11 +105,11 @@ def fix(
 
     Raises:
         ModelFileError: The file cannot be read.
-        UsageError: There is no such target or rule.
+        UsageError: There is no such target or rule, or `provides` is wrong.
         FixError: Each repair changes the results, or they cannot be compared.
         SaveError: The file cannot be written.
     """
-    targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
+    targets = find_targets(target, provides)
     check_patterns(targets)
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
@@ -141,12 +144,12 @@ def _fixed(
             writer.save(made.model, output)
         path = "" if output is None else os.fspath(output)
         return Fixed(made.model, (), left, None, path, attempts.undone)
-    found = _tried(reference, made.model, output, keep=True)
+    found = _tried(reference, made.model, targets, output, keep=True)
     if (found.runs or found.failed) and not found.ok:
-        made = attempts.without_failing(made, found, lambda each: _tried(reference, each.model, output))
+        made = attempts.without_failing(made, found, lambda each: _tried(reference, each.model, targets, output))
         left = Findings(label, targets, made.left)
         if made.changes:
-            found = _tried(reference, made.model, output, keep=True)
+            found = _tried(reference, made.model, targets, output, keep=True)
     if not found.runs or not found.ok:
         raise FixError(
             f"The repaired model of {within(label)} could not be verified against the original, so no file was "
@@ -178,34 +181,52 @@ def _is_unsorted(node: ir.Node) -> bool:
 
 
 def _tried(
-    original: str | bytes, model: ir.Model, output: str | os.PathLike[str] | None, *, keep: bool = False
+    original: str | bytes,
+    model: ir.Model,
+    targets: Sequence[Target],
+    output: str | os.PathLike[str] | None,
+    *,
+    keep: bool = False,
 ) -> SideBySide:
     """What the original and a repaired model give.
 
     Args:
         original: The original.
         model: The repaired model.
+        targets: What it was repaired for.
         output: Where that is to be written; None: nowhere.
         keep: Whether it is written where the two give the same.
     """
     if output is None and (content := serialize.serialize(model)).size() <= serialize.MAX_FILE_BYTES:
-        return _compared(original, serialize.written(content), model)
+        return _compared(original, serialize.written(content), model, targets)
     with contextlib.ExitStack() as places:
         if output is None:
             output, keep = os.path.join(places.enter_context(tempfile.TemporaryDirectory()), "model.onnx"), False
         files = places.enter_context(writer.staged(model, output))
-        found = _compared(original, files.path, model)
+        found = _compared(original, files.path, model, targets)
         if keep and found.runs and found.ok:
             files.commit()
     return found
 
 
-def _compared(original: str | bytes, new: str | Path | bytes, model: ir.Model) -> SideBySide:
-    """What both models give: the original by ONNX's evaluator where ONNX Runtime refuses it."""
+def _compared(original: str | bytes, new: str | Path | bytes, model: ir.Model, targets: Sequence[Target]) -> SideBySide:
+    """What both models give: the original by ONNX's evaluator where ONNX Runtime refuses it.
+
+    Where nothing here runs operators that only the user's runtime has, all of both models but these.
+    """
     found = compare(original, new, random=is_random(model))
     if not found.runs and not found.failed:
         found = compare_with_evaluator(original, new) or found
+    if not found.runs and not found.failed and has_provided(model, targets):
+        before, after = (cut_out(reading.load_with_clashes(each), targets) for each in (original, _readable(new)))
+        if before is not None and after is not None:
+            found = compare(before, after, random=is_random(model))
+            found.note = f"{found.note} Operators that only the target has were left out of the comparison.".strip()
     return found
+
+
+def _readable(model: str | Path | bytes) -> str | bytes:
+    return model if isinstance(model, bytes) else str(model)
 
 
 def difference(original: str | bytes, fixed: ir.Model) -> str:

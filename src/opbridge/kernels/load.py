@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from opbridge.base.torch_private import torch_operators
-from opbridge.errors import KernelError, UsageError
+from opbridge.base.torch_private import torch_decisions, torch_operators
+from opbridge.errors import CaptureError, KernelError, UsageError
 from opbridge.kernels import library as libraries
 from opbridge.kernels.build import build
 from opbridge.kernels.library import Declared, Library
@@ -23,6 +23,12 @@ from opbridge.translations import registry
 __all__ = ["Operator", "Operators", "load"]
 
 _SOURCES = (".cpp", ".cc", ".cxx")
+_LIST = "Tensor[]"
+_UNKNOWN_COUNT = (
+    "The model cannot be captured: how many tensors {name} returns depends on data, and an ONNX node has a fixed "
+    "number of outputs. Let the kernel return one tensor that holds all of them and another one with their sizes, and "
+    "divide it in the model: tensor.split(sizes.tolist())."
+)
 
 _lock = threading.RLock()
 _registered: dict[Path, Operators] = {}
@@ -187,10 +193,17 @@ def _add(loaded: Operators, index: int, declared: Declared) -> None:
             for place, each in enumerate(arguments)
         ]
         device = _device(values)
-        made = [
-            torch.empty(sizes, dtype=dtype, device=device)
-            for dtype, sizes in infer(library, index, declared.name, types, values)
-        ]
+        returns_list = returns[-1].type == _LIST
+        try:
+            inferred = infer(library, index, declared.name, types, values)
+        except Exception as error:
+            if returns_list and torch_decisions.is_unanswered(error):
+                raise CaptureError(_UNKNOWN_COUNT.format(name=declared.name)) from error
+            raise
+        made = [torch.empty(sizes, dtype=dtype, device=device) for dtype, sizes in inferred]
+        if returns_list:  # the last one, as the header demands
+            single = len(returns) - 1
+            made = [*made[:single], made[single:]]
         return made[0] if len(returns) == 1 else tuple(made)
 
     part = torch.library.Library(declared.domain, "FRAGMENT")

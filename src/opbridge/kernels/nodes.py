@@ -19,6 +19,8 @@ from opbridge.onnx.tensor import Tensor
 
 __all__ = ["node_builder"]
 
+_LIST = "Tensor[]"
+
 
 def node_builder(target: Any, domain: str, op_type: str) -> Callable[..., Any]:
     """The translation of an operator into one node.
@@ -29,8 +31,10 @@ def node_builder(target: Any, domain: str, op_type: str) -> Callable[..., Any]:
         op_type: Its name.
     """
     declared, returns = torch_operators.declared(target)
+    single = len(returns) - (returns[-1].type == _LIST)
 
-    def build(*args: Any, **kwargs: Any) -> Any:
+    def node(args: Any, kwargs: Any, count: int) -> list[Tensor]:
+        """The outputs of the node, of which there are so many."""
         values = aten_node.bind_arguments(target, args, kwargs)
         inputs: list[Tensor | None] = []
         settings: list[tuple[str, str, Any]] = []
@@ -50,10 +54,17 @@ def node_builder(target: Any, domain: str, op_type: str) -> Callable[..., Any]:
         attributes = {name: _attribute(name, kind, value, exact) for name, kind, value in settings}
         builder = given[0].builder
         builder.domains.setdefault(domain, 1)
-        outputs = builder.node(op_type, inputs, attributes, [None] * len(returns), domain=domain)
-        return outputs[0] if len(outputs) == 1 else list(outputs)
+        return list(builder.node(op_type, inputs, attributes, [None] * count, domain=domain))
 
-    return build
+    def build(*args: Any, **kwargs: Any) -> Any:
+        outputs = node(args, kwargs, single)
+        return outputs[0] if single == 1 else outputs
+
+    def build_with_list(*args: Any, result_count: int, **kwargs: Any) -> Any:
+        outputs = node(args, kwargs, result_count)
+        return [*outputs[:single], outputs[single:]] if single else outputs
+
+    return build if single == len(returns) else build_with_list
 
 
 def _attribute(name: str, kind: str, value: Any, exact: bool) -> ir.Attr:

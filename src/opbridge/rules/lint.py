@@ -31,7 +31,7 @@ from opbridge.rules.looking import Looked, name_of
 from opbridge.rules.measured import Float16Activation, Inputs, activations
 from opbridge.rules.rule import FactRule, Hit, NodeRule, Rule
 from opbridge.runtimes.onnxruntime.model_file import checked_model
-from opbridge.targets import Target, facts, find_target
+from opbridge.targets import Target, facts, find_targets
 
 __all__ = ["Found", "catalogue", "check_patterns", "chosen_rules", "lint", "look"]
 
@@ -107,6 +107,7 @@ def lint(
     model: str | os.PathLike[str] | bytes,
     target: str | Sequence[str] = (),
     *,
+    provides: str | Sequence[str] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     inputs: Inputs | None = None,
@@ -118,6 +119,8 @@ def lint(
         model: The path of an ONNX file, or its content.
         target: The names of targets: "tensorrt:10.1"; or the path of a file that describes one. Without any, only the
             rules of ONNX itself are applied.
+        provides: Operators of other domains than ONNX's own that the targets have through plug-ins or custom operators:
+            "trt::MyTopK", or "trt::*" for all operators of a domain.
         select: The identifiers of the rules to apply, or patterns of them; none: all but those that are for being asked
             for, as "needs-ranges".
         ignore: The identifiers of rules to leave out, or patterns of them.
@@ -128,9 +131,9 @@ def lint(
     Raises:
         ModelFileError: The file cannot be read as an ONNX model.
         RunError: The model does not run on the inputs.
-        UsageError: There is no such target or rule, or the file of a target is wrong.
+        UsageError: There is no such target or rule, or the file of a target or `provides` is wrong.
     """
-    targets = [find_target(each) for each in ([target] if isinstance(target, str) else target)]
+    targets = find_targets(target, provides)
     check_patterns(targets)
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
@@ -244,11 +247,16 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
     foreign = next(iter(target.of_kind(facts.Domains)), None)
     for node in looked.nodes:
         name = name_of(node)
+        is_provided = target.provides(node.domain, node.op_type)
         for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):
             if node in looked.malformed and not rule_.of_malformed:
                 continue
+            if is_provided and isinstance(fact, facts.Missing | facts.Kernels):
+                continue
             for hit in hits(node, looked):
                 yield _finding(rule_, hit, fact.severity, fact.source, fact.note)
+        if is_provided:
+            continue
         if only is not None and missing is not None and name not in present and not _is_function(looked, node):
             for hit in missing().hits(node, only, looked):
                 yield _finding(missing, hit, only.severity, only.source, only.note)

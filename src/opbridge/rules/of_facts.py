@@ -11,7 +11,7 @@ import onnx_ir as ir
 from opbridge.rules.forms import holds
 from opbridge.rules.looking import Looked, name_of, type_name
 from opbridge.rules.rule import FactRule, Hit
-from opbridge.targets import facts
+from opbridge.targets import facts, provided
 
 __all__ = ["RULES"]
 
@@ -27,7 +27,8 @@ class MissingOperator(FactRule):
     of_malformed = True
 
     def hits(self, node: ir.Node, fact: facts.Missing, looked: Looked) -> Iterator[Hit]:
-        yield Hit(f"The target does not support the operator {name_of(node)}.", node)
+        remedy = "" if node.domain in ("", "ai.onnx") else provided.remedy(name_of(node))
+        yield Hit(f"The target does not support the operator {name_of(node)}.", node, remedy)
 
 
 class UnsupportedType(FactRule):

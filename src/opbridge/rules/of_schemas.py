@@ -13,7 +13,7 @@ from opbridge.onnx import opsets
 from opbridge.rules.looking import Looked, type_name
 from opbridge.rules.node_types import all_by_type_variable, function_body
 from opbridge.rules.rule import FactRule, Hit, ModelRule, NodeRule
-from opbridge.targets import facts
+from opbridge.targets import facts, provided
 
 __all__ = ["FACT_RULES", "MODEL_RULES", "RULES"]
 
@@ -165,15 +165,19 @@ class NoKernel(FactRule):
             return
         lacking = _lacking(node, looked.opset_of(node), fact)
         if lacking:
-            newer = _newer_opset_with_kernel(node, looked.opset_of(node), fact)
-            remedy = "" if newer is None else f"Convert the file: opbridge convert MODEL.onnx --opset {newer}."
-            yield Hit(f"The runtime has no kernel for {lacking}.", node, remedy=remedy)
+            yield Hit(f"The runtime has no kernel for {lacking}.", node, remedy=_remedy(node, looked, fact))
+
+
+def _remedy(node: ir.Node, looked: Looked, fact: facts.Kernels) -> str:
+    """What to do about a node without a kernel; "": what the rule says."""
+    if node.domain not in _ONNX:
+        return provided.remedy(f"{node.domain}::{node.op_type}")
+    newer = _newer_opset_with_kernel(node, looked.opset_of(node), fact)
+    return "" if newer is None else f"Convert the file: opbridge convert MODEL.onnx --opset {newer}."
 
 
 def _newer_opset_with_kernel(node: ir.Node, opset: int, fact: facts.Kernels) -> int | None:
     """The first newer opset at which a runtime has a kernel for a node of these types; None: there is none."""
-    if node.domain not in _ONNX:
-        return None
     for newer in range(opset + 1, onnx.defs.onnx_opset_version() + 1):
         if opsets.native_schema(node.op_type, newer) is not None and not _lacking(node, newer, fact):
             return newer

@@ -4,7 +4,7 @@ In: the name of a target, or a file that describes one. Out: `Target`. Nothing h
 does. Imports `base` and `errors`.
 """
 
-from opbridge.targets.reading import find_target, names
+from opbridge.targets.reading import find_target, find_targets, names
 from opbridge.targets.target import Opsets, Target
 
-__all__ = ["Opsets", "Target", "find_target", "names"]
+__all__ = ["Opsets", "Target", "find_target", "find_targets", "names"]

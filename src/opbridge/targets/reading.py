@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from opbridge.base import files
 from opbridge.errors import UsageError
 from opbridge.targets import asked, measured
 from opbridge.targets.facts import KINDS, Fact
+from opbridge.targets.provided import checked
 from opbridge.targets.target import Opsets, Target
 
-__all__ = ["find_target", "names", "published_target"]
+__all__ = ["find_target", "find_targets", "names", "published_target"]
 
 _FOLDER = Path(__file__).parent / "data"
 _RELEASES = _FOLDER / "releases"
@@ -62,6 +63,23 @@ def find_target(name: str) -> Target:
         guess = f" Did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"Unknown target '{head}'. The targets are: {', '.join(names())}.{guess}")
     return _target(_read(path), version, str(path))
+
+
+def find_targets(targets: str | Sequence[str], provides: str | Sequence[str] = ()) -> list[Target]:
+    """Targets by their names, with the operators that the user's runtimes have in addition.
+
+    Args:
+        targets: One, or several.
+        provides: Patterns of operators: "trt::MyTopK", "trt::*".
+
+    Raises:
+        UsageError: There is no such target or version, or a pattern is none.
+    """
+    patterns = checked(provides)
+    found = [find_target(each) for each in ([targets] if isinstance(targets, str) else targets)]
+    if patterns and not found:
+        raise UsageError("provides= (--provides) is valid only with a target. Add one with target= (--target).")
+    return [dataclasses.replace(each, provided=patterns) for each in found] if patterns else found
 
 
 def _with_releases(target: Target, path: Path) -> Target:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from opbridge.targets.facts import Fact
+from opbridge.targets.provided import is_provided
 
 __all__ = ["Opsets", "Target"]
 
@@ -43,6 +44,7 @@ class Target:
         versions: All versions that facts are known for, oldest first.
         opsets: The opsets that it takes; None: not known.
         facts: What it does not take.
+        provided: Patterns of operators that the user's runtime has in addition, such as "trt::*".
     """
 
     name: str
@@ -52,9 +54,14 @@ class Target:
     versions: Sequence[str]
     opsets: Opsets | None
     facts: Sequence[Fact]
+    provided: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name}:{self.version}"
+
+    def provides(self, domain: str, op_type: str) -> bool:
+        """Whether the user states that the runtime has an operator."""
+        return is_provided(domain, op_type, self.provided)
 
     def of_kind(self, kind: type[_Kind]) -> list[_Kind]:
         """The facts of one kind."""
@@ -79,6 +86,7 @@ class Target:
             "version": self.version,
             "versions": list(self.versions),
             "remark": self.remark,
+            **({"provided": list(self.provided)} if self.provided else {}),
             "opsets": None if self.opsets is None else dataclasses.asdict(self.opsets),
             "facts": [
                 {

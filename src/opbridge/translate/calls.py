@@ -22,6 +22,9 @@ from opbridge.translations.registry import Translation
 
 __all__ = ["call_symbolic", "call_translation"]
 
+# Whose translations may have a parameter that is told the number of tensors in the result.
+_OURS = frozenset({"opbridge", "kernel"})
+
 # Beside complex tensors these stay what they are.
 _KEEPING_THEIR_TYPE = frozenset({"condition", "mask", "indices"})
 
@@ -70,8 +73,8 @@ def call_translation(
     keywords = {name: convert(name, value, node.kwargs[name]) for name, value in kwargs.items()}
     names, takes_more, takes_named = onnxscript_private.parameters(entry.function)
     results = node.meta.get("val")
-    if entry.origin == "opbridge" and "result_count" in names and isinstance(results, (list, tuple)):
-        keywords["result_count"] = len(results)
+    if entry.origin in _OURS and "result_count" in names and isinstance(results, (list, tuple)):
+        keywords["result_count"] = sum(len(each) if isinstance(each, (list, tuple)) else 1 for each in results)
     if not takes_named:
         keywords = {
             name: value for name, value in keywords.items() if name in names or name not in signature.IGNORED_ARGUMENTS

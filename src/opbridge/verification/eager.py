@@ -19,7 +19,7 @@ from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import ModelState
 from opbridge.graph.open_lists import with_open_lists
 
-__all__ = ["Eager", "explain"]
+__all__ = ["Eager", "explain", "failure"]
 
 _LONGEST_MESSAGE = 200
 
@@ -106,6 +106,23 @@ class Eager:
                 self.used_generator = not torch.equal(torch.get_rng_state(), before)
                 if self._state:
                     self._state.restore()
+
+
+def failure(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:
+    """What a model raises on its example inputs, without an export; None where it runs, or an operator has no kernel.
+
+    Args:
+        model: A module, a function or an ExportedProgram.
+        args: The positional inputs.
+        kwargs: The keyword inputs.
+    """
+    try:
+        Eager(model).run(args, kwargs, seed=0)
+    except NotImplementedError:  # which an export does without
+        return None
+    except Exception as error:  # the model is the user's
+        return error
+    return None
 
 
 def explain(error: BaseException) -> str:

@@ -11,6 +11,9 @@ PyTorch, and at each operator that decides so, the runtime's value is taken wher
    elements that are equal to PyTorch's within the tolerance, and none twice. Equal elements that a stable sort has to
    leave in their order are not excused. The elements of a topk with sorted=False may stand in any order.
 
+3. *Signs* (eigenvectors of symmetric matrices, singular vectors): the runtime's vectors are PyTorch's, some with the
+   opposite sign; see `signs`.
+
 Where the model decides by data or by sizes, the graph is computed along the sides that the inputs take.
 
 The file is right where the outputs of this computation agree with its own.
@@ -38,6 +41,7 @@ from opbridge.verification import exchange, ties
 from opbridge.verification.compare import compare, tolerance
 from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
+from opbridge.verification.signs import has_free_signs, with_signs_of
 from opbridge.verification.taken_sides import along_taken_sides
 
 if TYPE_CHECKING:
@@ -52,6 +56,9 @@ _ROUNDING = re.compile(
 )
 _MOVING = frozenset({"Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 """ONNX operators whose outputs are elements of their first input."""
+
+_MOST_OUTPUTS = 3
+"""How many outputs an operator has at most that decides so."""
 
 _SLACK = 1e-6
 """The relative difference of two results of the same step, which a dequantisation multiplies by the scale."""
@@ -107,7 +114,7 @@ def replay(
     found = counterparts(model.graph, functional.graph)
     names: dict[str, str] = {}
     for node in functional.graph.graph.nodes:
-        for key in (node.name, f"{node.name}:0", f"{node.name}:1"):
+        for key in (node.name, *(f"{node.name}:{output}" for output in range(_MOST_OUTPUTS))):
             if _decides(node) and key in found:
                 names[key] = str(found[key].name)
     if not names:
@@ -152,7 +159,9 @@ def _step(output: ir.Value | None) -> float | None:
 def _decides(node: Node) -> bool:
     if node.op != "call_function":
         return False
-    return ties.picks_positions(node) or _ROUNDING.match(functional_operator_of(node)) is not None
+    return (
+        ties.picks_positions(node) or has_free_signs(node) or _ROUNDING.match(functional_operator_of(node)) is not None
+    )
 
 
 def _decided(
@@ -164,6 +173,12 @@ def _decided(
         return result
     if _ROUNDING.match(functional_operator_of(node)):
         return _rounded(node, result, source, values, actual, taken)
+    if has_free_signs(node):
+        turned = with_signs_of(node, result, actual)
+        if turned is None:
+            return result
+        taken.append(f"vectors of {_place(node)} have the opposite sign, which is not defined")
+        return turned
     allowed = tolerance(source).absolute if source.is_floating_point() else 0.0
     picked = ties.picked(node, result, source, actual, allowed)
     if picked is None:

@@ -40,7 +40,8 @@ class Run:
         failure: The error of the runtime.
         condition: Where the capture leaves these sizes out, the condition that does.
         place: The line that causes it.
-        stated: What to write so that the file is valid for all sizes that are asked for; see `opbridge.capture.stated_sizes`.
+        stated: What to write so that the file is valid for all sizes that are asked for, as
+            `opbridge.capture.stated_sizes` gives it.
         invented: Where the run differs by a value that no caller gave and the example does not suggest, that value: a
             NaN, a size of 0, a mask of everything. The notes say more; the file is not refused for it.
     """

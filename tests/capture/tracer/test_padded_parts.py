@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 import opbridge
+from opbridge.capture.tracer.padded_parts import padding_by
 
 _SETTINGS = [
     {},
@@ -56,3 +58,29 @@ def test_integers_keep_their_dtype():
         Counting().eval(), (torch.tensor([4, 2]),), dynamic_shapes=({0: "parts"},), inputs=[(each,) for each in others]
     )
     assert program.verification.ok and len(program.verification.runs) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", _SETTINGS, ids=str)
+def test_a_function_that_was_imported_by_its_name_and_a_list(settings):
+    """The model has the function itself, and pads what a loop has made of the parts."""
+
+    class Named(torch.nn.Module):
+        def forward(self, x, lengths):
+            whole = pad_sequence(torch.split(x, lengths.tolist()), **settings)
+            return whole, pad_sequence([part.cumsum(0) for part in x.split(lengths.tolist())], **settings)
+
+    others = [_given(*lengths) for lengths in ((4,), (1, 1, 1, 1, 9))]
+    shapes = ({0: "size"}, {0: "parts"})
+    program = opbridge.export(Named().eval(), _given(2, 5, 1), dynamic_shapes=shapes, inputs=others)
+    assert program.verification.ok and len(program.verification.runs) == 3
+
+
+def test_the_function_is_torchs_own_afterwards():
+    code, names = pad_sequence.__code__, set(vars(torch.nn.utils.rnn))
+    with padding_by(lambda *given: torch.tensor(len(given))):
+        assert pad_sequence([torch.ones(2)], True).item() == 4
+        with padding_by(lambda *given: None):
+            assert pad_sequence([torch.ones(2)], True).shape == (1, 2)
+        assert pad_sequence([torch.ones(2)]).item() == 4
+    assert pad_sequence.__code__ is code and set(vars(torch.nn.utils.rnn)) == names

@@ -33,6 +33,7 @@ __all__ = [
     "differing",
     "element_of",
     "expression_of",
+    "is_unanswered",
     "knowing_sizes",
     "known",
     "like",
@@ -216,6 +217,13 @@ def _unexplained(expression: Any, *args: Any, **kwargs: Any) -> Exception:
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     return GuardOnDataDependentSymNode(expression, "")
+
+
+def is_unanswered(error: Exception) -> bool:
+    """Whether an error says that a number was asked for which only data decide."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return isinstance(error, GuardOnDataDependentSymNode)
 
 
 @contextlib.contextmanager

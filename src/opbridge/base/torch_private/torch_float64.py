@@ -10,6 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from opbridge.base.torch_private.narrow_images import as_defined
+
 __all__ = ["in_float64", "rounded_otherwise", "widened"]
 
 _WIDER = {
@@ -37,6 +39,7 @@ def in_float64() -> Iterator[None]:
     2. Views are not converted, so that writes through them reach the tensor that they view; an operator that writes to
        a tensor keeps that tensor's dtype.
     3. An operator that does not take float64 computes in float32, and its results are converted.
+    4. What PyTorch computes wrongly is computed as it is defined (`narrow_images`).
 
     Tensors that exist outside of the context are read, and written to only where the code itself does so.
 
@@ -126,7 +129,7 @@ class _InFloat64(TorchDispatchMode):
             return func(*args, **kwargs)
         wide_args, wide_kwargs = pytree.tree_map(_wide, (args, kwargs))
         try:
-            result = func(*wide_args, **wide_kwargs)
+            result = as_defined(func, *wide_args, **wide_kwargs)
         except (RuntimeError, AssertionError, TypeError, ValueError) as error:
             narrow_args, narrow_kwargs = pytree.tree_map_only(torch.Tensor, _narrow, (args, kwargs))
             try:

@@ -67,10 +67,17 @@ def as_while_not_exporting() -> Iterator[None]:
 @contextlib.contextmanager
 def asserting_valid_distributions() -> Iterator[None]:
     """Within this context, torch.distributions asserts that its arguments are valid, where it would ask by an `if`."""
+    from torch.distributions import constraints, distribution
+
+    matrices: Any = (
+        (constraints._Symmetric, "check", _is_symmetric),
+        (constraints._PositiveDefinite, "check", _is_positive_definite),
+        (constraints._PositiveSemidefinite, "check", _is_positive_semidefinite),
+    )
     if capabilities.asserts_valid_distributions.present:
-        yield
+        with replacing(*matrices):
+            yield
         return
-    from torch.distributions import distribution
 
     def all_true(valid: torch.Tensor) -> bool:
         torch._assert_async(torch._is_all_true(valid).cpu(), "Expected an argument of a distribution to be valid.")
@@ -79,8 +86,23 @@ def asserting_valid_distributions() -> Iterator[None]:
     seen: Any = types.ModuleType("torch")  # what the functions of that module find by the name `torch`
     seen.__getattr__ = functools.partial(getattr, torch)
     seen._is_all_true = all_true
-    with replacing((distribution, "torch", seen)):
+    with replacing((distribution, "torch", seen), *matrices):
         yield
+
+
+# What torch's constraints give, which leave out the second condition by an `if` where the first does not hold.
+
+
+def _is_symmetric(constraint: Any, value: torch.Tensor) -> torch.Tensor:
+    return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+def _is_positive_definite(constraint: Any, value: torch.Tensor) -> torch.Tensor:
+    return _is_symmetric(constraint, value) & torch.linalg.cholesky_ex(value).info.eq(0)
+
+
+def _is_positive_semidefinite(constraint: Any, value: torch.Tensor) -> torch.Tensor:
+    return _is_symmetric(constraint, value) & torch.linalg.eigvalsh(value).ge(0).all(-1)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,11 @@ __all__ = ["live_names"]
 _READING = frozenset({"LOAD_FAST", "DELETE_FAST"})
 _READING_CELLS = frozenset({"LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "DELETE_DEREF"})
 _WRITING = frozenset({"STORE_FAST", "STORE_DEREF", "HIDE_FAST"})  # what hides another variable has no value at first
-_READING_ALL = frozenset({"locals", "vars", "eval", "exec", "super"})
+_READING_ALL = frozenset({"locals", "vars", "eval", "exec"})
+_READING_FIRST = "super"
+"""What reads the first argument of a function, where it is called without arguments."""
+_ITERATOR = ".0"
+"""What a comprehension or generator goes over, as which the stack has it too."""
 
 
 def live_names(code: CodeType, offset: int) -> frozenset[str]:
@@ -33,7 +37,7 @@ def live_names(code: CodeType, offset: int) -> frozenset[str]:
 @by_code
 def _all_names(code: CodeType) -> frozenset[str]:
     of_comprehensions = (each.value for each in instructions(code) if each.name == "HIDE_FAST")
-    return frozenset((*code.co_varnames, *code.co_cellvars, *of_comprehensions))
+    return frozenset((*code.co_varnames, *code.co_cellvars, *of_comprehensions)) - {_ITERATOR}
 
 
 @by_code
@@ -58,10 +62,18 @@ def _live(code: CodeType) -> dict[int, frozenset[str]] | None:
         for each in reversed(found):
             found_after = frozenset[str]().union(*(before[place] for place in following[each.offset]))
             needed = found_after - {each.value} if each.name in _WRITING else found_after
-            needed = needed | {each.value} if each.name in _READING | _READING_CELLS else needed
+            needed = needed | _read(code, each)
             changed = changed or needed != before[each.offset]
             before[each.offset], after_each[each.offset] = needed, found_after
     return after_each
+
+
+def _read(code: CodeType, instruction: Instruction) -> frozenset[str]:
+    """The local variables that an instruction, or the function that it loads, may read."""
+    if instruction.name in _READING | _READING_CELLS:
+        return frozenset({instruction.value})
+    is_first = instruction.name == "LOAD_GLOBAL" and instruction.value == _READING_FIRST
+    return frozenset(code.co_varnames[:1]) - {_ITERATOR} if is_first and code.co_argcount else frozenset()
 
 
 def _is_known(instruction: Instruction) -> bool:

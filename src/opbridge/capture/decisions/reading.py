@@ -117,6 +117,9 @@ class Reader:
             return value.__code__, self._all(cells, depth), self._all(given, depth)
         if isinstance(value, _OF_OWNER):
             return value.__name__, self.of(value.__self__, depth)
+        if type(value) is super:
+            bound: Any = value
+            return self._all((bound.__thisclass__, bound.__self__), depth)
         if isinstance(value, functools.partial):
             return self._all((value.func, value.args, value.keywords, vars(value)), depth)
         if isinstance(value, (range, slice)):

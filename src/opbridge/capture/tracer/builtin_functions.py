@@ -11,7 +11,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import GeneratorType, ModuleType
 from typing import Any
 
 import numpy
@@ -19,8 +19,9 @@ import torch
 
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, length
+from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, elements_of_generator, length
 from opbridge.capture.tracer.sized_sequences import SizedSequence
+from opbridge.capture.tracer.turning_loops import gathered, gathered_numbers
 
 __all__ = ["following_sizes"]
 
@@ -57,7 +58,7 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
     @functools.wraps(python)
     def extreme(*values: Any, **settings: Any) -> Any:
         if len(values) == 1 and isinstance(values[0], Iterator):  # which would be used up
-            values = (list(values[0]),)
+            values = (elements_of_generator(values[0]),)
         if len(values) == 1 and not settings and (integers := _integers(values[0])) is not None:
             return getattr(integers, python.__name__)().item()
         given = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
@@ -79,19 +80,40 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
 
 
 def _integers(value: Any) -> torch.Tensor | None:
-    """The integers of a list of a symbolic length, as a tensor; None for any other value."""
-    return value.integers() if isinstance(value, SizedSequence) else None
+    """The integers of a list whose length is symbolic or has grown in a loop, as a tensor; None for any other value."""
+    if isinstance(value, SizedSequence):
+        return value.integers()
+    if type(value) not in (list, tuple) or any(isinstance(each, torch.Tensor) for each in value):
+        return None
+    found = gathered_numbers(value)
+    return None if found is None or found.dtype.is_floating_point else found
 
 
 _sum = sum
 
 
 def _total(values: Any, *start: Any, **settings: Any) -> Any:
-    """`sum`: of a list of a symbolic length, one number."""
-    integers = None if settings else _integers(values)
-    if integers is None:
+    """`sum`: of a list of a symbolic length, or one that has grown in a loop, one number or tensor."""
+    if isinstance(values, GeneratorType):  # which would be used up
+        values = elements_of_generator(values)
+    first = settings.get("start", (*start, 0)[0])
+    integers = _integers(values)
+    if integers is not None:
+        return first + integers.sum().item()
+    rows = _rows(values)
+    if rows is None:
         return _sum(values, *start, **settings)
-    return _sum(start, integers.sum().item())
+    return first + rows.sum(0, dtype=torch.result_type(rows, 0))
+
+
+def _rows(values: Any) -> torch.Tensor | None:
+    """The rows of a tensor, or the tensors of a list, of which the number is symbolic; None for any other value."""
+    if isinstance(values, SizedSequence):
+        return values.stacked(0)
+    if isinstance(values, torch.Tensor):
+        return values if values.dim() and isinstance(values.shape[0], torch.SymInt) else None
+    found = gathered(values, None)
+    return None if found is None else torch.cat(found[0])
 
 
 def _is_scalar(value: Any) -> bool:

@@ -24,7 +24,7 @@ from opbridge.capture.tracer.filled_lists import filled
 from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, Rows, SizedSequence, Zipped
 from opbridge.capture.tracer.turning_loops import asks, copied, grown_length
 
-__all__ = ["OTHER_PACKAGES", "FollowingCalls", "length"]
+__all__ = ["OTHER_PACKAGES", "FollowingCalls", "elements_of_generator", "length"]
 
 # These packages are no part of a model.
 OTHER_PACKAGES = frozenset(
@@ -243,11 +243,11 @@ def _collected(kind: type, *args: Any) -> Any:
         found = _sequence(values)
         return kind(values) if found is None else found
     if isinstance(values, types.GeneratorType):  # whose loop may ask before each turn
-        values = _filled(values)
+        values = elements_of_generator(values)
     return copied(values, kind(values))
 
 
-def _filled(values: Any) -> list[Any]:
+def elements_of_generator(values: Any) -> list[Any]:
     """The elements of a generator, in a list that its loop sees."""
     found = []
     for each in values:

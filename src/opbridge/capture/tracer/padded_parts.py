@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-__all__ = ["padded"]
+from opbridge.base.attributes import replacing
+
+__all__ = ["padded", "padding_by"]
+
+_RNN: Any = torch.nn.utils.rnn
+_PADDED = "__opbridge_padded"
+_ORIGINAL: Any = types.FunctionType(_RNN.pad_sequence.__code__, vars(_RNN))
 
 
 def padded(
@@ -38,3 +47,36 @@ def padded(
     is_part = is_part.reshape(*is_part.shape, *[1] * (whole.dim() - 1))
     found = found.masked_fill(~is_part, value)
     return found if batch_first else found.transpose(0, 1)
+
+
+@contextlib.contextmanager
+def padding_by(pad: Callable[..., torch.Tensor | None]) -> Iterator[None]:
+    """Within this context, `pad_sequence` asks a function first, wherever a model has imported it from.
+
+    Args:
+        pad: Called with all four arguments; what it gives is the result, unless that is None.
+    """
+    function = _RNN.pad_sequence
+
+    def asking(*args: Any) -> torch.Tensor:
+        found = pad(*args)
+        return _ORIGINAL(*args) if found is None else found
+
+    names = function.__globals__
+    before = names.get(_PADDED)
+    names[_PADDED] = asking
+    try:
+        with replacing((function, "__code__", _pad_sequence.__code__)):
+            yield
+    finally:
+        if before is None:
+            del names[_PADDED]
+        else:
+            names[_PADDED] = before
+
+
+def _pad_sequence(
+    sequences: Any, batch_first: Any = False, padding_value: Any = 0.0, padding_side: Any = "right"
+) -> Any:
+    """What torch's function of this name runs in the place of its own code, with the globals of that."""
+    return __opbridge_padded(sequences, batch_first, padding_value, padding_side)  # type: ignore[name-defined]  # noqa: F821

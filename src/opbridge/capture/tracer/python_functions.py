@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_paddings, torch_sizes
+from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.scaled_images import interpolated
 from opbridge.capture.tracer.sized_factories import FACTORIES
@@ -157,11 +158,37 @@ def _concatenated(tensors: Any, dim: int = 0, axis: int | None = None, *, out: A
     return _rows(parts).movedim(0, dim).flatten(dim, dim + 1)
 
 
+class _Grown:
+    """The elements of a list that has grown in a loop."""
+
+    def __init__(self, held: Any) -> None:
+        self._held = held
+
+    def rank(self) -> int | None:
+        if self._held:
+            return self._held[0].dim() if isinstance(self._held[0], torch.Tensor) else None
+        found = gathered(self._held, None)
+        return None if found is None else found[0][0].dim() - 1
+
+    def joined(self, dim: int) -> torch.Tensor | None:
+        return _concatenated(self._held, dim)
+
+    def stacked(self, dim: int) -> torch.Tensor | None:
+        return _stacked(self._held, dim)
+
+
+def _arranged(name: str, tensors: Any, *, out: Any = None) -> torch.Tensor | None:
+    """What `torch.hstack` and the like give for a list that has grown in a loop."""
+    is_list = out is None and type(tensors) in (list, tuple)
+    return arranged(name, _Grown(tensors)) if is_list else None
+
+
 _JOINING: dict[Any, Callable[..., torch.Tensor | None]] = {
     torch.stack: _stacked,
     torch.cat: _concatenated,
     torch.concat: _concatenated,
     torch.concatenate: _concatenated,
+    **{getattr(torch, name): functools.partial(_arranged, name) for name in ARRANGED},
 }
 
 _OF_SEQUENCES = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
@@ -322,7 +349,8 @@ def _is_basic(item: Any) -> bool:
 
 def _pad(x: torch.Tensor, pad: Any, *settings: Any, **more: Any) -> torch.Tensor | None:
     """What padding gives, with the same amounts in a form that torch can compute with; None where that changes none."""
-    amounts = [torch_paddings.as_fill(each) if isinstance(each, torch.SymInt) else each for each in pad]
+    numbers = map(number, pad)
+    amounts = [torch_paddings.as_fill(each) if isinstance(each, torch.SymInt) else each for each in numbers]
     if all(one is other for one, other in zip(amounts, pad, strict=True)):
         return None
     return torch.nn.functional.pad(x, amounts, *settings, **more)

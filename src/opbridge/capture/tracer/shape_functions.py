@@ -15,6 +15,7 @@ import torch
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_overrides import new_fake, new_view
+from opbridge.capture.tracer.normalised_sizes import NORMALISING
 from opbridge.capture.tracer.views_of_data import is_view_of_data, view_of_data
 
 __all__ = ["shape_function"]
@@ -34,8 +35,10 @@ def shape_function(function: Any, args: Any, settings: Mapping[str, Any] | None 
     if not settings.keys() <= _TAKING.get(function, frozenset()):
         is_copy = function is _aten.clone.default and settings == {"memory_format": torch.contiguous_format}
         return _clone if is_copy and _is_dynamic(args[0]) else None
-    found = _FUNCTIONS.get(function)
-    return found[1] if found is not None and found[0](*args, **settings) else None
+    for found in (_FUNCTIONS.get(function), NORMALISING.get(function)):
+        if found is not None and found[0](*args, **settings):
+            return found[1]
+    return None
 
 
 def _is_plain_linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> bool:

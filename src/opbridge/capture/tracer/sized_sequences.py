@@ -14,9 +14,18 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_proxies, torch_sizes
+from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.extending_lists import is_added_in_place
-from opbridge.capture.tracer.padded_parts import padded
-from opbridge.capture.tracer.turning_loops import asks, gathered_numbers, note_part, number_at, once, turns_of
+from opbridge.capture.tracer.padded_parts import padded, padding_by
+from opbridge.capture.tracer.turning_loops import (
+    asks,
+    gathered_list,
+    gathered_numbers,
+    note_part,
+    number_at,
+    once,
+    turns_of,
+)
 
 __all__ = [
     "CUTTING",
@@ -32,6 +41,7 @@ __all__ = [
     "cut",
     "iterating_tensors",
     "repeating_lists",
+    "taking_sequences",
 ]
 
 
@@ -75,6 +85,10 @@ class SizedSequence(Sequence[Any]):
 
     def stacked(self, dim: int) -> torch.Tensor | None:
         """What `torch.stack` gives for the elements; None where that is not known without them."""
+        return None
+
+    def rank(self) -> int | None:
+        """How many dimensions each element has, where all are tensors; None where that is not known."""
         return None
 
     def padded(self, batch_first: bool, value: float, side: str) -> torch.Tensor | None:
@@ -230,6 +244,23 @@ class Repeated(SizedSequence):
         once = torch._refs.tensor(self.values, dtype=dtype, device=device)
         return once.repeat(self.times, *(1 for _ in range(once.dim() - 1)))
 
+    def rank(self) -> int | None:
+        ranks = {each.dim() if isinstance(each, torch.Tensor) else None for each in self.values}
+        return ranks.pop() if len(ranks) == 1 else None
+
+    def joined(self, dim: int) -> torch.Tensor | None:
+        rank = self.rank()
+        if not rank:
+            return None
+        once = torch.cat(self.values, dim)
+        return once.repeat([self.times if axis == dim % rank else 1 for axis in range(rank)])
+
+    def stacked(self, dim: int) -> torch.Tensor | None:
+        if self.rank() is None:
+            return None
+        once = torch.stack(self.values)
+        return once.repeat([self.times, *(1 for _ in once.shape[1:])]).movedim(0, dim)
+
     def elements(self) -> list[Any]:
         return self.values * int(self.times)
 
@@ -248,6 +279,9 @@ class Rows(SizedSequence):
 
     def at(self, index: Any) -> Any:
         return torch.select(self.rows, 0, index)
+
+    def rank(self) -> int | None:
+        return self.rows.dim() - 1
 
     def joined(self, dim: int) -> torch.Tensor | None:
         if self.rows.dim() < 2:
@@ -338,6 +372,9 @@ class Parts(SizedSequence):
             for condition in (size >= 0, begin >= 0, begin + size <= whole):
                 torch._check(condition)
         return begin
+
+    def rank(self) -> int | None:
+        return self.whole.dim()
 
     def joined(self, dim: int) -> torch.Tensor | None:
         if not self._are_all or dim % self.whole.dim() != self.dim:
@@ -474,7 +511,7 @@ class Zipped(SizedSequence):
 def iterating_tensors() -> Iterator[None]:
     """Within this context, a loop over the rows of a tensor, whose number is symbolic, asks before each turn.
 
-    So does one over its numbers. A list times a tensor is one of a symbolic length, and functions of C take such.
+    So does one over its numbers. A list times a tensor is one of a symbolic length.
     """
     kind: Any = torch.Tensor
     original = kind.__iter__
@@ -504,24 +541,45 @@ def iterating_tensors() -> Iterator[None]:
 
     replaced = [(kind, "__iter__", iterated), (fake, "tolist", listed)]
     replaced += [(kind, name, following(getattr(kind, name))) for name in ("__mul__", "__rmul__")]
-    with replacing(*replaced, *map(_taking_sequences, _OF_C)):
+    with replacing(*replaced):
         yield
+
+
+@contextlib.contextmanager
+def taking_sequences() -> Iterator[None]:
+    """Within this context, functions that take a list take a sequence of a symbolic length."""
+    with replacing(*map(_taking_sequences, _OF_C)), padding_by(_pad):
+        yield
+
+
+def _pad(sequences: Any, batch_first: bool, value: float, side: str) -> torch.Tensor | None:
+    """What `pad_sequence` gives where the number of sequences is symbolic; None elsewhere, or where that is unknown."""
+    if isinstance(sequences, SizedSequence):
+        return sequences.padded(batch_first, value, side)
+    if type(sequences) not in (list, tuple) or not all(isinstance(each, torch.Tensor) for each in sequences):
+        return None
+    found = gathered_list(sequences)
+    if found is None:
+        return None
+    whole, sizes, dim = found
+    if sizes is not None:
+        return padded(whole, sizes, sizes.cumsum(0), batch_first, value, side) if dim == 0 else None
+    return None if whole.dim() < 2 else whole.clone() if batch_first else whole.transpose(0, 1).clone()
 
 
 _INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 
 
-_PADDING = "pad_sequence"
 _OF_C: tuple[tuple[Any, str], ...] = (
     (torch, "cat"),
     (torch, "concat"),
     (torch, "concatenate"),
     (torch, "stack"),
+    *((torch, name) for name in ARRANGED),
     (torch, "split_with_sizes"),
     (torch, "tensor_split"),
     (torch.Tensor, "split_with_sizes"),
     (torch.Tensor, "tensor_split"),
-    (torch.nn.utils.rnn, _PADDING),
 )
 """Functions that take no sequence but a list and a tuple, and say so before any mode sees the call."""
 
@@ -536,18 +594,20 @@ def _taking_sequences(place: tuple[Any, str]) -> tuple[Any, str, Callable[..., A
         found = None
         if original in CUTTING:
             found = cut(original, *args, **settings)
-        elif name == _PADDING and args and isinstance(args[0], SizedSequence):
-            given = dict(zip(("batch_first", "padding_value", "padding_side"), args[1:], strict=False)) | settings
-            found = args[0].padded(
-                given.get("batch_first", False), given.get("padding_value", 0.0), given.get("padding_side", "right")
-            )
         elif args and isinstance(args[0], SizedSequence) and "out" not in settings:
             dim = (*args[1:], settings.get("dim", settings.get("axis", 0)))[0]
-            found = args[0].stacked(dim) if name == "stack" else args[0].joined(dim)
+            found = _of_elements(name, args[0], dim)
             args = args if found is not None else (args[0].elements(), *args[1:])
         return original(*args, **settings) if found is None else found
 
     return owner, name, function
+
+
+def _of_elements(name: str, sequence: SizedSequence, dim: int) -> torch.Tensor | None:
+    """What a function that joins tensors gives for the elements; None where that is not known without them."""
+    if name == "stack":
+        return sequence.stacked(dim)
+    return arranged(name, sequence) if name in ARRANGED else sequence.joined(dim)
 
 
 @contextlib.contextmanager

@@ -41,6 +41,7 @@ from opbridge.capture.tracer.contiguous_copies import ContiguousCopies, Copying
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.idle_questions import leaving_out_idle_questions
 from opbridge.capture.tracer.known_items import Known
+from opbridge.capture.tracer.normalised_sizes import checking_normalised_sizes
 from opbridge.capture.tracer.number_calls import FollowingCalls
 from opbridge.capture.tracer.origins import Origins
 from opbridge.capture.tracer.python_functions import PythonFunctions, masks_of_any_length, taking_symbolic_bools
@@ -48,7 +49,7 @@ from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
 from opbridge.capture.tracer.returned_lists import with_lists_joined
-from opbridge.capture.tracer.sized_sequences import iterating_tensors, repeating_lists
+from opbridge.capture.tracer.sized_sequences import iterating_tensors, repeating_lists, taking_sequences
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.turning_loops import asking
@@ -465,6 +466,8 @@ class _Run:
             stack.enter_context(leaving_out_idle_questions())
             stack.enter_context(taking_symbolic_bools())
             stack.enter_context(checking_symbolic_sizes())
+            stack.enter_context(taking_sequences())
+            stack.enter_context(checking_normalised_sizes())
             stack.enter_context(masks_of_any_length())
             stack.enter_context(masks.without_masks_of_ones())
             stack.enter_context(masks.attending_to_all_where_nothing_is_padded(self._module))

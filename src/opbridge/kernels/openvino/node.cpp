@@ -202,6 +202,7 @@ class WithSymbols {
 
 ov::OutputVector KernelNode::made(const Operator& op, SymbolsOf symbols, const ov::frontend::NodeContext& context) {
     try {
+        if (op.schema.returns_list) throw std::invalid_argument("it returns a list of tensors, which kernels in OpenVINO do not support");
         Said said;
         for (const ArgumentSchema& declared : op.schema.arguments) {
             said.attributes.push_back(is_tensor(declared.kind) ? Attribute() : with_default(read_attribute(context, declared), declared));
@@ -282,15 +283,13 @@ bool KernelNode::infer(bool assume) {
     } catch (const Undecided&) {
         return false;
     }
-    size_t output = 0;
-    for (size_t i = 0; i < kernel.count; ++i) {
-        if (kernel.parameters[i].kind != Kind::output) continue;
+    each_output(kernel, shapes.size(), [&](size_t output, const Parameter& parameter) {
         std::vector<ov::Dimension> sizes;
         for (const Dim& dim : shapes[output]) {
             sizes.push_back(dim.is_known() && !assume ? ov::Dimension(dim.known) : ov::Dimension::dynamic());
         }
-        set_output_type(output++, openvino::type_of(kernel.parameters[i].type), ov::PartialShape(sizes));
-    }
+        set_output_type(output, openvino::type_of(parameter.type), ov::PartialShape(sizes));
+    });
     return true;
 }
 

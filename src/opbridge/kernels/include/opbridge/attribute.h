@@ -11,9 +11,10 @@
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace detail {
 
-enum class Kind : int32_t { tensor, tensors, integer, number, boolean, text, integers, numbers, output, context };
+enum class Kind : int32_t { tensor, tensors, integer, number, boolean, text, integers, numbers, output, context, outputs };
 
 inline bool is_tensor(Kind kind) { return kind == Kind::tensor || kind == Kind::tensors; }
+constexpr bool is_output(Kind kind) { return kind == Kind::output || kind == Kind::outputs; }
 
 // The value of an argument that is not a tensor: an attribute of an ONNX node.
 struct Attribute {

@@ -23,6 +23,7 @@
 // | int      | int64_t                  | Dim, int64_t        |     | str     | std::string           | std::string           |
 // | int[]    | Ints                     | std::vector<Dim>    |     | int?    | std::optional<int64_t>| std::optional<Dim>    |
 // | returns  | Output<T>, in order      |                     |     |         | Context&, anywhere    |                       |
+// | Tensor[] | Outputs<T>, the last one | in Shapes           |     |         |                       |                       |
 //
 // Tensors are row-major. Element types are float, double, Half, BFloat16, the integers of <cstdint>, and bool. An exception from a kernel
 // or a shape function becomes an error in Python or a status in ONNX Runtime, with its message.

@@ -60,9 +60,10 @@ N narrow(const Dim& dim) {
 // How a parameter of type P of a kernel is declared, and its value.
 template <class P>
 struct ParameterTraits {
-    static_assert(std::is_integral_v<P> || std::is_floating_point_v<P>,
-                  "a kernel's parameters are Input<T>, std::optional<Input<T>>, Inputs<T>, Output<T>, Context&, int64_t, double, bool, "
-                  "std::string, Ints, Floats, and std::optional of these");
+    static_assert(
+        std::is_integral_v<P> || std::is_floating_point_v<P>,
+        "a kernel's parameters are Input<T>, std::optional<Input<T>>, Inputs<T>, Output<T>, Outputs<T>, Context&, int64_t, double, bool, "
+        "std::string, Ints, Floats, and std::optional of these");
     static constexpr Parameter parameter{std::is_same_v<P, bool> ? Kind::boolean
                                          : std::is_integral_v<P> ? Kind::integer
                                                                  : Kind::number,
@@ -89,6 +90,11 @@ struct ParameterTraits<Inputs<T, Rank>> {
 template <class T, int Rank>
 struct ParameterTraits<Output<T, Rank>> {
     static constexpr Parameter parameter{Kind::output, false, type_of<T>(), Rank};
+};
+
+template <class T, int Rank>
+struct ParameterTraits<Outputs<T, Rank>> {
+    static constexpr Parameter parameter{Kind::outputs, false, type_of<T>(), Rank};
 };
 
 template <>
@@ -174,9 +180,9 @@ struct Signature {
     // The number of schema arguments, or outputs, before a parameter.
     static constexpr size_t place(size_t index) {
         size_t before = 0;
-        const bool is_output = parameters[index].kind == Kind::output;
+        const bool output = is_output(parameters[index].kind);
         for (size_t i = 0; i < index; ++i) {
-            if (parameters[i].kind != Kind::context && (parameters[i].kind == Kind::output) == is_output) ++before;
+            if (parameters[i].kind != Kind::context && is_output(parameters[i].kind) == output) ++before;
         }
         return before;
     }
@@ -186,6 +192,7 @@ struct Signature {
         constexpr Kind kind = ParameterTraits<Q>::parameter.kind;
         if constexpr (kind == Kind::context) return static_cast<Context&>(*call.context);
         else if constexpr (kind == Kind::output) return Q(call.results[place(index)]);
+        else if constexpr (kind == Kind::outputs) return Q(call.results.data() + place(index), call.results.size() - place(index));
         else return ParameterTraits<Q>::from(static_cast<const Argument&>(call.arguments[place(index)]));
     }
 

@@ -229,6 +229,26 @@ class Output : public detail::View<T, Rank> {
     detail::Result* result_;
 };
 
+// The tensors of a result `Tensor[]`, as many as the shape function gives shapes for.
+template <class T, int Rank = any_rank>
+class Outputs {
+  public:
+    Outputs(detail::Result* results, size_t count) {
+        views_.reserve(count);
+        for (size_t i = 0; i < count; ++i) views_.emplace_back(results[i]);
+    }
+    int64_t size() const { return static_cast<int64_t>(views_.size()); }
+    Output<T, Rank>& operator[](int64_t index) {
+        if (index < 0 || index >= size()) detail::throw_out_of_bounds(index, size());
+        return views_[static_cast<size_t>(index)];
+    }
+    Output<T, Rank>* begin() { return views_.data(); }
+    Output<T, Rank>* end() { return views_.data() + views_.size(); }
+
+  private:
+    std::vector<Output<T, Rank>> views_;
+};
+
 // The context of a call: a parameter `Context& context`, at any position.
 class Context {
   public:

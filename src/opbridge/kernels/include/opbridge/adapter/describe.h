@@ -79,9 +79,8 @@ class Inference {
         }
         const Instance& kernel = op.choose(call);
         const Shapes shapes = op.shapes(call);
-        for (size_t i = 0; i < kernel.count; ++i) {
-            if (kernel.parameters[i].kind == Kind::output) types_.push_back(static_cast<int32_t>(kernel.parameters[i].type));
-        }
+        each_output(kernel, shapes.size(),
+                    [&](size_t, const Parameter& parameter) { types_.push_back(static_cast<int32_t>(parameter.type)); });
         for (size_t i = 0; i < shapes.size(); ++i) {
             ranks_.push_back(shapes[i].rank());
             dims_.insert(dims_.end(), shapes[i].begin(), shapes[i].end());

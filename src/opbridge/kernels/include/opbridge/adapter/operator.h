@@ -37,6 +37,18 @@ struct Operator {
     std::string error_message(const std::string& message) const;
 };
 
+// Calls body(output, parameter) for each of `count` outputs. The parameter of a list, which is the last one, is that of all that are left.
+template <class Body>
+void each_output(const Instance& kernel, size_t count, Body&& body) {
+    size_t output = 0;
+    for (size_t i = 0; i < kernel.count; ++i) {
+        const Parameter& parameter = kernel.parameters[i];
+        if (!is_output(parameter.kind)) continue;
+        const size_t end = parameter.kind == Kind::outputs ? count : output + 1;
+        for (; output < end; ++output) body(output, parameter);
+    }
+}
+
 // What a library shows another one of the process: its operators, and what computes with unknown sizes in its shape functions.
 struct Shown {
     const Operator* first;
@@ -44,7 +56,7 @@ struct Shown {
 };
 
 // To be raised when `Shown`, or anything that is reached from it, changes.
-constexpr int64_t shown_layout = 1;
+constexpr int64_t shown_layout = 2;
 
 }  // namespace detail
 }  // namespace opbridge

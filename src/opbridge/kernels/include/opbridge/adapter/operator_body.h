@@ -18,14 +18,22 @@ OPBRIDGE_ADAPTER void throw_number_out_of_range(int64_t value) {
     throw std::out_of_range("the number " + std::to_string(value) + " is out of range for the kernel's parameter");
 }
 
+inline void check_output(const Operator& op, const Parameter& parameter, size_t output, const std::string& what) {
+    const bool is_list = op.schema.returns_list && output + 1 == op.schema.returns;
+    if (output >= op.schema.returns || is_list == (parameter.kind == Kind::outputs)) return;
+    throw std::invalid_argument(op.error_message(what + "'s output " + std::to_string(output) + " is " +
+                                                 (is_list ? "an Output<T>, but the schema returns Tensor[]: declare it as Outputs<T>."
+                                                          : "an Outputs<T>, but the schema returns Tensor: declare it as Output<T>.")));
+}
+
 inline void check_parameters(const Operator& op, const Parameter* parameters, size_t count, const std::string& what, bool is_kernel) {
     const Schema& schema = op.schema;
     size_t argument = 0, outputs = 0;
     for (size_t i = 0; i < count; ++i) {
         const Parameter& parameter = parameters[i];
         if (parameter.kind == Kind::context && is_kernel) continue;
-        if (parameter.kind == Kind::output && is_kernel) {
-            ++outputs;
+        if (is_output(parameter.kind) && is_kernel) {
+            check_output(op, parameter, outputs++, what);
             continue;
         }
         if (argument == schema.arguments.size()) {
@@ -43,7 +51,7 @@ inline void check_parameters(const Operator& op, const Parameter* parameters, si
     }
     if (is_kernel && outputs != schema.returns) {
         throw std::invalid_argument(op.error_message(what + " has " + std::to_string(outputs) + " outputs, but the schema returns " +
-                                                     std::to_string(schema.returns) + " tensors."));
+                                                     std::to_string(schema.returns) + (schema.returns_list ? " results." : " tensors.")));
     }
 }
 
@@ -70,7 +78,7 @@ void each_argument(const Instance& kernel, Body&& body) {
     size_t argument = 0;
     for (size_t i = 0; i < kernel.count; ++i) {
         const Kind kind = kernel.parameters[i].kind;
-        if (kind != Kind::output && kind != Kind::context) body(argument++, kernel.parameters[i]);
+        if (!is_output(kind) && kind != Kind::context) body(argument++, kernel.parameters[i]);
     }
 }
 
@@ -161,24 +169,23 @@ OPBRIDGE_ADAPTER const Instance& Operator::choose(const Call& call) const {
 
 OPBRIDGE_ADAPTER Shapes Operator::shapes(Call& call) const {
     Shapes found = shape.run(call);
-    if (found.size() == schema.returns) return found;
-    throw std::logic_error("the shape function returns " + std::to_string(found.size()) + " shapes for " + std::to_string(schema.returns) +
-                           " outputs");
+    const size_t single = schema.single_returns();
+    if (schema.returns_list ? found.size() >= single : found.size() == single) return found;
+    throw std::logic_error("the shape function returns " + std::to_string(found.size()) + " shapes for " + std::to_string(single) +
+                           " outputs" + (schema.returns_list ? " and those of the list" : ""));
 }
 
 OPBRIDGE_ADAPTER void Operator::run(Call& call, Runtime& runtime) const {
     const Instance& kernel = choose(call);
     const Shapes shapes = this->shapes(call);
-    call.results.resize(schema.returns);
-    size_t index = 0;
-    for (size_t i = 0; i < kernel.count; ++i) {
-        if (kernel.parameters[i].kind != Kind::output) continue;
+    call.results.resize(shapes.size());
+    each_output(kernel, shapes.size(), [&](size_t index, const Parameter& parameter) {
         Result& result = call.results[index];
         result.runtime = &runtime;
         result.index = static_cast<int>(index);
-        result.type = kernel.parameters[i].type;
-        result.rank = kernel.parameters[i].rank;
-        const Shape& expected = shapes[index++];
+        result.type = parameter.type;
+        result.rank = parameter.rank;
+        const Shape& expected = shapes[index];
         bool known = true;
         for (const Dim& dim : expected) known = known && dim.is_known();
         if (known) {
@@ -187,7 +194,7 @@ OPBRIDGE_ADAPTER void Operator::run(Call& call, Runtime& runtime) const {
         } else {
             result.expected = expected;
         }
-    }
+    });
     Context context(runtime);
     call.context = &context;
     kernel.run(call);

@@ -40,7 +40,7 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), 
     for (size_t i = 0; i < kernel.count; ++i) {
         const Parameter& parameter = kernel.parameters[i];
         if (parameter.kind == Kind::context) continue;
-        if (parameter.kind == Kind::output) {
+        if (is_output(parameter.kind)) {
             outputs.push_back(static_cast<int32_t>(parameter.type));
             continue;
         }
@@ -63,11 +63,14 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), 
     GetOutputTypeCount = [](const OrtCustomOp* op) { return self(op).outputs.size(); };
     KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
     GetInputCharacteristic = [](const OrtCustomOp* op, size_t i) { return self(op).presence[i]; };
-    GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return static_cast<int32_t>(required); };
+    GetOutputCharacteristic = [](const OrtCustomOp* op, size_t i) {
+        const Schema& schema = self(op).op->schema;
+        return static_cast<int32_t>(schema.returns_list && i + 1 == schema.returns ? variadic : required);
+    };
     GetInputMemoryType = [](const OrtCustomOp*, size_t) { return int32_t{0}; };
     GetVariadicInputMinArity = [](const OrtCustomOp*) { return 0; };
     GetVariadicInputHomogeneity = [](const OrtCustomOp* op) { return self(op).inputs.back() == 0 ? 0 : 1; };
-    GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 1; };
+    GetVariadicOutputMinArity = [](const OrtCustomOp* op) { return self(op).op->schema.returns > 1 ? 0 : 1; };
     GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 1; };
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
         const Operator* found = self(op).op;

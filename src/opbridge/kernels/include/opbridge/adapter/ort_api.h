@@ -93,6 +93,7 @@ constexpr Checked<const OrtKernelInfo*, const char*, float*> KernelInfoGetAttrib
 constexpr Checked<const OrtKernelInfo*, const char*, int64_t*> KernelInfoGetAttribute_int64{86};
 constexpr Checked<const OrtKernelInfo*, const char*, char*, size_t*> KernelInfoGetAttribute_string{87};
 constexpr Checked<const OrtKernelContext*, size_t*> KernelContext_GetInputCount{88};
+constexpr Checked<const OrtKernelContext*, size_t*> KernelContext_GetOutputCount{89};
 constexpr Checked<const OrtKernelContext*, size_t, const OrtValue**> KernelContext_GetInput{90};
 constexpr Checked<OrtKernelContext*, size_t, const int64_t*, size_t, OrtValue**> KernelContext_GetOutput{91};
 constexpr Checked<const OrtKernelInfo*, const char*, float*, size_t*> KernelInfoGetAttributeArray_float{162};

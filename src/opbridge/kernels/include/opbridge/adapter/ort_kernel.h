@@ -171,6 +171,13 @@ struct Kernel {
         }
         OrtRuntime runtime(api, context);
         op->run(call, runtime);
+        if (!schema.returns_list) return;
+        size_t outputs = 0;
+        ort::call(api, KernelContext_GetOutputCount, context, &outputs);
+        if (outputs != call.results.size()) {
+            throw std::invalid_argument("the node has " + std::to_string(outputs) + " outputs, and the operator returns " +
+                                        std::to_string(call.results.size()) + " tensors here");
+        }
     }
 };
 

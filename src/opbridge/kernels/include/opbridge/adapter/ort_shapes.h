@@ -54,12 +54,8 @@ class ShapeInference {
         try {
             const Instance& kernel = op_.choose(call);
             const Shapes shapes = op_.shapes(call);
-            size_t output = 0;
-            for (size_t i = 0; i < kernel.count && output < shapes.size(); ++i) {
-                if (kernel.parameters[i].kind != Kind::output) continue;
-                write_output(output, kernel.parameters[i].type, shapes[output]);
-                ++output;
-            }
+            each_output(kernel, shapes.size(),
+                        [&](size_t output, const Parameter& parameter) { write_output(output, parameter.type, shapes[output]); });
         } catch (const Undecided&) {  // it depends on what is not known yet; the sizes come out when the model runs
         } catch (...) {
             detail::symbols() = nullptr;

@@ -24,6 +24,10 @@ struct Schema {
     std::string text, domain, name, overload;
     std::vector<ArgumentSchema> arguments;
     size_t returns = 0;
+    bool returns_list = false;  // whether the last one is a list of tensors
+
+    // How many outputs there are before such a list.
+    size_t single_returns() const { return returns - (returns_list ? 1 : 0); }
 
     std::string operator_name() const { return domain + "::" + name + (overload.empty() ? "" : "." + overload); }
     // What the ONNX node is called in the domain.

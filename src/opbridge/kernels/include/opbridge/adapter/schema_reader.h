@@ -22,6 +22,7 @@ OPBRIDGE_ADAPTER const char* name_of(Kind kind) {
         case Kind::integers: return "int[]";
         case Kind::numbers: return "float[]";
         case Kind::output: return "an output";
+        case Kind::outputs: return "a list of outputs";
         default: return "a context";
     }
 }
@@ -153,7 +154,13 @@ inline Schema read_schema(const std::string& text) {
     schema.returns = parsed.results.size();
     for (const SchemaItem& item : parsed.arguments) schema.arguments.push_back(read_argument(text, item));
     for (const SchemaItem& item : parsed.results) {
-        if (item.type != "Tensor" || item.aliases) SchemaCursor(text, item.type_at).fail("Tensor, the only return type of kernels");
+        if ((item.type != "Tensor" && item.type != "Tensor[]") || item.aliases) {
+            SchemaCursor(text, item.type_at).fail("Tensor or Tensor[], the only return types of kernels");
+        }
+        if (schema.returns_list) {
+            SchemaCursor(text, item.type_at).fail("the end of the results: a list of tensors must be the last result of a kernel");
+        }
+        schema.returns_list = item.type == "Tensor[]";
     }
     return schema;
 }

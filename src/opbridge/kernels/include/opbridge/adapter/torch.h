@@ -165,6 +165,18 @@ class StackReader {
     std::vector<OwnedTensor> owned_;
 };
 
+// The tensors from a place on, as a list of libtorch's, which is the caller's to delete.
+inline ListObject* list_of(std::vector<OwnedTensor>& tensors, size_t begin) {
+    const Libtorch& at = libtorch();
+    ListObject* list = nullptr;
+    check(at.torch_new_list_reserve_size(tensors.size() - begin, &list));
+    std::unique_ptr<ListObject, void (*)(ListObject*)> owned(list, [](ListObject* list) { libtorch().torch_delete_list(list); });
+    for (size_t i = begin; i < tensors.size(); ++i) {
+        check(at.torch_list_push_back(list, reinterpret_cast<StableValue>(tensors[i].release())));
+    }
+    return owned.release();
+}
+
 // One call from libtorch.
 inline void run(const Operator& op, StableValue* stack) {
     const Schema& schema = op.schema;
@@ -191,7 +203,9 @@ inline void run(const Operator& op, StableValue* stack) {
     }
     TorchRuntime runtime;
     op.run(call, runtime);
-    for (size_t i = 0; i < schema.returns; ++i) stack[i] = reinterpret_cast<StableValue>(runtime.results[i].release());
+    const size_t single = schema.single_returns();
+    for (size_t i = 0; i < single; ++i) stack[i] = reinterpret_cast<StableValue>(runtime.results[i].release());
+    if (schema.returns_list) stack[single] = reinterpret_cast<StableValue>(list_of(runtime.results, single));
 }
 
 }  // namespace torch
