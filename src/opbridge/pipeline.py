@@ -50,7 +50,7 @@ from opbridge.save import writer
 from opbridge.save.failed import keep_failed, remove_failed
 from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
-from opbridge.tasks import prepare
+from opbridge.tasks import prepare, suggestion
 from opbridge.trace.strategies import CapturedModel, ExportRequest, capture_model
 from opbridge.translate.asked_for import check_dimensions
 from opbridge.translations import unknown_operators
@@ -121,7 +121,7 @@ def check(
     """
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
-    notes: tuple[str, ...] = ()
+    notes = suggestion(model, args, kwargs)
     if task is not None:
         prepared = prepare(task, model, args, kwargs, dynamic_shapes)
         args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes
@@ -259,7 +259,7 @@ def export(
         _refuse_without_verification(inputs=inputs, rtol=rtol, atol=atol)
     args, kwargs = keywords.split_inputs(model, args, kwargs)
     dynamic_shapes = _shapes(dynamic_shapes, dynamic_axes, model, args, kwargs, input_names)
-    notes: tuple[str, ...] = ()
+    notes = suggestion(model, args, kwargs)
     if task is not None:
         prepared = prepare(task, model, args, kwargs, dynamic_shapes)
         args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes

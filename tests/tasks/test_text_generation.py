@@ -9,7 +9,7 @@ from helpers import causal_models
 
 import opbridge
 from opbridge.errors import UsageError
-from opbridge.tasks import prepare
+from opbridge.tasks import prepare, suggestion
 
 
 def _prepared(model, args=(), kwargs=None):
@@ -159,3 +159,17 @@ def test_a_model_that_does_not_go_on_from_its_cache_is_refused():
     model.forward = forgetting
     with pytest.raises(UsageError, match=r"different logits with the cache"):
         opbridge.check(model, task="text-generation")
+
+
+@pytest.mark.slow
+def test_the_task_is_suggested_for_a_model_that_returns_a_cache_and_gets_none():
+    model, tokens = causal_models.make("llama"), torch.ones(1, 3, dtype=torch.int64)
+    [note] = [each for each in opbridge.check(model, (tokens,)).notes if "text-generation" in each]
+    assert note.startswith("LlamaForCausalLM returns a cache") and "use_cache=False" in note
+
+
+def test_the_task_is_not_suggested():
+    model, tokens = causal_models.make("llama"), torch.ones(1, 3, dtype=torch.int64)
+    assert not suggestion(model, (tokens,), {"use_cache": False})
+    assert not suggestion(model, (), _prepared(model).kwargs)
+    assert not suggestion(torch.nn.Linear(2, 2), (torch.ones(2),), None)

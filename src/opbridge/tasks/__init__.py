@@ -6,5 +6,6 @@ May import: capture, base, errors.
 """
 
 from opbridge.tasks.prepared import TASKS, Prepared, prepare
+from opbridge.tasks.suggested import suggestion
 
-__all__ = ["TASKS", "Prepared", "prepare"]
+__all__ = ["TASKS", "Prepared", "prepare", "suggestion"]
