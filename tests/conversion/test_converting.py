@@ -56,7 +56,7 @@ def convert(model: Any, **options: Any) -> Conversion:
 
 @pytest.mark.slow
 def test_converts_and_compares() -> None:
-    found = opbridge.convert(squeeze_and("Gelu"), opset=11)
+    found = opbridge.convert(squeeze_and("Gelu"), opset_version=11)
     assert found.counted() == [("Squeeze", "axes are an attribute", 1), ("Gelu", "composed of Erf or Tanh", 1)]
     assert found.summary() == "Opset 20 to 11, IR version 9 to 6: 2 nodes changed."
     assert found.comparison.ok and len(found.comparison.runs) == 4  # several sizes
@@ -82,7 +82,7 @@ def test_lists_all_refusals_with_their_lines() -> None:
         numpy_helper.from_array(np.asarray([1, 2], np.float32), "scales"),
     ]
     with pytest.raises(ConversionError) as refused:
-        convert(made(nodes, stored=stored), opset=10)
+        convert(made(nodes, stored=stored), opset_version=10)
     first, second = refused.value.refusals
     assert (first.operator, first.place, first.needed) == ("BitShift", "model.py:7", 11)
     assert (second.operator, second.place, second.needed) == ("Resize", "model.py:8", 11)
@@ -96,7 +96,7 @@ def test_writes_nothing_where_results_differ(tmp_path: Path, monkeypatch: pytest
     output.write_bytes(b"as it was")
     monkeypatch.setattr(converting, "compare", lambda *_, **__: SideBySide(failed="it does not run"))
     with pytest.raises(ConversionError, match="Nothing was written"):
-        convert(path, opset=13, output=output)
+        convert(path, opset_version=13, output=output)
     assert output.read_bytes() == b"as it was"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["model.onnx", "older.onnx"]
 
@@ -115,10 +115,10 @@ def test_keeps_external_data(tmp_path: Path) -> None:
         location="w.bin",
         size_threshold=64,
     )
-    found = convert(path, opset=11, output=output)
+    found = convert(path, opset_version=11, output=output)
     assert found.comparison.ok and found.comparison.runs
     assert [each.suffix for each in found.files] == [".onnx", ".data"]
-    again = convert(output, opset=20, output=output)  # over itself
+    again = convert(output, opset_version=20, output=output)  # over itself
     assert again.comparison.ok and again.comparison.runs
     stored = [numpy_helper.to_array(each) for each in onnx.load(output).graph.initializer]
     assert any(np.array_equal(each, numpy_helper.to_array(weight)) for each in stored)
@@ -141,7 +141,7 @@ def test_converts_bodies_and_keeps_metadata() -> None:
         helper.make_node("Greater", ["total", "zero"], ["positive"]),
         helper.make_node("If", ["positive"], ["y"], then_branch=branch(0), else_branch=branch(1)),
     ]
-    found = convert(made(nodes, stored=[ints("axes", 1)]), opset=11)
+    found = convert(made(nodes, stored=[ints("axes", 1)]), opset_version=11)
     assert found.comparison.ok and found.comparison.runs
     proto = onnx.ModelProto.FromString(found.to_bytes())
     (node,) = (each for each in proto.graph.node if each.op_type == "If")
@@ -163,7 +163,7 @@ def test_converts_functions_and_keeps_them() -> None:
         helper.make_node("Squeeze", ["x", "axes"], ["s"]),
         helper.make_node("Centre", ["s"], ["y"], domain="local"),
     ]
-    found = convert(made(nodes, stored=[ints("axes", 1)], functions=[function]), opset=13)
+    found = convert(made(nodes, stored=[ints("axes", 1)], functions=[function]), opset_version=13)
     assert found.comparison.ok and found.comparison.runs
     proto = onnx.ModelProto.FromString(found.to_bytes())
     assert proto.ir_version == 8  # the oldest that holds functions
@@ -174,7 +174,7 @@ def test_converts_functions_and_keeps_them() -> None:
 
 @pytest.mark.parametrize(("ir_version", "expected"), [(None, 7), (5, 5), (3, 3)])
 def test_ir_version(ir_version: int | None, expected: int) -> None:
-    found = convert(squeeze_and("Relu"), opset=13, ir_version=ir_version)
+    found = convert(squeeze_and("Relu"), opset_version=13, ir_version=ir_version)
     proto = onnx.ModelProto.FromString(found.to_bytes())
     assert proto.ir_version == expected and found.comparison.ok and found.comparison.runs
 
@@ -182,22 +182,22 @@ def test_ir_version(ir_version: int | None, expected: int) -> None:
 def test_wrong_use(tmp_path: Path) -> None:
     for opset in (6, onnx.defs.onnx_opset_version() + 1):
         with pytest.raises(UsageError, match="Use 7 to"):
-            convert(squeeze_and("Relu"), opset=opset)
+            convert(squeeze_and("Relu"), opset_version=opset)
     with pytest.raises(UsageError, match="ir_version=99"):
-        convert(squeeze_and("Relu"), opset=13, ir_version=99)
+        convert(squeeze_and("Relu"), opset_version=13, ir_version=99)
     with pytest.raises(ModelFileError):
-        convert(tmp_path / "none.onnx", opset=13)
+        convert(tmp_path / "none.onnx", opset_version=13)
     (tmp_path / "damaged.onnx").write_bytes(b"\x08\x08nothing of the kind")
     with pytest.raises(ModelFileError):
-        convert(tmp_path / "damaged.onnx", opset=13)
+        convert(tmp_path / "damaged.onnx", opset_version=13)
 
 
 def test_says_why_it_did_not_compare() -> None:
     nodes = [helper.make_node("Bernoulli", ["x"], ["y"])]
-    assert "random" in convert(made(nodes), opset=15).comparison.summary()
+    assert "random" in convert(made(nodes), opset_version=15).comparison.summary()
     unknown = made([helper.make_node("Nowhere", ["x"], ["y"], domain="com.example")])
     unknown.opset_import.add(domain="com.example", version=1)
-    assert "cannot load the original model" in convert(unknown, opset=13).comparison.summary()
+    assert "cannot load the original model" in convert(unknown, opset_version=13).comparison.summary()
 
 
 def test_difference() -> None:
@@ -217,4 +217,4 @@ def test_a_model_older_than_all_opsets_is_refused_with_what_to_do(tmp_path):
     )
     onnx.save(old, tmp_path / "old.onnx")
     with pytest.raises(opbridge.UsageError, match="has opset 6; .* Convert it to opset 7 first"):
-        opbridge.convert(tmp_path / "old.onnx", opset=13, output=tmp_path / "new.onnx")
+        opbridge.convert(tmp_path / "old.onnx", opset_version=13, output=tmp_path / "new.onnx")

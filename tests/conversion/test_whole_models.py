@@ -42,6 +42,6 @@ def test_older_opsets(build: Callable[[], tuple[Any, tuple[Any, ...], Any]], tmp
     opbridge.export(model, args, path, dynamic_shapes=shapes, opset_version=newest())
     for opset in (17, 13, 11):
         output = tmp_path / f"{opset}.onnx"
-        found = opbridge.convert(path, opset=opset, output=output, isolated=False)
+        found = opbridge.convert(path, opset_version=opset, output=output, isolated=False)
         assert found.comparison.ok and len(found.comparison.runs) == 4, found.comparison.summary()
         assert opbridge.verify(output, model, args).ok

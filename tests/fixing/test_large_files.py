@@ -22,7 +22,7 @@ model = f"{folder}/m.onnx"
 said = {"left": [each.rule for each in opbridge.lint(model, "tensorrt:8.5")]}
 fixed = opbridge.fix(model, "tensorrt:8.5", f"{folder}/fixed.onnx")
 said["fixed"] = [fixed.comparison.ok, len(fixed.comparison.runs), fixed.left.ok]
-older = opbridge.convert(f"{folder}/fixed.onnx", opset=13, output=f"{folder}/older.onnx")
+older = opbridge.convert(f"{folder}/fixed.onnx", opset_version=13, output=f"{folder}/older.onnx")
 said["older"] = [older.comparison.ok, len(older.comparison.runs)]
 with open("/proc/self/status") as status:
     said["peak"] = next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))

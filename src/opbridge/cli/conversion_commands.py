@@ -51,7 +51,7 @@ def convert(
     """
     import opbridge
 
-    found = opbridge.convert(model, opset=opset, output=output, ir_version=ir_version, verify=verify)
+    found = opbridge.convert(model, opset_version=opset, output=output, ir_version=ir_version, verify=verify)
     return Answer(found.document(), lambda screen: _show(screen, found))
 
 

@@ -32,9 +32,9 @@ _IR_OF_INITIALIZERS, _IR_OF_FUNCTIONS = 4, 8
 
 def convert(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
-    *,
-    opset: int,
+    opset_version: int,
     output: str | os.PathLike[str] | None = None,
+    *,
     ir_version: int | None = None,
     verify: bool = True,
     external_data: bool | None = None,
@@ -48,7 +48,7 @@ def convert(
 
     Args:
         model: The path of an ONNX file, or its content. Whoever made it.
-        opset: The opset, from 7 to the newest that the installed onnx package knows.
+        opset_version: The opset, from 7 to the newest that the installed onnx package knows.
         output: The path of the file to write; it may be the original's. None: nothing is written.
         ir_version: The version of the file format; None: the one that belongs to the opset.
         verify: Whether the models are compared.
@@ -69,7 +69,7 @@ def convert(
     if isinstance(model, onnx.ModelProto):
         model = model.SerializeToString()
     content, label = checked_model(model)
-    result = converted(content, label, opset, ir_version, isolated=isolated is not False)
+    result = converted(content, label, opset_version, ir_version, isolated=isolated is not False)
     random = is_random(result.model)
     external = _is_external(result.model) if external_data is None else external_data
     if output is None:
@@ -104,7 +104,7 @@ def converted(
     """
     if not OLDEST <= opset <= schemas.newest():
         raise UsageError(
-            f"opset={opset} is not supported. Use {OLDEST} to {schemas.newest()}, the newest one of the installed "
+            f"opset_version={opset} is not supported. Use {OLDEST} to {schemas.newest()}, the newest one of the installed "
             f"onnx {onnx.__version__}."
         )
     loaded = reading.load(content)
