@@ -104,7 +104,7 @@ def converted(
     """
     if not OLDEST <= opset <= schemas.newest():
         raise UsageError(
-            f"opset_version={opset} is not supported. Use {OLDEST} to {schemas.newest()}, the newest one of the installed "
+            f"Opset {opset} is not supported. Use {OLDEST} to {schemas.newest()}, the newest one of the installed "
             f"onnx {onnx.__version__}."
         )
     loaded = reading.load(content)
