@@ -149,6 +149,11 @@ class Looked:
         return {node: at for at, node in enumerate(self.nodes)}
 
     @functools.cached_property
+    def first_of(self) -> Mapping[str, ir.Node]:
+        """The first node of each operator of ONNX."""
+        return {each.op_type: each for each in reversed(self.nodes) if each.domain in _ONNX}
+
+    @functools.cached_property
     def names(self) -> set[str]:
         """The names of all values. Whoever gives a value another one adds it."""
         found = {each.name for node in self.nodes for each in (*node.inputs, *node.outputs) if each is not None}

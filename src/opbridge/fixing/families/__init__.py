@@ -9,6 +9,7 @@ einsum         Einsum
 flat           convolutions over one dimension
 folding        what depends on constants alone
 fusions        what an optimiser makes of a model
+kernels        forms that a kernel computes wrongly
 loops          Loops that run a known number of times
 masked         rows that are masked as a whole, and GatherElements of smaller indices
 names          names, initializers, inputs that are outputs
@@ -41,6 +42,7 @@ from opbridge.fixing.families import (
     flat,
     folding,
     fusions,
+    kernels,
     loops,
     masked,
     names,
@@ -73,6 +75,7 @@ __all__ = [
     "flat",
     "folding",
     "fusions",
+    "kernels",
     "loops",
     "masked",
     "names",
