@@ -12,7 +12,7 @@ F32, I64 = np.float32, np.int64
 ORT, QNN = "microsoft/onnxruntime", "onnxruntime/onnxruntime-qnn"
 
 _CONVOLUTION = "(float[1, 4, {t}] x) => (float[1, 4, {u}] y) {{ y = Conv <pads = [1, 1]> (x, w) }}"
-_PAD = '(float[1, 2, 8, 8] x) => (float[1, 2, 10, 10] y) {{ y = Pad <mode = "{mode}"> (x, p) }}'
+_PAD = '(float[1, 2, 8, 8] x) => (float[1, 2, 10, 10] y) {{ y = Pad <mode = "{mode}"> (x, p, v) }}'
 _RELU = "({t}[1, 2, 8, 8] x) => ({t}[1, 2, 8, 8] y) {{ y = Relu (x) }}"
 _GEMM = "(float[2, 4] x) => (float[{n}] y) {{ g = Gemm (x, w) r = Reshape (g, s) y = Softmax <axis = {axis}> (r) }}"
 _ROI = (
@@ -23,7 +23,8 @@ _RESIZE = '(float[1, 2, 8, 8] x) => (float[1, 2, 4, 4] y) {{ y = Resize <mode = 
 
 REPORTS = (
     R(
-        "ekhodzitsky/gigastt#42", "2026-06", "Conv over a dynamic time axis fails when it runs", "coreml-mlprogram:1.27",
+        "ekhodzitsky/gigastt#42", "2026-06", "Conv over a dynamic time axis fails when it runs",
+        "coreml-mlprogram:1.27",
         _CONVOLUTION.format(t="t", u="t"), _CONVOLUTION.format(t=16, u=16), constants={"w": np.ones((4, 4, 3), F32)},
     ),
     R(
@@ -38,7 +39,8 @@ REPORTS = (
     ),
     R(
         f"{ORT}#28022", "2026-04", "Pad that reflects", "coreml-mlprogram:1.24",
-        _PAD.format(mode="reflect"), _PAD.format(mode="constant"), constants={"p": I64([0, 0, 1, 1, 0, 0, 1, 1])},
+        _PAD.format(mode="reflect"), _PAD.format(mode="constant"),
+        constants={"p": I64([0, 0, 1, 1, 0, 0, 1, 1]), "v": F32(0)},
     ),
     R(
         f"{ORT} PR#28270", "2026-04", "Split before opset 13", "coreml-mlprogram:1.25",
@@ -65,11 +67,11 @@ REPORTS = (
         constants={"w": np.ones((4, 4), F32), "s": I64([2, 2, 2])},
     ),
     R(
-        f"{QNN} PR#572", "2026-06", "IsInf of float64", "qnn:2.0",
+        f"{QNN} PR#572", "2026-06", "IsInf of float64", "qnn:2.4",
         "(double[4] x) => (bool[4] y) { y = IsInf (x) }", "(float[4] x) => (bool[4] y) { y = IsInf (x) }", 20,
     ),
     R(
-        f"{QNN} PR#89", "2026-03", "RoiAlign of maxima", "qnn:2.0",
+        f"{QNN} PR#89", "2026-03", "RoiAlign of maxima", "qnn:2.4",
         _ROI.format(mode="max"), _ROI.format(mode="avg"), 16,
     ),
     R(

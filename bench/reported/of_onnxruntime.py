@@ -38,13 +38,13 @@ REPORTS = (
         13, 16, {"one": F32([1]), "two": F32([2])},
     ),
     R(
-        f"{ORT}#29020", "2026-06", "causal Attention of fewer queries than keys, without a past", "cuda:1.27",
+        f"{ORT}#29020", "2026-06", "causal Attention of fewer queries than keys, without a past", "onnxruntime:1.26",
         _QKV.format(q=1, more="", also="") + " { y = Attention <is_causal = 1> (q, k, v) }",
         _QKV.format(q=4, more="", also="") + " { y = Attention <is_causal = 1> (q, k, v) }",
         23,
     ),
     R(
-        f"{ORT}#28904", "2026-06", "causal Attention with nonpad_kv_seqlen", "onnxruntime:1.29",
+        f"{ORT}#28904", "2026-06", "causal Attention with nonpad_kv_seqlen", "onnxruntime:1.26",
         _QKV.format(q=4, more=", int64[1] n", also="") + " { y = Attention <is_causal = 1> (q, k, v, , , , n) }",
         _QKV.format(q=4, more=", int64[1] n", also="") + " { y = Attention (q, k, v, , , , n) }",
         24,
@@ -82,32 +82,37 @@ REPORTS = (
         19,
     ),
     R(
-        f"{ORT} PR#29629", "2026-07", "AveragePool that rounds up and counts the padding", "onnxruntime:1.29",
+        f"{ORT} PR#29629", "2026-07", "AveragePool that rounds up and counts the padding", "onnxruntime:1.27",
         _POOL.format(
-            n=9, operator="AveragePool", kernel=7, more="pads = [0, 3], strides = [3], ceil_mode = 1, count_include_pad = 1"
+            n=9, operator="AveragePool", kernel=7,
+            more="pads = [0, 3], strides = [3], ceil_mode = 1, count_include_pad = 1",
         ),
         _POOL.format(n=9, operator="AveragePool", kernel=7, more="pads = [0, 3], strides = [3], count_include_pad = 1"),
     ),
     R(
-        f"{ORT}#27455", "2026-02", "a skip connection before LayerNormalization with a scale of rank 3", "onnxruntime:1.24",
+        f"{ORT}#27455", "2026-02", "a skip connection before LayerNormalization with a scale of rank 3",
+        "onnxruntime:1.24",
         "(float[1, 2, 4] x, float[1, 2, 4] s) => (float[1, 2, 4] y) { a = Add (x, s) y = LayerNormalization (a, g3) }",
         "(float[1, 2, 4] x, float[1, 2, 4] s) => (float[1, 2, 4] y) { a = Add (x, s) y = LayerNormalization (a, g1) }",
         constants={"g3": np.ones((1, 1, 4), F32), "g1": np.ones(4, F32)},
     ),
     R(
-        f"{ORT}#26262", "2025-10", "Attention that gives present keys and has no past ones", "onnxruntime:1.24",
-        _QKV.format(q=4, more="", also=", float[1, 2, 4, 8] p, float[1, 2, 4, 8] u") + " { y, p, u = Attention (q, k, v) }",
+        f"{ORT}#26262", "2025-10", "Attention that gives present keys and has no past ones", "onnxruntime:1.23",
+        _QKV.format(q=4, more="", also=", float[1, 2, 4, 8] p, float[1, 2, 4, 8] u")
+        + " { y, p, u = Attention (q, k, v) }",
         _QKV.format(q=4, more="", also="") + " { y = Attention (q, k, v) }",
         23,
     ),
     R(
         f"{ORT} PR#28365", "2026-05", "Reshape of opset 24", "cuda:1.26",
-        "(float[2, 4] x) => (float[8] y) { y = Reshape (x, s) }", "(float[2, 4] x) => (float[8] y) { y = Reshape (x, s) }",
+        "(float[2, 4] x) => (float[8] y) { y = Reshape (x, s) }",
+        "(float[2, 4] x) => (float[8] y) { y = Reshape (x, s) }",
         24, 22, {"s": I64([8])},
     ),
     R(
         f"{ORT}#26393", "2025-10", "Pad of opset 19 and newer", "cuda:1.23",
-        "(float[2, 4] x) => (float[2, 6] y) { y = Pad (x, p) }", "(float[2, 4] x) => (float[2, 6] y) { y = Pad (x, p) }",
+        "(float[2, 4] x) => (float[2, 6] y) { y = Pad (x, p) }",
+        "(float[2, 4] x) => (float[2, 6] y) { y = Pad (x, p) }",
         19, 18, {"p": I64([0, 1, 0, 1])},
     ),
 )  # fmt: skip

@@ -46,7 +46,8 @@ REPORTS = (
     ),
     R(
         f"{OV}#36695", "2026-07", "CausalConvWithState of opset 27", "openvino:2026.2",
-        "(float[1, 4, 8] x, float[4, 1, 3] w) => (float[1, 4, 8] y, float[1, 4, 2] z) { y, z = CausalConvWithState (x, w) }",
+        "(float[1, 4, 8] x, float[4, 1, 3] w) => (float[1, 4, 8] y, float[1, 4, 2] z)"
+        " { y, z = CausalConvWithState (x, w) }",
         "(float[1, 4, 8] x, float[4, 1, 3] w) => (float[1, 4, 6] y) { y = Conv <group = 4> (x, w) }",
         27, 22,
     ),

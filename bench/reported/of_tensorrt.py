@@ -20,7 +20,8 @@ _RESIZED = (
 REPORTS = (
     R(
         f"{TRT}#4775", "2026-05", "Cast of NaN and infinity to int32", "tensorrt:10.15",
-        "(float[4] x) => (int32[4] y) { y = Cast <to = 6> (x) }", "(int32[4] x) => (float[4] y) { y = Cast <to = 1> (x) }",
+        "(float[4] x) => (int32[4] y) { y = Cast <to = 6> (x) }",
+        "(int32[4] x) => (float[4] y) { y = Cast <to = 1> (x) }",
     ),
     R(
         f"{TRT}#4773", "2026-05", "Clip of NaN gives the lower bound", "tensorrt:10.15",
@@ -34,7 +35,8 @@ REPORTS = (
     ),
     R(
         f"{TRT}#4813", "2026-07", "GridSample of a deformable decoder", "tensorrt:11.1",
-        _SAMPLED + ' { y = GridSample <mode = "bilinear", padding_mode = "zeros", align_corners = 0> (x, g) }', _RESIZED,
+        _SAMPLED + ' { y = GridSample <mode = "bilinear", padding_mode = "zeros", align_corners = 0> (x, g) }',
+        _RESIZED,
         16, constants={"s": I64([1, 2, 4, 4])},
     ),
     R(
@@ -52,13 +54,15 @@ REPORTS = (
     ),
     R(
         f"{TRT}#4513", "2025-07", "sums in two directions are both in one", "tensorrt:10.15",
-        "(float[4, 2] m) => (float[4, 2] y, float[4, 2] z) { y = CumSum (m, axis0) z = CumSum <reverse = 1> (m, axis0) }",
+        "(float[4, 2] m) => (float[4, 2] y, float[4, 2] z)"
+        " { y = CumSum (m, axis0) z = CumSum <reverse = 1> (m, axis0) }",
         "(float[4, 2] m) => (float[4, 2] y, float[4, 2] z) { y = CumSum (m, axis0) a = Neg (m) z = CumSum (a, axis0) }",
         constants={"axis0": I64(0)},
     ),
     R(
         f"{TRT}#4718", "2026-03", "Slice in bfloat16", "tensorrt:10.15",
-        "(float[1, 8] x) => (float[1, 1] y) { b = Cast <to = 16> (x) c = Slice (b, zero, one, one) y = Cast <to = 1> (c) }",
+        "(float[1, 8] x) => (float[1, 1] y)"
+        " { b = Cast <to = 16> (x) c = Slice (b, zero, one, one) y = Cast <to = 1> (c) }",
         "(float[1, 8] x) => (float[1, 1] y) { y = Slice (x, zero, one, one) }",
         constants={"zero": I64([0]), "one": I64([1])},
     ),

@@ -11,19 +11,26 @@ __all__ = ["REPORTS"]
 F32, I64, F16 = np.float32, np.int64, np.float16
 ORT = "microsoft/onnxruntime"
 
-_TRANSPOSED = "({t}[1, 1, 1, 1100] x, {t}[1, 1, 1, 2] w) => ({t}[1, 1, 1, 2200] y) {{ y = ConvTranspose <strides = [1, 2]> (x, w) }}"
+_TRANSPOSED = (
+    "({t}[1, 1, 1, 1100] x, {t}[1, 1, 1, 2] w) => ({t}[1, 1, 1, 2200] y)"
+    " {{ y = ConvTranspose <strides = [1, 2]> (x, w) }}"
+)
 _VOLUME = "({t}[1, 1, 4, 8, 8] x, {t}[2, 1, 3, 3, 3] w) => ({t}[1, 2, 2, 6, 6] y) {{ y = Conv (x, w) }}"
 _NORM = "({t}[2, 8] x, {t}[8] s, {t}[8] b) => ({t}[2, 8] y) {{ y = LayerNormalization (x, s, b) }}"
 _TWO = "({t}[2, 4] a, {t}[2, 4] b) => ({r}[2, 4] y) {{ y = {operator} (a, b) }}"
 _CAST = "({t}[4] x) => (float[4] y) {{ y = Cast <to = 1> (x) }}"
 _SLICED = "({t}[2, 8] x) => ({t}[2, 4] y) {{ y = Slice (x, start, end, axis) }}"
-_SAME = "(float[1, 2, 9, 9] x, float[2, 2, 3, 3] w) => (float[1, 2, 5, 5] y) {{ y = Conv <strides = [2, 2], {pads}> (x, w) }}"
+_SAME = (
+    "(float[1, 2, 9, 9] x, float[2, 2, 3, 3] w) => (float[1, 2, 5, 5] y)"
+    " {{ y = Conv <strides = [2, 2], {pads}> (x, w) }}"
+)
 _BITS = (
-    "({t}[{m}, 32] x) => ({t}[{m}, {n}] y) {{ y = com.microsoft.MatMulNBits <K = 32, N = {n}, bits = 4, block_size = 32>"
-    " (x, w{n}, {s}) }}"
+    "({t}[{m}, 32] x) => ({t}[{m}, {n}] y) {{ y = com.microsoft.MatMulNBits <K = 32, N = {n}, bits = 4,"
+    " block_size = 32> (x, w{n}, {s}) }}"
 )
 _SKIP = (
-    "(float[2, 3, 8] x, float[{b}, 3, 8] s) => (float[2, 3, 8] y) {{ y = com.microsoft.SkipLayerNormalization (x, s, g) }}"
+    "(float[2, 3, 8] x, float[{b}, 3, 8] s) => (float[2, 3, 8] y)"
+    " {{ y = com.microsoft.SkipLayerNormalization (x, s, g) }}"
 )
 
 REPORTS = (
@@ -97,7 +104,8 @@ REPORTS = (
     ),
     R(
         f"{ORT} PR#27779", "2026-03", "Einsum of five dimensions", "webgpu-native:1.24",
-        '(float[1, 2, 3, 4, 5] a, float[1, 2, 3, 5, 6] b) => (float[1, 2, 3, 4, 6] y) { y = Einsum <equation = "abcde,abcef->abcdf"> (a, b) }',
+        '(float[1, 2, 3, 4, 5] a, float[1, 2, 3, 5, 6] b) => (float[1, 2, 3, 4, 6] y)'
+        ' { y = Einsum <equation = "abcde,abcef->abcdf"> (a, b) }',
         '(float[2, 4, 5] a, float[2, 5, 6] b) => (float[2, 4, 6] y) { y = Einsum <equation = "bij,bjk->bik"> (a, b) }',
     ),
     R(
