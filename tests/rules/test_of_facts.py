@@ -372,6 +372,20 @@ CASES = {
             inputs="bool c, float[4] x",
         ),
     ),
+    "unmade-body-output": (
+        {"kind": "pattern", "rule": "unmade-body-output"},
+        "unmade-body-output",
+        _model(
+            "y = If (c) <then_branch = t () => (float[4] a) <float[4] a = {1, 2, 3, 4}> { },"
+            " else_branch = e () => (float[4] b) { b = Neg (x) }>",
+            inputs="bool c, float[4] x",
+        ),
+        _model(
+            "y = If (c) <then_branch = t () => (float[4] a) { a = Abs (x) },"
+            " else_branch = e () => (float[4] b) { b = Neg (x) }>",
+            inputs="bool c, float[4] x",
+        ),
+    ),
     "loop-shapes": (
         {"kind": "pattern", "rule": "loop-shapes"},
         "loop-shapes",

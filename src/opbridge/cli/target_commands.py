@@ -214,20 +214,28 @@ def fix(
         list[str] | None,
         typer.Option(metavar="RULE", help="Do not repair the findings of these rules. May be repeated."),
     ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--inputs",
+            metavar="FILE",
+            help="Compare both models on the inputs in this .npz file, for a model that does not run on random inputs.",
+        ),
+    ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print the changed nodes as a unified diff.")] = False,
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Repair the findings of lint in an ONNX model, and check that its outputs are unchanged.
 
-    The original and the repaired model run on the same random inputs in ONNX Runtime before the file is written. The
-    exit status is 1 if errors remain.
+    The original and the repaired model run on the same inputs in ONNX Runtime, random ones or those of --inputs, before
+    the file is written. The exit status is 1 if errors remain.
     """
     require("files")
     from opbridge import fixing
 
     chosen = {"select": items(select or []), "ignore": items(ignore or []), "provides": items(provides or [])}
-    fixed = fixing.fix(model, items(target or []), output, **chosen, report=report)
+    fixed = fixing.fix(model, items(target or []), output, **chosen, inputs=inputs, report=report)
     text = fixing.difference(str(model), fixed.model) if diff else ""
     document = fixed.document() | ({"diff": text} if diff else {})
     return Answer(document, lambda screen: print_fixed(screen, fixed, text), fixed.left.ok)

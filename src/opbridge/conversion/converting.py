@@ -20,7 +20,7 @@ from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 from opbridge.side_by_side import SideBySide, compare, is_random
 
-__all__ = ["OLDEST", "convert", "converted"]
+__all__ = ["OLDEST", "convert", "converted", "converted_in_place"]
 
 OLDEST = 7
 """The oldest opset that models are converted to and from."""
@@ -109,6 +109,18 @@ def converted(
         )
     loaded = reading.load(content)
     damage.refuse(loaded, label)
+    return _converted(loaded, _proto(content), label, opset, ir_version, isolated)
+
+
+def converted_in_place(model: ir.Model, label: str, opset: int, *, isolated: bool = True) -> Conversion:
+    """As `converted`, for a model in memory; one that cannot be converted is not to be used afterwards."""
+    return _converted(model, _serialized(model), label, opset, None, isolated)
+
+
+def _converted(
+    loaded: ir.Model, proto: onnx.ModelProto, label: str, opset: int, ir_version: int | None, isolated: bool
+) -> Conversion:
+    """The model at another opset, with the same one as it is read without its weights."""
     source = loaded.graph.opset_imports.get("", loaded.graph.opset_imports.get("ai.onnx", opset))
     if not OLDEST <= source <= schemas.newest():
         remedy = (
@@ -117,7 +129,6 @@ def converted(
             else "Install a newer onnx package, or export the model again."
         )
         raise UsageError(f"{label} has opset {source}; supported are {OLDEST} to {schemas.newest()}. {remedy}")
-    proto = _proto(content)
     before = loaded.ir_version or _IR_OF_INITIALIZERS
     versions = before, _ir_version(loaded, opset, ir_version)
     converter = Converter(loaded, Types(loaded, inferred(proto, isolated=isolated)), opset)

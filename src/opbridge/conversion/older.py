@@ -9,14 +9,22 @@ import onnx_ir as ir
 from opbridge.conversion import schemas
 from opbridge.conversion.functions import expanded
 from opbridge.conversion.placing import detach, replace
-from opbridge.conversion.step import Refused, Step
+from opbridge.conversion.step import LOWER, Refused, Step
 from opbridge.conversion.steps import Converter
 from opbridge.conversion.types import Types
 
-__all__ = ["in_older_operators"]
+__all__ = ["in_older_operators", "may_be_older"]
 
 _OLDEST = 7
 """The oldest opset that nodes are converted to."""
+
+
+def may_be_older(operator: str) -> bool:
+    """Whether an operator has a definition, or calls of it that are rewritten at an older opset."""
+    if any(name == operator for name, _ in LOWER):
+        return True
+    forms = (schemas.form(operator, each) for each in schemas.changes(operator))
+    return any(each is not None and (each.has_function or each.has_context_dependent_function) for each in forms)
 
 
 def in_older_operators(
@@ -128,6 +136,14 @@ class _Scratch:
         for node in list(self._graph):
             detach(node)
 
+    def _give_types(self, nodes: list[ir.Node]) -> None:
+        """Notes the types of values where those who look at the nodes see them."""
+        for value in (value for node in nodes for value in node.outputs):
+            dtype, shape = self._own.dtype(value), self._own.shape(value)
+            if value.type is None and dtype is not None:
+                value.type = ir.TensorType(dtype)
+                value.shape = None if shape is None else ir.Shape(shape)
+
     def put_in_place(
         self, name: Callable[[str], str], refused: Callable[[ir.Node], bool] | None, unwanted: Collection[str]
     ) -> list[str]:
@@ -137,6 +153,7 @@ class _Scratch:
             Refused: The operator itself is among it, in a call that is not wanted.
         """
         nodes = list(self._graph)
+        self._give_types(nodes)
         if any(each.op_type == self._node.op_type and (refused is None or refused(each)) for each in nodes):
             raise Refused("(no other operators are older)")
         if lacked := [each.op_type for each in nodes if each.op_type in unwanted]:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from opbridge.conversion.schemas import form
 from opbridge.conversion.types import Types
+from opbridge.onnx import shapes
 from opbridge.onnx.shapes import Sizes
 
 __all__ = ["LOWER", "RAISE", "Adapter", "Refused", "Step", "infer", "lower", "raised"]
@@ -286,6 +287,7 @@ def infer(node: ir.Node, opset: int, types: Types) -> None:
         if value.name in found:
             types.set(value, found[value.name])
     _infer_rank(node, types)
+    _infer_sizes(node, opset, types)
 
 
 def _infer_bodies(node: ir.Node, opset: int, types: Types) -> None:
@@ -313,6 +315,16 @@ def _infer_bodies(node: ir.Node, opset: int, types: Types) -> None:
         if dtype is not None:
             known = ranks[0] is not None and same and (node.op_type == "If" or at < carried)
             sizes = [None] * len(ranks[0] or ()) if known else None
+            types.set(value, onnx.helper.make_tensor_type_proto(int(dtype), sizes))
+
+
+def _infer_sizes(node: ir.Node, opset: int, types: Types) -> None:
+    """Notes what is known of shapes where ONNX says nothing, as where sizes are computed from dynamic dimensions."""
+    if all(not each.name or types.shape(each) is not None for each in node.outputs):
+        return
+    for value, sizes in zip(node.outputs, shapes.infer(node, opset), strict=False):
+        dtype = types.dtype(value)
+        if sizes is not None and dtype is not None and types.shape(value) is None:
             types.set(value, onnx.helper.make_tensor_type_proto(int(dtype), sizes))
 
 

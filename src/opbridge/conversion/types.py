@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from opbridge.conversion import inference_worker
-from opbridge.onnx.shapes import Size, Sizes, sizes
+from opbridge.onnx.shapes import Size, Sizes, elements, note_sizes, sizes
 
 __all__ = ["Types", "checked", "folded", "inferred", "lean", "type_text"]
 
@@ -53,14 +53,14 @@ class Types:
         known = _by_name([*proto.value_info, *proto.output, *proto.input])
         for value in graph.inputs:
             if value.name in known:
-                self._types[value] = known[value.name]
+                self.set(value, known[value.name])
         self._read_nodes(graph, proto.node, known)
 
     def _read_nodes(self, nodes: Iterable[ir.Node], protos: Sequence[onnx.NodeProto], known: dict[str, Any]) -> None:
         for node, proto in zip(nodes, protos, strict=False):
             for value in node.outputs:
                 if value.name in known:
-                    self._types[value] = known[value.name]
+                    self.set(value, known[value.name])
             bodies = {each.name: each for each in proto.attribute}
             for name, attribute in node.attributes.items():
                 if attribute.type == ir.AttributeType.GRAPH and name in bodies and not attribute.is_ref():
@@ -95,11 +95,13 @@ class Types:
         for parameter, given_types in calls.items():
             common = _common(given_types)
             if common is not None:
-                self._types[parameter] = common
+                self.set(parameter, common)
 
     def set(self, value: ir.Value, type_: onnx.TypeProto) -> None:
-        """Notes the type of a value that was added."""
+        """Notes the type of a value."""
         self._types[value] = type_
+        if (shape := self.shape(value)) is not None:
+            note_sizes(value, shape)
 
     def text(self, value: ir.Value | None) -> str | None:
         """The type as schemas write it: "tensor(float)"."""
@@ -132,6 +134,22 @@ class Types:
     def _computed(self, value: ir.Value) -> np.ndarray | None:
         if value in self._overridable:
             return None
+        found = self._folded_alone(value)
+        return self._of_sizes(value) if found is None and value.producer() is not None else found
+
+    def _of_sizes(self, value: ir.Value) -> np.ndarray | None:
+        """The elements of a tensor of sizes which are known, though others of the same shapes are not."""
+        shape = self.shape(value)
+        if self.dtype(value) != ir.DataType.INT64 or shape is None or len(shape) > 1:
+            return None
+        found = elements(value)
+        if found is None or not all(isinstance(each, int) for each in found):
+            return None
+        numbers = np.asarray(found, np.int64)
+        return numbers if shape else numbers.reshape(()) if numbers.size == 1 else None
+
+    def _folded_alone(self, value: ir.Value) -> np.ndarray | None:
+        """The elements of a value all of whose inputs are known."""
         node = value.producer()
         tensor = value.const_value
         if tensor is None and node is not None and node.op_type == "Constant" and node.domain == "":

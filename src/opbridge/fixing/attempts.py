@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from opbridge.fixing.repairing import Broken, Change, Key, key_of, repaired
-from opbridge.fixing.versions import RULE, to_versions
+from opbridge.fixing.versions import RULE, Versions, to_versions
 from opbridge.onnx import reading
 from opbridge.rules.findings import Finding
 from opbridge.rules.looking import Looked
@@ -60,6 +61,7 @@ class Attempts:
         self._chosen, self._asked = chosen, asked
         self._undone: dict[Key, tuple[Change, str]] = {}
         self._compared = 0
+        self._unconverted = ""
 
     @property
     def undone(self) -> list[tuple[Change, str]]:
@@ -78,20 +80,32 @@ class Attempts:
             before = Looked(reading.load_with_clashes(self._original)) if looked is None else looked
             looked = None
             versions = self._chosen - {RULE} if any(key[0] == RULE for key in undone) else self._chosen
-            given, fitted = to_versions(before, self._original, self._label, self._targets, versions)
+            first = to_versions(before, self._original, self._label, self._targets, versions)
             try:
-                changes, left = repaired(
-                    given,
-                    self._targets,
-                    self._chosen,
-                    asked=self._asked,
-                    undone=undone,
-                    looked=before if given is before.model else None,
-                )
+                changes, left = self._repaired(first, undone, before if first.model is before.model else None)
+                why = self._unconverted or first.why
+                if first.why and changes and not self._unconverted:
+                    # Repairs may have put others in the place of the operators that the older opset does not have.
+                    again = to_versions(Looked(first.model), None, self._label, self._targets, versions)
+                    if again.why:
+                        self._unconverted = again.why  # the model is lost: it is made again, at its own opset
+                        continue
+                    why = ""
+                    more, left = self._repaired(again, undone, None)
+                    changes += more
             except Broken as broken:
                 self._undone[key_of(broken.finding)] = Change(broken.finding, "(nothing)"), f"it failed ({broken.why})."
                 continue
-            return Attempt(given, [*(Change(finding, said) for finding, said in fitted), *changes], left)
+            return Attempt(first.model, changes, [_with_reason(each, why) for each in left])
+
+    def _repaired(
+        self, given: Versions, undone: Mapping[Key, str], looked: Looked | None
+    ) -> tuple[list[Change], list[Finding]]:
+        """What was done to a model, its conversion first, and what is found afterwards."""
+        changes, left = repaired(
+            given.model, self._targets, self._chosen, asked=self._asked, undone=undone, looked=looked
+        )
+        return [*(Change(finding, said) for finding, said in given.done), *changes], left
 
     def without_failing(self, first: Attempt, found: SideBySide, compare: Callable[[Attempt], SideBySide]) -> Attempt:
         """The file with the repairs that leave its results as they are.
@@ -126,3 +140,10 @@ class Attempts:
         for key in failing(list(by_key), []):
             self._undone[key] = by_key[key], found.summary()
         return self.made()
+
+
+def _with_reason(finding: Finding, why: str) -> Finding:
+    """A finding on the model's opset, with why the model was not converted."""
+    if finding.rule != RULE or not why:
+        return finding
+    return dataclasses.replace(finding, remedy=f"{finding.remedy} The model was not converted. {why}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import os
 import tempfile
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from opbridge.base.wording import counted, within
-from opbridge.errors import FixError, UsageError
+from opbridge.errors import FixError, OpbridgeError, UsageError
 from opbridge.fixing.attempts import Attempts
 from opbridge.fixing.cut_out import cut_out, has_provided
 from opbridge.fixing.evaluator import compare_with_evaluator
@@ -25,6 +27,8 @@ from opbridge.reports.report import reporting
 from opbridge.rules.findings import Findings
 from opbridge.rules.lint import check_patterns, chosen_rules, look
 from opbridge.rules.looking import Looked
+from opbridge.rules.measured import Inputs, feeds_of
+from opbridge.runtimes.onnxruntime import open_session
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 from opbridge.side_by_side import SideBySide, compare, is_random
@@ -44,6 +48,8 @@ class Fixed:
         comparison: What it and the original gave on the same inputs; None where nothing was changed.
         path: Where it was written; "": nowhere.
         undone: The repairs that failed, or that changed the results, with what came of them. They are not in the model.
+        refused: Why ONNX Runtime does not load the model, where nothing was found in it; "": it does, or other findings
+            say why.
     """
 
     model: ir.Model
@@ -52,12 +58,17 @@ class Fixed:
     comparison: SideBySide | None
     path: str = ""
     undone: Sequence[tuple[Change, str]] = ()
+    refused: str = ""
 
     def summary(self) -> str:
         """What was done, in one paragraph."""
         if not self.changes:
+            if len(self.left):
+                return f"No repair was made. Remaining: {self.left.counted()}."
             return (
-                f"No repair was made. Remaining: {self.left.counted()}." if len(self.left) else "No findings to repair."
+                f"No findings to repair, but ONNX Runtime does not load the model. {self.refused}"
+                if self.refused
+                else "No findings to repair."
             )
         found = self.comparison
         assert found is not None
@@ -75,6 +86,7 @@ class Fixed:
             "changes": [{"done": each.done, **each.finding.document()} for each in self.changes],
             "runs": 0 if found is None else len(found.runs),
             "largest_difference": None if found is None else found.largest,
+            "refused": self.refused,
             "undone": [{"done": each.done, "why": why, **each.finding.document()} for each, why in self.undone],
             "left": self.left.document(),
         }
@@ -88,6 +100,7 @@ def fix(
     provides: str | Sequence[str] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    inputs: Inputs | None = None,
     report: str | os.PathLike[str] | None = None,
 ) -> Fixed:
     """Repairs the findings of lint in a model, and compares the result with the original.
@@ -100,12 +113,14 @@ def fix(
         provides: Operators that the targets have in addition, as for `opbridge.lint`.
         select: The rules whose findings are repaired, or patterns of them; none: all.
         ignore: The rules whose findings are left.
+        inputs: Arrays to compare both models on, by the names of the inputs or in order, or an .npz file of them, for a
+            model that does not run on random inputs. None: random inputs.
         report: The path of an HTML report with the graph of the repaired model, the repairs and the remaining
             findings.
 
     Raises:
         ModelFileError: The file cannot be read.
-        UsageError: There is no such target or rule, or `provides` is wrong.
+        UsageError: There is no such target or rule, `provides` is wrong, or there are more or fewer arrays than inputs.
         FixError: Each repair changes the results, or they cannot be compared.
         SaveError: The file cannot be written.
     """
@@ -114,7 +129,7 @@ def fix(
     chosen = chosen_rules(select, ignore)
     checked, label = checked_model(model)
     with reporting(report, "fix", label) as told:
-        fixed = _fixed(checked, label, targets, output, chosen, select)
+        fixed = _fixed(checked, label, targets, output, chosen, select, inputs)
         told.fixed = fixed.document()
         fixed.left.tell(told, fixed.model)
     return fixed
@@ -127,6 +142,7 @@ def _fixed(
     output: str | os.PathLike[str] | None,
     chosen: frozenset[str],
     select: Sequence[str],
+    inputs: Inputs | None,
 ) -> Fixed:
     """`fix` for a model that was checked."""
     if output is not None and isinstance(checked, str) and os.path.exists(output) and os.path.samefile(checked, output):
@@ -135,7 +151,9 @@ def _fixed(
     looked = Looked(changed)
     if look(looked, (), frozenset({"unreadable-weight"})):
         damage.refuse(changed, label)
-    reference = _in_order(checked, looked)
+    original = _Original(
+        _in_order(checked, looked), None if inputs is None else [*feeds_of(looked, inputs).values()], targets
+    )
     attempts = Attempts(checked, label, targets, chosen, select)
     made = attempts.made(looked)
     left = Findings(label, targets, made.left)
@@ -143,19 +161,76 @@ def _fixed(
         if output is not None:
             writer.save(made.model, output)
         path = "" if output is None else os.fspath(output)
-        return Fixed(made.model, (), left, None, path, attempts.undone)
-    found = _tried(reference, made.model, targets, output, keep=True)
+        refused = "" if len(left) else _refused(checked)
+        return Fixed(made.model, (), left, None, path, attempts.undone, refused)
+    found = _tried(original, made.model, output, keep=True)
     if (found.runs or found.failed) and not found.ok:
-        made = attempts.without_failing(made, found, lambda each: _tried(reference, each.model, targets, output))
+        made = attempts.without_failing(made, found, lambda each: _tried(original, each.model, output))
         left = Findings(label, targets, made.left)
         if made.changes:
-            found = _tried(reference, made.model, targets, output, keep=True)
+            found = _tried(original, made.model, output, keep=True)
     if not found.runs or not found.ok:
+        remedy = (
+            "Give inputs that it accepts with --inputs FILE.npz (inputs=), one array for each input, as numpy.savez "
+            "writes them."
+            if found.rejected and inputs is None
+            else "Exclude rules with --ignore (ignore=) to find the repair that causes it."
+        )
         raise FixError(
             f"The repaired model of {within(label)} could not be verified against the original, so no file was "
-            f"written. {found.summary()} Exclude rules with --ignore (ignore=) to find the repair that causes it."
+            f"written. {found.summary()} {remedy}"
         )
     return Fixed(made.model, made.changes, left, found, "" if output is None else os.fspath(output), attempts.undone)
+
+
+def _refused(model: str | bytes) -> str:
+    """Why ONNX Runtime does not load a model; "": it does."""
+    try:
+        session = open_session(model, True, optimised=False)
+    except OpbridgeError as error:
+        return str(error)
+    session.close()
+    return ""
+
+
+@dataclass(frozen=True)
+class _Original:
+    """What repaired models are compared with.
+
+    Attributes:
+        content: The file, or its content.
+        inputs: The inputs to compare on, in the order of the model's; None: random ones.
+        targets: What it is repaired for.
+    """
+
+    content: str | bytes
+    inputs: Sequence[np.ndarray] | None
+    targets: Sequence[Target]
+
+    def compared(self, new: str | Path | bytes, model: ir.Model) -> SideBySide:
+        """What both models give: the original by ONNX's evaluator where ONNX Runtime does not run it."""
+        found = compare(self.content, new, random=is_random(model), inputs=self.inputs)
+        if found.runs or found.failed:
+            return found
+        other = compare_with_evaluator(self.content, new, self.inputs)
+        if other is not None and other.rejected:
+            note = f"{found.note} In the ONNX reference evaluator, {other.note[:1].lower()}{other.note[1:]}"
+            found = dataclasses.replace(found, note=note)
+        elif other is not None:
+            found = other
+        if found.runs or found.failed or not has_provided(model, self.targets):
+            return found
+        return self._compared_without_provided(new, model) or found
+
+    def _compared_without_provided(self, new: str | Path | bytes, model: ir.Model) -> SideBySide | None:
+        """What both models give but for operators that only the user's runtime has; None where that is not known."""
+        models = (reading.load_with_clashes(each) for each in (self.content, _readable(new)))
+        before, after = (cut_out(each, self.targets) for each in models)
+        if before is None or after is None:
+            return None
+        found = compare(before, after, random=is_random(model))
+        found.note = f"{found.note} Operators that only the target has were left out of the comparison.".strip()
+        return found
 
 
 def _in_order(original: str | bytes, looked: Looked) -> str | bytes:
@@ -181,47 +256,25 @@ def _is_unsorted(node: ir.Node) -> bool:
 
 
 def _tried(
-    original: str | bytes,
-    model: ir.Model,
-    targets: Sequence[Target],
-    output: str | os.PathLike[str] | None,
-    *,
-    keep: bool = False,
+    original: _Original, model: ir.Model, output: str | os.PathLike[str] | None, *, keep: bool = False
 ) -> SideBySide:
     """What the original and a repaired model give.
 
     Args:
         original: The original.
         model: The repaired model.
-        targets: What it was repaired for.
         output: Where that is to be written; None: nowhere.
         keep: Whether it is written where the two give the same.
     """
     if output is None and (content := serialize.serialize(model)).size() <= serialize.MAX_FILE_BYTES:
-        return _compared(original, serialize.written(content), model, targets)
+        return original.compared(serialize.written(content), model)
     with contextlib.ExitStack() as places:
         if output is None:
             output, keep = os.path.join(places.enter_context(tempfile.TemporaryDirectory()), "model.onnx"), False
         files = places.enter_context(writer.staged(model, output))
-        found = _compared(original, files.path, model, targets)
+        found = original.compared(files.path, model)
         if keep and found.runs and found.ok:
             files.commit()
-    return found
-
-
-def _compared(original: str | bytes, new: str | Path | bytes, model: ir.Model, targets: Sequence[Target]) -> SideBySide:
-    """What both models give: the original by ONNX's evaluator where ONNX Runtime refuses it.
-
-    Where nothing here runs operators that only the user's runtime has, all of both models but these.
-    """
-    found = compare(original, new, random=is_random(model))
-    if not found.runs and not found.failed:
-        found = compare_with_evaluator(original, new) or found
-    if not found.runs and not found.failed and has_provided(model, targets):
-        before, after = (cut_out(reading.load_with_clashes(each), targets) for each in (original, _readable(new)))
-        if before is not None and after is not None:
-            found = compare(before, after, random=is_random(model))
-            found.note = f"{found.note} Operators that only the target has were left out of the comparison.".strip()
     return found
 
 

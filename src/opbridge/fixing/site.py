@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 import onnx_ir as ir
-from onnx_ir.passes import common as passes
 
 from opbridge.conversion.names import Names
 from opbridge.conversion.placing import detach, replace
 from opbridge.conversion.step import Refused, Step
 from opbridge.conversion.types import Types
 from opbridge.rules.findings import Finding
-from opbridge.rules.looking import Looked, name_of
+from opbridge.rules.looking import Looked, bodies, name_of
 from opbridge.targets import Target
 from opbridge.targets.facts import Fact, Missing, Only
 
@@ -35,9 +34,6 @@ class Around:
         targets: What it is repaired for.
         asked: The rules that were asked for by their names.
         looked: The model as the rules see it, where that is known.
-
-    Attributes:
-        left_unread: Whether a repair has left nodes that nothing reads any more.
     """
 
     def __init__(
@@ -45,17 +41,48 @@ class Around:
     ) -> None:
         self.model, self.targets, self.asked = model, targets, frozenset(asked)
         self.name = Names(model)
-        self.left_unread = False
         self.looked = Looked(model) if looked is None else looked
         self.types = Types(model, None)
+        self._unread = {each for graph in self._graphs() for each in _unread_of(graph)}
 
     def look(self) -> None:
-        """Looks at the model again, after it was changed, and without the nodes that repairs have left unread."""
-        if self.left_unread:
-            passes.RemoveUnusedNodesPass()(self.model)
-            self.left_unread = False
+        """Looks at the model again, after it was changed, and without what repairs have left unread."""
+        for graph in self._graphs():
+            _remove_unread(graph, self._unread)
         self.looked = Looked(self.model, self.looked)
         self.types = Types(self.model, None)
+
+    def _graphs(self) -> list[ir.Graph | ir.Function]:
+        """The model's graph and functions with all bodies, those that stand in others first."""
+        found: list[ir.Graph | ir.Function] = []
+        waiting: list[ir.Graph | ir.Function] = [self.model.graph, *self.model.functions.values()]
+        while waiting:
+            found.append(waiting.pop())
+            waiting.extend(body for node in found[-1] if node.attributes for body in bodies(node))
+        return found[::-1]
+
+
+def _unread_of(graph: ir.Graph | ir.Function) -> Iterator[ir.Node | ir.Value]:
+    """The nodes and the initializers that nothing reads."""
+    yield from (node for node in graph if not any(map(_is_read, node.outputs)))
+    if isinstance(graph, ir.Graph):
+        yield from (each for each in graph.initializers.values() if not _is_read(each))
+
+
+def _remove_unread(graph: ir.Graph | ir.Function, kept: Container[ir.Node | ir.Value]) -> None:
+    """Removes the nodes and the initializers that nothing reads, but for some."""
+    for node in reversed(list(graph)):
+        if node not in kept and not any(map(_is_read, node.outputs)):
+            graph.remove(node, safe=True)
+    if not isinstance(graph, ir.Graph):
+        return
+    for name, value in list(graph.initializers.items()):
+        if value not in kept and not _is_read(value) and not value.is_graph_input():
+            graph.initializers.pop(name)
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
 
 
 @dataclass
@@ -164,17 +191,26 @@ raises Refused with the reason."""
 _REPAIRS: dict[str, list[tuple[frozenset[str], Repair]]] = {}
 
 
-def repair(*rules: str, operators: Iterable[str] = ()) -> Callable[[Repair], Repair]:
+_OFFERED: dict[Repair, Callable[[Finding], bool]] = {}
+"""For repairs that are tried for all findings of a rule: whether there is a chance for one."""
+
+
+def repair(
+    *rules: str, operators: Iterable[str] = (), offered: Callable[[Finding], bool] | None = None
+) -> Callable[[Repair], Repair]:
     """Registers what repairs the findings of rules; the first one that was registered comes first.
 
     Args:
         rules: The identifiers of the rules.
         operators: The operators that it is for, as "TopK"; none: all.
+        offered: Whether it may repair a finding; None: any.
     """
 
     def register(function: Repair) -> Repair:
         for rule in rules:
             _REPAIRS.setdefault(rule, []).append((frozenset(operators), function))
+        if offered is not None:
+            _OFFERED[function] = offered
         return function
 
     return register
@@ -186,7 +222,8 @@ def repairs_of(finding: Finding) -> Iterator[Repair]:
     for special in (True, False):
         for operators, function in found:
             if bool(operators) == special and (not operators or finding.operator in operators):
-                yield function
+                if function not in _OFFERED or _OFFERED[function](finding):
+                    yield function
 
 
 def has_repair(finding: Finding) -> bool:

@@ -138,6 +138,8 @@ def broadcast_scale(looked: Looked, node: ir.Node | None) -> str:
         known = looked.constant(value)
         if value is None or known is None or list(known.shape) == wanted:
             continue
+        while known.ndim > len(wanted) and known.shape[0] == 1:
+            known = known[0]
         try:
             expanded = np.ascontiguousarray(np.broadcast_to(known, wanted))
         except ValueError:  # it does not broadcast: the model is wrong

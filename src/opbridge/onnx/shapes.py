@@ -15,10 +15,12 @@ import onnx_ir as ir
 
 from opbridge.onnx import damage
 
-__all__ = ["Size", "Sizes", "elements", "has_rule", "infer", "sizes"]
+__all__ = ["Size", "Sizes", "elements", "has_rule", "infer", "note_sizes", "sizes"]
 
 Size: TypeAlias = int | str | None
 Sizes: TypeAlias = list[Size]
+
+_SIZES = "opbridge.sizes"
 
 _LARGEST = 64
 """Constants of more elements than this are no sizes, axes or bounds."""
@@ -59,9 +61,17 @@ def has_rule(node: ir.Node) -> bool:
 
 def sizes(value: ir.Value | None) -> Sizes | None:
     """A value's shape as a list; None where not even the number of dimensions is known."""
-    if value is None or value.shape is None:
+    if value is None:
         return None
+    if value.shape is None:
+        noted: Sizes | None = value.meta.get(_SIZES)
+        return None if noted is None else list(noted)
     return [size if isinstance(size, int) else size.value for size in value.shape]
+
+
+def note_sizes(value: ir.Value, known: Sizes) -> None:
+    """Notes what is known of a value's shape for `sizes`, where the file is not to have it."""
+    value.meta[_SIZES] = known
 
 
 _WITH_BODIES = frozenset({"If", "Loop", "Scan", "SequenceMap"})

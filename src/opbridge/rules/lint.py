@@ -18,6 +18,8 @@ from opbridge.reports.report import reporting
 from opbridge.rules import (
     of_empty,
     of_facts,
+    of_fusions,
+    of_kernels,
     of_models,
     of_numbers,
     of_patterns,
@@ -93,7 +95,7 @@ _LONGEST_TEXT = 10_000
 
 _OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, LocalFunction, ValueType, Float16Activation)
 _OF_FACTS = (*of_facts.RULES, *of_empty.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
-_PATTERNS = (*of_patterns.RULES, *of_reports.RULES, *of_sizes.RULES)
+_PATTERNS = (*of_patterns.RULES, *of_reports.RULES, *of_sizes.RULES, *of_fusions.RULES, *of_kernels.RULES)
 _OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
 _OF_NODES = (*of_schemas.RULES, *of_shapes.RULES, *of_numbers.RULES, *_PATTERNS)
 

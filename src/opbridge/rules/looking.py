@@ -144,6 +144,16 @@ class Looked:
         return None if tensor is None or tensor.size > LARGEST else readable(tensor)
 
     @functools.cached_property
+    def places(self) -> Mapping[ir.Node, int]:
+        """The place of each node in the order of the file."""
+        return {node: at for at, node in enumerate(self.nodes)}
+
+    @functools.cached_property
+    def first_of(self) -> Mapping[str, ir.Node]:
+        """The first node of each operator of ONNX."""
+        return {each.op_type: each for each in reversed(self.nodes) if each.domain in _ONNX}
+
+    @functools.cached_property
     def names(self) -> set[str]:
         """The names of all values. Whoever gives a value another one adds it."""
         found = {each.name for node in self.nodes for each in (*node.inputs, *node.outputs) if each is not None}
@@ -158,6 +168,10 @@ class Looked:
             found = tuple(each.dtype if isinstance(each, ir.TensorType) else None for each in types)
             found = self._types[node] = self._same_types.setdefault(found, found)
         return found
+
+    def forget_types(self, node: ir.Node) -> None:
+        """Forgets the types of a node's inputs, which were changed."""
+        self._types.pop(node, None)
 
     def input(self, node: ir.Node, name: str) -> ir.Value | None:
         """An input of a node by its name in the schema, "" for the first one; None where it is not given."""

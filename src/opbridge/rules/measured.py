@@ -18,7 +18,7 @@ from opbridge.rules.of_numbers import LARGEST_FLOAT16
 from opbridge.rules.rule import Hit, Rule
 from opbridge.runtimes.onnxruntime import open_session
 
-__all__ = ["Float16Activation", "Inputs", "activations"]
+__all__ = ["Float16Activation", "Inputs", "activations", "feeds_of"]
 
 _AT_ONCE = 64
 """So many inner values are looked at in one run."""
@@ -54,7 +54,7 @@ def activations(looked: Looked, model: str | bytes, inputs: Inputs) -> Iterator[
         RunError: It does not run on the inputs.
         UsageError: There are more or fewer arrays than inputs.
     """
-    feeds = _feeds(looked, inputs)
+    feeds = feeds_of(looked, inputs)
     nodes = {node.outputs[0].name or "": node for node in looked.nodes if node.outputs and _is_measured(node, looked)}
     names = list(nodes)
     for at in range(0, len(names), _AT_ONCE):
@@ -79,7 +79,16 @@ def _is_measured(node: ir.Node, looked: Looked) -> bool:
     return bool(node.graph is looked.model.graph and node.outputs[0].name and node.outputs[0].dtype in _WIDE)
 
 
-def _feeds(looked: Looked, inputs: Inputs) -> dict[str, np.ndarray]:
+def feeds_of(looked: Looked, inputs: Inputs) -> dict[str, np.ndarray]:
+    """The arrays for the inputs of a model by name, in their order.
+
+    Args:
+        looked: The model.
+        inputs: Arrays, by the names of the inputs or in their order; or an .npz file of them.
+
+    Raises:
+        UsageError: There are more or fewer arrays than inputs, or the file cannot be read.
+    """
     if isinstance(inputs, str | os.PathLike):
         inputs = _read(Path(inputs))
     stored = looked.model.graph.initializers
@@ -90,7 +99,7 @@ def _feeds(looked: Looked, inputs: Inputs) -> dict[str, np.ndarray]:
             f"inputs= has {len(inputs)} arrays, but the model has the inputs {', '.join(wanted)}. Give one array "
             "for each input."
         )
-    return {name: np.asarray(value) for name, value in given.items()}
+    return {name: np.asarray(given[name]) for name in wanted}
 
 
 def _read(path: Path) -> dict[str, np.ndarray] | list[np.ndarray]:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from opbridge.errors import TranslationError
 from opbridge.onnx import opsets
 
-__all__ = ["Body", "all_by_type_variable", "by_type_variable", "give_types"]
+__all__ = ["Body", "all_by_type_variable", "by_type_variable", "function_body", "give_types", "mixed_inputs"]
 
 
 def by_type_variable(node: ir.Node, schema: opsets.Schema) -> Iterator[tuple[str, bool, ir.DataType]]:
@@ -31,6 +31,22 @@ def all_by_type_variable(node: ir.Node, schema: opsets.Schema) -> dict[str, ir.D
             output = schema.outputs[min(position, len(schema.outputs) - 1)]
             found.setdefault(output.type_constraint.name, value.type.dtype)
     return found
+
+
+def mixed_inputs(op_type: str, opset: int, types: Sequence[ir.DataType | None]) -> list[dict[int, ir.DataType]]:
+    """The inputs that have to be of one type and are of several: for each such type variable, the types by place.
+
+    Args:
+        op_type: An operator of ONNX's own.
+        opset: The model's opset.
+        types: The types of the inputs; None for one that is not known, or no tensor.
+    """
+    schema = opsets.native_schema(op_type, opset)
+    found: dict[str, dict[int, ir.DataType]] = {}
+    for position, dtype in enumerate(types):
+        if schema is not None and schema.inputs and dtype is not None and schema.homogeneous(position):
+            found.setdefault(schema.type_variable(position), {})[position] = dtype
+    return [each for each in found.values() if len(set(each.values())) > 1]
 
 
 _OF_CONSTANT = {

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from opbridge.rules.forms import holds
-from opbridge.rules.looking import Looked, name_of, type_name
+from opbridge.rules.looking import Looked, computed_from, name_of, type_name
 from opbridge.rules.rule import FactRule, Hit
 from opbridge.targets import facts, provided
 
@@ -44,11 +44,24 @@ class UnsupportedType(FactRule):
         for name in fact.inputs or ("",):
             value = looked.input(node, name)
             found = _type(value)
-            if found and found not in fact.allowed:
+            if found and found not in fact.allowed and not (fact.but_sizes and _is_of_sizes(value, looked)):
                 which = f"'{name}'" if name else "its first input"
                 yield Hit(
                     f"{node.op_type} has {which} of type {found}; the target supports {_either(fact.allowed)}.", node
                 )
+
+
+def _is_of_sizes(value: ir.Value | None, looked: Looked) -> bool:
+    """Whether a value is computed from the sizes of tensors alone, as far as one looks."""
+    steps = [] if value is None else list(computed_from(value, until=looked.is_known))
+    counting = {"Shape", "Size"}
+    given = [each for _, node in steps if node.op_type not in counting for each in node.inputs if each is not None]
+    return (
+        bool(steps)
+        and steps[0][0] is value
+        and any(node.op_type in counting for _, node in steps)
+        and all(each.producer() is not None or looked.is_known(each) for each in given)
+    )
 
 
 class ConstantInput(FactRule):

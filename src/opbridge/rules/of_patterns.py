@@ -56,6 +56,23 @@ class BranchNames(NodeRule):
                 yield Hit(f"Both branches of the If return a tensor named '{name}'.", node)
 
 
+class UnmadeBodyOutput(NodeRule):
+    """A body gives an output that none of its nodes computes."""
+
+    identifier = "unmade-body-output"
+    title = "An output of a body that is an input or an initializer of it"
+    why = "The target takes it for an input only, or for no value of the body."
+    remedy = "Put an Identity before the output in the body."
+    operators = frozenset({"If", "Loop", "Scan"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for body in bodies(node):
+            for value in body.outputs:
+                if value.producer() is None:
+                    what = "an initializer" if value.is_initializer() else "an input"
+                    yield Hit(f"The output '{value.name}' of a body of {node.op_type} is {what} of it.", node)
+
+
 class ConstantCondition(NodeRule):
     """An If whose condition is known."""
 
@@ -191,6 +208,7 @@ class SameActivations(NodeRule):
 RULES: tuple[type[NodeRule], ...] = (
     BranchRanks,
     BranchNames,
+    UnmadeBodyOutput,
     ConstantCondition,
     MixedPow,
     ShapeOfData,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
 from collections.abc import Iterator
 
 import onnx
@@ -11,7 +10,7 @@ import onnx_ir as ir
 
 from opbridge.onnx import opsets
 from opbridge.rules.looking import Looked, type_name
-from opbridge.rules.node_types import all_by_type_variable, function_body
+from opbridge.rules.node_types import all_by_type_variable, function_body, mixed_inputs
 from opbridge.rules.rule import FactRule, Hit, ModelRule, NodeRule
 from opbridge.targets import facts, provided
 
@@ -132,12 +131,9 @@ _Types = tuple[ir.DataType | None, ...]
 @functools.lru_cache(maxsize=4096)
 def _mixed(op_type: str, opset: int, types: _Types) -> tuple[tuple[str, ...], ...]:
     """For each type variable that has to be one type, the names of those that inputs have where they are several."""
-    schema = opsets.native_schema(op_type, opset)
-    found: dict[str, set[ir.DataType]] = defaultdict(set)
-    for position, dtype in enumerate(types):
-        if schema is not None and schema.inputs and dtype is not None and schema.homogeneous(position):
-            found[schema.type_variable(position)].add(dtype)
-    return tuple(tuple(sorted(map(type_name, each))) for each in found.values() if len(each) > 1)
+    return tuple(
+        tuple(sorted({type_name(each) for each in found.values()})) for found in mixed_inputs(op_type, opset, types)
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -33,12 +33,16 @@ class SideBySide:
         note: Why there is none, or what was left out.
         output: The output that differs most where one does not match.
         failed: Why the new model does not run, where the original does.
+        given: Whether the inputs were given, and not random.
+        rejected: Whether the original loads, but runs on none of the inputs.
     """
 
     runs: list[Run] = field(default_factory=list)
     note: str = ""
     output: str = ""
     failed: str = ""
+    given: bool = False
+    rejected: bool = False
 
     @property
     def ok(self) -> bool:
@@ -56,7 +60,9 @@ class SideBySide:
             return f"The original model runs, but the new model fails: {self.failed}"
         if not self.runs:
             return f"Not compared. {self.note}"
-        sizes = f"{len(self.runs)} set{'s' if len(self.runs) > 1 else ''} of random inputs"
+        sizes = (
+            f"{len(self.runs)} set{'s' if len(self.runs) > 1 else ''} of {'given' if self.given else 'random'} inputs"
+        )
         if self.ok:
             said = f"The results agree in ONNX Runtime on {sizes}; the largest difference is {self.largest:.2g}."
         else:

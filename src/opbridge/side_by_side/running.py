@@ -57,15 +57,21 @@ def is_random(model: ir.Model) -> bool:
 
 
 def compare(
-    original: str | bytes, new: str | Path | bytes, *, random: bool, isolated: bool | Limits = True
+    original: str | bytes,
+    new: str | Path | bytes,
+    *,
+    random: bool,
+    isolated: bool | Limits = True,
+    inputs: Sequence[np.ndarray] | None = None,
 ) -> SideBySide:
-    """Runs both models on the same random inputs, of several sizes where these are dynamic.
+    """Runs both models on the same inputs: random ones, of several sizes where these are dynamic, or given ones.
 
     Args:
         original: The file, or its content.
         new: The file, or its content.
         random: Whether the model gives other results in each run.
         isolated: Whether the models run in processes of their own, or with which limits.
+        inputs: The inputs, in the order of the model's; None: random ones.
     """
     options = {"optimised": False}
     try:
@@ -84,25 +90,28 @@ def compare(
     if random:
         return SideBySide(note="The model generates random numbers; both models load.")
     try:
-        return compare_sessions(first, second)
+        return compare_sessions(first, second, inputs)
     finally:
         for each in (first, second):
             if hasattr(each, "close"):
                 each.close()
 
 
-def compare_sessions(first: Any, second: Any) -> SideBySide:
-    """Runs two sessions on the same random inputs.
+def compare_sessions(first: Any, second: Any, inputs: Sequence[np.ndarray] | None = None) -> SideBySide:
+    """Runs two sessions on the same inputs.
 
     Args:
         first: The original's.
         second: The new model's.
+        inputs: The inputs, in the order of the model's; None: random ones.
     """
-    result = SideBySide()
+    result = SideBySide(given=inputs is not None)
+    arguments = first.get_inputs()
+    given = [[dict(zip((each.name for each in arguments), inputs or (), strict=False))]]
     names = [each.name for each in first.get_outputs()]
     others = [each.name for each in second.get_outputs()]  # in the same order; one that was an input has another name
     why = ""
-    for feeds in _inputs(first.get_inputs()):
+    for feeds in _inputs(arguments) if inputs is None else given:
         if isinstance(feeds, str):
             return SideBySide(note=feeds)
         expected, why = _first_that_runs(first, feeds, why)
@@ -123,7 +132,10 @@ def compare_sessions(first: Any, second: Any) -> SideBySide:
             largest = max(largest, distance)
         result.runs.append(Run(shapes, largest, matches))
     if not result.runs:
-        result.note = f"The original model fails on random inputs: {why.rstrip('.')}."
+        result.rejected = True
+        result.note = (
+            f"The original model fails on {'random' if inputs is None else 'the given'} inputs: {why.rstrip('.')}."
+        )
     return result
 
 

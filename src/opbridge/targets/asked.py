@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opbridge.errors import UsageError
 from opbridge.targets.ending import ENDING, ENDING_NUMBERS
-from opbridge.targets.facts import Attribute, Kernels
+from opbridge.targets.facts import Attribute, Fact, Kernels, Pattern
 from opbridge.targets.target import Opsets, Target
 
 __all__ = ["NAMES", "is_installed", "target"]
@@ -75,7 +75,7 @@ def _onnxruntime(version: str) -> Target:
     source = f"asked: onnxruntime {installed}"
     opsets = Opsets(1, onnxruntime.newest_opset(), None, source)
     cast = {"tensor(float16)": "tensor(float)"}
-    facts = [
+    facts: list[Fact] = [
         Kernels(source=source, lacks=onnxruntime.lacks_kernel, has=onnxruntime.has_operator, cast=cast),
         Attribute(
             operators=("RNN", "GRU", "LSTM"),
@@ -86,4 +86,6 @@ def _onnxruntime(version: str) -> Target:
         *ENDING,
         *ENDING_NUMBERS,
     ]
+    if onnxruntime.loses_factors():
+        facts.append(Pattern(rule="reciprocal-factor", source=f"{source} (microsoft/onnxruntime, issue 32416)"))
     return Target("onnxruntime", "ONNX Runtime on the CPU", installed, "", [installed], opsets, facts)

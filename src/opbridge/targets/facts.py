@@ -100,11 +100,13 @@ class Types(Fact):
     Attributes:
         inputs: The inputs; none: the first one.
         allowed: The types: "float16", "int64".
+        but_sizes: Whether what is computed from the sizes of tensors alone may have any type.
     """
 
     needs = ("operators", "allowed")
     inputs: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    but_sizes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

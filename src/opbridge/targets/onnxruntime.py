@@ -6,8 +6,18 @@ import functools
 
 from opbridge.onnx import opsets
 from opbridge.runtimes import onnxruntime as runtime
+from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 
-__all__ = ["NAME", "default_opset", "has_operator", "lacks_kernel", "newest_opset", "oldest_opset", "version"]
+__all__ = [
+    "NAME",
+    "default_opset",
+    "has_operator",
+    "lacks_kernel",
+    "loses_factors",
+    "newest_opset",
+    "oldest_opset",
+    "version",
+]
 
 NAME = "onnxruntime"
 
@@ -58,6 +68,31 @@ def _operators_without_kernels(before: int, after: int) -> list[str]:
 def _kernels(op_type: str, opset: int) -> tuple[runtime.Kernel, ...]:
     """The CPU kernels that run an operator in models of an opset."""
     return tuple(kernel for kernel in runtime.cpu_kernels().get(op_type, ()) if kernel.since <= opset <= kernel.until)
+
+
+_RECIPROCAL = (
+    '<ir_version: 7, opset_import: ["" : 13]> g (float[1] x, float[1] y) => (float[1] z)'
+    " { one = Constant <value = float {1}> () same = Identity (y) r = Div (one, x) z = Mul (same, r) }"
+)
+
+
+@functools.cache
+def loses_factors() -> bool:
+    """Whether the optimiser of the installed release loses a factor of 1 / x that a node without effect gives.
+
+    It is asked with a model of three nodes, as releases from 1.29 on have been seen to refuse it.
+    """
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    content = onnx.parser.parse_model(_RECIPROCAL).SerializeToString()
+    try:
+        onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except ERRORS:
+        return True
+    return False
 
 
 def has_operator(domain: str, op_type: str) -> bool:

@@ -8,6 +8,8 @@ deforming      DeformConv, and the kernel of it that comes with opbridge
 einsum         Einsum
 flat           convolutions over one dimension
 folding        what depends on constants alone
+fusions        what an optimiser makes of a model
+kernels        forms that a kernel computes wrongly
 loops          Loops that run a known number of times
 masked         rows that are masked as a whole, and GatherElements of smaller indices
 names          names, initializers, inputs that are outputs
@@ -39,6 +41,8 @@ from opbridge.fixing.families import (
     einsum,
     flat,
     folding,
+    fusions,
+    kernels,
     loops,
     masked,
     names,
@@ -70,6 +74,8 @@ __all__ = [
     "einsum",
     "flat",
     "folding",
+    "fusions",
+    "kernels",
     "loops",
     "masked",
     "names",

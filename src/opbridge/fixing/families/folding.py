@@ -19,5 +19,4 @@ def fold(site: Site) -> str:
                     inner.metadata_props.setdefault(key, text)
     if not optimizer.fold_constants(site.model).modified:
         return ""
-    site.around.left_unread = True
     return "folded constants"

@@ -20,7 +20,6 @@ def all_are_lowest(site: Site) -> str:
     kept = {name: each.value for name, each in maximum.attributes.items()}
     smallest = step.emit("ReduceMin", found, *maximum.inputs[1:], **kept)
     site.put(step, step.emit("Cast", smallest, to=int(ir.DataType.BOOL)))
-    site.around.left_unread = True
     return "replaced the comparison of the maximum by comparisons of all elements"
 
 

@@ -82,6 +82,24 @@ def _free(name: str, taken: set[str], last: dict[str, int]) -> str:
     return f"{name}_{number}"
 
 
+@repair("unmade-body-output")
+def copy_in_bodies(site: Site) -> str:
+    """An Identity stands between an input, or an initializer, of a body and an output of it."""
+    copied = 0
+    for body in bodies(site.node):
+        for at, value in enumerate(body.outputs):
+            if value.producer() is None:
+                made = ir.node("Identity", [value])
+                made.name, made.outputs[0].name = (
+                    site.around.name(f"{value.name}_{end}") for end in ("copy", "output")
+                )
+                made.outputs[0].type, made.outputs[0].shape = value.type, value.shape
+                body.append(made)
+                body.outputs[at] = made.outputs[0]
+                copied += 1
+    return f"inserted an Identity before {copied} output{'s' * (copied != 1)} of {site.node.op_type}" if copied else ""
+
+
 @repair("input-is-output")
 def copy_inputs(site: Site) -> str:
     """An Identity stands between an input, or an initializer, and an output."""

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from opbridge.conversion import schemas
-from opbridge.conversion.older import in_older_operators
+from opbridge.conversion.older import in_older_operators, may_be_older
 from opbridge.conversion.widening import HALVES, is_exact
 from opbridge.fixing.site import Site, repair
-from opbridge.targets.facts import Absent, Attribute
+from opbridge.rules.forms import holds
+from opbridge.targets.facts import Absent, Attribute, Form
 
 _WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 """Operators that others are defined by, and that are no gain where the target lacks them too."""
@@ -47,6 +48,19 @@ def _is_refused(node: ir.Node, fact: Attribute) -> bool:
         return False
     values = given.value if isinstance(given.value, (list, tuple)) else [given.value]
     return not fact.allowed or any(each not in fact.allowed for each in values)
+
+
+@repair("unsupported-form", offered=lambda finding: may_be_older(finding.operator))
+def without_the_form(site: Site) -> str:
+    """Others are put in its place, or the operator in a form that the target supports."""
+    operator = site.node.op_type
+    forms = [each.form for each in site.facts(Form)]
+
+    def refused(node: ir.Node) -> bool:
+        return any(all(holds(each, node, site.looked) for each in form) for form in forms)
+
+    made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, refused)
+    return f"replaced {operator} by {', '.join(made)}"
 
 
 @repair("unsupported-argument")

@@ -50,7 +50,6 @@ def as_signed(site: Site) -> str:
         made = step.number(np.zeros(zero.shape, np.int8), ir.DataType.INT8)
         site.put_before(step)
         each.replace_input_with(2, made)
-    site.around.left_unread = True
     return "replaced uint8 with zero point 128 by int8 with zero point 0"
 
 

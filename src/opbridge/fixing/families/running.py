@@ -9,7 +9,7 @@ from opbridge.fixing.site import Refused, Site, repair
 _LONGEST = 1 << 14
 
 
-@repair("missing-operator", "no-kernel", operators=["CumSum"])
+@repair("missing-operator", "no-kernel", "several-sums", operators=["CumSum"])
 def by_doubling(site: Site) -> str:
     """The tensor is added to itself, moved by 1, 2, 4 and so on, with zeros before it.
 

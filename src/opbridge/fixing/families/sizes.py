@@ -121,7 +121,6 @@ def from_a_dimension(site: Site) -> str:
         changed.append(value.name)
     if not changed:
         raise Refused(f"whose size '{origins[0]}' is no dimension of a tensor" if origins else "of such a size")
-    site.around.left_unread = True
     return f"computed {' and '.join(map(str, changed))} from the shape of a tensor"
 
 
