@@ -84,8 +84,9 @@ def test_the_length_of_a_mask_over_a_cache(kind):
     assert any("past=" in run.label and run.left_out is None for run in program.verification.runs)
 
 
-def test_strict():
-    shapes = tuple({1: Dim(name)} for name in ("seq", "past", "total"))
+@pytest.mark.parametrize("kind", [str, Dim])
+def test_strict(kind):
+    shapes = tuple({1: kind(name)} for name in ("seq", "past", "total"))
     with pytest.raises(opbridge.CaptureError, match=r'^State "mask": \{1: "past \+ seq"\} in dynamic_shapes: '):
         opbridge.export(Cached(), INPUTS, dynamic_shapes=shapes, strict=True)
 

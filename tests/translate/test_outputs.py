@@ -121,6 +121,6 @@ def test_names_in_a_string(keyword):
 @pytest.mark.slow
 def test_two_names_for_dimensions_that_have_to_be_equal():
     shapes = {"x": {0: "rows"}, "y": {0: "lines"}}
-    program = opbridge.export(lambda x, y: x + y, (X, X.clone()), dynamic_shapes=shapes, strict=True)
-    assert [str(value.shape) for value in program.model.graph.inputs] == ["[rows,3]", "[lines,3]"]
-    assert "rows == lines" in program.plan.notes[0]
+    program = opbridge.export(lambda x, y: x + y, (X, X.clone()), dynamic_shapes=shapes)
+    assert [str(value.shape) for value in program.model.graph.inputs] == ["[rows,3]", "[rows,3]"]
+    assert "'lines' is rows" in program.plan.notes[0] and "rows == lines" in program.plan.notes[0]

@@ -10,12 +10,12 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from opbridge.capture import fixed_sizes, other_sides
-from opbridge.capture.advice import advise_branch, is_data_dependent, reason, with_line
+from opbridge.capture.advice import advise_branch, advise_shapes, is_data_dependent, reason, with_line
 from opbridge.capture.all_sizes import of_all_sizes, with_all_sizes, with_fillings
 from opbridge.capture.comparing_captures import differs_on_example, is_model, written_out
 from opbridge.capture.decisions import WaysRefused, capture_decisions
 from opbridge.capture.dynamic_shapes import Shapes
-from opbridge.capture.failed_attempts import explained
+from opbridge.capture.failed_attempts import dimensions, explained
 from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.related_sizes import Relation, relation_of, restated
 from opbridge.capture.retries import capture_with_retries, is_by_loop, outcome
@@ -34,7 +34,7 @@ def first_capture(attempt: Attempt) -> Captured:
     """The first attempt that succeeds.
 
     Where the capture requires a relation between dynamic dimensions that the example fulfils, the relation is taken as
-    stated in the dynamic shapes, and a note says so; see `related_sizes`.
+    stated in the dynamic shapes, and a note says so; see `related_sizes`. In a strict capture it is an error.
 
     Raises:
         CaptureError: None does; the message is advice.
@@ -42,10 +42,13 @@ def first_capture(attempt: Attempt) -> Captured:
     """
     begun, related = dict(vars(attempt)), list(attempt.notes)
     found, failure = _outcome(attempt)
-    while not attempt.strict and attempt.shapes.axes:
+    while attempt.shapes.axes:
         relation = _relation(attempt, found, failure)
         if relation is None:
             break
+        if attempt.strict:
+            refused = SizesContradicted([(relation.condition, relation.source)])
+            raise CaptureError(advise_shapes(refused, refused.conditions, dimensions(attempt))) from refused
         kept, shapes = dict(vars(attempt)), restated(attempt.shapes, relation)
         vars(attempt).update(begun)
         attempt.start_again("direct")

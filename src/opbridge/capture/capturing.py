@@ -75,8 +75,8 @@ def capture(
             takes long, and rarely helps.
         by_torch_export: Whether torch.export is used from the start.
         limits: How many captures a model that decides by data may take.
-        strict: Whether relations between dimensions that the dynamic shapes do not state are left as conditions of the
-            capture; see `related_sizes`.
+        strict: Whether relations between dimensions that the dynamic shapes do not state are an error; see
+            `related_sizes`.
 
     Raises:
         CaptureError: The model cannot be captured, or not as a functional graph; the message names its line and what

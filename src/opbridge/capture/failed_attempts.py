@@ -25,7 +25,7 @@ from opbridge.capture.stated_sizes import Dimension
 from opbridge.capture.training_mode import evaluating
 from opbridge.errors import CaptureError, UsageError
 
-__all__ = ["explained"]
+__all__ = ["dimensions", "explained"]
 
 
 def explained(attempt: Attempt, error: Exception) -> Captured:
@@ -55,7 +55,7 @@ def explained(attempt: Attempt, error: Exception) -> Captured:
 def _strict(attempt: Attempt, error: Exception) -> Captured:
     if is_shape_violation(error):
         demands = error.conditions if isinstance(error, SizesContradicted) else _violated(attempt)
-        raise CaptureError(advise_shapes(error, demands, _dimensions(attempt))) from error
+        raise CaptureError(advise_shapes(error, demands, dimensions(attempt))) from error
     with (
         SideEffects(attempt.module) as effects,
         attempt.functions.suspended(),
@@ -92,7 +92,7 @@ def _violated(attempt: Attempt) -> list[Any]:
         return []
 
 
-def _dimensions(attempt: Attempt) -> list[Dimension]:
+def dimensions(attempt: Attempt) -> list[Dimension]:
     """The dynamic dimensions of the inputs, as conditions call them."""
     return [Dimension(axis.name or axis.place, axis.place, axis.checked) for axis in attempt.shapes.axes.values()]
 

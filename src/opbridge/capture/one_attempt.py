@@ -103,7 +103,7 @@ class Attempt:
         looping: Whether a loop over a dynamic size is a decision, and not unrolled for the example.
         identities: Which identities matter to what the model does, as far as its captures have shown.
         limits: How many captures a model that decides by data may take.
-        strict: Whether relations between dimensions that the dynamic shapes do not state stay conditions.
+        strict: Whether relations between dimensions that the dynamic shapes do not state are an error.
         copying: Whether `contiguous` copies where sizes decide whether it does.
         rewriting_by_running: Whether writes are taken out by torch's functionalisation alone; see `rewriting`.
         raising: The decisions after which the model raises an error for one answer; None where it decides nothing.
