@@ -98,3 +98,13 @@ def test_a_failed_attempt_leaves_nothing_for_the_next():
     assert "captured with gradients enabled" in taken.notes[0]
     assert_same(taken, torch.ones(2, 3), model=lambda x: torch.ones(2, 3))
     assert len(model.scales) == 1 and type(model.scales[0]) is torch.Tensor
+
+
+def test_torch_prints_no_traceback_of_an_attempt_that_is_followed_by_another(capfd):
+    def model(x):
+        return torch.nn.functional.interpolate(
+            x, size=(x.shape[2] * 2 + 1, x.shape[3] // 2), mode="bicubic", antialias=True
+        )
+
+    capture(model, (torch.randn(1, 2, 8, 8),), dynamic_shapes={"x": {2: "h", 3: "w"}})
+    assert capfd.readouterr() == ("", "")

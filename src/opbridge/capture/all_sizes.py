@@ -9,7 +9,6 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_tracing
 from opbridge.capture import comparing_captures, other_sides
 from opbridge.capture.advice import is_data_dependent
 from opbridge.capture.decisions import capture_decisions
@@ -172,8 +171,7 @@ def _for_sizes_of_ways(attempt: Attempt, shapes: Shapes, free: frozenset[str]) -
     attempt.start_again("direct")
     attempt.notes, attempt.shapes, attempt.by_size, attempt.other_side, attempt.following = [], shapes, True, free, True
     try:
-        with torch_tracing.mute_export():
-            yield
+        yield
     finally:
         vars(attempt).update(kept)
 

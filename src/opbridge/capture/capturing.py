@@ -12,6 +12,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.torch_private import torch_tracing
 from opbridge.base.transformers_private import caches
 from opbridge.base.wording import sentence
 from opbridge.capture.advice import advise_others
@@ -106,7 +107,7 @@ def capture(
     functions = Functions(handler, opset, named)
     run = Attempt(model, module, args, kwargs, shapes, functions, thorough, limits, strict=strict)
     run.limits.begin()
-    with keeping_functions(run), _saying_what_was_left(run):
+    with keeping_functions(run), _saying_what_was_left(run), torch_tracing.mute_export():
         found = capture_by_torch_export(run) if by_torch_export else first_capture(run)
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
@@ -117,7 +118,8 @@ def capture(
         notes.append(_left(run))
     notes += [*run.functions.notes(), *run.operators.notes(), *_list_notes(graph)]
     _check_others(run, found)
-    functional = functionalize(graph, run.operators.names, found.rewrite)
+    with torch_tracing.mute_export():
+        functional = functionalize(graph, run.operators.names, found.rewrite)
     of_inputs = input_names_of_caches(module, args, kwargs)
     written = {node.name for number in of_inputs if (node := functional.graph.inputs[number].node) is not None}
     notes += functional.state_notes(written)

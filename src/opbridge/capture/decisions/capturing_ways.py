@@ -7,7 +7,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.decisions.answers import Answers
 from opbridge.capture.decisions.exploring import explore
 from opbridge.capture.decisions.flow import Flow
@@ -39,7 +38,7 @@ def capture_decisions(attempt: Attempt) -> Captured:
         attempt.answers = answers
         attempt.following = True  # a number that data decides is symbolic, whatever the sizes are
         try:
-            with SideEffects(attempt.module), keeping_random_state(), torch_tracing.mute_export():
+            with SideEffects(attempt.module), keeping_random_state():
                 captured = attempt.capture_once()
                 known = attempt.identities
                 known.shares = known.shares or any(map(written_by, captured.graph.graph.nodes))
