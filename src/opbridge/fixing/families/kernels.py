@@ -58,7 +58,7 @@ def padded_average(site: Site) -> str:
         if padding == "SAME_LOWER":
             pads = [*pads[len(kernel) :], *pads[: len(kernel)]]
     wide = [0, 0, *pads[: len(kernel)], 0, 0, *pads[len(kernel) :]]
-    attributes = {"kernel_shape": kernel, "strides": step.integers("strides")}
+    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": step.integers("strides")}
     made = step.emit("AveragePool", step.emit("Pad", step.data, wide), **attributes)
     if not step.get("count_include_pad", 0):
         shape = step.shape(step.data) or []
