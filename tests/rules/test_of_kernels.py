@@ -143,6 +143,25 @@ def test_an_average_is_padded_before(attributes):
     assert not fixed.left and fixed.comparison.runs and fixed.comparison.ok
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_is_gathered(mode):
+    pads = np.array([0, 2, 1, 0, 0, 3])
+    made = model(f'(float[2, 3, 4] x) => (float[2, k, m] y) {{ y = Pad <mode = "{mode}"> (x, p) }}', 19, p=pads)
+    fixed = fix(made, "coreml-mlprogram:1.25")
+    assert [each.finding.rule for each in fixed.changes] == ["unsupported-attribute"] and not fixed.left
+    assert fixed.comparison.runs and fixed.comparison.largest == 0
+
+
+@pytest.mark.parametrize("places", [{}, {"i": np.array(2)}])
+def test_a_scalar_index_is_a_list(places):
+    inputs = "float[2, 3, 4] x" if places else "float[2, 3, 4] x, int64 i"
+    made = model(f"({inputs}) => (float[2, 4] y) {{ y = Gather <axis = 1> (x, i) }}", **places)
+    fixed = fix(made, "coreml-mlprogram:1.25")
+    assert [each.finding.rule for each in fixed.changes] == ["unsupported-rank"] and not fixed.left
+    assert [each.op_type for each in fixed.model.graph if each.op_type != "Constant"][-2:] == ["Gather", "Squeeze"]
+    assert fixed.comparison.runs and fixed.comparison.largest == 0
+
+
 def test_a_single_query():
     text = (
         "(float[1, 2, {q}, 8] q, float[1, 2, 4, 8] k) => (float[1, 2, {q}, 8] y)"
