@@ -94,6 +94,21 @@ def test_leading_dimensions_of_a_scale_are_left_out(scale):
     assert list(stored.shape) == [4]
 
 
+def test_a_skip_connection_that_broadcasts():
+    text = (
+        "(float[2, 3, 4] x, float[{sizes}] s) => (float[2, 3, 4] y)"
+        " {{ y = com.microsoft.SkipLayerNormalization (x, s, g) }}"
+    )
+    for sizes, found in (("1, 3, 4", True), ("3, 4", True), ("2, 3, 4", False)):
+        made = model(text.format(sizes=sizes), g=np.ones(4, F32))
+        made.opset_import.add(domain="com.microsoft", version=1)
+        said = opbridge.lint(made.SerializeToString(), "webgpu-native:1.23", select=["broadcast-skip"])
+        assert bool(said) == found
+        fixed = fix(made, "webgpu-native:1.23")
+        assert [each.finding.rule for each in fixed.changes] == ["broadcast-skip"] * found
+        assert fixed.comparison.ok and not fixed.left
+
+
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
@@ -108,6 +123,43 @@ def test_windows_of_an_average(attributes, said):
     content = model(f"{_LINE} {{ y = AveragePool <kernel_shape = [3], {attributes}> (x) }}", 19).SerializeToString()
     found = opbridge.lint(content, "cuda:1.27", select=["uneven-average-pool"])
     assert [said in each.message for each in found] == [True] * bool(said)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "pads = [0, 3]",
+        "pads = [0, 2], count_include_pad = 1",
+        'auto_pad = "SAME_LOWER", strides = [2]',
+        'auto_pad = "SAME_UPPER", strides = [2]',
+    ],
+)
+def test_an_average_is_padded_before(attributes):
+    made = model(
+        f"(float[2, 3, 8] x) => (float[2, 3, k] y) {{ y = AveragePool <kernel_shape = [5], {attributes}> (x) }}"
+    )
+    fixed = fix(made, "cuda:1.27")
+    assert [each.finding.rule for each in fixed.changes] == ["uneven-average-pool"]
+    assert not fixed.left and fixed.comparison.runs and fixed.comparison.ok
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_is_gathered(mode):
+    pads = np.array([0, 2, 1, 0, 0, 3])
+    made = model(f'(float[2, 3, 4] x) => (float[2, k, m] y) {{ y = Pad <mode = "{mode}"> (x, p) }}', 19, p=pads)
+    fixed = fix(made, "coreml-mlprogram:1.25")
+    assert [each.finding.rule for each in fixed.changes] == ["unsupported-attribute"] and not fixed.left
+    assert fixed.comparison.runs and fixed.comparison.largest == 0
+
+
+@pytest.mark.parametrize("places", [{}, {"i": np.array(2)}])
+def test_a_scalar_index_is_a_list(places):
+    inputs = "float[2, 3, 4] x" if places else "float[2, 3, 4] x, int64 i"
+    made = model(f"({inputs}) => (float[2, 4] y) {{ y = Gather <axis = 1> (x, i) }}", **places)
+    fixed = fix(made, "coreml-mlprogram:1.25")
+    assert [each.finding.rule for each in fixed.changes] == ["unsupported-rank"] and not fixed.left
+    assert [each.op_type for each in fixed.model.graph if each.op_type != "Constant"][-2:] == ["Gather", "Squeeze"]
+    assert fixed.comparison.runs and fixed.comparison.largest == 0
 
 
 def test_a_single_query():

@@ -148,6 +148,23 @@ class LowRankBroadcast(NodeRule):
             yield Hit(f"{node.op_type} has inputs of {low} and {high}.", node)
 
 
+class BroadcastSkip(NodeRule):
+    """A fused sum and normalisation whose summands differ in shape."""
+
+    identifier = "broadcast-skip"
+    title = "A SkipLayerNormalization whose skip connection broadcasts"
+    why = "The target reads it as if it had the shape of the input."
+    remedy = "Expand the skip connection to the shape of the input."
+    operators = frozenset({"com.microsoft::SkipLayerNormalization", "com.microsoft::SkipSimplifiedLayerNormalization"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        data, skip = (looked.shape(each) for each in node.inputs[:2])
+        if data is None or skip is None:
+            return
+        if len(data) != len(skip) or any(one == 1 and other != 1 for one, other in zip(skip, data, strict=True)):
+            yield Hit(f"{node.op_type} adds a tensor of {list(skip)} to one of {list(data)}.", node)
+
+
 def _form_of_sum(node: ir.Node, looked: Looked) -> str:
     """The axis of a CumSum, counted from the first dimension, and its direction; "": they are not known."""
     known = looked.constant(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -180,4 +197,5 @@ RULES: tuple[type[NodeRule], ...] = (
     SameUpperStrides,
     WideFloat16Transpose,
     LowRankBroadcast,
+    BroadcastSkip,
 )

@@ -9,6 +9,7 @@ einsum         Einsum
 flat           convolutions over one dimension
 folding        what depends on constants alone
 fusions        what an optimiser makes of a model
+gathering      Gather of one element, Pad by Gather
 kernels        forms that a kernel computes wrongly
 loops          Loops that run a known number of times
 masked         rows that are masked as a whole, and GatherElements of smaller indices
@@ -42,6 +43,7 @@ from opbridge.fixing.families import (
     flat,
     folding,
     fusions,
+    gathering,
     kernels,
     loops,
     masked,
@@ -75,6 +77,7 @@ __all__ = [
     "flat",
     "folding",
     "fusions",
+    "gathering",
     "kernels",
     "loops",
     "masked",
