@@ -19,9 +19,9 @@ from results import table, write_section
 import opbridge
 
 _BEFORE = (
-    "When the models were written (2a81c355), before what they show was added: 13 found, 50 missed, 5 false. Afterwards the"
-    " releases of five reports were corrected, microsoft/onnxruntime#29020 was moved from cuda to onnxruntime, whose"
-    " results it reports, and the models of Pad got the value that Core ML requires."
+    "When the models were written (2a81c355), before what they show was added: 13 found, 50 missed, 5 false. Afterwards"
+    " the releases of five reports were corrected, microsoft/onnxruntime#29020 was moved from cuda to onnxruntime,"
+    " whose results it reports, and the models of Pad got the value that Core ML requires."
 )
 _FAMILIES = ("onnxruntime", "cuda", "openvino", "tensorrt", "webgpu", "coreml", "qnn")
 
