@@ -180,7 +180,7 @@ def test_an_output_of_transformers_keeps_the_order_in_which_it_was_filled(tmp_pa
     def features(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         found = Features(last=x.exp() if x.sum() > 0 else x.sin())
         found["hidden"] = (x * 3, None)
-        found.parts = x.split(lengths.tolist())
+        found["parts"] = x.split(lengths.tolist())  # an attribute is no item in transformers before 5
         return found
 
     program = exported(features, tmp_path)
