@@ -321,6 +321,16 @@ def _padded_to_jagged(dense: torch.Tensor, offsets: Sequence[torch.Tensor], tota
     return dense.new_empty((total, *dense.shape[1 + len(offsets) :]))
 
 
+def _fake_quantized(x: torch.Tensor, scale: Any, *settings: Any) -> Any:
+    if _is_differentiated(x, scale):
+        return NotImplemented
+    return x.new_empty(x.shape)
+
+
+def _fake_quantized_with_mask(x: torch.Tensor, *settings: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.bool)
+
+
 def _histogram(x: torch.Tensor, bins: int = 100, **settings: Any) -> tuple[torch.Tensor, ...]:
     return x.new_empty((bins,)), x.new_empty((bins + 1,))
 
@@ -354,6 +364,9 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::combinations": _combinations,
     "aten::cross_entropy_loss": _cross_entropy_loss,
     "aten::bilinear": _bilinear,
+    "aten::fake_quantize_per_channel_affine": _fake_quantized,
+    "aten::fake_quantize_per_tensor_affine": _fake_quantized,
+    "aten::fake_quantize_per_tensor_affine.tensor_qparams": _fake_quantized,
     "aten::linalg_vander": _linalg_vander,
     "aten::vander": _vander,
 }
@@ -362,6 +375,9 @@ _WITH_KERNELS: dict[str, Callable[..., Any]] = {
     "torchvision::box_iou_rotated": _box_iou_rotated,
     "aten::geqrf": _geqrf,
     "aten::histogram.bin_ct": _histogram,
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _fake_quantized_with_mask,
+    "aten::fake_quantize_per_channel_affine_cachemask": _fake_quantized_with_mask,
+    "aten::fake_quantize_per_tensor_affine_cachemask": _fake_quantized_with_mask,
     "aten::_jagged_to_padded_dense_forward": _jagged_to_padded,
     "aten::_padded_dense_to_jagged_forward": _padded_to_jagged,
 }
