@@ -23,9 +23,9 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import TimeoutError
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -62,13 +62,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="those whose report or function contains one of these")
     parser.add_argument("--details", action="store_true", help="print all that a refusal says")
     options = parser.parse_args()
-    for module in MODULES:
-        importlib.import_module(f"reported_models.{module}")
-    _warm_up()
+    load()
     chosen = [each for each in reports if not options.only or any(word in _label(each) for word in options.only)]
     outcomes = []
-    for report in chosen:
-        outcome = run(report)
+    for report, outcome in zip(chosen, run(chosen), strict=True):
         outcomes.append(outcome)
         said = outcome.said if options.details else first_sentence(outcome.said)
         print(f"{_label(report)}: {outcome.kind}, {outcome.seconds:.1f} s{said and ': ' + said}", flush=True)
@@ -79,22 +76,21 @@ def main() -> None:
         write_section("reported_models", "Models that people reported", f"{_WHAT}\n\n{text}")
 
 
-def run(report: Report) -> Outcome:
-    """Exports and compares a model in a process of its own."""
-    context = multiprocessing.get_context("fork")  # what is imported need not be imported again
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_in_process, args=(report, theirs))
-    start = time.perf_counter()
-    process.start()
-    theirs.close()
-    try:
-        found: Outcome = ours.recv() if ours.poll(LIMIT) else Outcome("crash", f"not done after {LIMIT:g} s.", LIMIT)
-    except EOFError:
-        process.join()
-        found = Outcome("crash", f"the process ended with {process.exitcode}.", time.perf_counter() - start)
-    process.kill()
-    process.join()
-    return found
+def run(chosen: Sequence[Report]) -> Iterator[Outcome]:
+    """Exports and compares models in a process of their own, which is another one after a crash."""
+    from pebble import ProcessExpired, ProcessPool
+
+    context = multiprocessing.get_context("spawn")  # a forked process cannot compute gradients
+    with ProcessPool(max_workers=1, initializer=prepare, context=context) as pool:
+        for report in chosen:
+            start = time.perf_counter()
+            future = pool.schedule(in_process, args=(reports.index(report),), timeout=LIMIT)
+            try:
+                yield future.result()
+            except TimeoutError:
+                yield Outcome("crash", f"not done after {LIMIT:g} s.", LIMIT)
+            except ProcessExpired as error:
+                yield Outcome("crash", f"the process ended with {error.exitcode}.", time.perf_counter() - start)
 
 
 def summary(chosen: Sequence[Report], outcomes: Sequence[Outcome]) -> str:
@@ -123,17 +119,26 @@ def _label(report: Report) -> str:
     return f"{report.name} {report.make.__name__}"
 
 
-def _warm_up() -> None:
-    """Imports and compiles what each export would, once."""
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    opbridge.check(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+def load() -> None:
+    """Registers the models."""
+    for module in MODULES:
+        importlib.import_module(f"reported_models.{module}")
 
 
 # In the processes
 
 
-def _in_process(report: Report, answer: Connection) -> None:
+def prepare() -> None:
+    """Imports and compiles once what each export would."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    load()
+    opbridge.check(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+
+
+def in_process(index: int) -> Outcome:
+    """What becomes of the model of a report."""
+    report = reports[index]
     torch.manual_seed(0)
     start = time.perf_counter()
     try:
@@ -151,13 +156,13 @@ def _in_process(report: Report, answer: Connection) -> None:
             )
             seconds = time.perf_counter() - start
             differs = compare(case, models, program.session())
-        answer.send(Outcome("wrong" if differs else "right", differs, seconds))
+        return Outcome("wrong" if differs else "right", differs, seconds)
     except OpbridgeError as error:
-        answer.send(Outcome("refused", str(error), time.perf_counter() - start))
+        return Outcome("refused", str(error), time.perf_counter() - start)
     except Exception as error:  # whatever it is, it is what a person would see
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        answer.send(Outcome("crash", said, time.perf_counter() - start))
+        return Outcome("crash", said, time.perf_counter() - start)
 
 
 def compare(case: Case, models: Sequence[torch.nn.Module], session: Any) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from reported_models.report import Case, module, reported
 from torch import Tensor, nn
+
+from reported_models.report import Case, module, reported
 
 
 class _Masked(nn.Module):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from reported_models.report import Case, module, reported
 from torch import Tensor, nn
+
+from reported_models.report import Case, module, reported
 
 
 class _Jacobian(nn.Module):
@@ -73,7 +74,7 @@ def vmap_over_parameters() -> Case:
             parameters, buffers = torch.func.stack_module_state(models)
             self.names, self.buffer_names = list(parameters), list(buffers)
             self.stacked = nn.ParameterList([each.detach() for each in parameters.values()])
-            self.states = [each for each in buffers.values()]
+            self.states = list(buffers.values())
             self.base = [models[0]]
 
         def forward(self, x: Tensor) -> Tensor:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from reported_models.report import Case, module, reported
 from torch import Tensor, nn
+
+from reported_models.report import Case, module, reported
 
 
 @reported("pytorch/pytorch", 125835)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from reported_models.report import Case, module, reported
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from reported_models.report import Case, module, reported
 
 
 class _ManualBidirectional(nn.Module):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 import torchvision
-from reported_models.report import Case, module, reported
 from torch import Tensor, nn
+
+from reported_models.report import Case, module, reported
 
 
 def _boxes(*shape: int) -> Tensor:
