@@ -19,6 +19,7 @@ import argparse
 import copy
 import importlib
 import multiprocessing
+import re
 import time
 import traceback
 import warnings
@@ -111,7 +112,7 @@ def summary(chosen: Sequence[Report], outcomes: Sequence[Outcome]) -> str:
 
 def first_sentence(text: str) -> str:
     """The first sentence of a message, on one line."""
-    line = " ".join(text.split())
+    line = re.sub(r"\S*/(?=model\.onnx)", "", " ".join(text.split()))  # where the file was is nobody else's path
     return line.partition(". ")[0][:300]
 
 
