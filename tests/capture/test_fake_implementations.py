@@ -329,3 +329,16 @@ def test_samples_of_dynamic_sizes(name: str) -> None:
     taken = capture(sample, torch.ones(3, 4), dynamic_shapes={"x": {0: "n"}})
     value = taken.graph.outputs[0].node.meta["val"]
     assert len(value.shape) == 2 and isinstance(value.shape[0], torch.SymInt)
+
+
+@pytest.mark.parametrize("enabled", [torch.tensor([1], dtype=torch.uint8), torch.tensor([0], dtype=torch.uint8)])
+def test_fake_quantization_has_the_shape_of_its_input(enabled: torch.Tensor) -> None:
+    x, scale, zero_point = torch.randn(2, 3), torch.tensor([0.1]), torch.tensor([3], dtype=torch.int32)
+    names = ("fake_quantize_per_tensor_affine", "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")
+    with FakeTensorMode() as mode, fake_implementations.replacing_fake_implementations():
+        fakes = [mode.from_tensor(each) for each in (x, scale, zero_point, enabled)]
+        assert getattr(torch.ops.aten, names[0])(*fakes[:3], 0, 255).shape == x.shape
+        output, mask = getattr(torch.ops.aten, names[1])(*fakes, 0, 255)
+        channels = torch.fake_quantize_per_channel_affine(fakes[0], fakes[0][:, 0], fakes[2].expand(2), 0, 0, 255)
+    assert output.shape == mask.shape == channels.shape == x.shape
+    assert (output.dtype, mask.dtype) == (torch.float32, torch.bool)

@@ -104,3 +104,11 @@ def test_arguments_keep_their_shapes_where_the_operator_changes_them():
     clone = node.args[0]
     decompose(node, lambda name: False)
     assert list(clone.meta["val"].shape) == [3, 4]
+
+
+def test_a_dynamic_batch_of_one_in_the_example_is_not_taken_for_one():
+    node = _node(torch.fft.fft2, torch.randn(1, 4, 6), dynamic_shapes=({0: "batch"},))
+    graph = decompose(node, lambda name: name in ("aten::_fft_r2c", "aten::_fft_c2c"))
+    assert graph is not None
+    x = torch.randn(3, 4, 6)
+    torch.testing.assert_close(torch.utils._pytree.tree_leaves(graph(x))[0], torch.fft.fft2(x))

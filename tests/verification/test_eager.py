@@ -144,3 +144,19 @@ def test_containers_that_torch_does_not_know_are_copied() -> None:
     held = Holder(x=torch.zeros(2))
     assert torch.equal(Eager(append).run((torch.ones(2), held), {}, 0)[0], torch.full((2,), 2.0))
     assert torch.equal(held["x"], torch.zeros(2)) and list(held) == ["x"]
+
+
+def test_inputs_require_a_gradient_where_a_model_fails_without() -> None:
+    def slope(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad((x.square() * count).sum(), x)[0]
+
+    x, count = torch.randn(3, requires_grad=True), torch.tensor(2)
+    runs = Eager(slope)
+    for _ in range(2):
+        torch.testing.assert_close(runs.run((x, count), {}, 0)[0], 4 * x.detach())
+    assert x.grad is None
+
+
+def test_a_gradient_that_nothing_can_require_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        Eager(lambda x: torch.autograd.grad(torch.ones(1).sum(), x)).run((torch.randn(3),), {}, 0)

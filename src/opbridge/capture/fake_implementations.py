@@ -329,6 +329,12 @@ def _padded_to_jagged(dense: torch.Tensor, offsets: Sequence[torch.Tensor], tota
     return dense.new_empty((total, *dense.shape[1 + len(offsets) :]))
 
 
+def _fake_quantized(x: torch.Tensor, scale: Any, *settings: Any) -> Any:
+    if _is_differentiated(x, scale):
+        return NotImplemented
+    return x.new_empty(x.shape)
+
+
 def _histogram(x: torch.Tensor, bins: int = 100, **settings: Any) -> tuple[torch.Tensor, ...]:
     return x.new_empty((bins,)), x.new_empty((bins + 1,))
 
@@ -362,6 +368,9 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
     "aten::combinations": _combinations,
     "aten::cross_entropy_loss": _cross_entropy_loss,
     "aten::bilinear": _bilinear,
+    "aten::fake_quantize_per_channel_affine": _fake_quantized,
+    "aten::fake_quantize_per_tensor_affine": _fake_quantized,
+    "aten::fake_quantize_per_tensor_affine.tensor_qparams": _fake_quantized,
     "aten::linalg_vander": _linalg_vander,
     "aten::vander": _vander,
 }

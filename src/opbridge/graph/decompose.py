@@ -64,8 +64,12 @@ def _traced(
     try:
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
         # What the capture did not ask about the numbers among the arguments, nothing may ask here: the answer would be
-        # that of the example.
-        with torch_sizes.refusing_questions(_scalars(node)), torch_proxies.enable_python_dispatcher():
+        # that of the example. Nor may a dynamic size that is one in the example count as one.
+        with (
+            torch_sizes.small_sizes_dynamic(fake_mode is not None),
+            torch_sizes.refusing_questions(_scalars(node)),
+            torch_proxies.enable_python_dispatcher(),
+        ):
             graph = torch_tracing.trace_under(fake_mode, call, values, table)
             if any(map(_writes, graph.graph.nodes)):
                 # The value of a node is what it returns: a write to a view would not reach what it is a view of.

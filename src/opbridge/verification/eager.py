@@ -27,7 +27,8 @@ _LONGEST_MESSAGE = 200
 class Eager:
     """A model whose result depends on its inputs and the seed only, and not on earlier calls.
 
-    1. It runs in its current mode (training or evaluation), and without gradients unless it fails without them.
+    1. It runs in its current mode (training or evaluation), and without gradients unless it fails without them. Its
+       inputs require a gradient where it fails even so.
     2. It is called with copies of its inputs, as it may write to them.
     3. Buffers, attributes, the tensors and containers among them, and gradients are restored after each run: an
        exported model has no state either.
@@ -49,7 +50,7 @@ class Eager:
         self.lists = lists or {}
         self._call = model.module() if isinstance(model, ExportedProgram) else torch_tracing.original_module(model)
         self._state = ModelState(self._call) if isinstance(self._call, torch.nn.Module) else None
-        self._grad = False
+        self._grad = self._grad_of_inputs = False
         self._has_printed = not prints
         self.used_generator = False
         self.structure: pytree.TreeSpec | None = None
@@ -78,10 +79,10 @@ class Eager:
         try:
             return self._run(args, kwargs, seed, within)
         except RuntimeError as error:
-            if self._grad or not torch_tracing.asks_for_gradient(error):
+            if self._grad_of_inputs or not torch_tracing.asks_for_gradient(error):
                 raise
-            self._grad = True
-            return self._run(args, kwargs, seed, within)
+            self._grad, self._grad_of_inputs = True, self._grad
+            return self.run(args, kwargs, seed, within)
 
     def _run(
         self,
@@ -91,7 +92,7 @@ class Eager:
         within: Callable[[], AbstractContextManager[None]],
     ) -> list[Any]:
         register_containers((args, kwargs))  # or the model writes to the tensors of one that torch does not know
-        args, kwargs = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, dict(kwargs)))
+        args, kwargs = pytree.tree_map_only(torch.Tensor, self._copied, (args, dict(kwargs)))
         with torch.set_grad_enabled(self._grad), _seeded(seed):
             before = torch.get_rng_state()
             try:
@@ -106,6 +107,11 @@ class Eager:
                 self.used_generator = not torch.equal(torch.get_rng_state(), before)
                 if self._state:
                     self._state.restore()
+
+    def _copied(self, tensor: torch.Tensor) -> torch.Tensor:
+        copied = tensor.detach().clone()
+        is_differentiable = copied.is_floating_point() or copied.is_complex()
+        return copied.requires_grad_() if self._grad_of_inputs and is_differentiable else copied
 
 
 def failure(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exception | None:

@@ -127,6 +127,10 @@ def test_nms() -> None:
     tied = (boxes(50), torch.randint(0, 3, (50,)).float())
     flat = boxes(50)
     flat[:9, 2:] = flat[:9, :2]
+    swapped = boxes(50)
+    swapped[:20] = swapped[:20, [2, 3, 0, 1]]
+    swapped[20:30] = swapped[20:30, [2, 1, 0, 3]]
+    others.append((swapped, torch.randn(50)))
     assert_all_match(table, boxes(50), torch.randn(50), others=[*others, tied, (flat, torch.randn(50))])
     with pytest.raises(opbridge.MissingOperators, match="float32"):
         opbridge.export(lambda b, s: ops.nms(b, s, 0.5), (boxes(5).double(), torch.rand(5).double()), verify=False)

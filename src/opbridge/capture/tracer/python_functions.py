@@ -17,6 +17,7 @@ from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.scaled_images import interpolated
 from opbridge.capture.tracer.sized_factories import FACTORIES
+from opbridge.capture.tracer.sized_pools import POOLS
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
 from opbridge.capture.tracer.turning_loops import gathered, gathered_numbers
@@ -43,6 +44,7 @@ class PythonFunctions(TorchFunctionMode):
     12. `contiguous`, and `reshape` and `to` where they may be a copy, ask nothing about sizes.
     13. Images are interpolated by factors that only a run tells.
     14. What is padded to a multiple has a size that is one by its form.
+    15. Pools take windows of symbolic sizes.
 
     Args:
         settle_ranks: Called with the arguments of each function.
@@ -396,6 +398,7 @@ def _diff(
 
 _WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
     **FACTORIES,
+    **POOLS,
     torch.nn.functional.one_hot: _one_hot,
     torch.nn.functional.pad: _pad,
     torch.Tensor.unfold: _unfold,

@@ -93,7 +93,11 @@ def nms(dets, scores, iou_threshold: float):
         raise TranslationError(
             "ONNX's NonMaxSuppression supports only float32. Pass float32 boxes to torchvision.ops.nms."
         )
-    boxes = op.Unsqueeze(op.Cast(dets, to=ir.DataType.FLOAT), [0])
+    boxes = op.Cast(dets, to=ir.DataType.FLOAT)
+    # ONNX orders the corners of each box. For torch a box whose second corner comes first overlaps none, as one without
+    # an area does.
+    first, second = op.Slice(boxes, [0], [2], [1]), op.Slice(boxes, [2], [4], [1])
+    boxes = op.Unsqueeze(op.Concat(first, op.Max(first, second), axis=1), [0])
     ranks = op.Unsqueeze(op.Cast(scores, to=ir.DataType.FLOAT), [0, 1])
     kept = op.NonMaxSuppression(boxes, ranks, [np.iinfo(np.int64).max], [iou_threshold])
     return op.Gather(kept, 2, axis=1)
