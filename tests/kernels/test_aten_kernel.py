@@ -354,3 +354,8 @@ def test_bytes_that_are_numbers(dtype):
         lambda x: torch.cat([x, x]), (torch.randn(3, 4).to(dtype),), routes={"aten::cat": "aten"}, allow=["aten"]
     )
     assert program.verification.ok
+
+
+def test_the_message_on_older_nodes_is_the_one_that_python_looks_for():
+    source = (Path(aten_kernel.__file__).parent / "node.cpp").read_text()
+    assert f'"{aten_kernel.OLDER_FORM}' in source

@@ -38,7 +38,7 @@ PATTERNS = "opbridge.aten"
 LIBTORCH = "opbridge.libtorch"
 """The entry of a session's options that names libtorch's path."""
 
-OLDER_FORM = "in the form of older exporters"
+OLDER_FORM = "the node has the format of older exporters"
 """What the library says of a node that `opbridge.nodes.aten_node.older_models` rewrites."""
 
 LIBRARY = "_aten"
